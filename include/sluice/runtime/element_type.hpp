@@ -1,0 +1,108 @@
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sluice {
+
+/// The element types that sluice moves and computes with. The names follow NumPy's widths in bits:
+/// c64 is two f32.
+enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, c128 };
+
+/// The size of one element in bytes.
+[[nodiscard]] constexpr std::size_t size_of(element_type type) noexcept {
+  switch (type) {
+    case element_type::u8:
+      return 1;
+    case element_type::i32:
+    case element_type::u32:
+    case element_type::f32:
+      return 4;
+    case element_type::i64:
+    case element_type::u64:
+    case element_type::f64:
+    case element_type::c64:
+      return 8;
+    case element_type::c128:
+      return 16;
+  }
+  return 0;
+}
+
+/// The short name: "f32", "c128".
+[[nodiscard]] constexpr std::string_view to_string(element_type type) noexcept {
+  switch (type) {
+    case element_type::u8:
+      return "u8";
+    case element_type::i32:
+      return "i32";
+    case element_type::u32:
+      return "u32";
+    case element_type::i64:
+      return "i64";
+    case element_type::u64:
+      return "u64";
+    case element_type::f32:
+      return "f32";
+    case element_type::f64:
+      return "f64";
+    case element_type::c64:
+      return "c64";
+    case element_type::c128:
+      return "c128";
+  }
+  return "unknown";
+}
+
+/// Maps a C++ type to its `element_type`; defined for exactly the types above.
+template <class T>
+struct element_type_of;
+template <>
+struct element_type_of<std::uint8_t> {
+  static constexpr auto value = element_type::u8;
+};
+template <>
+struct element_type_of<std::int32_t> {
+  static constexpr auto value = element_type::i32;
+};
+template <>
+struct element_type_of<std::uint32_t> {
+  static constexpr auto value = element_type::u32;
+};
+template <>
+struct element_type_of<std::int64_t> {
+  static constexpr auto value = element_type::i64;
+};
+template <>
+struct element_type_of<std::uint64_t> {
+  static constexpr auto value = element_type::u64;
+};
+template <>
+struct element_type_of<float> {
+  static constexpr auto value = element_type::f32;
+};
+template <>
+struct element_type_of<double> {
+  static constexpr auto value = element_type::f64;
+};
+template <>
+struct element_type_of<std::complex<float>> {
+  static constexpr auto value = element_type::c64;
+};
+template <>
+struct element_type_of<std::complex<double>> {
+  static constexpr auto value = element_type::c128;
+};
+
+template <class T>
+inline constexpr element_type element_type_v = element_type_of<T>::value;
+
+/// A C++ type that device memory may hold as elements.
+template <class T>
+concept element = requires {
+  element_type_of<T>::value;
+};
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#include <sluice/runtime/error.hpp>
+
+#include <exception>
+#include <new>
+
+namespace sluice {
+
+std::string_view to_string(errc code) noexcept {
+  switch (code) {
+    case errc::invalid_argument:
+      return "invalid_argument";
+    case errc::stale_ref:
+      return "stale_ref";
+    case errc::stream_misuse:
+      return "stream_misuse";
+    case errc::out_of_memory:
+      return "out_of_memory";
+    case errc::over_budget:
+      return "over_budget";
+    case errc::unsupported:
+      return "unsupported";
+    case errc::library_failure:
+      return "library_failure";
+    case errc::upstream_failed:
+      return "upstream_failed";
+    case errc::deadline_exceeded:
+      return "deadline_exceeded";
+    case errc::cancelled:
+      return "cancelled";
+    case errc::overloaded:
+      return "overloaded";
+    case errc::shutting_down:
+      return "shutting_down";
+    case errc::device_lost:
+      return "device_lost";
+  }
+  return "unknown";
+}
+
+error current_error() noexcept {
+  try {
+    throw;
+  } catch (const error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return {errc::out_of_memory, "the host has no memory left"};
+  } catch (const std::exception& e) {
+    return {errc::library_failure, e.what()};
+  } catch (...) {
+    return {errc::library_failure, "an exception that is no std::exception"};
+  }
+}
+
+}  // namespace sluice
