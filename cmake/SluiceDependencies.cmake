@@ -1,0 +1,27 @@
+# Every library from outside, found in one place. The folders link to the targets:
+#
+#   always        Threads::Threads
+#   layer 3       CAF::core  Dnnl::dnnl  OpenBLAS::openblas  KissFFT::kissfft  Random123::random123
+#   tools         PNG::PNG  CLI11::CLI11  nlohmann_json::nlohmann_json  fmt::fmt
+#   tests         GTest::gtest (sluice_add_test links it)
+#   CUDA          see SluiceCuda
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+if(SLUICE_BUILD_ACTORS)
+  find_package(CAF 0.17.6 REQUIRED)
+  find_package(Dnnl 2.6 REQUIRED)
+  find_package(OpenBLAS MODULE REQUIRED)
+  find_package(KissFFT MODULE REQUIRED)
+  find_package(Random123 REQUIRED)
+  find_package(PNG REQUIRED)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(fmt REQUIRED)
+  message(STATUS "Host device: OpenBLAS, oneDNN ${Dnnl_VERSION}, KissFFT, Random123; actors: CAF ${CAF_VERSION}")
+endif()
+
+if(SLUICE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()

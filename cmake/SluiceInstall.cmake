@@ -1,0 +1,8 @@
+# What `cmake --install` puts where. (Filled below.)
+add_library(sluice_everything INTERFACE)
+add_library(sluice::sluice ALIAS sluice_everything)
+foreach(layer IN ITEMS sluice_runtime sluice_envelope sluice_actors)
+  if(TARGET ${layer})
+    target_link_libraries(sluice_everything INTERFACE ${layer})
+  endif()
+endforeach()

@@ -1,0 +1,88 @@
+# What every target of the project has in common.
+#
+#   sluice_settings(<target>)   language, warnings, sanitizers, include folders, run paths.
+#                               Call it once for each library and program, after add_library or add_executable.
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+
+# The build tree, too, can be moved or mounted elsewhere.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+
+find_program(SLUICE_CCACHE ccache DOC "Compiler cache, used when present")
+mark_as_advanced(SLUICE_CCACHE)
+if(SLUICE_CCACHE)
+  foreach(language IN ITEMS CXX CUDA)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER "${SLUICE_CCACHE}")
+    endif()
+  endforeach()
+endif()
+
+if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak)(,(address|undefined|thread|leak))*$")
+  message(FATAL_ERROR "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; known are address, undefined, thread and leak, joined by commas")
+endif()
+
+set(SLUICE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wextra-semi -Wvla)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND SLUICE_WARNINGS -Wduplicated-cond -Wlogical-op)
+endif()
+set(SLUICE_ERRORS "")
+if(SLUICE_WARNINGS_AS_ERRORS)
+  set(SLUICE_ERRORS -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # These come out of the optimiser and differ from one release of GCC to the next, in both
+    # directions: shown, but no reason for a build to fail.
+    foreach(warning IN ITEMS maybe-uninitialized array-bounds stringop-overflow stringop-overread
+                             restrict free-nonheap-object null-dereference)
+      list(APPEND SLUICE_ERRORS -Wno-error=${warning})
+    endforeach()
+  endif()
+endif()
+
+function(sluice_settings target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    message(FATAL_ERROR "sluice_settings: ${target} has no sources of its own")
+  endif()
+
+  # `.cu` files stay at C++17: CMake 3.25 does not know that nvcc speaks C++20.
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
+
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${SLUICE_WARNINGS};${SLUICE_ERRORS}>")
+  if(SLUICE_HAS_CUDA)
+    sluice_cuda_settings(${target})
+  endif()
+  target_compile_definitions(${target} PRIVATE SLUICE_VERSION="${PROJECT_VERSION}")
+
+  if(SLUICE_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>")
+    target_link_options(${target} PRIVATE -fsanitize=${SLUICE_SANITIZE})
+  endif()
+
+  # DT_RPATH, unlike DT_RUNPATH, also holds for the libraries that a bundled library needs.
+  target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
+
+  if(type STREQUAL "EXECUTABLE")
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
+    set(libraries "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  else()
+    target_include_directories(${target}
+      PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
+      PRIVATE "${PROJECT_SOURCE_DIR}")
+    target_compile_features(${target} PUBLIC cxx_std_20)
+    set(libraries "$ORIGIN")
+  endif()
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries};${SLUICE_CUDA_RPATH}")
+  if(type STREQUAL "SHARED_LIBRARY")
+    set_target_properties(${target} PROPERTIES
+      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  endif()
+endfunction()

@@ -1,0 +1,60 @@
+# The test programs.
+#
+#   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [TIMEOUT <seconds>])
+#
+# builds a GoogleTest program into bin/tests, gives each of its tests to ctest (so that a GTEST_SKIP() is reported as
+# skipped) and installs it with the component `tests`. CUDA_SOURCES take part only in a build with CUDA. The
+# timeout (default 120 s) holds for one test. Tests find the command line program through the environment variable
+# SLUICE_PROGRAM.
+
+if(SLUICE_BUILD_TESTS)
+  enable_testing()
+  include(GoogleTest)
+endif()
+
+set(SLUICE_TESTS_DIR "${CMAKE_INSTALL_LIBEXECDIR}/sluice/tests")
+file(RELATIVE_PATH sluice_tests_to_libraries "/${SLUICE_TESTS_DIR}" "/${CMAKE_INSTALL_LIBDIR}")
+
+function(sluice_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT" "SOURCES;CUDA_SOURCES;LIBRARIES")
+  if(NOT test_NAME OR test_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "sluice_add_test: NAME is missing, or these arguments are unknown: ${test_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 120)
+  endif()
+
+  add_executable(${test_NAME} ${test_SOURCES})
+  if(SLUICE_HAS_CUDA)
+    target_sources(${test_NAME} PRIVATE ${test_CUDA_SOURCES})
+  endif()
+  sluice_settings(${test_NAME})
+  sluice_link_test_main(${test_NAME})
+  target_link_libraries(${test_NAME} PRIVATE ${test_LIBRARIES} GTest::gtest Threads::Threads)
+  set_target_properties(${test_NAME} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests"
+    INSTALL_RPATH "$ORIGIN/${sluice_tests_to_libraries};${SLUICE_CUDA_RPATH}")
+
+  # Listed when ctest starts, not when the program is linked: a build runs nothing it has built.
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  gtest_discover_tests(${test_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${test_NAME}."
+    PROPERTIES LABELS "${folder}" TIMEOUT ${test_TIMEOUT} ENVIRONMENT "SLUICE_PROGRAM=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sluice")
+
+  install(TARGETS ${test_NAME} RUNTIME DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)
+  set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_PROGRAMS ${test_NAME})
+endfunction()
+
+# The project's own main function where there is one, compiled once; else GoogleTest's.
+function(sluice_link_test_main target)
+  set(main "${PROJECT_SOURCE_DIR}/tests/main.cpp")
+  if(NOT EXISTS "${main}")
+    target_link_libraries(${target} PRIVATE GTest::gtest_main)
+    return()
+  endif()
+  if(NOT TARGET sluice_test_main)
+    add_library(sluice_test_main OBJECT "${main}")
+    sluice_settings(sluice_test_main)
+    target_link_libraries(sluice_test_main PRIVATE GTest::gtest)
+  endif()
+  target_link_libraries(${target} PRIVATE sluice_test_main)
+endfunction()

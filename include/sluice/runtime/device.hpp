@@ -1,0 +1,170 @@
+#pragma once
+
+#include <sluice/runtime/device_id.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// A device's own stream: a `cudaStream_t` on CUDA, a stream thread on the host. Opaque here.
+struct native_stream;
+/// A device's own event: a `cudaEvent_t` on CUDA. Opaque here.
+struct native_event;
+
+/// What a device answers about an event and the work before it.
+enum class event_state : std::uint8_t {
+  pending,   ///< the work has not finished
+  complete,  ///< the work has finished
+  failed,    ///< the work has finished and part of it failed; `device::failure_of` says how
+  lost,      ///< the device is lost
+};
+
+/// What a copy connects. "Host" memory on a CUDA device is pinned or pageable memory of the
+/// process.
+enum class copy_direction : std::uint8_t { device_to_device, host_to_device, device_to_host };
+
+/// Facts about a device, fixed while it is open.
+struct device_info {
+  device_id id;
+  std::string name;              ///< the vendor's name of the hardware
+  std::size_t memory_bytes = 0;  ///< physical memory
+  int compute_capability = 0;    ///< CUDA: major * 10 + minor; 0 on the host
+  int multiprocessors = 0;       ///< CUDA: number of multiprocessors; host: hardware threads
+};
+
+/// Something with streams and memory. Everything above it is written once, over this interface.
+///
+/// All functions may be called from any thread unless they say otherwise. Functions that enqueue
+/// return before the work is done. After loss, functions that can throw throw `device_lost`,
+/// `query` answers `lost` and the others do nothing.
+class device {
+ public:
+  explicit device(device_id id) noexcept : id_(id) {}
+  device(const device&) = delete;
+  device& operator=(const device&) = delete;
+  virtual ~device() = default;
+
+  [[nodiscard]] device_id id() const noexcept { return id_; }
+  [[nodiscard]] virtual device_info info() const = 0;
+
+  /// Makes a stream that synchronises with no other one by itself.
+  /// @throws error `library_failure`, `device_lost`
+  [[nodiscard]] virtual native_stream* create_stream() = 0;
+  /// Retires `stream` behind the work queued on it; returns at once. Every event recorded on it
+  /// stays valid.
+  virtual void destroy_stream(native_stream* stream) noexcept = 0;
+  /// Blocks the calling thread until the work queued on `stream` so far has finished.
+  /// @throws error `device_lost`
+  virtual void synchronize(native_stream* stream) = 0;
+
+  /// Makes an event without timing. @throws error `library_failure`, `device_lost`
+  [[nodiscard]] virtual native_event* create_event() = 0;
+  virtual void destroy_event(native_event* event) noexcept = 0;
+  /// Makes `event` stand for the work queued on `stream` so far. `value` must grow with every
+  /// record of one event.
+  /// @throws error `device_lost`
+  virtual void record(native_event* event, std::uint64_t value, native_stream* stream) = 0;
+  /// Orders all later work of `stream` after the record of `event` with `value`, or a later one.
+  /// Occupies only `stream`.
+  /// @throws error `stream_misuse` (host) when that record has not been made; `device_lost`
+  virtual void wait(native_stream* stream, native_event* event, std::uint64_t value) = 0;
+  /// Whether the record of `event` with `value` has completed. Gives no memory ordering towards the
+  /// work; see `acquire`.
+  [[nodiscard]] virtual event_state query(native_event* event, std::uint64_t value) noexcept = 0;
+  /// After `query` answered `complete` or `failed`: makes the effects of the work visible to the
+  /// calling thread.
+  virtual void acquire(native_event* event, std::uint64_t value) noexcept = 0;
+  /// After `query` answered `failed`: the first failure before that record.
+  [[nodiscard]] virtual error failure_of(native_event* event) = 0;
+  /// Whether single launches can fail after they were enqueued without the device being lost.
+  [[nodiscard]] virtual bool reports_task_failures() const noexcept = 0;
+
+  /// Allocates at least `bytes` (> 0) aligned to 256 bytes, usable at once on every stream.
+  /// @throws error `out_of_memory`, `device_lost`
+  [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
+  /// Gives memory of `allocate` back. No work that touches it may be unfinished. May block.
+  virtual void deallocate(void* address) noexcept = 0;
+  /// Allocates as above from the device's pool, usable in the order of `stream`. @throws error as
+  /// above
+  [[nodiscard]] virtual void* allocate_async(std::size_t bytes, native_stream* stream) = 0;
+  /// Gives memory of `allocate_async` back in the order of `stream`; does not block.
+  virtual void deallocate_async(void* address, native_stream* stream) noexcept = 0;
+  /// Allocates memory of the process that the device transfers from and to at full speed (pinned on
+  /// CUDA).
+  [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;
+  virtual void deallocate_staging(void* address) noexcept = 0;
+
+  /// Copies `bytes` in the order of `stream`. Both ranges must stay alive until the copy has
+  /// finished.
+  /// @throws error `library_failure`, `device_lost`
+  virtual void copy(void* destination, const void* source, std::size_t bytes,
+                    copy_direction direction, native_stream* stream) = 0;
+  /// Writes `count` times the `pattern_bytes` (1, 2, 4, 8 or 16) bytes at `pattern`, which is read
+  /// during the call, in the order of `stream`. `destination` is aligned to `pattern_bytes`.
+  /// @throws error `invalid_argument`, `library_failure`, `device_lost`
+  virtual void fill(void* destination, const void* pattern, std::size_t pattern_bytes,
+                    std::size_t count, native_stream* stream) = 0;
+  /// Calls `function` on a thread of the device's once the work queued on `stream` so far has
+  /// finished. It may never be called when the device is lost. It must not call the device. @throws
+  /// error `device_lost`
+  virtual void notify(native_stream* stream, std::function<void()> function) = 0;
+
+  /// Makes this device the calling thread's current one and returns what `leave` needs to restore
+  /// the previous one.
+  [[nodiscard]] virtual int enter() noexcept { return 0; }
+  virtual void leave(int) noexcept {}
+
+  /// Declares the device lost, for `cause`. Only the first call counts. Loss is final for the
+  /// process.
+  void lose(const error& cause) noexcept;
+  [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// @throws error `device_lost` with the cause of the loss, when the device is lost
+  void require_usable() const;
+  /// The error that requests get after loss: code `device_lost`, the text and status of the cause.
+  [[nodiscard]] error loss() const;
+
+ protected:
+  /// Called once, in the thread that declared the loss.
+  virtual void on_loss() noexcept {}
+
+ private:
+  device_id id_;
+  std::atomic<bool> lost_{false};
+  mutable std::mutex loss_mutex_;
+  std::optional<error> loss_;
+};
+
+/// While it lives, a device is the calling thread's current one; afterwards the previous one is
+/// again.
+class current_device_scope {
+ public:
+  explicit current_device_scope(device& d) noexcept : device_(d), previous_(d.enter()) {}
+  current_device_scope(const current_device_scope&) = delete;
+  current_device_scope& operator=(const current_device_scope&) = delete;
+  ~current_device_scope() { device_.leave(previous_); }
+
+ private:
+  device& device_;
+  int previous_;
+};
+
+/// Opens the device called `name`: "host", "host:N", "cuda", "cuda:N", or "auto" for the first GPU,
+/// else the host. Several openings of one GPU share the hardware; every opening of a host device is
+/// a device of its own.
+/// @throws error `invalid_argument` when there is no such device or the name cannot be read
+[[nodiscard]] std::shared_ptr<device> open_device(std::string_view name = "auto");
+
+/// The devices that `open_device` can open here, GPUs first. Never throws for a missing driver:
+/// then there are no GPUs.
+[[nodiscard]] std::vector<device_info> list_devices();
+
+}  // namespace sluice

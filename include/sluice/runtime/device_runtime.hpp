@@ -1,0 +1,138 @@
+#pragma once
+
+#include <sluice/runtime/device.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/stream.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace sluice {
+
+/// What a runtime has in its hands, for diagnostics and for tests that nothing leaks.
+struct runtime_statistics {
+  std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed
+  std::size_t peak_bytes = 0;         ///< the largest value of that so far
+  std::size_t blocks = 0;             ///< blocks that have not been freed
+  std::size_t leases = 0;             ///< leases held at this moment
+  std::size_t streams = 0;            ///< streams that have not been retired
+  std::size_t events = 0;             ///< events made for timelines
+  std::size_t releases_pending = 0;   ///< completed launches whose owners have not been dropped yet
+  std::uint64_t launches = 0;         ///< tickets taken on all streams
+  std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
+};
+
+struct runtime_options {
+  /// The memory resource; none means `make_async_resource()`.
+  std::unique_ptr<memory_resource> resource{};
+  /// How long shutting down waits for work in flight before the device is declared lost.
+  std::chrono::milliseconds drain_timeout{10'000};
+};
+
+/// A use of one block outside a recorder, between `prepare_use` and `finish_use`.
+struct use_ticket {
+  std::uint64_t version = 0;  ///< the block's publication count at `prepare_use`
+};
+
+/// Ties one device, its streams and its memory resource together. Thread-safe.
+///
+/// Destroying it refuses new work, waits for what is in flight (`drain_timeout`), frees every
+/// block, live references becoming stale, and retires the streams. References, recorders and
+/// streams may outlive it: using them is answered with `shutting_down` or `stale_ref`, dropping
+/// them is harmless.
+class device_runtime {
+ public:
+  /// An owned runtime around `device`. @throws error `device_lost`, `library_failure`
+  explicit device_runtime(std::shared_ptr<sluice::device> device, runtime_options options = {});
+  device_runtime(const device_runtime&) = delete;
+  device_runtime& operator=(const device_runtime&) = delete;
+  ~device_runtime();
+
+  /// The process's shared runtime of the device called `name`, as `open_device` reads it, made at
+  /// the first call and destroyed at exit. At most one thread builds it, the others wait; a build
+  /// that failed is tried again by the next call.
+  /// @throws error as `open_device` and the constructor
+  [[nodiscard]] static device_runtime& get(std::string_view name = "auto");
+  /// Sets how the shared runtime of `device` is made. `make_options` is called once, at the first
+  /// `get`.
+  /// @throws error `stream_misuse` when that runtime exists already
+  static void configure(device_id device, std::function<runtime_options()> make_options);
+
+  [[nodiscard]] sluice::device& device() const noexcept;
+
+  /// A new stream. @throws error `shutting_down`, `device_lost`, `library_failure`
+  [[nodiscard]] sluice::stream create_stream();
+
+  /// `bytes` of memory, ready in the order of `stream` and, through a recorder, anywhere. The
+  /// contents are undefined. 0 bytes give a block without memory. Does not synchronise.
+  /// @throws error `out_of_memory`, `over_budget`, `stream_misuse` (a stream of another runtime),
+  /// `shutting_down`,
+  ///   `device_lost`
+  [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream,
+                                         allocation_tag tag = {});
+  /// `count` elements; otherwise as `allocate_bytes`. @throws error also `invalid_argument` when
+  /// the size overflows
+  template <element T>
+  [[nodiscard]] gpu_ref<T> allocate(std::size_t count, stream_ref stream, allocation_tag tag = {}) {
+    if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) {
+      throw error(errc::invalid_argument, "allocate: the number of bytes overflows");
+    }
+    return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag), 0, count);
+  }
+  /// Frees `block` now, in stream order after its recorded uses, although references may exist:
+  /// they become stale.
+  /// @throws error `stale_ref` when it has been freed already; `invalid_argument` for a block of
+  /// another runtime
+  void deallocate(const block_ref& block);
+
+  /// Bytes of blocks that have not been freed. Drains the release list first.
+  [[nodiscard]] std::size_t bytes_outstanding();
+  /// Drops the owners of completed launches now, in this thread.
+  void reap_pending();
+  /// Whether blocks of the resource may be recorded.
+  [[nodiscard]] bool supports_use_tracking() const noexcept;
+  [[nodiscard]] runtime_statistics statistics();
+
+  /// Queues the waits that a use of `block` on `stream` needs. No lease is held: if another use is
+  /// published before `finish_use`, that one reports it. For scratch memory and foreign code;
+  /// launches use a recorder.
+  /// @throws error as `launch_recorder::preflight`
+  [[nodiscard]] use_ticket prepare_use(const block_ref& block, stream_ref stream,
+                                       access_kind access);
+  /// Publishes the use made since `prepare_use`, adding to the block's state and clearing nothing.
+  /// @throws error `stream_misuse`, after publishing, when another use was published in between
+  timeline_point finish_use(const block_ref& block, stream_ref stream, access_kind access,
+                            use_ticket prepared);
+  /// Publishes a use that has been enqueued without `prepare_use`. Adds only.
+  timeline_point record_use(const block_ref& block, stream_ref stream, access_kind access);
+  /// The same for typed references, as the first use of fresh scratch memory.
+  template <element T>
+  [[nodiscard]] use_ticket prepare_first_use(const gpu_ref<T>& ref, stream_ref stream,
+                                             access_kind access) {
+    return prepare_use(ref.block(), stream, access);
+  }
+  template <element T>
+  timeline_point finish_first_use(const gpu_ref<T>& ref, stream_ref stream, access_kind access,
+                                  use_ticket prepared) {
+    return finish_use(ref.block(), stream, access, prepared);
+  }
+
+  /// Refuses new work from now on with `shutting_down`, waits up to `timeout` for what is in
+  /// flight, then declares the device lost if it has not finished. Returns whether everything
+  /// finished. The destructor calls it.
+  bool shut_down(std::chrono::milliseconds timeout) noexcept;
+
+  /// For the layers of sluice.
+  [[nodiscard]] const std::shared_ptr<detail::runtime_core>& core() const noexcept { return core_; }
+
+ private:
+  std::shared_ptr<detail::runtime_core> core_;
+  std::chrono::milliseconds drain_timeout_;
+};
+
+}  // namespace sluice

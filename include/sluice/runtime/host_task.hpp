@@ -1,0 +1,44 @@
+#pragma once
+
+#include <sluice/runtime/stream.hpp>
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace sluice {
+
+namespace detail {
+/// A queued callable of the host device.
+class host_callable {
+ public:
+  host_callable() = default;
+  host_callable(const host_callable&) = delete;
+  host_callable& operator=(const host_callable&) = delete;
+  virtual ~host_callable() = default;
+  virtual void call() = 0;
+};
+void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> callable);
+}  // namespace detail
+
+/// Queues `function` as one launch on a stream of a host device, where it runs on the stream's
+/// thread after the work queued before it; the host's counterpart of a kernel launch. Returns at
+/// once. An exception that leaves `function` makes the launch fail: its ticket and everything that
+/// depends on it. Any thread.
+/// @throws error `unsupported` when `stream` is not on a host device; `device_lost`
+template <class Function>
+void submit_host_task(stream_ref stream, Function&& function) {
+  class callable final : public detail::host_callable {
+   public:
+    explicit callable(Function&& f) : function_(std::forward<Function>(f)) {}
+    void call() override { function_(); }
+
+   private:
+    std::decay_t<Function> function_;
+  };
+  detail::submit_host_callable(stream,
+                               std::make_unique<callable>(std::forward<Function>(function)));
+}
+
+}  // namespace sluice

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <sluice/runtime/column.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/stream.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace sluice {
+
+/// How one launch touches a block.
+enum class access_kind : std::uint8_t { read = 1, write = 2, read_write = 3 };
+
+/// What a recorder does with memory that has no runtime identity.
+enum class recorder_mode : std::uint8_t {
+  strict,      ///< rejects it: the launch cannot be made safe
+  permissive,  ///< skips it: the caller orders it by other means
+};
+
+namespace detail {
+class recorder_state;
+}
+
+/// Records which blocks one launch reads and writes. `preflight` makes the launch stream wait for
+/// every earlier use that conflicts, `commit` publishes the launch to later ones:
+///
+///     launch_recorder recorder = launch_recorder::strict(stream);
+///     recorder.read(a).read(b).write(c);
+///     recorder.preflight();
+///     ... enqueue on the stream ...
+///     recorder.commit();
+///
+/// Registering holds no reference: the blocks' identities are noted and checked at preflight.
+/// Repeated registrations of one block merge, read and write to read_write, by full identity (a
+/// block that took over the address of a freed one is another block). Between preflight and commit
+/// the calling thread holds a lease on every block (shared for reads, exclusive for writes), must
+/// only enqueue, and must not preflight another recorder on blocks that it holds. A recorder
+/// without registrations is a no-op. Preflight and commit belong to one thread; a recorder is not
+/// thread-safe itself.
+///
+/// A recorder destroyed between preflight and commit assumes that the launch was made and publishes
+/// as commit would; one destroyed before preflight publishes nothing. Both are reported on standard
+/// error in every build type.
+class launch_recorder {
+ public:
+  /// @throws error `stream_misuse` when `launch_stream` names no stream
+  [[nodiscard]] static launch_recorder strict(stream_ref launch_stream);
+  [[nodiscard]] static launch_recorder permissive(stream_ref launch_stream);
+
+  launch_recorder(launch_recorder&& other) noexcept;
+  launch_recorder& operator=(launch_recorder&& other) noexcept;
+  ~launch_recorder();
+
+  /// The launch reads, writes, or reads and writes this memory. Never throws for a rejected buffer:
+  /// the first rejection surfaces at preflight (and at commit). After preflight the set is frozen:
+  /// registering then is such a rejection.
+  template <element T>
+  launch_recorder& read(const gpu_ref<T>& ref) {
+    return note(ref.block(), access_kind::read, covers_block(ref.block(), ref.bytes()), "read");
+  }
+  template <element T>
+  launch_recorder& write(const gpu_ref<T>& ref) {
+    return note(ref.block(), access_kind::write, covers_block(ref.block(), ref.bytes()), "write");
+  }
+  template <element T>
+  launch_recorder& read_write(const gpu_ref<T>& ref) {
+    return note(ref.block(), access_kind::read_write, covers_block(ref.block(), ref.bytes()),
+                "read_write");
+  }
+  launch_recorder& read(const column& c) {
+    return note(c.block(), access_kind::read, covers_block(c.block(), c.bytes()), "read");
+  }
+  launch_recorder& write(const column& c) {
+    return note(c.block(), access_kind::write, covers_block(c.block(), c.bytes()), "write");
+  }
+  launch_recorder& read_write(const column& c) {
+    return note(c.block(), access_kind::read_write, covers_block(c.block(), c.bytes()),
+                "read_write");
+  }
+  /// The same for a whole or partial use of a block; `whole` says that a write replaces every byte.
+  launch_recorder& use(const block_ref& block, access_kind access, bool whole) {
+    return note(block, access, whole, "use");
+  }
+
+  [[nodiscard]] stream_id launch_stream() const noexcept;
+  [[nodiscard]] recorder_mode mode() const noexcept;
+  /// The number of distinct blocks recorded.
+  [[nodiscard]] std::size_t recorded_count() const noexcept;
+
+  /// Takes the leases and queues the waits that the recorded uses need on the launch stream. On
+  /// failure no lease is held, nothing needs to be undone, and the launch must not be made.
+  /// @throws error `stream_misuse`: a registration was rejected; a block's resource cannot track
+  /// uses; this thread holds
+  ///   a conflicting lease; called twice. `stale_ref`: a block has been freed. `upstream_failed`:
+  ///   the last write of a block that is read has failed. `shutting_down`, `device_lost`,
+  ///   `out_of_memory`.
+  void preflight();
+
+  /// Publishes the launch: everything enqueued on the stream so far is one point that later uses of
+  /// the blocks wait for. Returns that point (the empty point for an empty recorder). With
+  /// `failure` the launch is known to have failed, and so has what it wrote. Without preflight, or
+  /// after a rejected registration, it publishes what it can all the same, so that nothing is left
+  /// unprotected, and then throws.
+  /// @throws error `stream_misuse` as above or on a second commit; `device_lost`
+  timeline_point commit(const std::optional<error>& failure = std::nullopt);
+
+  /// The failure that the dependencies noted at preflight make inevitable is found by the runtime
+  /// at completion.
+ private:
+  explicit launch_recorder(std::unique_ptr<detail::recorder_state> state) noexcept;
+  launch_recorder& note(const block_ref& block, access_kind access, bool whole, const char* verb);
+  [[nodiscard]] static bool covers_block(const block_ref& block, std::size_t bytes) noexcept {
+    return block && bytes == block.bytes();
+  }
+
+  std::unique_ptr<detail::recorder_state> state_;
+};
+
+}  // namespace sluice

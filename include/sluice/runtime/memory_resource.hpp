@@ -1,0 +1,95 @@
+#pragma once
+
+#include <sluice/runtime/stream.hpp>
+#include <sluice/runtime/timeline_point.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+/// Says what memory is for; errors, logs and statistics name it. Made from a string literal, so it
+/// costs nothing.
+class allocation_tag {
+ public:
+  constexpr allocation_tag() noexcept = default;
+  template <std::size_t Size>
+  // NOLINTNEXTLINE(google-explicit-constructor): written as a literal at every call.
+  consteval allocation_tag(const char (&name)[Size]) noexcept : name_(name, Size - 1) {}
+  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
+
+ private:
+  std::string_view name_ = "untagged";
+};
+
+/// Raw device memory as a resource hands it out.
+struct allocation {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  allocation_tag tag{};
+};
+
+/// What a resource may ask of the runtime that it belongs to. Thread-safe. Alive until after the
+/// resource is destroyed.
+class resource_context {
+ public:
+  resource_context() = default;
+  resource_context(const resource_context&) = delete;
+  resource_context& operator=(const resource_context&) = delete;
+  virtual ~resource_context() = default;
+
+  [[nodiscard]] virtual sluice::device& device() noexcept = 0;
+  /// A stream of the runtime's own that carries no launches, for frees that have to wait.
+  [[nodiscard]] virtual stream_ref reclaim_stream() noexcept = 0;
+  /// Orders `stream` after `point`. @throws error `device_lost`, `library_failure`
+  virtual void wait(stream_ref stream, timeline_point point) = 0;
+  /// Calls `reclaim` with `memory` on the runtime's reclaim thread once all `points` have
+  /// completed.
+  virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
+                             void (*reclaim)(resource_context&, allocation) noexcept) = 0;
+};
+
+/// Gives and takes raw device memory in stream order. A resource belongs to one runtime, which
+/// binds it before the first allocation and destroys it after the last free. All functions are
+/// thread-safe.
+class memory_resource {
+ public:
+  memory_resource() = default;
+  memory_resource(const memory_resource&) = delete;
+  memory_resource& operator=(const memory_resource&) = delete;
+  virtual ~memory_resource() = default;
+
+  /// Called once by the runtime, before anything else.
+  virtual void bind(resource_context& context) = 0;
+  /// At least `bytes` (> 0) of memory, aligned to 256 bytes, usable in the order of `stream`.
+  /// @throws error `out_of_memory`, `over_budget`, `device_lost`
+  [[nodiscard]] virtual allocation allocate(std::size_t bytes, stream_ref stream,
+                                            allocation_tag tag) = 0;
+  /// Takes `memory` back. `stream` is where it was allocated; `unfinished` are the points that may
+  /// still touch it, on any stream. Neither blocks nor delays a stream that carries launches.
+  virtual void deallocate(allocation memory, stream_ref stream,
+                          std::span<const timeline_point> unfinished) noexcept = 0;
+  /// Whether memory is ready only in the order of the allocating stream, so that an allocation
+  /// counts as a use.
+  [[nodiscard]] virtual bool is_stream_ordered() const noexcept = 0;
+  /// Whether blocks of this resource may be recorded. Without it preflight answers `stream_misuse`.
+  [[nodiscard]] virtual bool supports_use_tracking() const noexcept = 0;
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+};
+
+/// Plain allocation, for sanitizers: every block is a system or driver allocation of its own.
+struct direct_options {
+  /// Track uses and free a block only once they have completed, on the reclaim thread. Without it,
+  /// recording a block is refused, and whoever drops the last reference must know that no work
+  /// touches it any more.
+  bool tracked = false;
+};
+[[nodiscard]] std::unique_ptr<memory_resource> make_direct_resource(direct_options options = {});
+
+/// The device's own stream-ordered pool: `cudaMallocAsync` from a pool of this process's runtime on
+/// CUDA.
+[[nodiscard]] std::unique_ptr<memory_resource> make_async_resource();
+
+}  // namespace sluice

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <sluice/runtime/device.hpp>
+#include <sluice/runtime/timeline_point.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace sluice {
+
+namespace detail {
+class timeline;
+class runtime_core;
+}  // namespace detail
+
+/// Names a stream without owning it. Copying is free; valid as long as the `stream` that it came
+/// from, or any runtime memory, lives. There is no default stream: a default-made `stream_ref`
+/// names none, and using it is an error.
+class stream_ref {
+ public:
+  stream_ref() noexcept = default;
+  stream_ref(int) = delete;
+  stream_ref(std::nullptr_t) = delete;
+
+  [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
+  [[nodiscard]] bool operator==(const stream_ref&) const noexcept = default;
+
+  /// The stream's id; the empty id for no stream.
+  [[nodiscard]] stream_id id() const noexcept;
+  /// The device that the stream belongs to. @throws error `stream_misuse` for no stream
+  [[nodiscard]] sluice::device& device() const;
+  /// The device's own stream, for library calls: on CUDA a `cudaStream_t` (`reinterpret_cast` it).
+  /// @throws error `stream_misuse` for no stream
+  [[nodiscard]] native_stream* native() const;
+
+  /// Whether the work up to `ticket` has finished, as far as is known without asking the driver.
+  [[nodiscard]] bool completed(std::uint64_t ticket) const;
+  /// Blocks until the work queued so far has finished. For tests and examples; actors never call
+  /// it.
+  /// @throws error `device_lost`
+  void synchronize() const;
+
+  /// For the layers of sluice.
+  [[nodiscard]] detail::timeline* timeline() const noexcept { return timeline_; }
+  explicit stream_ref(detail::timeline* t) noexcept : timeline_(t) {}
+
+ private:
+  detail::timeline* timeline_ = nullptr;
+};
+
+/// Owns a stream of a runtime. Moving leaves an empty owner. Destroying it retires the stream
+/// behind the work that is queued on it, without waiting; points on it stay valid. Not thread-safe
+/// itself; its `ref` may be used anywhere.
+class stream {
+ public:
+  stream() noexcept = default;
+  stream(stream&& other) noexcept;
+  stream& operator=(stream&& other) noexcept;
+  ~stream();
+
+  [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
+  [[nodiscard]] stream_ref ref() const noexcept { return stream_ref(timeline_); }
+  // NOLINTNEXTLINE(google-explicit-constructor): an owner is used wherever a reference is asked
+  // for.
+  [[nodiscard]] operator stream_ref() const noexcept { return ref(); }
+  [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
+  void synchronize() const { ref().synchronize(); }
+
+  /// For the runtime.
+  stream(std::shared_ptr<detail::runtime_core> core, detail::timeline* t) noexcept;
+
+ private:
+  void retire() noexcept;
+
+  std::shared_ptr<detail::runtime_core> core_;
+  detail::timeline* timeline_ = nullptr;
+};
+
+}  // namespace sluice

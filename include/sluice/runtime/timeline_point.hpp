@@ -1,0 +1,27 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace sluice {
+
+/// Identifies one stream of one runtime in this process. Never used again after the stream is gone;
+/// an id that comes from another runtime is refused, never resolved to an unrelated stream.
+struct stream_id {
+  std::uint32_t runtime =
+      0;                    ///< serial number of the runtime that made the stream; 0 is no runtime
+  std::uint32_t index = 0;  ///< number of the stream in that runtime, from 1
+  [[nodiscard]] auto operator<=>(const stream_id&) const noexcept = default;
+  [[nodiscard]] explicit operator bool() const noexcept { return index != 0; }
+};
+
+/// "Everything up to here on that stream". Tickets of a stream only grow; ticket 0 is before all
+/// work and complete.
+struct timeline_point {
+  stream_id stream{};
+  std::uint64_t ticket = 0;
+  [[nodiscard]] bool operator==(const timeline_point&) const noexcept = default;
+  [[nodiscard]] explicit operator bool() const noexcept { return ticket != 0; }
+};
+
+}  // namespace sluice

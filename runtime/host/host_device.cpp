@@ -1,0 +1,251 @@
+#include "runtime/host/announce.hpp"
+#include "runtime/host/host_stream.hpp"
+#include "runtime/host/stream_ordered_pool.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <unordered_set>
+
+namespace sluice {
+
+void fault_script::fail_nth(fault_target target, std::uint64_t nth) noexcept {
+  countdown_[static_cast<std::size_t>(target)].store(static_cast<std::int64_t>(nth),
+                                                     std::memory_order_relaxed);
+}
+
+bool fault_script::strikes(fault_target target) noexcept {
+  auto& countdown = countdown_[static_cast<std::size_t>(target)];
+  if (countdown.load(std::memory_order_relaxed) <= 0) return false;
+  return countdown.fetch_sub(1, std::memory_order_relaxed) == 1;
+}
+
+namespace host {
+namespace {
+
+class record_task final : public host_task {
+ public:
+  record_task(host_event& event, std::uint64_t value) noexcept
+      : host_task(kind::marker), event_(event), value_(value) {}
+  void run(host_stream& stream) override {
+    // After loss nothing is reached any more.
+    if (!stream.owner().lost()) event_.reach(value_, stream.take_failure());
+  }
+
+ private:
+  host_event& event_;
+  std::uint64_t value_;
+};
+
+class wait_task final : public host_task {
+ public:
+  wait_task(host_event& event, std::uint64_t value) noexcept
+      : host_task(kind::marker), event_(event), value_(value) {}
+  void run(host_stream& stream) override { event_.wait(value_, stream.owner()); }
+
+ private:
+  host_event& event_;
+  std::uint64_t value_;
+};
+
+host_stream& as_stream(native_stream* stream) noexcept {
+  return *reinterpret_cast<host_stream*>(stream);
+}
+host_event& as_event(native_event* event) noexcept {
+  return *reinterpret_cast<host_event*>(event);
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "CPU";
+}
+
+class host_device final : public device {
+ public:
+  explicit host_device(const host_device_options& options)
+      : device({device_kind::host, options.ordinal}), options_(options) {}
+
+  ~host_device() override {
+    for (auto& stream : streams_) {
+      if (!retired_.contains(stream.get())) stream->stop();
+    }
+    streams_.clear();
+  }
+
+  device_info info() const override {
+    const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
+    return {id(), processor_name(), pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), 0,
+            static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))};
+  }
+
+  native_stream* create_stream() override {
+    require_usable();
+    const std::lock_guard lock(mutex_);
+    join_stopped();
+    streams_.push_back(std::make_unique<host_stream>(*this, ++stream_count_, options_));
+    return reinterpret_cast<native_stream*>(streams_.back().get());
+  }
+
+  void destroy_stream(native_stream* stream) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (retired_.insert(&as_stream(stream)).second) as_stream(stream).stop();
+  }
+
+  void synchronize(native_stream* stream) override {
+    require_usable();
+    auto met = take_meeting();
+    record(met.event, ++met.value, stream);
+    as_event(met.event).wait(met.value, *this);
+    const std::lock_guard lock(mutex_);
+    meetings_.push_back(met);
+    require_usable();
+  }
+
+  native_event* create_event() override {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::make_unique<host_event>());
+    return reinterpret_cast<native_event*>(events_.back().get());
+  }
+
+  // Events are few (rings reuse theirs) and a queued record may still name one: they live as long
+  // as the device.
+  void destroy_event(native_event*) noexcept override {}
+
+  void record(native_event* event, std::uint64_t value, native_stream* stream) override {
+    require_usable();
+    as_event(event).announce(value);
+    as_stream(stream).submit(new record_task(as_event(event), value));
+  }
+
+  void wait(native_stream* stream, native_event* event, std::uint64_t value) override {
+    require_usable();
+    if (!as_event(event).announced(value)) {
+      throw error(errc::stream_misuse, "wait for an event that has not been recorded");
+    }
+    as_stream(stream).submit(new wait_task(as_event(event), value));
+  }
+
+  event_state query(native_event* event, std::uint64_t value) noexcept override {
+    const auto state = as_event(event).state(value);
+    return state == event_state::pending && lost() ? event_state::lost : state;
+  }
+
+  void acquire(native_event* event, std::uint64_t) noexcept override { as_event(event).acquire(); }
+  error failure_of(native_event* event) override { return as_event(event).failure(); }
+  bool reports_task_failures() const noexcept override { return true; }
+
+  void* allocate(std::size_t bytes) override {
+    count_allocation(bytes);
+    return allocate_aligned(bytes);
+  }
+  void deallocate(void* address) noexcept override { deallocate_aligned(address); }
+
+  void* allocate_async(std::size_t bytes, native_stream* stream) override {
+    count_allocation(bytes);
+    return pool_.allocate(bytes, as_stream(stream));
+  }
+  void deallocate_async(void* address, native_stream* stream) noexcept override {
+    if (!lost()) pool_.deallocate(address, as_stream(stream));
+  }
+
+  void* allocate_staging(std::size_t bytes) override { return allocate_aligned(bytes); }
+  void deallocate_staging(void* address) noexcept override { deallocate_aligned(address); }
+
+  void copy(void* destination, const void* source, std::size_t bytes, copy_direction,
+            native_stream* stream) override {
+    require_usable();
+    auto task = [destination, source, bytes] {
+      std::memcpy(destination, source, bytes);
+    };
+    as_stream(stream).submit_counted(new function_task<decltype(task)>(std::move(task)),
+                                     fault_target::copy);
+  }
+
+  void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
+            native_stream* stream) override {
+    require_usable();
+    std::array<std::byte, 16> copied{};
+    if (pattern_bytes == 0 || pattern_bytes > copied.size()) {
+      throw error(errc::invalid_argument, "fill: pattern_bytes must be 1, 2, 4, 8 or 16");
+    }
+    std::memcpy(copied.data(), pattern, pattern_bytes);
+    auto task = [destination, copied, pattern_bytes, count] {
+      auto* bytes = static_cast<std::byte*>(destination);
+      for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(bytes + i * pattern_bytes, copied.data(), pattern_bytes);
+    };
+    as_stream(stream).submit_counted(new function_task<decltype(task)>(std::move(task)),
+                                     fault_target::copy);
+  }
+
+  void notify(native_stream* stream, std::function<void()> function) override {
+    require_usable();
+    as_stream(stream).submit(new function_task<std::function<void()>>(std::move(function)));
+  }
+
+ protected:
+  void on_loss() noexcept override {
+    const std::lock_guard lock(mutex_);
+    for (auto& event : events_) event->wake();
+  }
+
+ private:
+  /// An event that a synchronising thread and a stream meet at, and the last value it was recorded
+  /// with.
+  struct meeting {
+    native_event* event = nullptr;
+    std::uint64_t value = 0;
+  };
+  meeting take_meeting() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!meetings_.empty()) {
+        const auto last = meetings_.back();
+        meetings_.pop_back();
+        return last;
+      }
+    }
+    return {create_event(), 0};
+  }
+
+  void count_allocation(std::size_t bytes) {
+    require_usable();
+    if (options_.faults && options_.faults->strikes(fault_target::allocation)) {
+      throw error(errc::out_of_memory,
+                  "scripted failure to allocate " + std::to_string(bytes) + " bytes");
+    }
+  }
+
+  void join_stopped() {
+    std::erase_if(streams_, [this](const auto& stream) {
+      return stream->stopped() && retired_.erase(stream.get()) == 1;
+    });
+  }
+
+  host_device_options options_;
+  std::mutex mutex_;
+  stream_ordered_pool pool_;
+  std::vector<std::unique_ptr<host_event>> events_;
+  std::vector<meeting> meetings_;
+  std::unordered_set<const host_stream*> retired_;
+  std::vector<std::unique_ptr<host_stream>>
+      streams_;  // last: their threads end before the rest goes
+  std::uint64_t stream_count_ = 0;
+};
+
+}  // namespace
+}  // namespace host
+
+std::shared_ptr<device> open_host_device(const host_device_options& options) {
+  return std::make_shared<host::host_device>(options);
+}
+
+}  // namespace sluice

@@ -1,0 +1,130 @@
+#include "runtime/host/host_stream.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace sluice::host {
+namespace {
+
+class anchor_task final : public host_task {
+ public:
+  anchor_task() noexcept : host_task(kind::marker) {}
+  void run(host_stream&) override {}
+};
+
+class stop_task final : public host_task {
+ public:
+  stop_task() noexcept : host_task(kind::marker) {}
+  void run(host_stream& stream) override { stream.leave(); }
+};
+
+// Vigna's splitmix64: one multiplication-mixed counter, enough for delays.
+std::uint64_t next_random(std::uint64_t& state) noexcept {
+  state += 0x9e3779b97f4a7c15U;
+  auto z = state;
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31U);
+}
+
+}  // namespace
+
+void host_event::reach(std::uint64_t value, std::optional<error> failure) noexcept {
+  const bool failed = failure.has_value();
+  if (failed) failure_ = std::move(failure);
+  reached_.store(value * 2 + (failed ? 1 : 0), std::memory_order_release);
+  signal_.raise();
+}
+
+event_state host_event::state(std::uint64_t value) const noexcept {
+  const auto reached = reached_.load(std::memory_order_relaxed);
+  if (reached / 2 < value) return event_state::pending;
+  return reached == value * 2 + 1 ? event_state::failed : event_state::complete;
+}
+
+void host_event::wait(std::uint64_t value, const device& owner) noexcept {
+  signal_.wait(
+      [&] { return reached_.load(std::memory_order_acquire) / 2 >= value || owner.lost(); });
+}
+
+error host_event::failure() const {
+  acquire();
+  return failure_.value_or(error(errc::library_failure, "the failure is no longer known"));
+}
+
+host_stream::host_stream(device& owner, std::uint64_t number, const host_device_options& options)
+    : owner_(owner),
+      jitter_(options.jitter),
+      faults_(options.faults),
+      random_state_(jitter_ ? jitter_->seed ^ (number * 0x9e3779b97f4a7c15U) : 0),
+      newest_(new anchor_task),
+      oldest_(newest_.load(std::memory_order_relaxed)),
+      thread_([this] { run(); }) {}
+
+host_stream::~host_stream() {
+  thread_.join();
+  while (oldest_ != nullptr) {
+    auto* next = oldest_->next_.load(std::memory_order_acquire);
+    delete oldest_;
+    oldest_ = next;
+  }
+}
+
+void host_stream::submit(host_task* task) noexcept {
+  auto* previous = newest_.exchange(task, std::memory_order_acq_rel);
+  previous->next_.store(task, std::memory_order_release);
+  signal_.raise();
+}
+
+void host_stream::submit_counted(host_task* task, fault_target target) noexcept {
+  if (faults_) {
+    if (faults_->strikes(fault_target::loss)) {
+      owner_.lose(error(errc::device_lost, "scripted loss"));
+    }
+    task->fails_ = faults_->strikes(target);
+  }
+  submit(task);
+}
+
+void host_stream::stop() noexcept {
+  submit(new stop_task);
+}
+
+void host_stream::run() noexcept {
+  while (!leaving_) {
+    host_task* task = nullptr;
+    signal_.wait([&] {
+      task = oldest_->next_.load(std::memory_order_acquire);
+      return task != nullptr;
+    });
+    delete oldest_;
+    oldest_ = task;
+    execute(*task);
+  }
+  stopped_.store(true, std::memory_order_release);
+}
+
+void host_stream::execute(host_task& task) noexcept {
+  if (task.kind_ == host_task::kind::marker) {
+    task.run(*this);
+    return;
+  }
+  if (owner_.lost()) return;
+  if (jitter_) delay();
+  try {
+    if (task.fails_) throw error(errc::library_failure, "scripted failure");
+    task.run(*this);
+  } catch (...) {
+    if (!failure_) failure_ = current_error();
+  }
+}
+
+void host_stream::delay() noexcept {
+  const auto longest = static_cast<std::uint64_t>(jitter_->longest.count());
+  const auto draw = next_random(random_state_);
+  // Half of the tasks start at once, so that fast and slow streams mix.
+  if (longest == 0 || (draw & 1U) == 0) return;
+  std::this_thread::sleep_for(std::chrono::microseconds((draw >> 1U) % longest));
+}
+
+}  // namespace sluice::host

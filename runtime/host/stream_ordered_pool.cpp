@@ -1,0 +1,126 @@
+#include "runtime/host/stream_ordered_pool.hpp"
+
+#include "runtime/host/announce.hpp"
+
+#include <bit>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <unistd.h>
+
+namespace sluice::host {
+namespace {
+
+constexpr std::size_t alignment = 256;
+
+// Eight classes per power of two: at most an eighth is wasted.
+std::size_t size_class(std::size_t bytes) noexcept {
+  if (bytes <= alignment * 8) return (bytes + alignment - 1) / alignment * alignment;
+  const std::size_t step = std::bit_floor(bytes) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
+std::size_t physical_memory() noexcept {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+}  // namespace
+
+void* allocate_aligned(std::size_t bytes) {
+  void* address = nullptr;
+  // Linux would promise more than there is and kill the process when it is touched.
+  if (bytes <= physical_memory()) {
+    address = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  }
+  if (address == nullptr) {
+    throw error(errc::out_of_memory,
+                "the host device has no " + std::to_string(bytes) + " bytes left");
+  }
+  return address;
+}
+
+void deallocate_aligned(void* address) noexcept {
+  std::free(address);
+}
+
+stream_ordered_pool::~stream_ordered_pool() {
+  for (auto& [bytes, blocks] : free_) {
+    for (auto& b : blocks) deallocate_aligned(b.address);
+  }
+  for (auto& [address, bytes] : used_) deallocate_aligned(address);
+}
+
+void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
+  const auto bin = free_.find(bytes);
+  if (bin == free_.end()) return nullptr;
+  auto& blocks = bin->second;
+  for (auto b = blocks.rbegin(); b != blocks.rend(); ++b) {
+    // On another stream the completed free stands for a wait, hence acquire.
+    if (b->freed_on == &stream || b->free_reached->load(std::memory_order_acquire)) {
+      void* address = b->address;
+      *b = std::move(blocks.back());
+      blocks.pop_back();
+      return address;
+    }
+  }
+  return nullptr;
+}
+
+void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
+  const auto rounded = size_class(bytes);
+  const std::lock_guard lock(mutex_);
+  void* address = take(rounded, stream);
+  if (address == nullptr) {
+    try {
+      address = allocate_aligned(rounded);
+    } catch (const error&) {
+      trim();
+      address = allocate_aligned(rounded);
+    }
+  }
+  used_.emplace(address, rounded);
+  if constexpr (thread_sanitizer_on) {
+    // The allocation happens on the stream: whoever uses the memory elsewhere without waiting for
+    // it races with this.
+    auto touch = [address, rounded] {
+      announce_write(address, rounded);
+    };
+    stream.submit(new function_task<decltype(touch)>(std::move(touch)));
+  }
+  return address;
+}
+
+void stream_ordered_pool::deallocate(void* address, host_stream& stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto used = used_.find(address);
+  if (used == used_.end()) return;
+  const auto bytes = used->second;
+  try {
+    auto reached = std::make_shared<std::atomic<bool>>(false);
+    auto release = [address, bytes, reached] {
+      announce_write(address, bytes);
+      reached->store(true, std::memory_order_release);
+    };
+    auto task = std::make_unique<function_task<decltype(release)>>(std::move(release));
+    free_[bytes].push_back({address, bytes, &stream, reached});
+    stream.submit(task.release());
+    used_.erase(used);
+  } catch (const std::bad_alloc&) {
+    // The block stays used until the pool goes: lost for now, but never handed out while it is in
+    // use.
+  }
+}
+
+void stream_ordered_pool::trim() noexcept {
+  for (auto& [bytes, blocks] : free_) {
+    std::erase_if(blocks, [](const block& b) {
+      if (!b.free_reached->load(std::memory_order_acquire)) return false;
+      deallocate_aligned(b.address);
+      return true;
+    });
+  }
+}
+
+}  // namespace sluice::host

@@ -1,0 +1,269 @@
+#include "tools/io/npy_header.hpp"
+
+#include "tools/io/displayed.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <bit>
+#include <limits>
+#include <optional>
+
+namespace sluice::io {
+
+namespace {
+
+constexpr std::size_t maximum_dimensions = 64;
+
+/// The few Python literals that a header is made of.
+class literal_reader {
+ public:
+  literal_reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw error(errc::invalid_argument, std::string(name_) + ": " + what);
+  }
+
+  [[noreturn]] void fail_here(const std::string& wanted) const {
+    fail("malformed .npy header: " + wanted + " expected at " +
+         (at_end() ? std::string("its end") : quoted(text_.substr(position_), 16)));
+  }
+
+  bool accept(char character) {
+    skip_space();
+    if (at_end() || text_[position_] != character) return false;
+    ++position_;
+    return true;
+  }
+
+  void expect(char character) {
+    if (!accept(character)) fail_here(std::string("'") + character + "'");
+  }
+
+  void expect_end() {
+    skip_space();
+    if (!at_end()) fail_here("nothing more");
+  }
+
+  /// The next character that is not white space, or 0 at the end.
+  [[nodiscard]] char peek() {
+    skip_space();
+    return at_end() ? '\0' : text_[position_];
+  }
+
+  std::string_view string() {
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') fail_here("a string");
+    const std::size_t begin = ++position_;
+    while (!at_end() && text_[position_] != quote) {
+      // Nothing that sluice accepts needs an escape.
+      if (text_[position_] == '\\' || text_[position_] == '\n') fail_here("a plain string");
+      ++position_;
+    }
+    if (at_end()) fail_here("a closing quote");
+    return text_.substr(begin, position_++ - begin);
+  }
+
+  bool boolean() {
+    skip_space();
+    if (accept_word("True")) return true;
+    if (accept_word("False")) return false;
+    fail_here("True or False");
+  }
+
+  std::int64_t dimension() {
+    if (peek() == '-') fail("the shape has a negative dimension");
+    if (!at_digit()) fail_here("a dimension");
+    constexpr std::int64_t maximum = std::numeric_limits<std::int64_t>::max();
+    std::int64_t value = 0;
+    for (; at_digit(); ++position_) {
+      const std::int64_t digit = text_[position_] - '0';
+      if (value > (maximum - digit) / 10) fail("the shape has a dimension beyond 63 bits");
+      value = value * 10 + digit;
+    }
+    // Python 2 wrote long integers with a suffix.
+    if (!at_end() && text_[position_] == 'L') ++position_;
+    return value;
+  }
+
+  /// A tuple of dimensions; as in Python, one of a single element needs its comma.
+  std::vector<std::int64_t> shape() {
+    std::vector<std::int64_t> dimensions;
+    expect('(');
+    bool comma = true;
+    while (!accept(')')) {
+      if (!comma) fail_here("',' or ')'");
+      if (dimensions.size() == maximum_dimensions)
+        fail("the shape has more than " + std::to_string(maximum_dimensions) + " dimensions");
+      dimensions.push_back(dimension());
+      comma = accept(',');
+    }
+    if (dimensions.size() == 1 && !comma) fail("malformed .npy header: the shape is not a tuple");
+    return dimensions;
+  }
+
+ private:
+  [[nodiscard]] bool at_end() const noexcept { return position_ == text_.size(); }
+  [[nodiscard]] bool at_digit() const noexcept {
+    return !at_end() && text_[position_] >= '0' && text_[position_] <= '9';
+  }
+
+  void skip_space() noexcept {
+    while (!at_end() &&
+           (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n' ||
+            text_[position_] == '\r' || text_[position_] == '\f'))
+      ++position_;
+  }
+
+  bool accept_word(std::string_view word) {
+    if (text_.substr(position_, word.size()) != word) return false;
+    position_ += word.size();
+    return true;
+  }
+
+  std::string_view text_;
+  std::string_view name_;
+  std::size_t position_ = 0;
+};
+
+std::string_view kind_of(std::string_view code) {
+  switch (code.empty() ? '\0' : code.front()) {
+    case 'i':
+    case 'u':
+      return "integer";
+    case 'b':
+      return "bool";
+    case 'O':
+      return "object";
+    case 'f':
+    case 'c':
+      return "floating-point type";
+    case 'S':
+    case 'a':
+    case 'U':
+      return "string";
+    case 'V':
+      return "structured";
+    case 'm':
+    case 'M':
+      return "time";
+    default:
+      return "unknown";
+  }
+}
+
+void read_description(literal_reader& reader, npy_header& header) {
+  const char first = reader.peek();
+  if (first == '[' || first == '(' || first == '{')
+    reader.fail("structured arrays are not supported: f32, f64, c64 or c128 needed");
+  const std::string_view description = reader.string();
+  std::string_view code = description;
+  std::endian order = std::endian::native;
+  if (!code.empty() && std::string_view("<>=|").find(code.front()) != std::string_view::npos) {
+    if (code.front() == '<') order = std::endian::little;
+    if (code.front() == '>') order = std::endian::big;
+    code.remove_prefix(1);
+  }
+  if (code == "f4")
+    header.type = element_type::f32;
+  else if (code == "f8")
+    header.type = element_type::f64;
+  else if (code == "c8")
+    header.type = element_type::c64;
+  else if (code == "c16")
+    header.type = element_type::c128;
+  else
+    reader.fail("elements of type " + quoted(description) + " (" + std::string(kind_of(code)) +
+                ") are not supported: f32, f64, c64 or c128 needed");
+  header.byte_swapped = order != std::endian::native;
+}
+
+}  // namespace
+
+npy_header parse_npy_header(std::string_view dictionary, std::string_view name) {
+  literal_reader reader(dictionary, name);
+  npy_header header;
+  bool has_description = false;
+  bool has_order = false;
+  bool has_shape = false;
+  const auto once = [&](bool& seen, std::string_view key) {
+    if (seen) reader.fail("malformed .npy header: key " + quoted(key) + " appears twice");
+    seen = true;
+  };
+
+  reader.expect('{');
+  bool comma = true;
+  while (!reader.accept('}')) {
+    if (!comma) reader.fail_here("',' or '}'");
+    const std::string_view key = reader.string();
+    reader.expect(':');
+    if (key == "descr") {
+      once(has_description, key);
+      read_description(reader, header);
+    } else if (key == "fortran_order") {
+      once(has_order, key);
+      header.fortran_order = reader.boolean();
+    } else if (key == "shape") {
+      once(has_shape, key);
+      header.shape = reader.shape();
+    } else {
+      reader.fail("malformed .npy header: unknown key " + quoted(key));
+    }
+    comma = reader.accept(',');
+  }
+  reader.expect_end();
+  if (!has_description) reader.fail("malformed .npy header: key 'descr' is missing");
+  if (!has_order) reader.fail("malformed .npy header: key 'fortran_order' is missing");
+  if (!has_shape) reader.fail("malformed .npy header: key 'shape' is missing");
+  return header;
+}
+
+std::string format_npy_header(element_type type, std::span<const std::int64_t> shape) {
+  const auto code = [type]() -> std::string_view {
+    switch (type) {
+      case element_type::u8:
+        return "|u1";
+      case element_type::i32:
+        return "<i4";
+      case element_type::u32:
+        return "<u4";
+      case element_type::i64:
+        return "<i8";
+      case element_type::u64:
+        return "<u8";
+      case element_type::f32:
+        return "<f4";
+      case element_type::f64:
+        return "<f8";
+      case element_type::c64:
+        return "<c8";
+      case element_type::c128:
+        return "<c16";
+    }
+    return {};
+  }();
+  std::string dictionary =
+      "{'descr': '" + std::string(code) + "', 'fortran_order': False, 'shape': (";
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (axis != 0) dictionary += ' ';
+    dictionary += std::to_string(shape[axis]);
+    if (axis + 1 < shape.size() || shape.size() == 1) dictionary += ',';
+  }
+  dictionary += "), }";
+
+  constexpr std::size_t prologue = 10;
+  constexpr std::size_t alignment = 64;
+  const std::size_t padding =
+      (alignment - (prologue + dictionary.size() + 1) % alignment) % alignment;
+  dictionary.append(padding, ' ');
+  dictionary += '\n';
+  if (dictionary.size() > std::numeric_limits<std::uint16_t>::max())
+    throw error(errc::invalid_argument,
+                "a .npy file cannot have " + std::to_string(shape.size()) + " dimensions");
+  std::string header = "\x93NUMPY\x01";
+  header += '\0';
+  header += static_cast<char>(dictionary.size() & 0xff);
+  header += static_cast<char>(dictionary.size() >> 8);
+  return header + dictionary;
+}
+
+}  // namespace sluice::io

@@ -1,0 +1,256 @@
+#include "tools/io/output_file.hpp"
+
+#include "tools/io/displayed.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <fcntl.h>
+#include <optional>
+#include <pthread.h>
+#include <random>
+#include <signal.h>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace sluice::io {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(errc code, const fs::path& target, const std::string& what, int number) {
+  throw error(code,
+              displayed(target) + ": " + what + ": " + std::generic_category().message(number),
+              library_status{"libc", number});
+}
+
+/// Whether the failure lies in the path that the caller named, not in the system.
+errc code_of(int number) noexcept {
+  switch (number) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO:
+    case EINVAL:
+    case ETXTBSY:
+    case EOPNOTSUPP:
+      return errc::invalid_argument;
+    default:
+      return errc::library_failure;
+  }
+}
+
+/// Where to write: an open descriptor of this process, a special file, or a place in a folder.
+struct destination {
+  enum class kind { descriptor, special, regular };
+  kind what = kind::regular;
+  int descriptor = -1;
+  fs::path location;                  ///< the target with symbolic links followed
+  std::optional<mode_t> permissions;  ///< those of the file that will be replaced
+};
+
+/// The descriptor that paths like `/dev/stdout` and `/dev/fd/3` mean. They are recognised by name
+/// because opening them anew would forget the descriptor's position.
+std::optional<int> descriptor_named(const fs::path& path) {
+  const std::string& text = path.native();
+  if (text == "/dev/stdout") return STDOUT_FILENO;
+  if (text == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!std::string_view(text).starts_with(folder)) continue;
+    const char* const first = text.data() + folder.size();
+    const char* const last = text.data() + text.size();
+    int number = -1;
+    const auto [end, status] = std::from_chars(first, last, number);
+    if (status == std::errc{} && end == last && number >= 0) return number;
+  }
+  return std::nullopt;
+}
+
+destination find_destination(const fs::path& target) {
+  constexpr int maximum_links = 40;
+  if (target.empty()) throw error(errc::invalid_argument, "the name of an output file is empty");
+  destination found;
+  found.location = target;
+  struct stat status {};
+  for (int links = 0;; ++links) {
+    if (const auto number = descriptor_named(found.location)) {
+      found.what = destination::kind::descriptor;
+      found.descriptor = *number;
+      return found;
+    }
+    if (::lstat(found.location.c_str(), &status) != 0) {
+      const int number = errno;
+      if (number != ENOENT) fail(code_of(number), target, "cannot be written", number);
+      if (!found.location.has_filename())
+        throw error(errc::invalid_argument, displayed(target) + ": is the name of a folder");
+      return found;
+    }
+    if (!S_ISLNK(status.st_mode)) break;
+    if (links == maximum_links) fail(errc::invalid_argument, target, "cannot be written", ELOOP);
+    std::error_code failure;
+    const fs::path next = fs::read_symlink(found.location, failure);
+    if (failure) fail(code_of(failure.value()), target, "cannot be written", failure.value());
+    // Relative links start from the folder of the link; an absolute one replaces it.
+    found.location = found.location.parent_path() / next;
+  }
+  if (S_ISDIR(status.st_mode))
+    throw error(errc::invalid_argument, displayed(target) + ": is a folder");
+  if (::faccessat(AT_FDCWD, found.location.c_str(), W_OK, AT_EACCESS) != 0)
+    fail(code_of(errno), target, "cannot be written", errno);
+  if (S_ISREG(status.st_mode))
+    found.permissions = status.st_mode & static_cast<mode_t>(0777);
+  else
+    found.what = destination::kind::special;
+  return found;
+}
+
+/// Makes a new file in the folder of `location`; its name says whose it is if it is ever left over.
+int make_temporary(const fs::path& target, const fs::path& location, fs::path& temporary) {
+  constexpr int attempts = 16;
+  std::random_device random;
+  for (int attempt = 0;; ++attempt) {
+    std::string name = ".sluice-";
+    for (int digit = 0; digit < 16; ++digit) name += "0123456789abcdef"[random() % 16];
+    temporary = location.parent_path() / (name + ".partial");
+    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) return descriptor;
+    const int number = errno;
+    if (number == EINTR || (number == EEXIST && attempt < attempts)) continue;
+    temporary.clear();
+    fail(code_of(number), target,
+         number == ENOENT || number == ENOTDIR ? "the folder does not exist"
+                                               : "the folder cannot be written",
+         number);
+  }
+}
+
+/// Keeps SIGXFSZ, which a write beyond the limit on file sizes raises and which would end the
+/// process, from this thread: the write then reports EFBIG.
+class file_size_signal_block {
+ public:
+  file_size_signal_block() noexcept {
+    ::sigemptyset(&blocked_);
+    ::sigaddset(&blocked_, SIGXFSZ);
+    active_ = ::pthread_sigmask(SIG_BLOCK, &blocked_, &previous_) == 0 &&
+              ::sigismember(&previous_, SIGXFSZ) == 0;
+  }
+  file_size_signal_block(const file_size_signal_block&) = delete;
+  file_size_signal_block& operator=(const file_size_signal_block&) = delete;
+  ~file_size_signal_block() {
+    if (!active_) return;
+    const timespec no_time{};
+    ::sigtimedwait(&blocked_, nullptr, &no_time);
+    ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  }
+
+ private:
+  sigset_t blocked_{};
+  sigset_t previous_{};
+  bool active_ = false;
+};
+
+}  // namespace
+
+output_file::output_file(const fs::path& target) : target_(target) {
+  destination found = find_destination(target);
+  location_ = std::move(found.location);
+  switch (found.what) {
+    case destination::kind::descriptor:
+      descriptor_ = ::fcntl(found.descriptor, F_DUPFD_CLOEXEC, 0);
+      if (descriptor_ < 0) fail(errc::invalid_argument, target, "cannot be written", errno);
+      break;
+    case destination::kind::special:
+      do descriptor_ = ::open(location_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+      while (descriptor_ < 0 && errno == EINTR);
+      if (descriptor_ < 0) fail(code_of(errno), target, "cannot be written", errno);
+      break;
+    case destination::kind::regular:
+      descriptor_ = make_temporary(target, location_, temporary_);
+      // Where the file system has no such permissions, those of a new file are as good as any.
+      if (found.permissions) static_cast<void>(::fchmod(descriptor_, *found.permissions));
+      break;
+  }
+}
+
+output_file::~output_file() {
+  close();
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void output_file::close() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+void output_file::write(std::span<const std::byte> bytes) {
+  // Linux writes at most 2^31 - 4096 bytes at once.
+  constexpr std::size_t largest_write = std::size_t{1} << 30;
+  const file_size_signal_block block;
+  while (!bytes.empty()) {
+    const ssize_t written =
+        ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail(errc::library_failure, target_, "could not be written", errno);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void output_file::commit() {
+  if (temporary_.empty()) {
+    const int closed = ::close(std::exchange(descriptor_, -1));
+    if (closed != 0 && errno != EINTR)
+      fail(errc::library_failure, target_, "could not be written", errno);
+    return;
+  }
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail(errc::library_failure, target_, "could not be written", errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
+    fail(errc::library_failure, target_, "could not be written", errno);
+  if (::rename(temporary_.c_str(), location_.c_str()) != 0)
+    fail(errc::library_failure, target_, "could not be put in its place", errno);
+  temporary_.clear();
+  // The new name reaches the disk too; a folder that cannot be synchronised is no failure, since
+  // the file is complete under either name.
+  const fs::path folder = location_.has_parent_path() ? location_.parent_path() : fs::path(".");
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    ::fsync(descriptor);
+    ::close(descriptor);
+  }
+}
+
+void require_writable_folder(const fs::path& target) {
+  const destination found = find_destination(target);
+  switch (found.what) {
+    case destination::kind::descriptor:
+      if (::fcntl(found.descriptor, F_GETFD) < 0)
+        fail(errc::invalid_argument, target, "cannot be written", errno);
+      break;
+    case destination::kind::special:
+      break;
+    case destination::kind::regular: {
+      // Trying is the only check that knows about read-only and made-up file systems.
+      fs::path temporary;
+      ::close(make_temporary(target, found.location, temporary));
+      ::unlink(temporary.c_str());
+      break;
+    }
+  }
+}
+
+}  // namespace sluice::io
