@@ -1,13 +1,14 @@
 # Every library from outside, found in one place. The folders link to the targets:
 #
-#   always        Threads::Threads
+#   always        Threads::Threads  nlohmann_json::nlohmann_json
 #   layer 3       CAF::core  Dnnl::dnnl  OpenBLAS::openblas  KissFFT::kissfft  Random123::random123
-#   tools         PNG::PNG  CLI11::CLI11  nlohmann_json::nlohmann_json  fmt::fmt
+#   tools         PNG::PNG  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   CUDA          see SluiceCuda
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
+find_package(nlohmann_json REQUIRED)
 
 if(SLUICE_BUILD_ACTORS)
   find_package(CAF 0.17.6 REQUIRED)
@@ -17,7 +18,6 @@ if(SLUICE_BUILD_ACTORS)
   find_package(Random123 REQUIRED)
   find_package(PNG REQUIRED)
   find_package(CLI11 REQUIRED)
-  find_package(nlohmann_json REQUIRED)
   find_package(fmt REQUIRED)
   message(STATUS "Host device: OpenBLAS, oneDNN ${Dnnl_VERSION}, KissFFT, Random123; actors: CAF ${CAF_VERSION}")
 endif()

@@ -27,7 +27,7 @@ if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|l
   message(FATAL_ERROR "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; known are address, undefined, thread and leak, joined by commas")
 endif()
 
-set(SLUICE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wextra-semi -Wvla)
+set(SLUICE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wextra-semi -Wvla -Wconversion -Wno-sign-conversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND SLUICE_WARNINGS -Wduplicated-cond -Wlogical-op)
 endif()
@@ -80,7 +80,7 @@ function(sluice_settings target)
     target_compile_features(${target} PUBLIC cxx_std_20)
     set(libraries "$ORIGIN")
   endif()
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries};${SLUICE_CUDA_RPATH}")
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries};${libraries}/sluice;${SLUICE_CUDA_RPATH}")
   if(type STREQUAL "SHARED_LIBRARY")
     set_target_properties(${target} PROPERTIES
       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -31,9 +31,10 @@ function(sluice_add_test)
   sluice_settings(${test_NAME})
   sluice_link_test_main(${test_NAME})
   target_link_libraries(${test_NAME} PRIVATE ${test_LIBRARIES} GTest::gtest Threads::Threads)
+  set(libraries "$ORIGIN/${sluice_tests_to_libraries}")
   set_target_properties(${test_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests"
-    INSTALL_RPATH "$ORIGIN/${sluice_tests_to_libraries};${SLUICE_CUDA_RPATH}")
+    INSTALL_RPATH "${libraries};${libraries}/sluice;${SLUICE_CUDA_RPATH}")
 
   # Listed when ctest starts, not when the program is linked: a build runs nothing it has built.
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)

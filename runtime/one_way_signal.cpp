@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include <ctime>
 #include <unistd.h>
 
 namespace sluice::detail {
@@ -17,8 +18,15 @@ void one_way_signal::raise() noexcept {
   syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void one_way_signal::sleep_while(std::uint32_t seen) noexcept {
-  syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+void one_way_signal::sleep_while(std::uint32_t seen,
+                                 const std::chrono::nanoseconds* longest) noexcept {
+  timespec limit{};
+  if (longest != nullptr) {
+    limit.tv_sec = static_cast<time_t>(longest->count() / 1'000'000'000);
+    limit.tv_nsec = static_cast<long>(longest->count() % 1'000'000'000);
+  }
+  syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen, longest != nullptr ? &limit : nullptr,
+          nullptr, 0);
 }
 
 }  // namespace sluice::detail

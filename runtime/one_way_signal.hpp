@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace sluice::detail {
@@ -28,9 +29,17 @@ class one_way_signal {
     for (;;) {
       const auto seen = announce_sleeper();
       if (ready()) return;
-      sleep_while(seen);
+      sleep_while(seen, nullptr);
       if (ready()) return;
     }
+  }
+
+  /// The same, for at most about `longest`.
+  template <class Ready>
+  void wait_for(std::chrono::nanoseconds longest, Ready ready) noexcept {
+    if (ready()) return;
+    const auto seen = announce_sleeper();
+    if (!ready()) sleep_while(seen, &longest);
   }
 
  private:
@@ -41,7 +50,7 @@ class one_way_signal {
   std::uint32_t announce_sleeper() noexcept {
     return word_.fetch_or(1, std::memory_order_acquire) | 1U;
   }
-  void sleep_while(std::uint32_t seen) noexcept;
+  void sleep_while(std::uint32_t seen, const std::chrono::nanoseconds* longest) noexcept;
 };
 
 }  // namespace sluice::detail

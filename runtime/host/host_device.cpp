@@ -78,6 +78,7 @@ class host_device final : public device {
       if (!retired_.contains(stream.get())) stream->stop();
     }
     streams_.clear();
+    for (auto* address : allocated_) deallocate_aligned(address);
   }
 
   device_info info() const override {
@@ -141,12 +142,28 @@ class host_device final : public device {
   void acquire(native_event* event, std::uint64_t) noexcept override { as_event(event).acquire(); }
   error failure_of(native_event* event) override { return as_event(event).failure(); }
   bool reports_task_failures() const noexcept override { return true; }
+  bool quiescent(native_stream* stream) noexcept override {
+    if (!lost()) return false;
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                    [&](const auto& s) { return s.get() == &as_stream(stream); });
+    return found == streams_.end() || (*found)->quiescent();  // one that is gone has been joined
+  }
 
   void* allocate(std::size_t bytes) override {
     count_allocation(bytes);
-    return allocate_aligned(bytes);
+    auto* address = allocate_aligned(bytes);
+    const std::lock_guard lock(mutex_);
+    allocated_.insert(address);
+    return address;
   }
-  void deallocate(void* address) noexcept override { deallocate_aligned(address); }
+  void deallocate(void* address) noexcept override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (allocated_.erase(address) == 0) return;
+    }
+    deallocate_aligned(address);
+  }
 
   void* allocate_async(std::size_t bytes, native_stream* stream) override {
     count_allocation(bytes);
@@ -195,6 +212,9 @@ class host_device final : public device {
   void on_loss() noexcept override {
     const std::lock_guard lock(mutex_);
     for (auto& event : events_) event->wake();
+    for (auto& stream : streams_) {
+      if (!retired_.contains(stream.get())) stream->submit_quiescence();
+    }
   }
 
  private:
@@ -235,6 +255,7 @@ class host_device final : public device {
   stream_ordered_pool pool_;
   std::vector<std::unique_ptr<host_event>> events_;
   std::vector<meeting> meetings_;
+  std::unordered_set<void*> allocated_;
   std::unordered_set<const host_stream*> retired_;
   std::vector<std::unique_ptr<host_stream>>
       streams_;  // last: their threads end before the rest goes

@@ -86,6 +86,17 @@ void host_stream::submit_counted(host_task* task, fault_target target) noexcept 
   submit(task);
 }
 
+void host_stream::submit_quiescence() {
+  class quiescence_task final : public host_task {
+   public:
+    quiescence_task() noexcept : host_task(kind::marker) {}
+    void run(host_stream& stream) override {
+      stream.quiescent_.store(true, std::memory_order_release);
+    }
+  };
+  submit(new quiescence_task);
+}
+
 void host_stream::stop() noexcept {
   submit(new stop_task);
 }
@@ -101,6 +112,7 @@ void host_stream::run() noexcept {
     oldest_ = task;
     execute(*task);
   }
+  quiescent_.store(true, std::memory_order_release);
   stopped_.store(true, std::memory_order_release);
 }
 

@@ -96,6 +96,13 @@ class host_stream {
   void submit_counted(host_task* task, fault_target target) noexcept;
   /// Queues the end: the thread leaves after the work before it. At most once.
   void stop() noexcept;
+  /// After the device's loss: whether the task that was running has returned and the rest is
+  /// discarded.
+  [[nodiscard]] bool quiescent() const noexcept {
+    return quiescent_.load(std::memory_order_acquire);
+  }
+  /// Queues the mark that makes `quiescent` true.
+  void submit_quiescence();
   /// Whether the thread has left. Then the destructor does not block.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
@@ -121,6 +128,7 @@ class host_stream {
   detail::one_way_signal signal_;
   std::optional<error> failure_;  // stream thread only
   bool leaving_ = false;          // stream thread only
+  std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
   std::thread thread_;
 };

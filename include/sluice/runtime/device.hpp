@@ -118,6 +118,12 @@ class device {
   /// error `device_lost`
   virtual void notify(native_stream* stream, std::function<void()> function) = 0;
 
+  /// After loss: whether nothing on `stream` touches memory any more, so that owners may be
+  /// dropped.
+  [[nodiscard]] virtual bool quiescent(native_stream* stream) noexcept = 0;
+  /// Called once by a thread that will only ask for completions.
+  virtual void prepare_completion_thread() noexcept {}
+
   /// Makes this device the calling thread's current one and returns what `leave` needs to restore
   /// the previous one.
   [[nodiscard]] virtual int enter() noexcept { return 0; }

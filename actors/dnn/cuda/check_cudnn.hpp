@@ -1,0 +1,25 @@
+#pragma once
+
+#include <sluice/runtime/error.hpp>
+
+#include <cudnn.h>
+
+#include <source_location>
+#include <string>
+
+namespace sluice::cuda {
+
+/// The one way in which cuDNN is called: check_cudnn(cudnnCreate(...), "cudnnCreate").
+/// @throws error with the raw status unless `status` is success: `unsupported` when cuDNN cannot do
+///   it, else `library_failure`
+inline void check_cudnn(cudnnStatus_t status, const char* call,
+                        std::source_location where = std::source_location::current()) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  // From version 9 on the thousands are the category.
+  const bool unsupported = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000;
+  throw error(unsupported ? errc::unsupported : errc::library_failure,
+              std::string(call) + ": " + cudnnGetErrorString(status),
+              library_status{"cuDNN", static_cast<long>(status)}, where);
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "actors/dnn/dnn_library.hpp"
+
+#include <memory>
+
+/// The door to oneDNN.
+namespace sluice::host {
+
+[[nodiscard]] std::unique_ptr<actors::dnn_library> make_dnn_library(device_runtime& runtime,
+                                                                    stream_ref stream);
+
+}  // namespace sluice::host

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/stream.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace sluice::actors {
+
+/// Scratch memory of one lane: used by launches on the lane's stream only, so that the stream's
+/// order is all that they need among themselves, and no launch records it. What the queued launches
+/// still use is given back behind them. Belongs to the lane; not thread-safe. `runtime` must
+/// outlive it.
+class workspace {
+ public:
+  workspace(device_runtime& runtime, stream_ref stream, allocation_tag tag) noexcept
+      : runtime_(runtime), stream_(stream), tag_(tag) {}
+  workspace(const workspace&) = delete;
+  workspace& operator=(const workspace&) = delete;
+  ~workspace() { release(); }
+
+  /// Makes it at least `bytes` large. The contents are lost and the address may change, which
+  /// launches that are queued already do not notice. Does not synchronise.
+  /// @throws error as `device_runtime::allocate_bytes`; then nothing has changed
+  void require(std::size_t bytes) {
+    if (bytes <= this->bytes()) return;
+    block_ref larger = runtime_.allocate_bytes(bytes, stream_, tag_);
+    release();
+    block_ = std::move(larger);
+  }
+
+  /// The first byte, aligned to 256; null while nothing has been required.
+  [[nodiscard]] void* address() const noexcept { return block_ ? block_.address() : nullptr; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return block_ ? block_.bytes() : 0; }
+
+ private:
+  void release() noexcept {
+    if (!block_) return;
+    try {
+      // One use behind all launches, made now, stands for each of theirs.
+      runtime_.record_use(block_, stream_, access_kind::read_write);
+    } catch (...) {
+      // The resource does not track uses, or the runtime takes no more work: then nothing may be
+      // left in flight.
+      try {
+        stream_.synchronize();
+      } catch (...) {
+        // The device is lost; nothing on it will touch the memory in an order that matters.
+      }
+    }
+    block_ = block_ref();
+  }
+
+  device_runtime& runtime_;
+  stream_ref stream_;
+  allocation_tag tag_;
+  block_ref block_;
+};
+
+}  // namespace sluice::actors

@@ -1,0 +1,242 @@
+#include "runtime/one_way_signal.hpp"
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/envelope/completion_engine.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+using clock = std::chrono::steady_clock;
+
+struct completion_engine::state {
+  state(std::shared_ptr<detail::runtime_core> c, completion_strategy s)
+      : core(std::move(c)), strategy(s) {}
+
+  std::shared_ptr<detail::runtime_core> core;
+  completion_strategy strategy;
+  std::atomic<continuation*> inbox{nullptr};  // newest first
+  std::atomic<std::size_t> pending{0};
+  std::atomic<std::uint64_t> wakes{0};  // host functions that have run
+  std::atomic<bool> stopping{false};
+  detail::one_way_signal changed;
+  std::thread thread;
+
+  // The completion thread's own:
+  struct queue {
+    detail::timeline* timeline = nullptr;
+    continuation* oldest = nullptr;
+    continuation* newest = nullptr;
+  };
+  std::vector<queue> queues;
+  std::vector<continuation*>
+      unreleased;  // answered after loss; their streams are not known to be quiescent
+
+  void take_inbox() noexcept {
+    auto* item = inbox.exchange(nullptr, std::memory_order_acquire);
+    continuation* oldest = nullptr;
+    while (item != nullptr) {
+      auto* next = item->next_;
+      item->next_ = oldest;
+      oldest = item;
+      item = next;
+    }
+    while (oldest != nullptr) {
+      auto* next = std::exchange(oldest->next_, nullptr);
+      append(oldest);
+      oldest = next;
+    }
+  }
+
+  void append(continuation* item) noexcept {
+    for (auto& q : queues) {
+      if (q.timeline == item->timeline_) {
+        // Two threads may hand over in another order than that of their tickets.
+        insert_in_order(q, item);
+        return;
+      }
+    }
+    std::erase_if(queues,
+                  [](const queue& q) { return q.oldest == nullptr && q.timeline->retired(); });
+    queues.push_back({item->timeline_, item, item});
+  }
+
+  static void insert_in_order(queue& q, continuation* item) noexcept {
+    if (q.oldest == nullptr) {
+      q.oldest = q.newest = item;
+    } else if (q.newest->ticket_ <= item->ticket_) {
+      q.newest = q.newest->next_ = item;
+    } else {
+      auto** link = &q.oldest;
+      while ((*link)->ticket_ <= item->ticket_) link = &(*link)->next_;
+      item->next_ = *link;
+      *link = item;
+    }
+  }
+
+  /// Completes what can be completed. Returns whether there was anything.
+  bool complete_ready() noexcept {
+    bool any = false;
+    const bool lost = core->device().lost();
+    for (auto& q : queues) {
+      if (q.oldest == nullptr) continue;
+      const auto watermark = q.timeline->advance();
+      if (q.oldest->ticket_ <= watermark) q.timeline->acquire(watermark);
+      while (q.oldest != nullptr && (q.oldest->ticket_ <= watermark || lost)) {
+        auto* item = q.oldest;
+        q.oldest = item->next_;
+        if (q.oldest == nullptr) q.newest = nullptr;
+        complete(item, item->ticket_ <= watermark);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  void complete(continuation* item, bool finished) noexcept {
+    if (finished) {
+      const auto failure = item->timeline_->failure_of(item->ticket_);
+      item->complete(failure ? &*failure : nullptr, [&] { core->releases().push(item); });
+    } else {
+      const auto failure = core->device().loss();
+      item->complete(&failure, [&] { unreleased.push_back(item); });
+    }
+    pending.fetch_sub(1, std::memory_order_release);
+  }
+
+  /// After loss: lets go of what belongs to streams that have come to rest.
+  void release_quiescent() noexcept {
+    std::erase_if(unreleased, [&](continuation* item) {
+      if (!core->device().quiescent(item->timeline_->native())) return false;
+      core->releases().push(item);
+      return true;
+    });
+  }
+
+  [[nodiscard]] bool idle() const noexcept {
+    if (!unreleased.empty()) return false;
+    for (const auto& q : queues) {
+      if (q.oldest != nullptr) return false;
+    }
+    return true;
+  }
+};
+
+completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy)
+    : state_(std::make_shared<state>(runtime.core(), strategy)) {
+  state_->queues.reserve(64);
+  if (strategy != completion_strategy::synchronous) {
+    state_->thread = std::thread([s = state_] { run(s); });
+  }
+}
+
+completion_engine::~completion_engine() {
+  state_->stopping.store(true, std::memory_order_release);
+  state_->changed.raise();
+  if (!state_->thread.joinable()) return;
+  // A continuation may have dropped the last owner of this engine: then the thread ends on its own.
+  if (state_->thread.get_id() == std::this_thread::get_id()) {
+    state_->thread.detach();
+  } else {
+    state_->thread.join();
+  }
+}
+
+completion_strategy completion_engine::strategy() const noexcept {
+  return state_->strategy;
+}
+std::size_t completion_engine::pending() const noexcept {
+  return state_->pending.load(std::memory_order_acquire);
+}
+
+void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
+                               std::unique_ptr<continuation> work) noexcept {
+  auto* item = work.release();
+  item->timeline_ = stream.timeline();
+  item->ticket_ = ticket;
+  auto& s = *state_;
+  s.pending.fetch_add(1, std::memory_order_relaxed);
+
+  if (s.strategy == completion_strategy::synchronous) {
+    try {
+      item->timeline_->wait_until(ticket);
+      s.complete(item, true);
+    } catch (const error&) {
+      const auto failure = s.core->device().loss();
+      while (!s.core->device().quiescent(item->timeline_->native())) std::this_thread::yield();
+      item->complete(&failure, [&] { s.core->releases().push(item); });
+      s.pending.fetch_sub(1, std::memory_order_release);
+    }
+    s.core->releases().drain();
+    return;
+  }
+
+  if (s.strategy == completion_strategy::host_function) {
+    try {
+      s.core->device().notify(stream.native(), [shared = state_] {
+        shared->wakes.fetch_add(1, std::memory_order_release);
+        shared->changed.raise();
+      });
+    } catch (...) {
+      // Only the early wake-up is lost; the event is asked anyway.
+    }
+  }
+  item->next_ = s.inbox.load(std::memory_order_relaxed);
+  while (!s.inbox.compare_exchange_weak(item->next_, item, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+  s.changed.raise();
+}
+
+void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
+  auto& s = *shared;
+  s.core->device().prepare_completion_thread();
+  const bool woken_early = s.strategy == completion_strategy::host_function;
+  const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
+  const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);
+  const auto spin = std::chrono::microseconds(woken_early ? 0 : 50);
+  auto pause = shortest;
+  auto spin_end = clock::now() + spin;
+  for (;;) {
+    const auto wakes = s.wakes.load(std::memory_order_acquire);
+    s.take_inbox();
+    if (s.complete_ready()) {
+      pause = shortest;
+      spin_end = clock::now() + spin;
+      continue;
+    }
+    if (s.core->device().lost()) s.release_quiescent();
+    // Nothing is ready: now owners may go, and the driver calls that their frees make.
+    if (!s.core->releases().empty()) {
+      s.core->releases().drain();
+      continue;
+    }
+    const auto changed = [&] {
+      return s.inbox.load(std::memory_order_acquire) != nullptr ||
+             s.stopping.load(std::memory_order_acquire);
+    };
+    if (s.idle()) {
+      if (s.stopping.load(std::memory_order_acquire) &&
+          s.inbox.load(std::memory_order_acquire) == nullptr)
+        return;
+      s.changed.wait(changed);
+      pause = shortest;
+      spin_end = clock::now() + spin;
+    } else if (clock::now() < spin_end) {
+      std::this_thread::yield();
+    } else {
+      s.changed.wait_for(pause, [&] {
+        return s.inbox.load(std::memory_order_acquire) != nullptr ||
+               s.wakes.load(std::memory_order_acquire) != wakes;
+      });
+      pause = std::min(pause * 2, longest);
+    }
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,116 @@
+#include "envelope/nvtx_range.hpp"
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/envelope/kernel_envelope.hpp>
+
+#include <atomic>
+#include <optional>
+
+namespace sluice::detail {
+
+std::uint64_t next_request_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// Opens the continuation to the launching side.
+class launch {
+ public:
+  explicit launch(launch_continuation& work) noexcept : work_(work) {}
+  [[nodiscard]] const operands& used() const noexcept { return work_.used_; }
+  [[nodiscard]] kernel_trace* trace() const noexcept { return work_.trace_.get(); }
+  [[nodiscard]] const kernel_info& info() const noexcept { return work_.info_; }
+  void begin() noexcept {
+    work_.begun_ = std::chrono::steady_clock::now();
+    work_.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
+  }
+
+ private:
+  launch_continuation& work_;
+};
+
+void launch_continuation::complete(const error* failure,
+                                   const std::function<void()>& release) noexcept {
+  call_trace(trace_.get(), [&](kernel_trace& trace) {
+    trace.after_complete(info_, {failure, std::chrono::steady_clock::now() - begun_});
+  });
+  const auto load = std::move(load_);
+  load->in_flight.fetch_sub(1, std::memory_order_seq_cst);
+  struct parts {
+    const error* failure;
+    const std::function<void()>& release;
+  } p{failure, release};
+  detach(
+      [](detached_answer& answer, void* context) {
+        const auto& given = *static_cast<parts*>(context);
+        given.release();  // this object belongs to the release list from here on
+        answer.give(given.failure);
+      },
+      &p);
+  if (load->wanted.exchange(false, std::memory_order_seq_cst) && load->room) load->room();
+}
+
+void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
+                const std::string& nvtx_label, closure_ref closure) noexcept {
+  const launch_context context{on.stream()};
+  launch l(*work);
+  std::optional<launch_recorder> recorder;
+  bool reserved = false;
+  try {
+    recorder = launch_recorder::strict(on.stream());
+    for (std::size_t i = 0; i < l.used().size(); ++i) {
+      recorder->use(l.used()[i].block, l.used()[i].access, l.used()[i].whole);
+    }
+    recorder->preflight();
+    if (recorder->recorded_count() == 0) {
+      on.stream().timeline()->reserve();
+      reserved = true;
+    }
+  } catch (...) {
+    const auto failure = current_error();
+    work->answer(&failure);
+    return;
+  }
+
+  // From here to the hand-over nothing throws.
+  launch(*work).begin();
+  call_trace(l.trace(), [&](kernel_trace& trace) { trace.before_enqueue(l.info()); });
+  std::optional<error> failure;
+  {
+    const nvtx_range range(nvtx_label.c_str());
+    const current_device_scope current(on.runtime().device());
+    try {
+      closure(context);
+    } catch (...) {
+      failure = current_error();
+    }
+  }
+  call_trace(l.trace(), [&](kernel_trace& trace) {
+    trace.after_enqueue(l.info(), failure ? &*failure : nullptr);
+  });
+
+  auto* timeline = on.stream().timeline();
+  timeline_point point;
+  try {
+    point = recorder->commit(failure);
+    if (reserved) point = {timeline->id(), timeline->submit({}, failure ? &*failure : nullptr)};
+  } catch (...) {
+    // The launch could not be published: the recorder has waited for it, or the device is lost.
+    if (!failure) failure = current_error();
+  }
+  call_trace(l.trace(), [&](kernel_trace& trace) { trace.before_complete(l.info()); });
+
+  if (failure) {
+    work->answer(&*failure);
+  } else if (when == reply_on::enqueued) {
+    work->answer_enqueued();
+  }
+  // A point that could not be had stands behind everything: after a loss the engine asks for no
+  // ticket, and otherwise what is on the stream has completed.
+  const auto ticket = point ? point.ticket
+                            : (on.runtime().device().lost() ? timeline->newest().ticket + 1
+                                                            : timeline->newest().ticket);
+  on.engine().submit(on.stream(), ticket, std::move(work));
+}
+
+}  // namespace sluice::detail

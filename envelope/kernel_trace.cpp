@@ -1,0 +1,35 @@
+#include <sluice/envelope/kernel_trace.hpp>
+
+#include <atomic>
+
+namespace sluice {
+namespace {
+std::atomic<std::uint64_t> dropped{0};
+}
+
+std::uint64_t dropped_trace_exceptions() noexcept {
+  return dropped.load(std::memory_order_relaxed);
+}
+void detail::count_dropped_trace_exception() noexcept {
+  dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Each trace is called on its own, so that one that throws does not silence the others.
+void fan_out_trace::before_enqueue(const kernel_info& info) {
+  for (auto& t : traces_)
+    detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.before_enqueue(info); });
+}
+void fan_out_trace::after_enqueue(const kernel_info& info, const error* failure) {
+  for (auto& t : traces_)
+    detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.after_enqueue(info, failure); });
+}
+void fan_out_trace::before_complete(const kernel_info& info) {
+  for (auto& t : traces_)
+    detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.before_complete(info); });
+}
+void fan_out_trace::after_complete(const kernel_info& info, const kernel_outcome& outcome) {
+  for (auto& t : traces_)
+    detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.after_complete(info, outcome); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/envelope/operands.hpp>
+
+#include <string>
+
+namespace sluice {
+
+void check_operand(const device_runtime& runtime, const operand_argument& argument) {
+  const auto named = [&](const char* what) {
+    return std::string(argument.name) + ": " + what;
+  };
+  runtime.core()->require_open();
+  if (!argument.block) throw error(errc::invalid_argument, named("no memory was given"));
+  if (argument.block.device() != runtime.device().id()) {
+    throw error(errc::invalid_argument, named("the memory is on ") +
+                                            to_string(argument.block.device()) +
+                                            ", the launch on " + to_string(runtime.device().id()));
+  }
+  if (argument.block.record()->core != runtime.core()) {
+    throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
+  }
+  if (argument.block.stale()) throw error(errc::stale_ref, named("the memory has been given back"));
+  if (argument.bytes < argument.required_bytes) {
+    throw error(errc::invalid_argument, named("has ") + std::to_string(argument.bytes) +
+                                            " bytes, the operation needs " +
+                                            std::to_string(argument.required_bytes));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,106 @@
+#include "examples/mel_spectrogram/mel_filterbank.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <string>
+
+namespace sluice::examples {
+
+namespace {
+
+// Slaney's scale: 200/3 Hz a mel up to 1 kHz, above it 27 mel for each factor of 6.4.
+constexpr double linear_hertz_per_mel = 200.0 / 3.0;
+constexpr double break_hertz = 1000.0;
+constexpr double break_mel = break_hertz / linear_hertz_per_mel;
+const double logarithmic_step = std::log(6.4) / 27.0;
+
+double hertz_to_mel(double hertz) {
+  if (hertz < break_hertz) return hertz / linear_hertz_per_mel;
+  return break_mel + std::log(hertz / break_hertz) / logarithmic_step;
+}
+
+double mel_to_hertz(double mel) {
+  if (mel < break_mel) return mel * linear_hertz_per_mel;
+  return break_hertz * std::exp((mel - break_mel) * logarithmic_step);
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw error(errc::invalid_argument, what);
+}
+
+/// `n_mels + 2` frequencies, equidistant in mel: filter i rises from the i-th, peaks at the next
+/// and falls to the one after.
+std::vector<double> filter_edges(std::int64_t n_mels, double fmin, double fmax) {
+  if (n_mels < 1) fail("n_mels is " + std::to_string(n_mels) + ": at least 1 needed");
+  if (n_mels > std::int64_t{1} << 40) fail("n_mels is " + std::to_string(n_mels) + ": too many");
+  if (!(fmin >= 0)) fail("fmin is " + std::to_string(fmin) + " Hz: at least 0 needed");
+  if (!(fmin < fmax) || !std::isfinite(fmax))
+    fail("fmin is " + std::to_string(fmin) + " Hz and fmax " + std::to_string(fmax) +
+         " Hz: fmin must be below fmax");
+  const double first = hertz_to_mel(fmin);
+  const double last = hertz_to_mel(fmax);
+  const double step = (last - first) / static_cast<double>(n_mels + 1);
+  std::vector<double> edges(static_cast<std::size_t>(n_mels) + 2);
+  for (std::size_t i = 0; i + 1 < edges.size(); ++i)
+    edges[i] = mel_to_hertz(first + step * static_cast<double>(i));
+  edges.back() = mel_to_hertz(last);
+  return edges;
+}
+
+}  // namespace
+
+std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft, std::int64_t n_mels,
+                                  double fmin, double fmax) {
+  if (!(sample_rate > 0) || !std::isfinite(sample_rate))
+    fail("the sampling rate is " + std::to_string(sample_rate) + " Hz: more than 0 needed");
+  if (n_fft < 1) fail("n_fft is " + std::to_string(n_fft) + ": at least 1 needed");
+  if (fmax > sample_rate / 2)
+    fail("fmax is " + std::to_string(fmax) + " Hz: at most half the sampling rate, " +
+         std::to_string(sample_rate / 2) + " Hz, possible");
+  const std::int64_t bins = 1 + n_fft / 2;
+  // 2^40 weights are 4 TiB.
+  if (n_mels > 0 && bins > (std::int64_t{1} << 40) / n_mels)
+    fail(std::to_string(n_mels) + " filters of " + std::to_string(bins) +
+         " weights do not fit into memory");
+  const std::vector<double> edges = filter_edges(n_mels, fmin, fmax);
+
+  std::vector<float> weights(static_cast<std::size_t>(n_mels * bins), 0.0F);
+  const double bin_width = sample_rate / static_cast<double>(n_fft);
+  for (std::size_t band = 0; band < static_cast<std::size_t>(n_mels); ++band) {
+    const double lower = edges[band];
+    const double peak = edges[band + 1];
+    const double upper = edges[band + 2];
+    const double scale = 2.0 / (upper - lower);
+    float* const row = weights.data() + band * static_cast<std::size_t>(bins);
+    for (std::int64_t bin = 0; bin < bins; ++bin) {
+      const double hertz = static_cast<double>(bin) * bin_width;
+      const double rising = (hertz - lower) / (peak - lower);
+      const double falling = (upper - hertz) / (upper - peak);
+      row[bin] = static_cast<float>(scale * std::max(0.0, std::min(rising, falling)));
+    }
+  }
+  return weights;
+}
+
+std::vector<double> mel_centres(std::int64_t n_mels, double fmin, double fmax) {
+  const std::vector<double> edges = filter_edges(n_mels, fmin, fmax);
+  return {edges.begin() + 1, edges.end() - 1};
+}
+
+std::vector<float> periodic_hann(std::int64_t n) {
+  if (n < 0) fail("a window of " + std::to_string(n) + " samples");
+  if (n == 1) return {1.0F};
+  std::vector<float> window(static_cast<std::size_t>(n));
+  for (std::int64_t k = 0; k < n; ++k) {
+    const double sine =
+        std::sin(std::numbers::pi * static_cast<double>(k) / static_cast<double>(n));
+    window[static_cast<std::size_t>(k)] = static_cast<float>(sine * sine);
+  }
+  return window;
+}
+
+}  // namespace sluice::examples

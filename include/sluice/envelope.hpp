@@ -1,0 +1,12 @@
+#pragma once
+
+/// Everything of layer envelope, in one header.
+#include <sluice/envelope/chrome_trace.hpp>
+#include <sluice/envelope/completion_engine.hpp>
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/envelope/lane.hpp>
+#include <sluice/envelope/nvtx_trace.hpp>
+#include <sluice/envelope/operands.hpp>
+#include <sluice/envelope/reply_token.hpp>

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <sluice/envelope/completion_engine.hpp>
+#include <sluice/runtime/device_runtime.hpp>
+
+#include <memory>
+#include <string_view>
+
+namespace sluice {
+
+struct device_service_options {
+  runtime_options runtime{};
+  completion_strategy completion = completion_strategy::polled;
+};
+
+/// A device's runtime together with the completion engine of its launches: what lanes stand on.
+/// Lanes share it; when the last owner is gone it drains (see `device_runtime`) and ends.
+class device_service {
+ public:
+  /// @throws error as `open_device` and `device_runtime`
+  explicit device_service(std::string_view device_name, device_service_options options = {})
+      : device_service(open_device(device_name), std::move(options)) {}
+  explicit device_service(std::shared_ptr<sluice::device> device,
+                          device_service_options options = {})
+      : runtime_(std::move(device), std::move(options.runtime)),
+        engine_(runtime_, options.completion) {}
+  device_service(const device_service&) = delete;
+  device_service& operator=(const device_service&) = delete;
+  ~device_service() = default;
+
+  [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
+  [[nodiscard]] completion_engine& engine() noexcept { return engine_; }
+  [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
+
+ private:
+  device_runtime runtime_;
+  completion_engine engine_;  // ends before the runtime: everything pending is answered first
+};
+
+}  // namespace sluice

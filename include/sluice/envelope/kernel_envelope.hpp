@@ -1,0 +1,222 @@
+#pragma once
+
+#include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/envelope/lane.hpp>
+#include <sluice/envelope/operands.hpp>
+#include <sluice/envelope/reply_token.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace sluice {
+
+/// What a closure needs to enqueue its launch. Valid during the closure.
+struct launch_context {
+  stream_ref stream;
+
+  /// The stream as the device's libraries know it: on CUDA a `cudaStream_t`.
+  [[nodiscard]] native_stream* native() const { return stream.native(); }
+  /// On a host device: queues `function` as the launch.
+  template <class Function>
+  void submit_host(Function&& function) const {
+    submit_host_task(stream, std::forward<Function>(function));
+  }
+};
+
+/// What an operation is, the same for all of its launches.
+struct kernel_description {
+  std::string library;
+  std::string operation;
+  element_type type = element_type::f32;
+};
+
+/// What one launch says of itself.
+struct launch_options {
+  reply_on when = reply_on::finished;
+  std::array<std::int64_t, 4> sizes{};
+};
+
+namespace detail {
+
+/// The continuation of a launch: owners, trace, and (in the derived class) the reply.
+class launch_continuation : public continuation {
+ public:
+  launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
+                      std::shared_ptr<lane_load> load)
+      : used_(std::move(used)), trace_(std::move(trace)), info_(info), load_(std::move(load)) {}
+
+  void complete(const error* failure, const std::function<void()>& release) noexcept final;
+
+  /// Answers; `failure` is nullptr for success. Harmless when the answer has been given.
+  virtual void answer(const error* failure) noexcept = 0;
+  /// Answers with a copy of the output, which stays.
+  virtual void answer_enqueued() noexcept = 0;
+
+ protected:
+  /// Takes the reply out of this object, which may be gone when it is called.
+  class detached_answer {
+   public:
+    detached_answer() = default;
+    detached_answer(const detached_answer&) = delete;
+    detached_answer& operator=(const detached_answer&) = delete;
+    virtual ~detached_answer() = default;
+    virtual void give(const error* failure) noexcept = 0;
+  };
+  virtual void detach(void (*then)(detached_answer&, void*), void* context) noexcept = 0;
+
+ private:
+  friend class launch;
+  operands used_;
+  std::shared_ptr<kernel_trace> trace_;
+  kernel_info info_;
+  std::shared_ptr<lane_load> load_;
+  std::chrono::steady_clock::time_point begun_{};
+};
+
+template <class Reply>
+class typed_continuation final : public launch_continuation {
+ public:
+  typed_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
+                     std::shared_ptr<lane_load> load, reply_token<Reply> token, Reply output)
+      : launch_continuation(std::move(used), std::move(trace), info, std::move(load)),
+        token_(std::move(token)),
+        output_(std::move(output)) {}
+
+  void answer(const error* failure) noexcept override { give(token_, output_, failure); }
+  void answer_enqueued() noexcept override { token_.succeed(Reply(output_)); }
+
+ private:
+  static void give(const reply_token<Reply>& token, Reply& output, const error* failure) noexcept {
+    if (failure == nullptr) {
+      token.succeed(std::move(output));
+    } else {
+      token.fail(*failure);
+    }
+  }
+
+  void detach(void (*then)(detached_answer&, void*), void* context) noexcept override {
+    class moved final : public detached_answer {
+     public:
+      moved(reply_token<Reply> token, Reply output)
+          : token_(std::move(token)), output_(std::move(output)) {}
+      void give(const error* failure) noexcept override {
+        typed_continuation::give(token_, output_, failure);
+      }
+
+     private:
+      reply_token<Reply> token_;
+      Reply output_;
+    } answer(std::move(token_), std::move(output_));
+    then(answer, context);
+  }
+
+  reply_token<Reply> token_;
+  Reply output_;
+};
+
+/// A closure of any type, referred to during a call.
+class closure_ref {
+ public:
+  template <class Closure>
+  // NOLINTNEXTLINE(google-explicit-constructor): an adaptor for one call.
+  closure_ref(Closure& closure)
+      : object_(static_cast<void*>(std::addressof(closure))),
+        call_([](void* object, const launch_context& context) {
+          (*static_cast<Closure*>(object))(context);
+        }) {}
+  void operator()(const launch_context& context) const { call_(object_, context); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, const launch_context&);
+};
+
+/// Steps 2 to 6 of the envelope. Answers on every path.
+void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
+                const std::string& nvtx_label, closure_ref closure) noexcept;
+
+[[nodiscard]] std::uint64_t next_request_id() noexcept;
+
+}  // namespace detail
+
+/// The one path that every launch takes. Built once per operation, run many times; `run` may be
+/// called from any thread, but launches of one lane come from its owner.
+///
+///     kernel_envelope gemm({.library = "cuBLAS", .operation = "gemm", .type = element_type::f32});
+///     gemm.trace(trace).nvtx_label("sgemm");
+///     gemm.run(lane, access_all(runtime, read(a, "a"), read(b, "b"), write(c, "c")), token, c, {},
+///              [&](const launch_context& context) { library.gemm(...); });
+///
+/// Order: a strict recorder over the operands, its preflight (leases, waits), `before_enqueue`, the
+/// closure inside an NVTX range, `after_enqueue`, commit, `before_complete`, hand-over to the
+/// completion engine; on completion `after_complete`, the one reply, then the owners are let go.
+///
+/// The closure only enqueues on the context's stream: no allocation of device memory, no waiting.
+/// One that throws fails the launch with that error; the reply goes at once, the owners stay until
+/// the stream has passed the launch.
+class kernel_envelope {
+ public:
+  explicit kernel_envelope(kernel_description description) : description_(std::move(description)) {}
+
+  /// Attaches a trace; nullptr takes it off. With none, the cost is a branch per hook. Before the
+  /// first run.
+  kernel_envelope& trace(std::shared_ptr<kernel_trace> trace) {
+    trace_ = std::move(trace);
+    return *this;
+  }
+  /// Names the NVTX range around the closure (and the label that traces see). Empty: no range.
+  /// Before the first run.
+  kernel_envelope& nvtx_label(std::string label) {
+    nvtx_label_ = std::move(label);
+    return *this;
+  }
+  [[nodiscard]] const kernel_description& description() const noexcept { return description_; }
+
+  /// Launches `closure` on `on`, and answers `token` with `output` or an error, exactly once on
+  /// every path. `used` are the owners of everything the launch touches, from `access_all`.
+  template <class Reply, class Closure>
+  void run(lane& on, operands used, reply_token<Reply> token, Reply output,
+           const launch_options& options, Closure&& closure) const noexcept {
+    try {
+      const kernel_info info{description_.library,
+                             description_.operation,
+                             nvtx_label_,
+                             description_.type,
+                             on.runtime().device().id(),
+                             on.stream().id(),
+                             detail::next_request_id(),
+                             options.sizes};
+      auto work = std::make_unique<detail::typed_continuation<Reply>>(
+          std::move(used), trace_, info, on.load(), token, std::move(output));
+      detail::run_launch(on, std::move(work), options.when, nvtx_label_,
+                         detail::closure_ref(closure));
+    } catch (...) {
+      token.fail(current_error());
+    }
+  }
+
+ private:
+  kernel_description description_;
+  std::shared_ptr<kernel_trace> trace_;
+  std::string nvtx_label_;
+};
+
+/// The short form: one launch without a trace or a label.
+template <class Reply, class Closure>
+void run_kernel(lane& on, operands used, reply_token<Reply> token, Reply output,
+                Closure&& closure) noexcept {
+  try {
+    const kernel_envelope envelope({.library = "", .operation = "kernel"});
+    envelope.run(on, std::move(used), token, std::move(output), {}, std::forward<Closure>(closure));
+  } catch (...) {
+    token.fail(current_error());
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/runtime/stream.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace sluice {
+
+struct lane_options {
+  /// Launches in flight above which `full` answers true. The driver's own queue blocks at about a
+  /// thousand.
+  std::size_t most_in_flight = 256;
+};
+
+namespace detail {
+/// What continuations share with their lane: they own nothing else of it.
+struct lane_load {
+  std::atomic<std::size_t> in_flight{0};
+  std::size_t most_in_flight = 0;
+  /// Set while somebody wants to know that there is room again; called once, from the completion
+  /// thread.
+  std::atomic<bool> wanted{false};
+  std::function<void()> room;  // set before the first launch
+};
+}  // namespace detail
+
+/// A stream and what belongs to it: a library handle, its workspace, its plans. Owned by exactly
+/// one library actor (or thread), which alone launches on it. Destroying a lane hands what it keeps
+/// back behind its last launch.
+class lane {
+ public:
+  /// @throws error as `device_runtime::create_stream`
+  explicit lane(std::shared_ptr<device_service> service, lane_options options = {})
+      : service_(std::move(service)), stream_(service_->runtime().create_stream()) {
+    load_->most_in_flight = options.most_in_flight;
+  }
+  lane(const lane&) = delete;
+  lane& operator=(const lane&) = delete;
+  ~lane();
+
+  [[nodiscard]] device_service& service() const noexcept { return *service_; }
+  [[nodiscard]] device_runtime& runtime() const noexcept { return service_->runtime(); }
+  [[nodiscard]] completion_engine& engine() const noexcept { return service_->engine(); }
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
+
+  /// Keeps a library object until the lane's last launch has completed; then it is destroyed where
+  /// frees are. On a lost CUDA device it is left alone for good: its destructor would crash in the
+  /// driver.
+  void keep(std::shared_ptr<void> library) { kept_ = std::move(library); }
+
+  /// Launches that have not completed.
+  [[nodiscard]] std::size_t in_flight() const noexcept {
+    return load_->in_flight.load(std::memory_order_acquire);
+  }
+  /// Whether another launch should wait.
+  [[nodiscard]] bool full() const noexcept { return in_flight() >= load_->most_in_flight; }
+  /// Calls `room` (set once, before the first launch) from the completion thread when a launch
+  /// completes after `full` lanes asked for it with `want_room`.
+  void on_room(std::function<void()> room) { load_->room = std::move(room); }
+  /// Asks for one call of `room`. False when there is room already and no call will come.
+  [[nodiscard]] bool want_room() noexcept {
+    load_->wanted.store(true, std::memory_order_seq_cst);
+    return !(in_flight() < load_->most_in_flight &&
+             load_->wanted.exchange(false, std::memory_order_seq_cst));
+  }
+
+  /// For the envelope.
+  [[nodiscard]] const std::shared_ptr<detail::lane_load>& load() const noexcept { return load_; }
+
+ private:
+  std::shared_ptr<device_service> service_;
+  sluice::stream stream_;
+  std::shared_ptr<void> kept_;
+  std::shared_ptr<detail::lane_load> load_ = std::make_shared<detail::lane_load>();
+};
+
+}  // namespace sluice

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <sluice/envelope/kernel_trace.hpp>
+
+#include <memory>
+
+namespace sluice {
+
+/// Shows every launch as an NVTX range from `before_enqueue` to `after_complete`, on the timeline
+/// of NVIDIA's tools. In builds without the CUDA toolkit it does nothing; `available` tells.
+class nvtx_trace final : public kernel_trace {
+ public:
+  nvtx_trace();
+  ~nvtx_trace() override;
+  [[nodiscard]] static bool available() noexcept;
+
+  void before_enqueue(const kernel_info& info) override;
+  void after_complete(const kernel_info& info, const kernel_outcome& outcome) override;
+
+ private:
+  struct open_ranges;
+  std::unique_ptr<open_ranges> open_;
+};
+
+}  // namespace sluice

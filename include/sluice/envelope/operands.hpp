@@ -1,0 +1,130 @@
+#pragma once
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// One reference that a launch is going to use, with the name that errors give it.
+struct operand_argument {
+  block_ref block;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+  std::size_t required_bytes = 0;
+  access_kind access = access_kind::read;
+  std::string_view name;
+};
+
+namespace detail {
+template <element T>
+[[nodiscard]] operand_argument make_operand(const gpu_ref<T>& ref, std::string_view name,
+                                            std::size_t elements, access_kind access) {
+  const auto most = std::numeric_limits<std::size_t>::max() / sizeof(T);
+  return {ref.block(), ref.offset(),
+          ref.bytes(), elements <= most ? elements * sizeof(T) : most * sizeof(T),
+          access,      name};
+}
+}  // namespace detail
+
+/// The launch reads, writes, or reads and writes `ref`, of which it needs `elements` elements (0:
+/// whatever there is).
+template <element T>
+[[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name,
+                                    std::size_t elements = 0) {
+  return detail::make_operand(ref, name, elements, access_kind::read);
+}
+template <element T>
+[[nodiscard]] operand_argument write(const gpu_ref<T>& ref, std::string_view name,
+                                     std::size_t elements = 0) {
+  return detail::make_operand(ref, name, elements, access_kind::write);
+}
+template <element T>
+[[nodiscard]] operand_argument read_write(const gpu_ref<T>& ref, std::string_view name,
+                                          std::size_t elements = 0) {
+  return detail::make_operand(ref, name, elements, access_kind::read_write);
+}
+
+/// Everything one launch touches, as owners: references that keep it alive until the launch has
+/// completed. Made by `access_all`.
+class operands {
+ public:
+  struct owner {
+    block_ref block;
+    access_kind access = access_kind::read;
+    bool whole = false;
+  };
+
+  operands() = default;
+  /// Up to this many owners need no heap.
+  static constexpr std::size_t inline_owners = 6;
+
+  void add(owner o) {
+    if (count_ < inline_owners) {
+      inline_[count_] = std::move(o);
+    } else {
+      more_.push_back(std::move(o));
+    }
+    ++count_;
+  }
+  /// Keeps something alive that is no device memory of a request: a plan, pointer arrays, staging
+  /// memory.
+  operands& keep(std::shared_ptr<const void> kept) {
+    kept_.push_back(std::move(kept));
+    return *this;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] const owner& operator[](std::size_t i) const noexcept {
+    return i < inline_owners ? inline_[i] : more_[i - inline_owners];
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::array<owner, inline_owners> inline_;
+  std::vector<owner> more_;
+  std::vector<std::shared_ptr<const void>> kept_;
+};
+
+/// Checks one argument against `runtime`. @throws error as `access_all`
+void check_operand(const device_runtime& runtime, const operand_argument& argument);
+
+/// Validates every reference and turns it into an owner:
+///
+///     auto used = access_all(runtime, read(a, "a", m * k), read(b, "b", k * n), write(c, "c", m *
+///     n));
+///
+/// Nothing is queued and nothing is held when it throws. Any thread.
+/// @throws error naming the argument: `invalid_argument` (empty, of another runtime, too small),
+/// `stale_ref`,
+///   `device_lost`, `shutting_down`
+template <class... Arguments>
+[[nodiscard]] operands access_all(const device_runtime& runtime, Arguments&&... arguments) {
+  operands used;
+  const auto add = [&](operand_argument argument) {
+    check_operand(runtime, argument);
+    // A write of part of a block keeps the rest.
+    const bool whole = argument.bytes == argument.block.bytes() &&
+                       (argument.required_bytes == 0 || argument.required_bytes == argument.bytes);
+    used.add({std::move(argument.block), argument.access, whole});
+  };
+  (add(std::forward<Arguments>(arguments)), ...);
+  return used;
+}
+
+/// Whether two references share any bytes.
+template <element T, element U>
+[[nodiscard]] bool overlap(const gpu_ref<T>& a, const gpu_ref<U>& b) noexcept {
+  return a && b && a.block() == b.block() && a.offset() < b.offset() + b.bytes() &&
+         b.offset() < a.offset() + a.bytes();
+}
+
+}  // namespace sluice

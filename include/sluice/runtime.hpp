@@ -1,0 +1,17 @@
+#pragma once
+
+/// Everything of layer runtime, in one header.
+#include <sluice/runtime/column.hpp>
+#include <sluice/runtime/device.hpp>
+#include <sluice/runtime/device_id.hpp>
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/releasable.hpp>
+#include <sluice/runtime/stream.hpp>
+#include <sluice/runtime/timeline_point.hpp>

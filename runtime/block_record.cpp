@@ -1,0 +1,80 @@
+#include "runtime/block_record.hpp"
+
+#include "runtime/runtime_core.hpp"
+
+#include <algorithm>
+
+namespace sluice::detail {
+
+void use_state::begin(timeline_point ready) noexcept {
+  last_write_ = ready;
+  last_write_is_allocation_ = static_cast<bool>(ready);
+  ++version_;
+  reads_.clear();
+  inherited_.clear();
+}
+
+void use_state::collect(access_kind access, small_vector<hazard_point, 16>& waits) const {
+  const bool writes = access != access_kind::read;
+  if (last_write_) {
+    const auto kind = last_write_is_allocation_ ? hazard::allocation_ready
+                      : writes                  ? hazard::write_after_write
+                                                : hazard::read_after_write;
+    waits.push_back({last_write_, kind});
+  }
+  for (const auto& point : inherited_) waits.push_back({point, hazard::inherited});
+  if (writes) {
+    for (const auto& point : reads_) waits.push_back({point, hazard::write_after_read});
+  }
+}
+
+void use_state::collect_all(point_list& points) const {
+  if (last_write_) points.push_back(last_write_);
+  points.append(reads_.view());
+  points.append(inherited_.view());
+}
+
+void use_state::publish(access_kind access, timeline_point point, runtime_core& core) noexcept {
+  ++version_;
+  if (access == access_kind::read) {
+    keep(reads_, point, core);
+    return;
+  }
+  last_write_ = point;
+  last_write_is_allocation_ = false;
+  reads_.clear();
+  inherited_.clear();
+}
+
+void use_state::add(access_kind access, timeline_point point, runtime_core& core) noexcept {
+  ++version_;
+  if (access == access_kind::read) {
+    keep(reads_, point, core);
+    return;
+  }
+  if (last_write_) keep(inherited_, last_write_, core);
+  last_write_ = point;
+  last_write_is_allocation_ = false;
+}
+
+void use_state::keep(point_list& points, timeline_point point, runtime_core& core) noexcept {
+  for (std::size_t i = 0; i < points.size();) {
+    if (points[i].stream == point.stream) {
+      points[i].ticket = std::max(points[i].ticket, point.ticket);
+      return;
+    }
+    if (core.settled(points[i])) {
+      points.swap_remove(i);
+    } else {
+      ++i;
+    }
+  }
+  try {
+    points.push_back(point);
+  } catch (...) {
+    // Rather wait for the work than leave it unprotected.
+    core.wait_until_complete(point);
+  }
+}
+
+}  // namespace sluice::detail

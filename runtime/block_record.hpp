@@ -1,0 +1,89 @@
+#pragma once
+
+#include "runtime/lease.hpp"
+#include "runtime/small_vector.hpp"
+#include "runtime/spin_lock.hpp"
+#include "runtime/timeline.hpp"
+
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_resource.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace sluice::detail {
+
+class runtime_core;
+
+/// Which earlier use a wait is for. Tests leave one class out to prove that the others' absence
+/// would be seen.
+enum class hazard : std::uint8_t {
+  read_after_write,
+  write_after_read,
+  write_after_write,
+  allocation_ready,  ///< the memory's own allocation has not been reached on its stream
+  inherited,         ///< a use before the address was given out again
+  free_after_use,    ///< a free that follows a use
+};
+
+struct hazard_point {
+  timeline_point point;
+  hazard kind;
+};
+
+/// When a block was last written, and read since, as points. Not thread-safe: `block_record::guard`
+/// covers it.
+class use_state {
+ public:
+  /// The state of a block that becomes ready at `ready` (the empty point: at once).
+  void begin(timeline_point ready) noexcept;
+
+  [[nodiscard]] timeline_point last_write() const noexcept { return last_write_; }
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Appends what a use of this kind has to wait for. @throws std::bad_alloc
+  void collect(access_kind access, small_vector<hazard_point, 16>& waits) const;
+  /// Appends every point that a free has to wait for. @throws std::bad_alloc
+  void collect_all(point_list& points) const;
+
+  /// Publishes a use that was fenced by a preflight: a write stands for everything before it.
+  void publish(access_kind access, timeline_point point, runtime_core& core) noexcept;
+  /// Publishes a use that may not have been fenced: adds, clears nothing.
+  void add(access_kind access, timeline_point point, runtime_core& core) noexcept;
+
+ private:
+  /// Keeps the newest point per stream and drops completed ones. Without memory for another one,
+  /// waits for a point.
+  static void keep(point_list& points, timeline_point point, runtime_core& core) noexcept;
+
+  timeline_point last_write_{};
+  bool last_write_is_allocation_ = false;
+  std::uint64_t version_ = 0;
+  point_list reads_;
+  point_list inherited_;  // waited for by any use until the first write has been published
+};
+
+/// One block of device memory and everything the runtime knows of it. Lives in a slab that is never
+/// unmapped while a reference, a recorder or the runtime exists; used again under a new generation.
+/// Counts, lease and use state, which different threads change, are on cache lines of their own.
+struct block_record {
+  // Written while nobody else knows the block.
+  std::shared_ptr<runtime_core> core;  // while references or the block exist
+  allocation memory;
+  stream_ref stream;
+  bool tracked = false;
+  std::atomic<std::uint64_t> generation{0};
+
+  /// Handles that exist.
+  alignas(64) std::atomic<std::uint32_t> references{0};
+  /// 2 while the block lives and handles exist; whoever makes it 0 gives the record back.
+  std::atomic<std::uint32_t> holds{0};
+
+  alignas(64) detail::lease lease;
+
+  alignas(64) spin_lock guard;
+  use_state uses;
+};
+
+}  // namespace sluice::detail

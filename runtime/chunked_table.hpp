@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+namespace sluice::detail {
+
+/// A table of default-made atomics that grows by chunks which never move, so that reading needs no
+/// lock. Elements that were never written read as zero.
+template <class T, std::size_t ChunkSize = 256, std::size_t Chunks = 1024>
+class chunked_table {
+ public:
+  static constexpr std::size_t capacity = ChunkSize * Chunks;
+
+  chunked_table() noexcept = default;
+  chunked_table(const chunked_table&) = delete;
+  chunked_table& operator=(const chunked_table&) = delete;
+  ~chunked_table() {
+    for (auto& c : chunks_) delete c.load(std::memory_order_relaxed);
+  }
+
+  /// The element's value, acquired.
+  [[nodiscard]] T load(std::size_t index) const noexcept {
+    if (index >= capacity) return T{};
+    const auto* c = chunks_[index / ChunkSize].load(std::memory_order_acquire);
+    return c == nullptr ? T{} : (*c)[index % ChunkSize].load(std::memory_order_acquire);
+  }
+  /// The element itself, or nullptr beyond the capacity. @throws std::bad_alloc
+  [[nodiscard]] std::atomic<T>* at(std::size_t index) {
+    if (index >= capacity) return nullptr;
+    auto& slot = chunks_[index / ChunkSize];
+    auto* c = slot.load(std::memory_order_acquire);
+    if (c == nullptr) {
+      auto made = std::make_unique<chunk>();
+      if (slot.compare_exchange_strong(c, made.get(), std::memory_order_acq_rel))
+        c = made.release();
+    }
+    return &(*c)[index % ChunkSize];
+  }
+
+ private:
+  using chunk = std::array<std::atomic<T>, ChunkSize>;
+  std::array<std::atomic<chunk*>, Chunks> chunks_{};
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,278 @@
+#include "runtime/cuda/cuda_device.hpp"
+
+#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/fill.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <utility>
+
+namespace sluice::cuda {
+namespace {
+
+cudaStream_t as_stream(native_stream* stream) noexcept {
+  return reinterpret_cast<cudaStream_t>(stream);
+}
+cudaEvent_t as_event(native_event* event) noexcept {
+  return reinterpret_cast<cudaEvent_t>(event);
+}
+
+struct device_query {
+  int count = 0;
+  cudaError_t status = cudaSuccess;
+};
+
+const device_query& devices() noexcept {
+  static const device_query found = [] {
+    device_query q;
+    q.status = cudaGetDeviceCount(&q.count);
+    if (q.status != cudaSuccess) {
+      q.count = 0;
+      (void)cudaGetLastError();
+    }
+    return q;
+  }();
+  return found;
+}
+
+class cuda_device final : public device {
+ public:
+  explicit cuda_device(int ordinal) : device({device_kind::cuda, ordinal}) {
+    const current_device_scope scope(*this);
+    check(cudaFree(nullptr));  // makes the context now, not inside somebody's first launch
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = ordinal;
+    check(cudaMemPoolCreate(&pool_, &properties));
+    // Keep what was freed, so that a steady state makes no system call and addresses are really
+    // used again.
+    auto keep_all = ~std::uint64_t{0};
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
+    // The driver may not order one stream after another on its own: a free never delays a lane.
+    int off = 0;
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &off));
+  }
+
+  ~cuda_device() override {
+    const current_device_scope scope(*this);
+    if (pool_ != nullptr && !lost()) (void)cudaMemPoolDestroy(pool_);
+  }
+
+  device_info info() const override { return describe(id().ordinal); }
+
+  native_stream* create_stream() override {
+    require_usable();
+    const current_device_scope scope(*this);
+    cudaStream_t stream = nullptr;
+    checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return reinterpret_cast<native_stream*>(stream);
+  }
+  void destroy_stream(native_stream* stream) noexcept override {
+    if (!lost()) (void)cudaStreamDestroy(as_stream(stream));
+  }
+  void synchronize(native_stream* stream) override {
+    require_usable();
+    checked(cudaStreamSynchronize(as_stream(stream)));
+  }
+
+  native_event* create_event() override {
+    require_usable();
+    const current_device_scope scope(*this);
+    cudaEvent_t event = nullptr;
+    checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    return reinterpret_cast<native_event*>(event);
+  }
+  void destroy_event(native_event* event) noexcept override {
+    if (!lost()) (void)cudaEventDestroy(as_event(event));
+  }
+  void record(native_event* event, std::uint64_t, native_stream* stream) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    checked(cudaEventRecord(as_event(event), as_stream(stream)));
+  }
+  void wait(native_stream* stream, native_event* event, std::uint64_t) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    checked(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
+  }
+  event_state query(native_event* event, std::uint64_t) noexcept override {
+    if (lost()) return event_state::lost;
+    const auto status = cudaEventQuery(as_event(event));
+    if (status == cudaSuccess) return event_state::complete;
+    (void)cudaGetLastError();
+    if (status == cudaErrorNotReady) return event_state::pending;
+    lose(error_of(status));
+    return event_state::lost;
+  }
+  void acquire(native_event*, std::uint64_t) noexcept override {}
+  error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
+  bool reports_task_failures() const noexcept override { return false; }
+
+  void* allocate(std::size_t bytes) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    void* address = nullptr;
+    checked(cudaMalloc(&address, bytes), bytes);
+    return address;
+  }
+  void deallocate(void* address) noexcept override {
+    const current_device_scope scope(*this);
+    if (!lost()) note(cudaFree(address));
+  }
+  void* allocate_async(std::size_t bytes, native_stream* stream) override {
+    require_usable();
+    void* address = nullptr;
+    checked(cudaMallocFromPoolAsync(&address, bytes, pool_, as_stream(stream)), bytes);
+    return address;
+  }
+  void deallocate_async(void* address, native_stream* stream) noexcept override {
+    if (!lost()) note(cudaFreeAsync(address, as_stream(stream)));
+  }
+  void* allocate_staging(std::size_t bytes) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    void* address = nullptr;
+    checked(cudaHostAlloc(&address, bytes, cudaHostAllocDefault), bytes);
+    return address;
+  }
+  void deallocate_staging(void* address) noexcept override {
+    if (!lost()) note(cudaFreeHost(address));
+  }
+
+  void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
+            native_stream* stream) override {
+    require_usable();
+    if (bytes == 0) return;
+    const current_device_scope scope(*this);
+    const auto kind = direction == copy_direction::device_to_device ? cudaMemcpyDeviceToDevice
+                      : direction == copy_direction::host_to_device ? cudaMemcpyHostToDevice
+                                                                    : cudaMemcpyDeviceToHost;
+    checked(cudaMemcpyAsync(destination, source, bytes, kind, as_stream(stream)));
+  }
+  void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
+            native_stream* stream) override {
+    require_usable();
+    if (count == 0) return;
+    const current_device_scope scope(*this);
+    switch (pattern_bytes) {
+      case 1:
+        checked(cudaMemsetAsync(destination, *static_cast<const unsigned char*>(pattern), count,
+                                as_stream(stream)));
+        return;
+      case 2:
+      case 4:
+      case 8:
+      case 16:
+        checked(static_cast<cudaError_t>(
+            launch_fill(destination, pattern, pattern_bytes, count, stream)));
+        return;
+      default:
+        throw error(errc::invalid_argument, "fill: pattern_bytes must be 1, 2, 4, 8 or 16");
+    }
+  }
+  void notify(native_stream* stream, std::function<void()> function) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    auto owned = std::make_unique<std::function<void()>>(std::move(function));
+    const auto call = [](void* data) {
+      const std::unique_ptr<std::function<void()>> f(static_cast<std::function<void()>*>(data));
+      (*f)();
+    };
+    checked(cudaLaunchHostFunc(as_stream(stream), call, owned.get()));
+    (void)owned.release();  // the driver's now; leaked when the context fails, as the function then
+                            // never runs
+  }
+
+  // After a fault the driver runs nothing more, and the memory is lost anyway.
+  bool quiescent(native_stream*) noexcept override { return lost(); }
+
+  void prepare_completion_thread() noexcept override {
+    // A user's graph capture elsewhere must survive our event queries.
+    auto mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  }
+
+  int enter() noexcept override {
+    int previous = -1;
+    if (cudaGetDevice(&previous) != cudaSuccess || previous == id().ordinal) return -1;
+    (void)cudaSetDevice(id().ordinal);
+    return previous;
+  }
+  void leave(int previous) noexcept override {
+    if (previous >= 0) (void)cudaSetDevice(previous);
+  }
+
+ private:
+  /// Checks a call after which the device may turn out to be lost.
+  void checked(cudaError_t status, std::size_t bytes = 0,
+               std::source_location where = std::source_location::current()) {
+    if (status == cudaSuccess) return;
+    (void)cudaGetLastError();
+    if (status == cudaErrorMemoryAllocation) {
+      throw error(errc::out_of_memory,
+                  to_string(id()) + " has no " + std::to_string(bytes) + " bytes left",
+                  {"CUDA runtime", static_cast<long>(status)}, where);
+    }
+    note(status);
+    require_usable();
+    throw error_of(status, where);
+  }
+  /// Declares the device lost if `status` is one after which every later call fails.
+  void note(cudaError_t status) noexcept {
+    switch (status) {
+      case cudaErrorIllegalAddress:
+      case cudaErrorLaunchFailure:
+      case cudaErrorLaunchTimeout:
+      case cudaErrorAssert:
+      case cudaErrorHardwareStackError:
+      case cudaErrorIllegalInstruction:
+      case cudaErrorMisalignedAddress:
+      case cudaErrorInvalidAddressSpace:
+      case cudaErrorInvalidPc:
+      case cudaErrorECCUncorrectable:
+      case cudaErrorNvlinkUncorrectable:
+      case cudaErrorDevicesUnavailable:
+      case cudaErrorContextIsDestroyed:
+      case cudaErrorUnknown:
+        lose(error_of(status));
+        break;
+      default:
+        break;
+    }
+  }
+
+  cudaMemPool_t pool_ = nullptr;
+};
+
+}  // namespace
+
+int device_count() noexcept {
+  return devices().count;
+}
+
+std::string why_absent(int ordinal) {
+  const auto& found = devices();
+  if (found.status != cudaSuccess) {
+    return std::string("no usable GPU: ") + cudaGetErrorString(found.status);
+  }
+  if (found.count == 0) return "no GPU on this machine";
+  return "no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(found.count);
+}
+
+device_info describe(int ordinal) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal));
+  return {{device_kind::cuda, ordinal},
+          properties.name,
+          properties.totalGlobalMem,
+          properties.major * 10 + properties.minor,
+          properties.multiProcessorCount};
+}
+
+std::shared_ptr<device> open(int ordinal) {
+  return std::make_shared<cuda_device>(ordinal);
+}
+
+}  // namespace sluice::cuda

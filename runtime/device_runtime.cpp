@@ -1,0 +1,182 @@
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace sluice {
+
+device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_options options)
+    : drain_timeout_(options.drain_timeout) {
+  if (!device) throw error(errc::invalid_argument, "device_runtime: no device was given");
+  auto resource = options.resource ? std::move(options.resource) : make_async_resource();
+  core_ = std::make_shared<detail::runtime_core>(std::move(device), std::move(resource));
+  core_->start();
+}
+
+device_runtime::~device_runtime() {
+  (void)shut_down(drain_timeout_);
+  core_->tear_down();
+}
+
+device& device_runtime::device() const noexcept {
+  return core_->device();
+}
+
+stream device_runtime::create_stream() {
+  return {core_, &core_->make_timeline()};
+}
+
+block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag) {
+  return core_->allocate(bytes, stream, tag);
+}
+
+void device_runtime::deallocate(const block_ref& block) {
+  if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
+  if (block.record()->core != core_)
+    throw error(errc::invalid_argument, "deallocate: a block of another runtime");
+  if (!core_->free(*block.record()))
+    throw error(errc::stale_ref, "deallocate: the block has been freed already");
+}
+
+std::size_t device_runtime::bytes_outstanding() {
+  reap_pending();
+  return core_->statistics().bytes_outstanding;
+}
+
+void device_runtime::reap_pending() {
+  core_->for_each_timeline([](detail::timeline& t) { t.advance(); });
+  core_->releases().drain();
+}
+
+bool device_runtime::supports_use_tracking() const noexcept {
+  return core_->resource().supports_use_tracking();
+}
+
+runtime_statistics device_runtime::statistics() {
+  return core_->statistics();
+}
+
+use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream,
+                                       access_kind access) {
+  core_->require_open();
+  auto& on = core_->require(stream);
+  if (!block || block.record()->core != core_) {
+    throw error(errc::stream_misuse, "prepare_use: the memory does not belong to this runtime");
+  }
+  auto& record = *block.record();
+  if (!record.tracked)
+    throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
+  if (record.lease.dying()) throw error(errc::stale_ref, "prepare_use: the block has been freed");
+  detail::small_vector<detail::hazard_point, 16> waits;
+  use_ticket prepared;
+  {
+    const std::lock_guard lock(record.guard);
+    record.uses.collect(access, waits);
+    prepared.version = record.uses.version();
+  }
+  core_->fence(on, waits.view());
+  return prepared;
+}
+
+timeline_point device_runtime::finish_use(const block_ref& block, stream_ref stream,
+                                          access_kind access, use_ticket prepared) {
+  const auto version = [&] {
+    if (!block) return std::uint64_t{0};
+    const std::lock_guard lock(block.record()->guard);
+    return block.record()->uses.version();
+  }();
+  const auto point = record_use(block, stream, access);
+  if (version != prepared.version) {
+    throw error(errc::stream_misuse,
+                "finish_use: another use of the block was published since prepare_use; both are "
+                "protected from later "
+                "ones, but not from each other");
+  }
+  return point;
+}
+
+timeline_point device_runtime::record_use(const block_ref& block, stream_ref stream,
+                                          access_kind access) {
+  auto& on = core_->require(stream);
+  if (!block || block.record()->core != core_) {
+    throw error(errc::stream_misuse, "record_use: the memory does not belong to this runtime");
+  }
+  auto& record = *block.record();
+  if (!record.tracked)
+    throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
+  on.reserve();
+  const timeline_point point{on.id(), on.submit()};
+  const std::lock_guard lock(record.guard);
+  if (record.lease.dying()) throw error(errc::stale_ref, "record_use: the block has been freed");
+  record.uses.add(access, point, *core_);
+  return point;
+}
+
+bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {
+  return core_->drain(timeout);
+}
+
+namespace {
+
+/// The shared runtimes of this process.
+class shared_runtimes {
+ public:
+  static shared_runtimes& instance() {
+    static shared_runtimes all;
+    return all;
+  }
+
+  device_runtime& get(std::string_view name) {
+    const auto wanted = name == "auto" ? list_devices().front().id : parse_device_id(name);
+    auto& e = entry_of(wanted);
+    // One thread builds; the others wait here. A failed build leaves the entry empty for the next
+    // call.
+    const std::lock_guard lock(e.mutex);
+    if (!e.runtime) {
+      auto opened = open_device(to_string(wanted));
+      e.runtime = std::make_unique<device_runtime>(
+          std::move(opened), e.make_options ? e.make_options() : runtime_options{});
+    }
+    return *e.runtime;
+  }
+
+  void configure(device_id id, std::function<runtime_options()> make_options) {
+    auto& e = entry_of(id);
+    const std::lock_guard lock(e.mutex);
+    if (e.runtime) {
+      throw error(errc::stream_misuse,
+                  "configure: the runtime of " + to_string(id) + " is in use already");
+    }
+    e.make_options = std::move(make_options);
+  }
+
+ private:
+  struct entry {
+    std::mutex mutex;
+    std::function<runtime_options()> make_options;
+    std::unique_ptr<device_runtime> runtime;
+  };
+
+  entry& entry_of(device_id id) {
+    const std::lock_guard lock(mutex_);
+    return entries_[id];
+  }
+
+  std::mutex mutex_;
+  std::map<device_id, entry> entries_;
+};
+
+}  // namespace
+
+device_runtime& device_runtime::get(std::string_view name) {
+  return shared_runtimes::instance().get(name);
+}
+
+void device_runtime::configure(device_id device, std::function<runtime_options()> make_options) {
+  shared_runtimes::instance().configure(device, std::move(make_options));
+}
+
+}  // namespace sluice

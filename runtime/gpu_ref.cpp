@@ -1,0 +1,38 @@
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/runtime/gpu_ref.hpp>
+
+namespace sluice {
+
+block_ref::block_ref(const block_ref& other) noexcept : record_(other.record_) {
+  if (record_ != nullptr) record_->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void block_ref::drop() noexcept {
+  if (record_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    record_->core->handles_gone(*record_);
+}
+
+block_id block_ref::id() const noexcept {
+  if (record_ == nullptr) return {};
+  return {record_->memory.address, record_->generation.load(std::memory_order_relaxed),
+          record_->core->serial()};
+}
+
+device_id block_ref::device() const noexcept {
+  return record_ == nullptr ? device_id{} : record_->core->id();
+}
+void* block_ref::address() const noexcept {
+  return record_ == nullptr ? nullptr : record_->memory.address;
+}
+std::size_t block_ref::bytes() const noexcept {
+  return record_ == nullptr ? 0 : record_->memory.bytes;
+}
+allocation_tag block_ref::tag() const noexcept {
+  return record_ == nullptr ? allocation_tag{} : record_->memory.tag;
+}
+bool block_ref::stale() const noexcept {
+  return record_ != nullptr && record_->lease.dying();
+}
+
+}  // namespace sluice

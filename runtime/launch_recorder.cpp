@@ -1,0 +1,376 @@
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace detail {
+namespace {
+
+/// Memory of recorders that are gone, per thread: making one costs no heap allocation in the steady
+/// state.
+struct recorder_memory {
+  static constexpr std::size_t most = 4;
+  std::array<void*, most> kept{};
+  std::size_t count = 0;
+  bool ended = false;
+  ~recorder_memory() {
+    while (count != 0) ::operator delete(kept[--count]);
+    ended = true;
+  }
+};
+thread_local recorder_memory kept_memory;
+
+}  // namespace
+
+class recorder_state {
+ public:
+  recorder_state(timeline& stream, recorder_mode mode)
+      : core_(stream.core().shared_from_this()), stream_(stream), mode_(mode) {}
+  recorder_state(const recorder_state&) = delete;
+  recorder_state& operator=(const recorder_state&) = delete;
+  ~recorder_state() { abandon(); }
+
+  static void* operator new(std::size_t size) {
+    if (kept_memory.count != 0) return kept_memory.kept[--kept_memory.count];
+    return ::operator new(size);
+  }
+  static void operator delete(void* memory) noexcept {
+    if (!kept_memory.ended && kept_memory.count < recorder_memory::most) {
+      kept_memory.kept[kept_memory.count++] = memory;
+    } else {
+      ::operator delete(memory);
+    }
+  }
+
+  [[nodiscard]] stream_id launch_stream() const noexcept { return stream_.id(); }
+  [[nodiscard]] recorder_mode mode() const noexcept { return mode_; }
+  [[nodiscard]] std::size_t count() const noexcept { return uses_.size(); }
+
+  void note(const block_ref& block, access_kind access, bool whole, const char* verb) noexcept {
+    try {
+      if (phase_ != phase::recording) {
+        reject(verb,
+               "recorded after preflight: the uses are frozen once preflight has been called");
+      } else if (!block) {
+        if (mode_ == recorder_mode::strict) {
+          reject(verb,
+                 "memory without runtime identity: order it by other means and use a permissive "
+                 "recorder");
+        }
+      } else if (block.record()->core != core_) {
+        reject(verb, "memory of another runtime than the launch stream's");
+      } else {
+        add({block.record(), block.record()->generation.load(std::memory_order_relaxed), access,
+             whole});
+      }
+    } catch (...) {
+      if (!rejection_) rejection_ = current_error();
+    }
+  }
+
+  void preflight() {
+    if (rejection_) throw *rejection_;
+    if (phase_ != phase::recording)
+      throw error(errc::stream_misuse, "preflight was called before on this recorder");
+    if (uses_.empty()) {
+      phase_ = phase::preflighted;
+      return;
+    }
+    phase_ = phase::refused;  // until it has succeeded
+    core_->require_open();
+    (void)core_->require(stream_ref(&stream_));
+    for (const auto& u : uses_) {
+      if (!u.record->tracked && !stale(u)) {
+        throw error(errc::stream_misuse, "the memory resource cannot track uses: memory '" +
+                                             std::string(u.record->memory.tag.name()) +
+                                             "' may not be recorded");
+      }
+    }
+    std::sort(uses_.begin(), uses_.end(),
+              [](const use& a, const use& b) { return a.record < b.record; });
+    stream_.reserve();
+    try {
+      take_leases();
+      try {
+        fence();
+      } catch (...) {
+        give_leases(uses_.size());
+        holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+        throw;
+      }
+    } catch (...) {
+      stream_.unreserve();
+      throw;
+    }
+    stream_.count_leases(static_cast<std::int64_t>(uses_.size()));
+    phase_ = phase::preflighted;
+  }
+
+  timeline_point commit(const std::optional<error>& failure) {
+    if (phase_ == phase::committed)
+      throw error(errc::stream_misuse, "commit was called before on this recorder");
+    const auto before = std::exchange(phase_, phase::committed);
+    timeline_point point;
+    if (!uses_.empty()) {
+      if (before == phase::preflighted) {
+        point = publish(failure);
+      } else {
+        publish_unfenced(failure);
+        if (rejection_) throw *rejection_;
+        throw error(errc::stream_misuse,
+                    "commit without a successful preflight: the launch was published, but nothing "
+                    "ordered it after "
+                    "earlier uses");
+      }
+    }
+    if (rejection_) throw *rejection_;
+    return point;
+  }
+
+ private:
+  struct use {
+    block_record* record;
+    std::uint64_t generation;
+    access_kind access;
+    bool whole;
+  };
+  enum class phase : std::uint8_t { recording, refused, preflighted, committed };
+
+  [[nodiscard]] static bool stale(const use& u) noexcept {
+    return u.record->lease.dying() ||
+           u.record->generation.load(std::memory_order_relaxed) != u.generation;
+  }
+
+  void reject(const char* verb, const char* why) {
+    if (!rejection_)
+      rejection_.emplace(errc::stream_misuse, std::string("launch_recorder::") + verb + ": " + why);
+  }
+
+  void add(const use& added) {
+    for (auto& known : uses_) {
+      if (known.record == added.record && known.generation == added.generation) {
+        // A whole write stays one only if nothing is read.
+        known.whole = known.whole && added.whole;
+        known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
+                                                static_cast<unsigned>(added.access));
+        return;
+      }
+    }
+    uses_.push_back(added);
+  }
+
+  [[nodiscard]] static lease_answer try_lease(const use& u) noexcept {
+    return u.access == access_kind::read ? u.record->lease.try_shared()
+                                         : u.record->lease.try_exclusive();
+  }
+
+  void give_lease(const use& u) noexcept {
+    const bool last = u.access == access_kind::read ? u.record->lease.release_shared()
+                                                    : u.record->lease.release_exclusive();
+    if (last) core_->complete_free(*u.record);
+  }
+
+  void give_leases(std::size_t count) noexcept {
+    while (count != 0) give_lease(uses_[--count]);
+  }
+
+  /// All or nothing, in address order; at a conflict everything is given back before waiting for
+  /// the one in the way.
+  void take_leases() {
+    holder_ = &lease_holder::of_this_thread();
+    block_record* announced = nullptr;  // where this thread stands as a waiting writer
+    const auto withdraw = [&announced] {
+      if (announced != nullptr) announced->lease.withdraw_writer();
+      announced = nullptr;
+    };
+    for (;;) {
+      std::size_t taken = 0;
+      auto answer = lease_answer::granted;
+      while (taken < uses_.size() && (answer = try_lease(uses_[taken])) == lease_answer::granted)
+        ++taken;
+      if (answer == lease_answer::granted) break;
+      const auto& blocked = uses_[taken];
+      give_leases(taken);
+      if (answer == lease_answer::dying) {
+        withdraw();
+        throw stale_error();
+      }
+      if (holder_->holds_any()) {
+        withdraw();
+        throw error(errc::stream_misuse,
+                    "this thread holds a lease on memory of another launch between preflight and "
+                    "commit, and may not "
+                    "wait for a second one");
+      }
+      if (blocked.access == access_kind::read) {
+        withdraw();
+        blocked.record->lease.wait_shared();
+      } else {
+        if (announced != blocked.record) {
+          withdraw();
+          announced = blocked.record;
+          announced->lease.announce_writer();
+        }
+        blocked.record->lease.wait_exclusive();
+      }
+    }
+    withdraw();
+    holder_->add(static_cast<std::uint32_t>(uses_.size()));
+  }
+
+  [[nodiscard]] static error stale_error() {
+    return {errc::stale_ref, "memory that the launch uses has been given back"};
+  }
+
+  /// Under the leases: checks identities and earlier failures, and queues the waits.
+  void fence() {
+    small_vector<hazard_point, 16> waits;
+    for (const auto& u : uses_) {
+      if (u.record->generation.load(std::memory_order_relaxed) != u.generation) throw stale_error();
+      const std::lock_guard lock(u.record->guard);
+      if (u.access != access_kind::write || !u.whole) depend_on(*u.record);
+      u.record->uses.collect(u.access, waits);
+    }
+    core_->fence(stream_, waits.view());
+  }
+
+  /// What is read must not have failed; if that is not known yet, the launch depends on it.
+  void depend_on(const block_record& record) {
+    const auto written = record.uses.last_write();
+    auto* source = written ? core_->find(written.stream) : nullptr;
+    if (source == nullptr) return;
+    const bool finished = source->completed(written.ticket);
+    if (const auto why = source->failure_of(written.ticket)) {
+      throw error(errc::upstream_failed,
+                  std::string("the launch that wrote memory '") +
+                      std::string(record.memory.tag.name()) + "' failed: " + why->what(),
+                  why->status(), why->where());
+    }
+    if (!finished && core_->device().reports_task_failures()) dependencies_.push_back(written);
+  }
+
+  timeline_point publish(const std::optional<error>& failure) {
+    timeline_point point;
+    std::optional<error> lost;
+    try {
+      point = {stream_.id(),
+               stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr)};
+    } catch (...) {
+      // Nothing can stand for the work in the blocks' states: wait for it, so that none is left
+      // unprotected.
+      lost = current_error();
+      try {
+        core_->device().synchronize(stream_.native());
+      } catch (...) {
+        core_->device().lose(*lost);
+      }
+    }
+    for (const auto& u : uses_) {
+      if (point) {
+        const std::lock_guard lock(u.record->guard);
+        u.record->uses.publish(u.access, point, *core_);
+      }
+      give_lease(u);
+    }
+    holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+    stream_.count_leases(-static_cast<std::int64_t>(uses_.size()));
+    if (lost) throw *lost;
+    return point;
+  }
+
+  /// No lease protects this: it only adds.
+  void publish_unfenced(const std::optional<error>& failure) {
+    stream_.reserve();
+    const timeline_point point{stream_.id(), stream_.submit({}, failure ? &*failure : nullptr)};
+    for (const auto& u : uses_) {
+      const std::lock_guard lock(u.record->guard);
+      if (!stale(u)) u.record->uses.add(u.access, point, *core_);
+    }
+  }
+
+  void abandon() noexcept {
+    if (uses_.empty()) return;
+    try {
+      if (phase_ == phase::preflighted) {
+        core_->count_abandoned();
+        report(
+            "a launch recorder was destroyed between preflight and commit; the launch is taken as "
+            "made");
+        (void)publish(std::nullopt);
+      } else if (phase_ == phase::recording) {
+        core_->count_abandoned();
+        report("a launch recorder was destroyed before preflight; nothing was published");
+      }
+    } catch (const error& e) {
+      report(e.what());
+    }
+  }
+
+  std::shared_ptr<runtime_core> core_;
+  timeline& stream_;
+  recorder_mode mode_;
+  phase phase_ = phase::recording;
+  small_vector<use, 8> uses_;
+  point_list dependencies_;
+  lease_holder* holder_ = nullptr;
+  std::optional<error> rejection_;
+};
+
+}  // namespace detail
+
+namespace {
+
+detail::timeline& required(stream_ref stream) {
+  if (!stream)
+    throw error(errc::stream_misuse,
+                "a launch recorder needs a stream; there is no default stream");
+  return *stream.timeline();
+}
+
+}  // namespace
+
+launch_recorder::launch_recorder(std::unique_ptr<detail::recorder_state> state) noexcept
+    : state_(std::move(state)) {}
+launch_recorder::launch_recorder(launch_recorder&& other) noexcept = default;
+launch_recorder& launch_recorder::operator=(launch_recorder&& other) noexcept = default;
+launch_recorder::~launch_recorder() = default;
+
+launch_recorder launch_recorder::strict(stream_ref launch_stream) {
+  return launch_recorder(
+      std::make_unique<detail::recorder_state>(required(launch_stream), recorder_mode::strict));
+}
+
+launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
+  return launch_recorder(
+      std::make_unique<detail::recorder_state>(required(launch_stream), recorder_mode::permissive));
+}
+
+launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,
+                                       const char* verb) {
+  state_->note(block, access, whole, verb);
+  return *this;
+}
+
+stream_id launch_recorder::launch_stream() const noexcept {
+  return state_->launch_stream();
+}
+recorder_mode launch_recorder::mode() const noexcept {
+  return state_->mode();
+}
+std::size_t launch_recorder::recorded_count() const noexcept {
+  return state_->count();
+}
+void launch_recorder::preflight() {
+  state_->preflight();
+}
+timeline_point launch_recorder::commit(const std::optional<error>& failure) {
+  return state_->commit(failure);
+}
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/runtime/memory_resource.hpp>
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+class async_resource final : public memory_resource {
+ public:
+  void bind(resource_context& context) override { context_ = &context; }
+
+  allocation allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+    return {context_->device().allocate_async(bytes, stream.native()), bytes, tag};
+  }
+
+  void deallocate(allocation memory, stream_ref stream,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    const bool only_here =
+        std::all_of(unfinished.begin(), unfinished.end(),
+                    [&](const timeline_point& point) { return point.stream == stream.id(); });
+    if (only_here && !stream.timeline()->retired()) {
+      context_->device().deallocate_async(memory.address, stream.native());
+      return;
+    }
+    // A free never delays a stream that carries launches: the waits go on the reclaim stream.
+    const auto reclaim = context_->reclaim_stream();
+    try {
+      for (const auto& point : unfinished) context_->wait(reclaim, point);
+    } catch (...) {
+      detail::report(std::string("memory stays allocated: ") + current_error().what());
+      return;
+    }
+    context_->device().deallocate_async(memory.address, reclaim.native());
+  }
+
+  bool is_stream_ordered() const noexcept override { return true; }
+  bool supports_use_tracking() const noexcept override { return true; }
+  std::string_view name() const noexcept override { return "async"; }
+
+ private:
+  resource_context* context_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<memory_resource> make_async_resource() {
+  return std::make_unique<async_resource>();
+}
+
+}  // namespace sluice

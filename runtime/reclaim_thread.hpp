@@ -1,0 +1,48 @@
+#pragma once
+
+#include "runtime/timeline.hpp"
+
+#include <sluice/runtime/memory_resource.hpp>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace sluice::detail {
+
+/// Gives memory back that has to wait for points and whose free may block: a thread of its own,
+/// started when it is first needed, so that neither lanes nor the completion thread ever wait for a
+/// driver's free.
+class reclaim_thread {
+ public:
+  explicit reclaim_thread(runtime_core& core) : core_(core) {}
+  reclaim_thread(const reclaim_thread&) = delete;
+  reclaim_thread& operator=(const reclaim_thread&) = delete;
+  ~reclaim_thread() { stop(); }
+
+  using reclaim_function = void (*)(resource_context&, allocation) noexcept;
+  /// @throws std::bad_alloc
+  void add(std::span<const timeline_point> points, allocation memory, reclaim_function reclaim);
+  /// Finishes what is waiting (on a lost device, without waiting for points) and ends the thread.
+  void stop() noexcept;
+
+ private:
+  struct item {
+    point_list points;
+    allocation memory;
+    reclaim_function reclaim;
+  };
+
+  void run() noexcept;
+  [[nodiscard]] bool ready(item& i) noexcept;
+
+  runtime_core& core_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<item> arrived_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,321 @@
+#include "runtime/runtime_core.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+std::atomic<std::uint32_t> next_serial{1};
+
+void raise_maximum(std::atomic<std::size_t>& maximum, std::size_t value) noexcept {
+  auto seen = maximum.load(std::memory_order_relaxed);
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+void report(std::string_view what) noexcept {
+  std::fprintf(stderr, "sluice: %.*s\n", static_cast<int>(what.size()), what.data());
+}
+
+runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
+                           std::unique_ptr<memory_resource> resource)
+    : serial_(next_serial.fetch_add(1, std::memory_order_relaxed)),
+      device_(std::move(device)),
+      resource_(std::move(resource)),
+      reclaimer_(*this) {}
+
+runtime_core::~runtime_core() {
+  reclaimer_.stop();
+  timelines_.clear();
+}
+
+void runtime_core::start() {
+  device_->require_usable();
+  reclaim_timeline_ = &make_timeline();
+  resource_->bind(*this);
+}
+
+void runtime_core::require_open() const {
+  device_->require_usable();
+  if (closing())
+    throw error(errc::shutting_down,
+                "the runtime of " + to_string(device_->id()) + " is shutting down");
+}
+
+timeline& runtime_core::make_timeline() {
+  require_open();
+  const std::lock_guard lock(streams_mutex_);
+  const auto index = timelines_.size() + 1;
+  auto* entry = timeline_of_index_.at(index);
+  if (entry == nullptr)
+    throw error(errc::unsupported, "too many streams have been made in this runtime");
+  timelines_.reserve(index);
+  auto* native = device_->create_stream();
+  try {
+    timelines_.push_back(std::make_unique<timeline>(
+        *this, stream_id{serial_, static_cast<std::uint32_t>(index)}, native));
+  } catch (...) {
+    device_->destroy_stream(native);
+    throw;
+  }
+  live_streams_.fetch_add(1, std::memory_order_relaxed);
+  entry->store(timelines_.back().get(), std::memory_order_release);
+  return *timelines_.back();
+}
+
+timeline* runtime_core::find(stream_id id) const noexcept {
+  return id.runtime == serial_ ? timeline_of_index_.load(id.index) : nullptr;
+}
+
+timeline& runtime_core::require(stream_ref stream) const {
+  auto* t = stream.timeline();
+  if (t == nullptr)
+    throw error(errc::stream_misuse, "no stream was given; there is no default stream");
+  if (&t->core() != this) throw error(errc::stream_misuse, "the stream belongs to another runtime");
+  if (t->retired()) throw error(errc::stream_misuse, "the stream has been retired");
+  return *t;
+}
+
+bool runtime_core::settled(timeline_point point) const noexcept {
+  if (!point) return true;
+  auto* source = find(point.stream);
+  if (source == nullptr) return true;
+  if (!source->completed(point.ticket)) return false;
+  source->acquire(point.ticket);
+  return true;
+}
+
+void runtime_core::wait_until_complete(timeline_point point) noexcept {
+  auto* source = find(point.stream);
+  if (source == nullptr) return;
+  try {
+    source->wait_until(point.ticket);
+  } catch (const error&) {
+    // Lost: nothing runs any more.
+  }
+}
+
+void runtime_core::for_each_timeline(const std::function<void(timeline&)>& visit) const {
+  for (std::size_t index = 1;; ++index) {
+    auto* t = timeline_of_index_.load(index);
+    if (t == nullptr) return;
+    visit(*t);
+  }
+}
+
+void runtime_core::fence(timeline& stream, std::span<const hazard_point> waits) {
+  small_vector<timeline_point, 8> newest;
+  for (const auto& wait : waits) {
+    if (wait.point.stream == stream.id()) continue;
+    if (left_out_ && left_out_(wait.kind)) continue;
+    bool merged = false;
+    for (auto& point : newest) {
+      if (point.stream == wait.point.stream) {
+        point.ticket = std::max(point.ticket, wait.point.ticket);
+        merged = true;
+        break;
+      }
+    }
+    if (!merged) newest.push_back(wait.point);
+  }
+  for (const auto& point : newest) {
+    if (auto* source = find(point.stream)) stream.wait_for(*source, point.ticket);
+  }
+}
+
+void runtime_core::wait(stream_ref stream, timeline_point point) {
+  const hazard_point wait{point, hazard::free_after_use};
+  fence(*stream.timeline(), {&wait, 1});
+}
+
+void runtime_core::reclaim_after(std::span<const timeline_point> points, allocation memory,
+                                 void (*reclaim)(resource_context&, allocation) noexcept) {
+  reclaimer_.add(points, memory, reclaim);
+}
+
+block_record& runtime_core::take_record() {
+  const std::lock_guard lock(records_mutex_);
+  if (unused_.empty()) {
+    unused_.reserve((slabs_.size() + 1) * slab_size);
+    slabs_.push_back(std::make_unique<slab>());
+    for (auto& record : *slabs_.back()) unused_.push_back(&record);
+  }
+  auto& record = *unused_.back();
+  unused_.pop_back();
+  return record;
+}
+
+void runtime_core::give_record(block_record& record) noexcept {
+  const std::lock_guard lock(records_mutex_);
+  unused_.push_back(&record);  // has room: reserved for every record when its slab was made
+}
+
+block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) {
+  require_open();
+  auto& on = require(stream);
+  auto& record = take_record();
+  const bool ordered = bytes != 0 && resource_->is_stream_ordered();
+  allocation memory{nullptr, 0, tag};
+  timeline_point ready;
+  bool reserved = false;
+  try {
+    if (ordered) {
+      on.reserve();
+      reserved = true;
+    }
+    if (bytes != 0) memory = resource_->allocate(bytes, stream, tag);
+    if (ordered) {
+      reserved = false;
+      // Allocating is a use: the memory is ready when this point has completed.
+      ready = {on.id(), on.submit()};
+    }
+  } catch (...) {
+    if (reserved) on.unreserve();
+    if (memory.address != nullptr) resource_->deallocate(memory, stream, {});
+    give_record(record);
+    throw;
+  }
+  memory.bytes = bytes;
+  record.core = shared_from_this();
+  record.memory = memory;
+  record.stream = stream;
+  record.tracked = resource_->supports_use_tracking();
+  record.generation.fetch_add(1, std::memory_order_relaxed);
+  record.references.store(1, std::memory_order_relaxed);
+  record.holds.store(2, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(record.guard);
+    record.uses.begin(ready);
+  }
+  blocks_.fetch_add(1, std::memory_order_relaxed);
+  raise_maximum(peak_bytes_, bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  record.lease.revive();
+  return block_ref(&record);
+}
+
+bool runtime_core::free(block_record& record) noexcept {
+  switch (record.lease.mark_dying()) {
+    case lease::end::complete_now:
+      complete_free(record);
+      return true;
+    case lease::end::leased:
+      return true;
+    case lease::end::dead_already:
+      return false;
+  }
+  return false;
+}
+
+void runtime_core::complete_free(block_record& record) noexcept {
+  if (record.memory.address != nullptr && !device_->lost()) {
+    try {
+      point_list points;
+      {
+        const std::lock_guard lock(record.guard);
+        record.uses.collect_all(points);
+      }
+      for (std::size_t i = 0; i < points.size();) {
+        if (settled(points[i])) {
+          points.swap_remove(i);
+        } else {
+          ++i;
+        }
+      }
+      resource_->deallocate(record.memory, record.stream, points.view());
+    } catch (...) {
+      report(std::string("a block could not be freed and stays allocated: ") +
+             current_error().what());
+    }
+  }
+  bytes_.fetch_sub(record.memory.bytes, std::memory_order_relaxed);
+  const auto self = record.core;  // `this` may end with the record's hold
+  drop_hold(record);
+  blocks_.fetch_sub(1, std::memory_order_release);
+}
+
+void runtime_core::handles_gone(block_record& record) noexcept {
+  const auto self = record.core;
+  free(record);
+  drop_hold(record);
+}
+
+void runtime_core::drop_hold(block_record& record) noexcept {
+  if (record.holds.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  record.core.reset();
+  give_record(record);
+}
+
+runtime_statistics runtime_core::statistics() const {
+  runtime_statistics s;
+  s.bytes_outstanding = bytes_.load(std::memory_order_relaxed);
+  s.peak_bytes = peak_bytes_.load(std::memory_order_relaxed);
+  s.blocks = blocks_.load(std::memory_order_relaxed);
+  s.streams = live_streams_.load(std::memory_order_relaxed);
+  s.events = events_.load(std::memory_order_relaxed);
+  s.releases_pending = releases_.size();
+  s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
+  std::int64_t leases = 0;
+  for_each_timeline([&](timeline& t) {
+    s.launches += t.newest().ticket;
+    leases += t.leases();
+  });
+  s.leases = static_cast<std::size_t>(leases);
+  return s;
+}
+
+bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
+  closing_.store(true, std::memory_order_release);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  auto pause = std::chrono::microseconds(20);
+  for (;;) {
+    bool idle = true;
+    for_each_timeline([&](timeline& t) { idle = t.advance() >= t.newest().ticket && idle; });
+    if (idle) return true;
+    if (device_->lost()) return false;
+    if (std::chrono::steady_clock::now() >= end) {
+      device_->lose(error(errc::shutting_down,
+                          "work was still unfinished when the time for shutting down was over"));
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  }
+}
+
+void runtime_core::tear_down() noexcept {
+  if (std::exchange(torn_down_, true)) return;
+  releases_.drain();
+  // References that are still around become stale; records are walked without the lock, since slabs
+  // never go.
+  std::vector<slab*> all;
+  {
+    const std::lock_guard lock(records_mutex_);
+    for (auto& s : slabs_) all.push_back(s.get());
+  }
+  for (auto* s : all) {
+    for (auto& record : *s) (void)free(record);
+  }
+  // Other threads may be completing frees; a recorder between preflight and commit completes its
+  // own.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (blocks_.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  reclaimer_.stop();
+  if (blocks_.load(std::memory_order_acquire) != 0) {
+    report(
+        "a launch recorder still holds memory of a runtime that is gone; its resource is left "
+        "allocated");
+    (void)resource_.release();
+  } else {
+    resource_.reset();
+  }
+  for_each_timeline([](timeline& t) { t.retire(); });
+}
+
+}  // namespace sluice::detail

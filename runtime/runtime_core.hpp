@@ -1,0 +1,129 @@
+#pragma once
+
+#include "runtime/block_record.hpp"
+#include "runtime/chunked_table.hpp"
+#include "runtime/reclaim_thread.hpp"
+#include "runtime/release_list.hpp"
+#include "runtime/timeline.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace sluice::detail {
+
+/// One line on standard error for what no caller can be told: a swallowed failure or a misuse found
+/// in a destructor.
+void report(std::string_view what) noexcept;
+
+/// What a runtime consists of and what may outlive it: stream records, block records, the release
+/// list. Shared by the runtime, its streams and its blocks.
+class runtime_core final : public resource_context,
+                           public std::enable_shared_from_this<runtime_core> {
+ public:
+  runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource);
+  ~runtime_core() override;
+  /// The second half of making: what needs `shared_from_this`.
+  void start();
+
+  [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
+  [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
+  [[nodiscard]] device_id id() const noexcept { return device_->id(); }
+  [[nodiscard]] memory_resource& resource() noexcept { return *resource_; }
+  [[nodiscard]] release_list& releases() noexcept { return releases_; }
+
+  /// @throws error `shutting_down`, `device_lost`
+  void require_open() const;
+  [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
+
+  // Streams
+  [[nodiscard]] timeline& make_timeline();
+  /// The record of a stream of this runtime, also of a retired one; nullptr for an id from
+  /// elsewhere.
+  [[nodiscard]] timeline* find(stream_id id) const noexcept;
+  /// @throws error `stream_misuse` unless `stream` is a live stream of this runtime
+  [[nodiscard]] timeline& require(stream_ref stream) const;
+  /// Whether `point` has completed; if so its effects are visible to this thread, as if it had
+  /// waited.
+  [[nodiscard]] bool settled(timeline_point point) const noexcept;
+  void wait_until_complete(timeline_point point) noexcept;
+  void for_each_timeline(const std::function<void(timeline&)>& visit) const;
+
+  // Blocks
+  [[nodiscard]] block_ref allocate(std::size_t bytes, stream_ref stream, allocation_tag tag);
+  /// Frees a block that is not dying yet; false when it is.
+  bool free(block_record& record) noexcept;
+  /// Completes the free of a dying block of which no lease is held.
+  void complete_free(block_record& record) noexcept;
+  /// The last handle is gone.
+  void handles_gone(block_record& record) noexcept;
+
+  // What a resource asks for
+  [[nodiscard]] stream_ref reclaim_stream() noexcept override {
+    return stream_ref(reclaim_timeline_);
+  }
+  void wait(stream_ref stream, timeline_point point) override;
+  void reclaim_after(std::span<const timeline_point> points, allocation memory,
+                     void (*reclaim)(resource_context&, allocation) noexcept) override;
+
+  /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
+  /// std::bad_alloc
+  void fence(timeline& stream, std::span<const hazard_point> waits);
+  /// For tests: a wait for which this answers true is left out. Set before the first launch.
+  using left_out_function = std::function<bool(hazard)>;
+  void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
+
+  [[nodiscard]] runtime_statistics statistics() const;
+  void count_events(std::size_t events) noexcept {
+    events_.fetch_add(events, std::memory_order_relaxed);
+  }
+  void count_stream_retired() noexcept { live_streams_.fetch_sub(1, std::memory_order_relaxed); }
+  void count_abandoned() noexcept { abandoned_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// See `device_runtime::shut_down`.
+  bool drain(std::chrono::milliseconds timeout) noexcept;
+  /// Frees every block, gives the resource and the streams back. After `drain`.
+  void tear_down() noexcept;
+
+ private:
+  static constexpr std::size_t slab_size = 64;
+  using slab = std::array<block_record, slab_size>;
+
+  [[nodiscard]] block_record& take_record();
+  void give_record(block_record& record) noexcept;
+  void drop_hold(block_record& record) noexcept;
+
+  const std::uint32_t serial_;
+  std::shared_ptr<sluice::device> device_;
+  std::unique_ptr<memory_resource> resource_;
+  left_out_function left_out_;
+  std::atomic<bool> closing_{false};
+  bool torn_down_ = false;
+
+  mutable std::mutex streams_mutex_;
+  std::vector<std::unique_ptr<timeline>> timelines_;
+  chunked_table<timeline*> timeline_of_index_;
+  timeline* reclaim_timeline_ = nullptr;
+
+  std::mutex records_mutex_;
+  std::vector<std::unique_ptr<slab>> slabs_;
+  std::vector<block_record*> unused_;
+
+  release_list releases_;
+  reclaim_thread reclaimer_;
+
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<std::size_t> peak_bytes_{0};
+  std::atomic<std::size_t> blocks_{0};
+  std::atomic<std::size_t> events_{0};
+  std::atomic<std::size_t> live_streams_{0};
+  std::atomic<std::uint64_t> abandoned_{0};
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,229 @@
+#include "runtime/timeline.hpp"
+
+#include "runtime/runtime_core.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+constexpr std::size_t first_capacity = 32;
+
+void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) noexcept {
+  auto seen = value.load(std::memory_order_relaxed);
+  while (seen < candidate &&
+         !value.compare_exchange_weak(seen, candidate, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+timeline::timeline(runtime_core& core, stream_id id, native_stream* native)
+    : core_(core), device_(core.device()), id_(id), native_(native) {
+  rings_ = make_ring(1, first_capacity, nullptr);
+  newest_ring_.store(rings_.get(), std::memory_order_release);
+}
+
+timeline::~timeline() {
+  retire();
+  for (auto* r = rings_.get(); r != nullptr; r = r->older.get()) {
+    for (auto& s : r->slots) {
+      if (s.event != nullptr) device_.destroy_event(s.event);
+    }
+  }
+}
+
+std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::size_t capacity,
+                                                    std::unique_ptr<ring> older) {
+  auto made = std::make_unique<ring>();
+  made->start = start;
+  made->mask = capacity - 1;
+  made->slots.resize(capacity);
+  try {
+    for (auto& s : made->slots) s.event = device_.create_event();
+  } catch (...) {
+    for (auto& s : made->slots) {
+      if (s.event != nullptr) device_.destroy_event(s.event);
+    }
+    throw;
+  }
+  core_.count_events(capacity);
+  made->older = std::move(older);
+  return made;
+}
+
+timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
+  auto* r = newest_ring_.load(std::memory_order_acquire);
+  while (ticket < r->start) r = r->older.get();
+  return r->slots[(ticket - r->start) & r->mask];
+}
+
+void timeline::reserve() {
+  if (submitted_.load(std::memory_order_relaxed) - watermark_.load(std::memory_order_relaxed) >
+      newest_ring_.load(std::memory_order_acquire)->mask / 2) {
+    advance();
+  }
+  const std::lock_guard lock(submission_);
+  const auto submitted = submitted_.load(std::memory_order_relaxed);
+  const auto* r = newest_ring_.load(std::memory_order_relaxed);
+  // Acquire: a slot is used again only after the advancing thread has let go of it.
+  const auto done = std::max(watermark(), r->start - 1);
+  if (submitted + reserved_ + 1 - done > r->mask + 1) {
+    // Tickets that are reserved but not taken go to the new ring, too.
+    auto larger = make_ring(submitted + 1, (r->mask + 1) * 2, nullptr);
+    larger->older = std::move(rings_);
+    rings_ = std::move(larger);
+    newest_ring_.store(rings_.get(), std::memory_order_release);
+  }
+  ++reserved_;
+}
+
+void timeline::unreserve() noexcept {
+  const std::lock_guard lock(submission_);
+  --reserved_;
+}
+
+std::uint64_t timeline::submit(point_list&& dependencies, const error* failure) {
+  const std::lock_guard lock(submission_);
+  --reserved_;
+  const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
+  auto& s = slot_of(ticket);
+  s.dependencies = std::move(dependencies);
+  device_.record(s.event, ticket, native_);
+  if (failure != nullptr) fail(ticket, *failure);
+  submitted_.store(ticket, std::memory_order_release);
+  return ticket;
+}
+
+event_state timeline::query(std::uint64_t ticket) noexcept {
+  return device_.query(slot_of(ticket).event, ticket);
+}
+
+std::uint64_t timeline::advance() noexcept {
+  if (!advancing_.try_lock()) return watermark();
+  const std::lock_guard lock(advancing_, std::adopt_lock);
+  auto done = watermark_.load(std::memory_order_relaxed);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  if (done == newest || device_.lost()) return done;
+
+  auto state = query(done + 1);
+  if (state == event_state::pending || state == event_state::lost) return done;
+  if (device_.reports_task_failures()) {
+    // Each ticket's own outcome is asked for, in order: the host device answers for nothing.
+    while (settle(done + 1, state)) {
+      ++done;
+      watermark_.store(done, std::memory_order_release);
+      if (done == newest) break;
+      state = query(done + 1);
+      if (state == event_state::pending || state == event_state::lost) break;
+    }
+    return done;
+  }
+  // An answer "complete" costs ten times "pending": ask the newest first, then halve what is open.
+  ++done;
+  auto open = newest;
+  while (done < open) {
+    const auto asked = open == newest ? newest : done + (open - done + 1) / 2;
+    state = query(asked);
+    if (state == event_state::lost) break;
+    if (state == event_state::pending) {
+      open = asked - 1;
+    } else {
+      done = asked;
+    }
+  }
+  watermark_.store(done, std::memory_order_release);
+  return done;
+}
+
+bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
+  auto& s = slot_of(ticket);
+  if (state == event_state::failed) {
+    fail(ticket, device_.failure_of(s.event));
+  } else {
+    for (const auto& dependency : s.dependencies) {
+      auto* source = core_.find(dependency.stream);
+      if (source == nullptr) continue;
+      if (source != this && !source->completed(dependency.ticket)) {
+        // It has completed, since this ticket waited for it, but its own timeline may not know yet.
+        // If another thread is advancing that one, this ticket is settled at the next attempt.
+        source->advance();
+        if (!source->completed(dependency.ticket)) return false;
+      }
+      if (const auto why = source->failure_of(dependency.ticket)) {
+        fail(ticket,
+             error(errc::upstream_failed, std::string("an earlier launch failed: ") + why->what(),
+                   why->status(), why->where()));
+        break;
+      }
+    }
+  }
+  s.dependencies.clear();
+  return true;
+}
+
+void timeline::wait_until(std::uint64_t ticket) {
+  using clock = std::chrono::steady_clock;
+  const auto spin_end = clock::now() + std::chrono::microseconds(100);
+  auto pause = std::chrono::microseconds(5);
+  while (!completed(ticket) && advance() < ticket) {
+    device_.require_usable();
+    if (clock::now() < spin_end) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(500));
+    }
+  }
+  acquire(ticket);
+}
+
+std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
+  if (!any_failed_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::lock_guard lock(failures_mutex_);
+  const auto found = failures_.find(ticket);
+  if (found == failures_.end()) return std::nullopt;
+  return found->second;
+}
+
+void timeline::fail(std::uint64_t ticket, const error& why) noexcept {
+  const std::lock_guard lock(failures_mutex_);
+  try {
+    failures_.emplace(ticket, why);
+  } catch (...) {
+    // Without memory to remember the failure, nothing after it can be trusted.
+    device_.lose(why);
+  }
+  any_failed_.store(true, std::memory_order_release);
+}
+
+void timeline::acquire(std::uint64_t ticket) noexcept {
+  if (ticket != 0) device_.acquire(slot_of(ticket).event, ticket);
+}
+
+bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
+  if (ticket == 0 || &source == this) return false;
+  if (source.completed(ticket)) {
+    // The completed point stands for a wait.
+    source.acquire(ticket);
+    return false;
+  }
+  if (waited_.load(source.id_.index) >= ticket) return false;
+  auto* cached = waited_.at(source.id_.index);
+  device_.wait(native_, source.slot_of(ticket).event, ticket);
+  // Only now: a second thread must not skip a wait that is not queued yet.
+  if (cached != nullptr) store_maximum(*cached, ticket);
+  return true;
+}
+
+void timeline::retire() noexcept {
+  if (!retired_.exchange(true, std::memory_order_acq_rel)) {
+    device_.destroy_stream(native_);
+    core_.count_stream_retired();
+  }
+}
+
+}  // namespace sluice::detail

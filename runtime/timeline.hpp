@@ -1,0 +1,129 @@
+#pragma once
+
+#include "runtime/chunked_table.hpp"
+#include "runtime/small_vector.hpp"
+#include "runtime/spin_lock.hpp"
+
+#include <sluice/runtime/device.hpp>
+#include <sluice/runtime/timeline_point.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace sluice::detail {
+
+class runtime_core;
+using point_list = small_vector<timeline_point, 4>;
+
+/// A stream's record: its tickets, the pooled events behind them and the watermark of what has
+/// completed. Lives as long as the runtime's core, longer than the stream.
+class timeline {
+ public:
+  timeline(runtime_core& core, stream_id id, native_stream* native);
+  timeline(const timeline&) = delete;
+  timeline& operator=(const timeline&) = delete;
+  ~timeline();
+
+  [[nodiscard]] runtime_core& core() const noexcept { return core_; }
+  [[nodiscard]] stream_id id() const noexcept { return id_; }
+  [[nodiscard]] native_stream* native() const noexcept { return native_; }
+  [[nodiscard]] timeline_point newest() const noexcept {
+    return {id_, submitted_.load(std::memory_order_acquire)};
+  }
+  [[nodiscard]] std::uint64_t watermark() const noexcept {
+    return watermark_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool completed(std::uint64_t ticket) const noexcept {
+    return watermark() >= ticket;
+  }
+
+  /// Makes sure that one `submit` finds an event slot, so that it allocates nothing. @throws error,
+  /// std::bad_alloc
+  void reserve();
+  /// Takes a reservation back.
+  void unreserve() noexcept;
+
+  /// Takes the next ticket for the work enqueued so far and records its event; uses up one
+  /// reservation. `dependencies` are unfinished points whose failure is this ticket's failure too;
+  /// `failure` says that it has failed already.
+  /// @throws error `device_lost`; then no ticket was taken
+  std::uint64_t submit(point_list&& dependencies = {}, const error* failure = nullptr);
+
+  /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
+  /// no-op. Returns the watermark.
+  std::uint64_t advance() noexcept;
+  /// Advances until `ticket` has completed. Blocks. @throws error `device_lost`
+  void wait_until(std::uint64_t ticket);
+
+  /// Why `ticket`, which has completed, failed; nothing when it succeeded.
+  [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const;
+  /// Makes the effects of the completed work up to `ticket` visible to this thread.
+  void acquire(std::uint64_t ticket) noexcept;
+
+  /// Orders later work of this stream after `point` of `source`, unless that is known to be so.
+  /// Returns whether a wait was queued. @throws error `device_lost`, `library_failure`
+  bool wait_for(timeline& source, std::uint64_t ticket);
+
+  /// The stream is gone: destroys the native stream behind its work. Idempotent.
+  void retire() noexcept;
+  [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
+
+  /// Leases held by launches of this stream, for statistics.
+  void count_leases(std::int64_t change) noexcept {
+    leases_.fetch_add(change, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::int64_t leases() const noexcept {
+    return leases_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct slot {
+    native_event* event = nullptr;
+    point_list dependencies;
+  };
+  /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
+  struct ring {
+    std::uint64_t start = 0;
+    std::uint64_t mask = 0;
+    std::vector<slot> slots;
+    std::unique_ptr<ring> older;
+  };
+
+  [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
+                                                std::unique_ptr<ring> older);
+  [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
+  [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
+  void fail(std::uint64_t ticket, const error& why) noexcept;
+
+  runtime_core& core_;
+  device& device_;
+  const stream_id id_;
+  native_stream* const native_;
+  std::atomic<bool> retired_{false};
+
+  // Covers exactly: take the ticket, record the event, publish the slot (and growing the ring).
+  alignas(64) spin_lock submission_;
+  std::uint64_t reserved_ = 0;
+  std::unique_ptr<ring> rings_;
+  std::atomic<ring*> newest_ring_{nullptr};
+  std::atomic<std::uint64_t> submitted_{0};
+  std::atomic<std::int64_t> leases_{0};
+
+  alignas(64) spin_lock advancing_;
+  std::atomic<std::uint64_t> watermark_{0};
+
+  alignas(64) std::atomic<bool> any_failed_{false};
+  mutable std::mutex failures_mutex_;
+  std::map<std::uint64_t, error> failures_;
+
+  // The newest ticket of each other stream (by index) that this stream has been made to wait for.
+  chunked_table<std::uint64_t, 64, 1024> waited_;
+};
+
+}  // namespace sluice::detail

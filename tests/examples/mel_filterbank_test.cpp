@@ -1,0 +1,209 @@
+#include "examples/mel_spectrogram/mel_filterbank.hpp"
+
+#include "tests/support/relative_error.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sluice::examples {
+namespace {
+
+// The reference works the other way round: it maps the frequency of a bin into mel by integrating
+// the scale's slope, finds the filters around it, and has the edges from a bisection instead of the
+// inverse formula.
+
+/// Slaney's scale as his toolbox states it: 15 filters' worth up to 1 kHz, 66.67 Hz apart, then
+/// each 1.0711703 times (6.4 to the power 1/27) the one before.
+long double reference_mel(long double hertz) {
+  if (hertz <= 1000) return hertz * 3 / 200;
+  return 15 + 27 * std::log2(hertz / 1000) / std::log2(6.4L);
+}
+
+long double reference_hertz(long double mel) {
+  long double low = 0;
+  long double high = 1e9L;
+  for (int i = 0; i < 200; ++i) {
+    const long double middle = (low + high) / 2;
+    (reference_mel(middle) < mel ? low : high) = middle;
+  }
+  return low;
+}
+
+std::vector<double> reference_filterbank(double rate, std::int64_t n_fft, std::int64_t n_mels,
+                                         double fmin, double fmax) {
+  const std::int64_t bins = 1 + n_fft / 2;
+  std::vector<long double> edges;
+  for (std::int64_t i = 0; i < n_mels + 2; ++i)
+    edges.push_back(
+        reference_hertz(reference_mel(fmin) + (reference_mel(fmax) - reference_mel(fmin)) *
+                                                  static_cast<long double>(i) /
+                                                  static_cast<long double>(n_mels + 1)));
+  std::vector<double> weights(static_cast<std::size_t>(n_mels * bins), 0.0);
+  for (std::int64_t bin = 0; bin < bins; ++bin) {
+    const long double hertz =
+        static_cast<long double>(bin) * rate / static_cast<long double>(n_fft);
+    for (std::size_t band = 0; band < static_cast<std::size_t>(n_mels); ++band) {
+      const long double low = edges[band];
+      const long double peak = edges[band + 1];
+      const long double high = edges[band + 2];
+      long double height = 0;
+      if (hertz > low && hertz <= peak) height = (hertz - low) / (peak - low);
+      if (hertz > peak && hertz < high) height = (high - hertz) / (high - peak);
+      weights[band * static_cast<std::size_t>(bins) + static_cast<std::size_t>(bin)] =
+          static_cast<double>(2 * height / (high - low));
+    }
+  }
+  return weights;
+}
+
+void expect_reference(double rate, std::int64_t n_fft, std::int64_t n_mels, double fmin,
+                      double fmax) {
+  SCOPED_TRACE(std::to_string(rate) + " Hz, n_fft " + std::to_string(n_fft) + ", " +
+               std::to_string(n_mels) + " mels, " + std::to_string(fmin) + " to " +
+               std::to_string(fmax) + " Hz");
+  const std::vector<float> weights = mel_filterbank(rate, n_fft, n_mels, fmin, fmax);
+  const std::vector<double> reference = reference_filterbank(rate, n_fft, n_mels, fmin, fmax);
+  ASSERT_EQ(weights.size(), reference.size());
+  double largest = 0;
+  for (const double weight : reference) largest = std::max(largest, weight);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    ASSERT_NEAR(weights[i], reference[i], 1e-7 * largest) << i;
+    ASSERT_GE(weights[i], 0.0F);
+  }
+  if (largest > 0) {
+    EXPECT_LE(test::relative_error(weights, reference), 1e-7);
+  }
+}
+
+TEST(MelFilterbank, AgreesWithTheReference) {
+  for (const double rate : {8000.0, 16000.0, 22050.0, 44100.0, 48000.0, 11027.0, 7.0})
+    for (const std::int64_t n_fft : {256, 257, 400, 1023, 2048})
+      for (const std::int64_t n_mels : {1, 40, 128})
+        expect_reference(rate, n_fft, n_mels, 0, rate / 2);
+  expect_reference(48000, 4096, 229, 30, 17000);
+  expect_reference(16000, 512, 80, 1000, 8000);
+  expect_reference(16000, 512, 80, 0, 1000);
+  expect_reference(8000, 1, 3, 0, 4000);
+}
+
+TEST(MelFilterbank, AgreesWithTheReferenceAtRandom) {
+  auto generator = test::make_generator();
+  const auto uniform = [&](double low, double high) {
+    return std::uniform_real_distribution<>(low, high)(generator);
+  };
+  for (int round = 0; round < 30; ++round) {
+    const double rate = std::floor(uniform(1000, 192000));
+    const double fmin = uniform(0, rate / 4);
+    const double fmax = uniform(fmin + 1, rate / 2);
+    expect_reference(rate, std::uniform_int_distribution<std::int64_t>(1, 2000)(generator),
+                     std::uniform_int_distribution<std::int64_t>(1, 150)(generator), fmin, fmax);
+  }
+}
+
+/// Values of librosa.filters.mel(sr=22050, n_fft=2048), version 0.11.
+TEST(MelFilterbank, KnownValues) {
+  const std::vector<float> weights = mel_filterbank(22050, 2048, 128, 0, 11025);
+  ASSERT_EQ(weights.size(), 128U * 1025U);
+  EXPECT_FLOAT_EQ(weights[0 * 1025 + 1], 0.0161828529F);
+  EXPECT_FLOAT_EQ(weights[0 * 1025 + 3], 0.028990088F);
+  EXPECT_FLOAT_EQ(weights[1 * 1025 + 3], 0.00977923535F);
+  EXPECT_FLOAT_EQ(weights[1 * 1025 + 5], 0.0353937037F);
+  EXPECT_FLOAT_EQ(weights[40 * 1025 + 96], 0.000401402009F);
+  EXPECT_FLOAT_EQ(weights[40 * 1025 + 99], 0.0295276381F);
+  EXPECT_FLOAT_EQ(weights[100 * 1025 + 474], 0.000305153953F);
+  EXPECT_FLOAT_EQ(weights[100 * 1025 + 487], 0.00675350893F);
+  EXPECT_FLOAT_EQ(weights[127 * 1025 + 971], 7.18481533e-06F);
+  EXPECT_FLOAT_EQ(weights[127 * 1025 + 997], 0.00348525052F);
+}
+
+TEST(MelFilterbank, RefusesWhatCannotBe) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity();
+  const auto refuse = [](const char* name, double rate, std::int64_t n_fft, std::int64_t n_mels,
+                         double fmin, double fmax) {
+    try {
+      static_cast<void>(mel_filterbank(rate, n_fft, n_mels, fmin, fmax));
+      ADD_FAILURE() << "accepted: " << name;
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+      EXPECT_NE(std::string(e.what()).find(name), std::string::npos) << e.what();
+    }
+  };
+  refuse("fmax", 16000, 512, 40, 0, 8000.5);
+  refuse("fmin", 16000, 512, 40, 4000, 4000);
+  refuse("fmin", 16000, 512, 40, 5000, 4000);
+  refuse("fmin", 16000, 512, 40, -1, 4000);
+  refuse("fmin", 16000, 512, 40, nan, 4000);
+  refuse("fmax", 16000, 512, 40, 0, nan);
+  refuse("fmax", 16000, 512, 40, 0, infinite);
+  refuse("fmax", 16000, 512, 40, 0, -infinite);
+  refuse("n_mels", 16000, 512, 0, 0, 8000);
+  refuse("n_mels", 16000, 512, -3, 0, 8000);
+  refuse("n_fft", 16000, 0, 40, 0, 8000);
+  refuse("n_fft", 16000, -1, 40, 0, 8000);
+  refuse("sampling rate", 0, 512, 40, 0, 8000);
+  refuse("sampling rate", nan, 512, 40, 0, 8000);
+  refuse("sampling rate", infinite, 512, 40, 0, 8000);
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  refuse("memory", 16000, largest, 40, 0, 8000);
+  refuse("memory", 16000, 512, largest, 0, 8000);
+}
+
+TEST(MelCentres, AscendBetweenTheLimits) {
+  const std::vector<double> centres = mel_centres(128, 20, 20000);
+  ASSERT_EQ(centres.size(), 128U);
+  double previous = 20;
+  for (const double centre : centres) {
+    EXPECT_GT(centre, previous);
+    previous = centre;
+  }
+  EXPECT_LT(previous, 20000);
+  for (std::size_t i = 0; i < centres.size(); ++i)
+    EXPECT_NEAR(centres[i],
+                static_cast<double>(
+                    reference_hertz(reference_mel(20) + (reference_mel(20000) - reference_mel(20)) *
+                                                            static_cast<long double>(i + 1) / 129)),
+                1e-9 * centres[i]);
+}
+
+TEST(PeriodicHann, AgreesWithTheDefinition) {
+  for (const std::int64_t n : {2, 3, 5, 256, 400, 401, 2048, 4095}) {
+    const std::vector<float> window = periodic_hann(n);
+    ASSERT_EQ(window.size(), static_cast<std::size_t>(n));
+    for (std::int64_t k = 0; k < n; ++k)
+      EXPECT_NEAR(
+          window[static_cast<std::size_t>(k)],
+          static_cast<double>(0.5L - 0.5L * std::cos(2 * std::numbers::pi_v<long double> * k / n)),
+          6e-8)
+          << k << " of " << n;
+  }
+}
+
+TEST(PeriodicHann, IsPeriodicAndNotSymmetric) {
+  const std::vector<float> window = periodic_hann(8);
+  EXPECT_EQ(window[0], 0.0F);
+  EXPECT_EQ(window[4], 1.0F);
+  EXPECT_GT(window[7], 0.1F);
+  // One period of the window, shifted by half and added, is constant.
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(window[k] + window[k + 4], 1.0F, 1e-7F);
+}
+
+TEST(PeriodicHann, SmallSizes) {
+  EXPECT_TRUE(periodic_hann(0).empty());
+  EXPECT_EQ(periodic_hann(1), std::vector<float>{1.0F});
+  EXPECT_EQ(periodic_hann(2), (std::vector<float>{0.0F, 1.0F}));
+  EXPECT_THROW(static_cast<void>(periodic_hann(-1)), error);
+}
+
+}  // namespace
+}  // namespace sluice::examples

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sluice/runtime/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace sluice::test {
+
+/// Succeeds when `function` throws a `sluice::error` with `code` whose text contains `word`.
+template <class Function>
+::testing::AssertionResult throws(errc code, const std::string& word, Function&& function) {
+  try {
+    std::forward<Function>(function)();
+  } catch (const error& e) {
+    if (e.code() != code) {
+      return ::testing::AssertionFailure() << "the code is " << to_string(e.code()) << ", not "
+                                           << to_string(code) << ": " << e.what();
+    }
+    if (std::string(e.what()).find(word) == std::string::npos) {
+      return ::testing::AssertionFailure()
+             << "the text does not mention '" << word << "': " << e.what();
+    }
+    return ::testing::AssertionSuccess();
+  } catch (const std::exception& e) {
+    return ::testing::AssertionFailure() << "not a sluice::error: " << e.what();
+  }
+  return ::testing::AssertionFailure() << "nothing was thrown";
+}
+
+}  // namespace sluice::test

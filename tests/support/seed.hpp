@@ -1,0 +1,57 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <string_view>
+
+namespace sluice::test {
+
+/// The seed of everything random in this process: the environment variable SLUICE_TEST_SEED, a
+/// number, or else a fresh one. It is printed at the first use, so that a failure can be repeated.
+inline std::uint64_t process_seed() {
+  static const std::uint64_t seed = [] {
+    std::uint64_t chosen = 0;
+    if (const char* given = std::getenv("SLUICE_TEST_SEED"); given != nullptr && *given != '\0') {
+      chosen = std::strtoull(given, nullptr, 0);
+    } else {
+      std::random_device entropy;
+      chosen = (std::uint64_t{entropy()} << 32) | entropy();
+    }
+    std::printf("SLUICE_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
+    std::fflush(stdout);
+    return chosen;
+  }();
+  return seed;
+}
+
+/// A generator that depends on the process's seed, on the test that asks and on how often it has
+/// asked, and on nothing else: a test that is run alone draws what it draws in a run of all. For
+/// the test's main thread.
+inline std::mt19937_64 make_generator() {
+  std::string test = "no test";
+  if (const auto* info = ::testing::UnitTest::GetInstance()->current_test_info()) {
+    test = std::string(info->test_suite_name()) + '.' + info->name();
+  }
+  static std::string previous;
+  static std::uint64_t calls = 0;
+  calls = test == previous ? calls + 1 : 0;
+  previous = test;
+
+  // FNV-1a: unlike std::hash it is the same with every standard library.
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : test) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  const std::uint64_t seed = process_seed();
+  std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
+                         static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32),
+                         static_cast<std::uint32_t>(calls)};
+  return std::mt19937_64(sequence);
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <sluice/runtime/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <stdlib.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::test {
+
+/// A folder that is gone, with everything in it, at the end of the test.
+class temporary_folder {
+ public:
+  temporary_folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-test-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  ~temporary_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const {
+    return path_ / name;
+  }
+
+  /// The number of entries, temporaries included.
+  [[nodiscard]] std::ptrdiff_t entries() const {
+    return std::distance(std::filesystem::directory_iterator(path_),
+                         std::filesystem::directory_iterator());
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void write_text(const std::filesystem::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// The bytes of a number, least significant first.
+template <std::unsigned_integral T>
+std::string little_endian(T value) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    bytes += static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff);
+  return bytes;
+}
+inline std::string little_endian(float value) {
+  return little_endian(std::bit_cast<std::uint32_t>(value));
+}
+inline std::string little_endian(double value) {
+  return little_endian(std::bit_cast<std::uint64_t>(value));
+}
+
+/// The error that `action` throws; empty when it throws none. Any other exception passes.
+template <class Action>
+std::optional<error> error_of(Action&& action) {
+  try {
+    static_cast<void>(action());
+  } catch (const error& e) {
+    return e;
+  }
+  return std::nullopt;
+}
+
+/// Expects that `action` throws an error with `code` whose text is one line and holds `name` and
+/// `text`.
+template <class Action>
+void expect_error(errc code, std::string_view name, std::string_view text, Action&& action) {
+  const std::optional<error> thrown = error_of(action);
+  ASSERT_TRUE(thrown) << "no error; expected: " << text;
+  const std::string what = thrown->what();
+  EXPECT_EQ(to_string(thrown->code()), to_string(code)) << what;
+  EXPECT_NE(what.find(name), std::string::npos) << what;
+  EXPECT_NE(what.find(text), std::string::npos) << what << "\nexpected: " << text;
+  EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+}
+
+}  // namespace sluice::test

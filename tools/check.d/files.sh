@@ -1,0 +1,13 @@
+# Sourced by the checks, which run at the root of the tree: list_files <pattern>... prints the files of the project
+# that match, committed or about to be, one a line. Without git (an unpacked archive) all files count.
+list_files() {
+  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files --cached --others --exclude-standard -- "$@" | while IFS= read -r file; do
+      if [[ -f $file ]]; then printf '%s\n' "$file"; fi
+    done
+  else
+    local names=() pattern
+    for pattern in "$@"; do names+=(-o -name "$pattern"); done
+    find . -name 'build*' -prune -o -name out -prune -o -name .cache -prune -o -type f \( "${names[@]:1}" \) -printf '%P\n'
+  fi | sort
+}
