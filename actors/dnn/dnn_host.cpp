@@ -2,6 +2,7 @@
 
 #include "actors/dnn/check_onednn.hpp"
 #include "actors/dnn/onednn_convolution.hpp"
+#include "actors/dnn/single_thread_scope.hpp"
 #include "actors/plan_cache.hpp"
 #include "actors/workspace.hpp"
 #include "runtime/host/announce.hpp"
@@ -15,11 +16,6 @@
 #include <string>
 #include <unordered_map>
 
-#if defined(SLUICE_THREAD_SANITIZER)
-// Of the OpenMP library that oneDNN uses, if it uses one.
-extern "C" void omp_set_num_threads(int) __attribute__((weak));
-#endif
-
 namespace sluice::host {
 
 namespace {
@@ -27,14 +23,6 @@ namespace {
 using actors::conv2d_description;
 using actors::conv2d_plan;
 using dnnl::memory;
-
-/// ThreadSanitizer does not see how oneDNN's threads synchronise: with it, one. The number belongs
-/// to the calling thread.
-void settle_thread_count() noexcept {
-#if defined(SLUICE_THREAD_SANITIZER)
-  if (omp_set_num_threads != nullptr) omp_set_num_threads(1);
-#endif
-}
 
 /// The operands of one convolution. The scratch memory is the lane's.
 struct conv2d_operands {
@@ -88,7 +76,7 @@ class onednn_plan final : public conv2d_plan {
            {operands.w, w_elements() * sizeof(float)},
            {operands.bias, bias_elements() * sizeof(float)}},
           {{operands.y, y_elements() * sizeof(float)}, {operands.scratch, scratch_bytes()}});
-      settle_thread_count();
+      const single_thread_scope single_thread;
       check_onednn("conv2d", [&] { execute(operands); });
     }
     if (description().activation == activation::relu) rectify(operands.y, y_elements());
@@ -228,6 +216,7 @@ class onednn final : public actors::dnn_library {
   [[nodiscard]] std::shared_ptr<const conv2d_plan> prepare(
       const conv2d_description& description) override {
     return plans_.find_or_make(description, [&] {
+      const single_thread_scope single_thread;
       auto plan = check_onednn("conv2d", [&] {
         return std::make_shared<const onednn_plan>(description, engine_, onednn_stream_);
       });

@@ -77,66 +77,48 @@ SLUICE_HOST_DEVICE inline sine_and_cosine<T> turned(int quarters, T sine, T cosi
 // The argument is reduced exactly, before the multiplication by π: near the zeros of sine and
 // cosine that is the difference between 1 ulp and thousands.
 
-/// @param t half turns, in [0, 2]
-SLUICE_HOST_DEVICE inline sine_and_cosine<float> sincos_of_half_turns(float t) {
-#if defined(__CUDA_ARCH__)
-  sine_and_cosine<float> result;
-  ::sincospif(t, &result.sine, &result.cosine);
-  return result;
-#else
-  const int quarters = static_cast<int>(2 * t + 0.5f);
-  const double x = 3.14159265358979323846 * (static_cast<double>(t) - 0.5 * quarters);
-  return turned(quarters, static_cast<float>(std::sin(x)), static_cast<float>(std::cos(x)));
-#endif
-}
-/// @param t half turns, in [0, 2]
-SLUICE_HOST_DEVICE inline sine_and_cosine<double> sincos_of_half_turns(double t) {
-#if defined(__CUDA_ARCH__)
-  sine_and_cosine<double> result;
-  ::sincospi(t, &result.sine, &result.cosine);
-  return result;
-#else
-  constexpr double pi = 3.14159265358979323846;
-  constexpr double rest_of_pi = 1.2246467991473532e-16;
-  const int quarters = static_cast<int>(2 * t + 0.5);
-  const double r = t - 0.5 * quarters;
-  const double x = pi * r;
-  const double rest_of_x = std::fma(pi, r, -x) + rest_of_pi * r;
-  const double sine = std::sin(x);
-  const double cosine = std::cos(x);
-  return turned(quarters, sine + rest_of_x * cosine, cosine - rest_of_x * sine);
-#endif
-}
-
-/// -2 ln(u), for u in (0, 1].
-SLUICE_HOST_DEVICE inline float minus_two_log(float u) {
-#if defined(__CUDA_ARCH__)
-  return -2.0f * ::logf(u);
-#else
-  return static_cast<float>(-2.0 * std::log(static_cast<double>(u)));
-#endif
-}
-SLUICE_HOST_DEVICE inline double minus_two_log(double u) {
-#if defined(__CUDA_ARCH__)
-  return -2.0 * ::log(u);
-#else
-  return -2.0 * std::log(u);
-#endif
-}
-
-/// Two independent standard normal numbers, the one with the sine first (Box and Muller, "A note on
-/// the generation of random normal deviates", 1958).
+/// Two independent standard normal numbers, the one with the sine first: √(-2 ln u) times sin(πt)
+/// and cos(πt) (Box and Muller, "A note on the generation of random normal deviates", 1958). Host
+/// and GPU differ by at most 4 ulp.
 /// @param u in (0, 1]
 /// @param t half turns, in [0, 2]
-template <class T>
-SLUICE_HOST_DEVICE inline sine_and_cosine<T> box_muller(T u, T t) {
+SLUICE_HOST_DEVICE inline sine_and_cosine<double> box_muller(double u, double t) {
 #if defined(__CUDA_ARCH__)
-  const T radius = ::sqrt(minus_two_log(u));
-#else
-  const T radius = std::sqrt(minus_two_log(u));
-#endif
-  const sine_and_cosine<T> angle = sincos_of_half_turns(t);
+  sine_and_cosine<double> angle;
+  ::sincospi(t, &angle.sine, &angle.cosine);
+  const double radius = ::sqrt(-2.0 * ::log(u));
   return {angle.sine * radius, angle.cosine * radius};
+#else
+  // What the roundings of the root and of the angle cut off is carried along to the last product,
+  // so that most of the 4 ulp are left to the GPU.
+  constexpr double pi = 3.14159265358979323846;
+  constexpr double rest_of_pi = 1.2246467991473532e-16;
+  const double squared_radius = -2.0 * std::log(u);
+  const double radius = std::sqrt(squared_radius);
+  const double rest_of_radius =
+      radius > 0 ? std::fma(-radius, radius, squared_radius) / (2 * radius) : 0.0;
+  const int quarters = static_cast<int>(2 * t + 0.5);
+  const double reduced = t - 0.5 * quarters;
+  const double angle = pi * reduced;
+  const double rest_of_angle = std::fma(pi, reduced, -angle) + rest_of_pi * reduced;
+  const double sine = std::sin(angle);
+  const double cosine = std::cos(angle);
+  return turned(quarters,
+                std::fma(sine, radius, sine * rest_of_radius + rest_of_angle * cosine * radius),
+                std::fma(cosine, radius, cosine * rest_of_radius - rest_of_angle * sine * radius));
+#endif
+}
+SLUICE_HOST_DEVICE inline sine_and_cosine<float> box_muller(float u, float t) {
+#if defined(__CUDA_ARCH__)
+  sine_and_cosine<float> angle;
+  ::sincospif(t, &angle.sine, &angle.cosine);
+  const float radius = ::sqrtf(-2.0f * ::logf(u));
+  return {angle.sine * radius, angle.cosine * radius};
+#else
+  // In double, rounded once: all of the 4 ulp are left to the GPU.
+  const auto exact = box_muller(static_cast<double>(u), static_cast<double>(t));
+  return {static_cast<float>(exact.sine), static_cast<float>(exact.cosine)};
+#endif
 }
 
 /// The distributions: `group<Rounds>(seed, g)` gives the four elements of group g.

@@ -31,8 +31,7 @@ struct nchw_shape {
 /// The shape of the filters of a convolution in KCRS order: `s` varies fastest.
 struct filter_shape {
   std::int64_t k = 0;  ///< filters: channels of the output
-  std::int64_t c =
-      0;  ///< channels that each filter sees: those of the input, divided by the groups
+  std::int64_t c = 0;  ///< channels of each filter: those of the input divided by the groups
   std::int64_t r = 0;  ///< height
   std::int64_t s = 0;  ///< width
   [[nodiscard]] auto operator<=>(const filter_shape&) const noexcept = default;
@@ -41,19 +40,26 @@ struct filter_shape {
   [[nodiscard]] std::size_t elements() const;
 };
 
-/// How filters move over the input of a 2-D convolution: {.padding = {.h = 1, .w = 1}, .groups =
-/// 4}.
+/// How filters move over the input of a 2-D convolution:
+///
+///     conv2d_geometry{.padding = {.h = 1, .w = 1}, .groups = 4}
 struct conv2d_geometry {
-  /// Two numbers, for the height and the width.
-  struct pair {
+  /// A number of elements in the height and in the width; what is left out is 0.
+  struct widths {
     std::int64_t h = 0;
     std::int64_t w = 0;
-    [[nodiscard]] auto operator<=>(const pair&) const noexcept = default;
+    [[nodiscard]] auto operator<=>(const widths&) const noexcept = default;
+  };
+  /// The distance to the next element in the height and in the width; what is left out is 1.
+  struct steps {
+    std::int64_t h = 1;
+    std::int64_t w = 1;
+    [[nodiscard]] auto operator<=>(const steps&) const noexcept = default;
   };
 
-  pair padding{0, 0};       ///< zeros added at each side, at least 0
-  pair stride{1, 1};        ///< steps between outputs, at least 1
-  pair dilation{1, 1};      ///< steps between the taps of a filter, at least 1
+  widths padding{};         ///< zeros added at each side, at least 0
+  steps stride{};           ///< between outputs, at least 1
+  steps dilation{};         ///< between the taps of a filter, at least 1
   std::int64_t groups = 1;  ///< divides the channels of input and output
   [[nodiscard]] auto operator<=>(const conv2d_geometry&) const noexcept = default;
 };

@@ -11,6 +11,7 @@
 #include <array>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -189,12 +190,29 @@ TEST(OutputFile, TheCheckLeavesNothing) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
-TEST(OutputFile, SpecialFilesAreWrittenDirectly) {
-  require_writable_folder("/dev/null");
-  write_file("/dev/null", "text");
-  EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  write_file("/dev/null", "again");
+/// A pseudo-terminal: the one character device that a wrong `output_file` cannot replace, whoever
+/// runs the test, because nobody can make files beside it. `/dev/null` could be lost to the
+/// machine.
+TEST(OutputFile, CharacterDevicesAreWrittenDirectly) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0)
+    GTEST_SKIP() << "no pseudo-terminals";
+  std::array<char, 128> name{};
+  ASSERT_EQ(::ptsname_r(terminal, name.data(), name.size()), 0);
+  // Kept open, so that what is written is not lost when the file is closed.
+  const int other_end = ::open(name.data(), O_RDWR | O_NOCTTY);
+  ASSERT_GE(other_end, 0);
+  require_writable_folder(name.data());
+  write_file(name.data(), "text");
+  std::array<char, 16> received{};
+  ASSERT_EQ(::read(terminal, received.data(), received.size()), 4);
+  EXPECT_EQ(std::string(received.data()), "text");
+  EXPECT_TRUE(fs::is_character_file(name.data()));
+  ::close(other_end);
+  ::close(terminal);
+}
 
+TEST(OutputFile, PipesAreWrittenDirectly) {
   const temporary_folder folder;
   const fs::path fifo = folder / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

@@ -1,0 +1,110 @@
+#include "actors/reply.hpp"
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/actors/caf.hpp>
+
+#include <atomic>
+
+namespace sluice {
+namespace {
+
+std::atomic<std::uint64_t> unsent{0};
+
+/// The library names that a status may carry have static storage; what came in a message is looked
+/// up among them.
+std::string_view known_library(const std::string& name) noexcept {
+  for (const std::string_view known : {"CUDA runtime", "CUDA driver", "cuBLAS", "cuDNN", "cuFFT",
+                                       "cuRAND", "OpenBLAS", "oneDNN", "KissFFT", "Random123"}) {
+    if (name == known) return known;
+  }
+  return {};
+}
+
+}  // namespace
+
+void configure(caf::actor_system_config& config) {
+  config.add_error_category(error_category,
+                            [](std::uint8_t code, caf::atom_value, const caf::message& context) {
+                              auto text = std::string(to_string(static_cast<errc>(code)));
+                              if (context.size() > 0 && context.match_element<std::string>(0))
+                                text += ": " + context.get_as<std::string>(0);
+                              return text;
+                            });
+}
+
+caf::error to_caf_error(const error& e) {
+  return {static_cast<std::uint8_t>(e.code()), error_category,
+          caf::make_message(std::string(e.what()), std::string(e.status().library),
+                            static_cast<std::int64_t>(e.status().value))};
+}
+
+std::optional<error> from_caf_error(const caf::error& e) {
+  if (!e || e.category() != error_category) return std::nullopt;
+  const auto& context = e.context();
+  if (!context.match_elements<std::string, std::string, std::int64_t>()) {
+    return error(static_cast<errc>(e.code()), std::string(to_string(static_cast<errc>(e.code()))));
+  }
+  return error(static_cast<errc>(e.code()), context.get_as<std::string>(0),
+               {known_library(context.get_as<std::string>(1)),
+                static_cast<long>(context.get_as<std::int64_t>(2))});
+}
+
+caf::error make_error(errc code) {
+  return {static_cast<std::uint8_t>(code), error_category};
+}
+
+std::string describe(const caf::actor_system& system, const caf::error& e) {
+  if (const auto ours = from_caf_error(e))
+    return std::string(to_string(ours->code())) + ": " + ours->what();
+  return system.render(e);
+}
+
+std::uint64_t unsent_errors() noexcept {
+  return unsent.load(std::memory_order_relaxed);
+}
+
+namespace detail {
+
+reply_address::reply_address(const caf::response_promise& promise)
+    : source_(promise.source()), stages_(promise.stages()), id_(promise.id()) {}
+
+bool reply_address::is_remote() const noexcept {
+  const auto& to = stages_.empty() ? source_ : stages_.back();
+  return to && to->nid != to->home_system->node();
+}
+
+void reply_address::send(caf::message content) noexcept {
+  try {
+    // What response_promise::deliver does, but from any thread: without the answering actor's own
+    // context.
+    if (!stages_.empty()) {
+      const auto next = std::move(stages_.back());
+      stages_.pop_back();
+      next->enqueue(caf::make_mailbox_element(std::move(source_), id_, std::move(stages_),
+                                              std::move(content)),
+                    nullptr);
+    } else if (source_) {
+      source_->enqueue(nullptr, id_.response_id(), std::move(content), nullptr);
+      source_.reset();
+    }
+  } catch (...) {
+    report(std::string("a reply could not be sent: ") + current_error().what());
+  }
+}
+
+void reply_address::send_error(const error& why) noexcept {
+  if (id_.is_async()) {
+    // An error that nobody asked for would end an event-based sender.
+    unsent.fetch_add(1, std::memory_order_relaxed);
+    report(std::string("the answer to a message that was no request is an error: ") + why.what());
+    return;
+  }
+  try {
+    send(caf::make_message(to_caf_error(why)));
+  } catch (...) {
+    report(std::string("an error could not be sent: ") + why.what());
+  }
+}
+
+}  // namespace detail
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#pragma once
+
+/// The one door to CAF. All that differs between CAF 0.17, for which this is written, and CAF 1.x
+/// is to stay in here.
+
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+
+#include <caf/all.hpp>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace sluice {
+
+/// The category under which errors of sluice travel as `caf::error`.
+inline constexpr auto error_category = caf::atom("sluice");
+
+/// Tells an actor system how to print errors of sluice. Call it on the configuration before the
+/// system is made.
+void configure(caf::actor_system_config& config);
+
+/// The error as an actor's answer: category "sluice", the code, the text and the raw library
+/// status.
+[[nodiscard]] caf::error to_caf_error(const error& e);
+/// The error of sluice inside an actor's answer; nothing when it is of another category (CAF's own,
+/// for example).
+[[nodiscard]] std::optional<error> from_caf_error(const caf::error& e);
+/// Lets `caf::error` be made from, and compared with, a code.
+[[nodiscard]] caf::error make_error(errc code);
+/// The error in words, also one of CAF's own.
+[[nodiscard]] std::string describe(const caf::actor_system& system, const caf::error& e);
+
+/// Errors that could not be sent, because the message was no request, since the process began. They
+/// are logged.
+[[nodiscard]] std::uint64_t unsent_errors() noexcept;
+
+/// Requests and replies that hold references stay inside the process; CAF is told that they need no
+/// serialisation, and a reply to a remote requester is turned into `unsupported`.
+template <class T>
+struct local_message : std::false_type {};
+template <class T>
+struct local_message<gpu_ref<T>> : std::true_type {};
+
+}  // namespace sluice
+
+namespace caf {
+template <class T>
+struct allowed_unsafe_message_type<sluice::gpu_ref<T>> : std::true_type {};
+}  // namespace caf
