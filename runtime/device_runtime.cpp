@@ -59,6 +59,45 @@ runtime_statistics device_runtime::statistics() {
   return core_->statistics();
 }
 
+namespace {
+
+/// @throws error `upstream_failed` when the launch behind `written` is known to have failed
+void require_written(const detail::runtime_core& core, timeline_point written) {
+  const auto* source = written ? core.find(written.stream) : nullptr;
+  const auto why = source == nullptr ? std::nullopt : source->failure_of(written.ticket);
+  if (why) {
+    throw error(errc::upstream_failed,
+                std::string("prepare_use: the launch that wrote the memory failed: ") + why->what(),
+                why->status(), why->where());
+  }
+}
+
+struct published_use {
+  timeline_point point;
+  std::uint64_t version;  // of the block, before this use
+};
+
+/// Publishes what has been enqueued on `stream` as a use of `block`.
+published_use publish_use(detail::runtime_core& core, const block_ref& block, stream_ref stream,
+                          access_kind access) {
+  auto& on = core.require(stream);
+  if (!block || block.record()->core.get() != &core) {
+    throw error(errc::stream_misuse, "record_use: the memory does not belong to this runtime");
+  }
+  auto& record = *block.record();
+  if (!record.tracked)
+    throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
+  on.reserve();
+  const timeline_point point{on.id(), on.submit()};
+  const std::lock_guard lock(record.guard);
+  if (record.lease.dying()) throw error(errc::stale_ref, "record_use: the block has been freed");
+  const auto version = record.uses.version();
+  record.uses.add(access, point, core);
+  return {point, version};
+}
+
+}  // namespace
+
 use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream,
                                        access_kind access) {
   core_->require_open();
@@ -74,6 +113,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   use_ticket prepared;
   {
     const std::lock_guard lock(record.guard);
+    if (access != access_kind::write) require_written(*core_, record.uses.last_write());
     record.uses.collect(access, waits);
     prepared.version = record.uses.version();
   }
@@ -83,12 +123,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
 
 timeline_point device_runtime::finish_use(const block_ref& block, stream_ref stream,
                                           access_kind access, use_ticket prepared) {
-  const auto version = [&] {
-    if (!block) return std::uint64_t{0};
-    const std::lock_guard lock(block.record()->guard);
-    return block.record()->uses.version();
-  }();
-  const auto point = record_use(block, stream, access);
+  const auto [point, version] = publish_use(*core_, block, stream, access);
   if (version != prepared.version) {
     throw error(errc::stream_misuse,
                 "finish_use: another use of the block was published since prepare_use; both are "
@@ -100,19 +135,7 @@ timeline_point device_runtime::finish_use(const block_ref& block, stream_ref str
 
 timeline_point device_runtime::record_use(const block_ref& block, stream_ref stream,
                                           access_kind access) {
-  auto& on = core_->require(stream);
-  if (!block || block.record()->core != core_) {
-    throw error(errc::stream_misuse, "record_use: the memory does not belong to this runtime");
-  }
-  auto& record = *block.record();
-  if (!record.tracked)
-    throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
-  on.reserve();
-  const timeline_point point{on.id(), on.submit()};
-  const std::lock_guard lock(record.guard);
-  if (record.lease.dying()) throw error(errc::stale_ref, "record_use: the block has been freed");
-  record.uses.add(access, point, *core_);
-  return point;
+  return publish_use(*core_, block, stream, access).point;
 }
 
 bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {
@@ -130,7 +153,8 @@ class shared_runtimes {
   }
 
   device_runtime& get(std::string_view name) {
-    const auto wanted = name == "auto" ? list_devices().front().id : parse_device_id(name);
+    static const device_id best = list_devices().front().id;
+    const auto wanted = name == "auto" ? best : parse_device_id(name);
     auto& e = entry_of(wanted);
     // One thread builds; the others wait here. A failed build leaves the entry empty for the next
     // call.

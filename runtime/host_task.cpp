@@ -1,4 +1,5 @@
 #include "runtime/host/host_stream.hpp"
+#include "runtime/timeline.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 
@@ -11,6 +12,7 @@ void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> call
                 "host tasks run on host devices only, not on " + to_string(device.id()));
   }
   device.require_usable();
+  if (stream.timeline()->retired()) throw error(errc::stream_misuse, "the stream has been retired");
   auto task = [callable = std::move(callable)] {
     callable->call();
   };

@@ -65,6 +65,9 @@ class recorder_state {
         }
       } else if (block.record()->core != core_) {
         reject(verb, "memory of another runtime than the launch stream's");
+      } else if (!block.record()->tracked) {
+        reject(verb, "the memory resource cannot track uses: memory '" +
+                         std::string(block.tag().name()) + "' may not be recorded");
       } else {
         add({block.record(), block.record()->generation.load(std::memory_order_relaxed), access,
              whole});
@@ -75,7 +78,10 @@ class recorder_state {
   }
 
   void preflight() {
-    if (rejection_) throw *rejection_;
+    if (rejection_) {
+      if (phase_ == phase::recording) phase_ = phase::refused;
+      throw *rejection_;
+    }
     if (phase_ != phase::recording)
       throw error(errc::stream_misuse, "preflight was called before on this recorder");
     if (uses_.empty()) {
@@ -85,12 +91,10 @@ class recorder_state {
     phase_ = phase::refused;  // until it has succeeded
     core_->require_open();
     (void)core_->require(stream_ref(&stream_));
+    // Checked again under the leases; but a freed block and the one that got its record cannot both
+    // be leased.
     for (const auto& u : uses_) {
-      if (!u.record->tracked && !stale(u)) {
-        throw error(errc::stream_misuse, "the memory resource cannot track uses: memory '" +
-                                             std::string(u.record->memory.tag.name()) +
-                                             "' may not be recorded");
-      }
+      if (stale(u)) throw stale_error();
     }
     std::sort(uses_.begin(), uses_.end(),
               [](const use& a, const use& b) { return a.record < b.record; });
@@ -109,6 +113,7 @@ class recorder_state {
       throw;
     }
     stream_.count_leases(static_cast<std::int64_t>(uses_.size()));
+    first_ticket_ = stream_.newest().ticket + 1;
     phase_ = phase::preflighted;
   }
 
@@ -147,7 +152,7 @@ class recorder_state {
            u.record->generation.load(std::memory_order_relaxed) != u.generation;
   }
 
-  void reject(const char* verb, const char* why) {
+  void reject(const char* verb, const std::string& why) {
     if (!rejection_)
       rejection_.emplace(errc::stream_misuse, std::string("launch_recorder::") + verb + ": " + why);
   }
@@ -165,8 +170,8 @@ class recorder_state {
     uses_.push_back(added);
   }
 
-  [[nodiscard]] static lease_answer try_lease(const use& u) noexcept {
-    return u.access == access_kind::read ? u.record->lease.try_shared()
+  [[nodiscard]] lease_answer try_lease(const use& u) const noexcept {
+    return u.access == access_kind::read ? u.record->lease.try_shared(holder_->holds_any())
                                          : u.record->lease.try_exclusive();
   }
 
@@ -259,17 +264,11 @@ class recorder_state {
     timeline_point point;
     std::optional<error> lost;
     try {
-      point = {stream_.id(),
-               stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr)};
+      point = {stream_.id(), stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr,
+                                            first_ticket_)};
     } catch (...) {
-      // Nothing can stand for the work in the blocks' states: wait for it, so that none is left
-      // unprotected.
       lost = current_error();
-      try {
-        core_->device().synchronize(stream_.native());
-      } catch (...) {
-        core_->device().lose(*lost);
-      }
+      point = stand_in(*lost);
     }
     for (const auto& u : uses_) {
       if (point) {
@@ -284,10 +283,29 @@ class recorder_state {
     return point;
   }
 
+  /// When no ticket could be had for the work: what to publish in its place, so that nothing is
+  /// left unprotected; the empty point once the work is waited for.
+  [[nodiscard]] timeline_point stand_in(const error& why) noexcept {
+    if (stream_.retired()) return stream_.newest();  // its last ticket is behind all of its work
+    try {
+      core_->device().synchronize(stream_.native());
+    } catch (...) {
+      core_->device().lose(why);
+    }
+    return {};
+  }
+
   /// No lease protects this: it only adds.
   void publish_unfenced(const std::optional<error>& failure) {
-    stream_.reserve();
-    const timeline_point point{stream_.id(), stream_.submit({}, failure ? &*failure : nullptr)};
+    timeline_point point;
+    try {
+      stream_.reserve();
+      point = {stream_.id(), stream_.submit({}, failure ? &*failure : nullptr)};
+    } catch (...) {
+      const auto why = current_error();
+      point = stand_in(why);
+      if (!point) throw why;
+    }
     for (const auto& u : uses_) {
       const std::lock_guard lock(u.record->guard);
       if (!stale(u)) u.record->uses.add(u.access, point, *core_);
@@ -318,6 +336,7 @@ class recorder_state {
   phase phase_ = phase::recording;
   small_vector<use, 8> uses_;
   point_list dependencies_;
+  std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;
   std::optional<error> rejection_;
 };

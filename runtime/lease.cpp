@@ -8,12 +8,12 @@
 
 namespace sluice::detail {
 
-lease_answer lease::try_shared() noexcept {
+lease_answer lease::try_shared(bool holds_others) noexcept {
+  const auto in_the_way = exclusive_bit | (holds_others ? 0U : writers_waiting_mask);
   auto word = word_.load(std::memory_order_relaxed);
   for (;;) {
     if ((word & dying_bit) != 0) return lease_answer::dying;
-    if ((word & (exclusive_bit | writers_waiting_mask)) != 0 ||
-        (word & readers_mask) == readers_mask) {
+    if ((word & in_the_way) != 0 || (word & readers_mask) == readers_mask) {
       return lease_answer::conflict;
     }
     if (word_.compare_exchange_weak(word, word + one_reader, std::memory_order_acquire,

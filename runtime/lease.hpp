@@ -21,7 +21,9 @@ enum class lease_answer : std::uint8_t {
 /// enqueueing threads only.
 class lease {
  public:
-  [[nodiscard]] lease_answer try_shared() noexcept;
+  /// `holds_others`: the thread holds leases already, so it may not wait, and waiting writers do
+  /// not stop it.
+  [[nodiscard]] lease_answer try_shared(bool holds_others = false) noexcept;
   [[nodiscard]] lease_answer try_exclusive() noexcept;
   /// Returns a lease. True when the block is dying and this was its last lease: the caller
   /// completes the free.

@@ -32,8 +32,12 @@ void reclaim_thread::stop() noexcept {
 
 bool reclaim_thread::ready(item& i) noexcept {
   while (!i.points.empty()) {
-    auto* source = core_.find(i.points.back().stream);
-    if (source != nullptr && !core_.device().lost()) {
+    if (core_.device().lost()) {
+      // A task may still run: the memory stays with the device.
+      i.reclaim = nullptr;
+      return true;
+    }
+    if (auto* source = core_.find(i.points.back().stream)) {
       source->advance();
       if (!source->completed(i.points.back().ticket)) return false;
       source->acquire(i.points.back().ticket);
@@ -65,7 +69,7 @@ void reclaim_thread::run() noexcept {
     }
     std::erase_if(waiting, [this](item& i) {
       if (!ready(i)) return false;
-      i.reclaim(core_, i.memory);
+      if (i.reclaim != nullptr) i.reclaim(core_, i.memory);
       return true;
     });
   }

@@ -306,15 +306,16 @@ void runtime_core::tear_down() noexcept {
   while (blocks_.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  reclaimer_.stop();
   if (blocks_.load(std::memory_order_acquire) != 0) {
-    report(
-        "a launch recorder still holds memory of a runtime that is gone; its resource is left "
-        "allocated");
-    (void)resource_.release();
-  } else {
-    resource_.reset();
+    // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone.
+    report("a launch recorder still holds memory of a runtime that is gone");
+    for_each_timeline([this](timeline& t) {
+      if (&t != reclaim_timeline_) t.retire();
+    });
+    return;
   }
+  reclaimer_.stop();
+  resource_.reset();
   for_each_timeline([](timeline& t) { t.retire(); });
 }
 

@@ -34,6 +34,9 @@ class runtime_core final : public resource_context,
 
   [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
   [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
+  [[nodiscard]] const std::shared_ptr<sluice::device>& shared_device() const noexcept {
+    return device_;
+  }
   [[nodiscard]] device_id id() const noexcept { return device_->id(); }
   [[nodiscard]] memory_resource& resource() noexcept { return *resource_; }
   [[nodiscard]] release_list& releases() noexcept { return releases_; }

@@ -86,12 +86,20 @@ void timeline::unreserve() noexcept {
   --reserved_;
 }
 
-std::uint64_t timeline::submit(point_list&& dependencies, const error* failure) {
+std::uint64_t timeline::submit(point_list&& dependencies, const error* failure,
+                               std::uint64_t first) {
   const std::lock_guard lock(submission_);
   --reserved_;
+  if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
+  return take_ticket(std::move(dependencies), failure, first);
+}
+
+std::uint64_t timeline::take_ticket(point_list&& dependencies, const error* failure,
+                                    std::uint64_t first) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   s.dependencies = std::move(dependencies);
+  s.first = first;
   device_.record(s.event, ticket, native_);
   if (failure != nullptr) fail(ticket, *failure);
   submitted_.store(ticket, std::memory_order_release);
@@ -143,6 +151,9 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   auto& s = slot_of(ticket);
   if (state == event_state::failed) {
     fail(ticket, device_.failure_of(s.event));
+  } else if (const auto before = failure_between(s.first, ticket)) {
+    // Another thread took a ticket of this stream while the launch was being enqueued.
+    fail(ticket, *before);
   } else {
     for (const auto& dependency : s.dependencies) {
       auto* source = core_.find(dependency.stream);
@@ -189,6 +200,14 @@ std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
   return found->second;
 }
 
+std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
+  if (first >= last || !any_failed_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::lock_guard lock(failures_mutex_);
+  const auto found = failures_.lower_bound(first);
+  if (found == failures_.end() || found->first >= last) return std::nullopt;
+  return found->second;
+}
+
 void timeline::fail(std::uint64_t ticket, const error& why) noexcept {
   const std::lock_guard lock(failures_mutex_);
   try {
@@ -220,10 +239,24 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
 }
 
 void timeline::retire() noexcept {
-  if (!retired_.exchange(true, std::memory_order_acq_rel)) {
-    device_.destroy_stream(native_);
-    core_.count_stream_retired();
+  if (retired()) return;
+  bool reserved = false;
+  try {
+    reserve();
+    reserved = true;
+  } catch (...) {
+    // Only a launch that commits after its stream has gone misses the last ticket.
   }
+  const std::lock_guard lock(submission_);
+  if (reserved) --reserved_;
+  if (retired_.exchange(true, std::memory_order_acq_rel)) return;
+  try {
+    if (reserved) (void)take_ticket({}, nullptr, no_ticket);
+  } catch (...) {
+    // The device is lost: nothing runs any more.
+  }
+  device_.destroy_stream(native_);
+  core_.count_stream_retired();
 }
 
 }  // namespace sluice::detail

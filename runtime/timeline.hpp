@@ -50,9 +50,14 @@ class timeline {
 
   /// Takes the next ticket for the work enqueued so far and records its event; uses up one
   /// reservation. `dependencies` are unfinished points whose failure is this ticket's failure too;
-  /// `failure` says that it has failed already.
-  /// @throws error `device_lost`; then no ticket was taken
-  std::uint64_t submit(point_list&& dependencies = {}, const error* failure = nullptr);
+  /// `failure` says that it has failed already. `first` is the ticket that came next when the
+  /// launch began: a failure of its work is noted for whichever ticket was taken first, so one of
+  /// the tickets from there on is its own.
+  /// @throws error `device_lost`, `stream_misuse` (the stream has been retired); then no ticket was
+  ///   taken
+  std::uint64_t submit(point_list&& dependencies = {}, const error* failure = nullptr,
+                       std::uint64_t first = no_ticket);
+  static constexpr auto no_ticket = ~std::uint64_t{0};
 
   /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
   /// no-op. Returns the watermark.
@@ -69,8 +74,18 @@ class timeline {
   /// Returns whether a wait was queued. @throws error `device_lost`, `library_failure`
   bool wait_for(timeline& source, std::uint64_t ticket);
 
-  /// The stream is gone: destroys the native stream behind its work. Idempotent.
+  /// The stream is gone: takes a last ticket and destroys the native stream behind its work.
+  /// Idempotent.
   void retire() noexcept;
+  /// Calls `function`, which is short and throws nothing, with the native stream unless that has
+  /// been retired; it is not retired meanwhile. Returns whether it was called.
+  template <class Function>
+  bool unless_retired(Function function) noexcept {
+    const std::lock_guard lock(submission_);
+    if (retired()) return false;
+    function(native_);
+    return true;
+  }
   [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
 
   /// Leases held by launches of this stream, for statistics.
@@ -84,6 +99,7 @@ class timeline {
  private:
   struct slot {
     native_event* event = nullptr;
+    std::uint64_t first = no_ticket;
     point_list dependencies;
   };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
@@ -97,9 +113,13 @@ class timeline {
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
                                                 std::unique_ptr<ring> older);
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  /// Takes the next ticket. Under `submission_`.
+  std::uint64_t take_ticket(point_list&& dependencies, const error* failure, std::uint64_t first);
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
   void fail(std::uint64_t ticket, const error& why) noexcept;
+  /// The failure of the oldest failed ticket from `first` on and before `last`.
+  [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
 
   runtime_core& core_;
   device& device_;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,9 +31,9 @@ using actors::conv2d_plan;
 // cuDNN's convolution calls that take descriptors, rather than its graphs: for one convolution at a
 // time they cover every geometry, and the bias and the activation are a kernel of our own.
 
-/// A workspace may take this much on any GPU, and this fraction (one n-th) of a large one's memory.
+/// A workspace may take an eighth of the GPU's memory, within these bounds.
 constexpr std::size_t always_allowed_workspace = std::size_t{256} << 20;
-constexpr std::size_t workspace_share = 8;
+constexpr std::size_t largest_workspace = std::size_t{1} << 30;
 
 /// Operands up to this size, together, are run once when a plan is made.
 constexpr std::size_t largest_trial = std::size_t{256} << 20;
@@ -190,8 +191,8 @@ class cudnn final : public actors::dnn_library {
         device_(runtime.device()),
         stream_(stream),
         workspace_(runtime, stream, "cudnn workspace"),
-        most_workspace_(
-            std::max(always_allowed_workspace, device_.info().memory_bytes / workspace_share)) {
+        most_workspace_(std::clamp(device_.info().memory_bytes / 8, always_allowed_workspace,
+                                   largest_workspace)) {
     const current_device_scope current(device_);
     check_cudnn(cudnnCreate(&handle_), "cudnnCreate");
     try {
@@ -257,22 +258,27 @@ class cudnn final : public actors::dnn_library {
 
   /// Takes the first algorithm that works.
   void settle(cudnn_plan& plan) {
-    std::string last = "no algorithm fits";
+    std::optional<error> failure;
     for (const algorithm_choice& candidate : plan.candidates(handle_, most_workspace_)) {
       try {
         workspace_.require(candidate.workspace_bytes);
-      } catch (const error& failure) {
-        // The ones behind it need less, the last one nothing.
-        if (!is_retryable(failure.code())) throw;
-        last = failure.what();
+      } catch (const error& e) {
+        // The last candidates need little or nothing.
+        if (!is_retryable(e.code())) throw;
+        failure = e;
         continue;
       }
       plan.choose(candidate);
       const cudnnStatus_t status = try_out(plan);
       if (status == CUDNN_STATUS_SUCCESS) return;
-      last = cudnnGetErrorString(status);
+      (void)cudaGetLastError();  // do not leave it to an unrelated later call
+      failure = error(errc::unsupported,
+                      std::string("conv2d: cuDNN cannot compute this convolution: ") +
+                          cudnnGetErrorString(status),
+                      library_status{"cuDNN", static_cast<long>(status)});
     }
-    throw error(errc::unsupported, "conv2d: cuDNN cannot compute this convolution: " + last);
+    if (failure) throw *failure;
+    throw error(errc::unsupported, "conv2d: cuDNN has no algorithm for this convolution");
   }
 
   /// Runs the convolution once on zeros: an algorithm can refuse when it is launched only, and the

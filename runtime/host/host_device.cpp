@@ -5,6 +5,7 @@
 #include <sluice/runtime/host_device.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -30,16 +31,18 @@ namespace {
 
 class record_task final : public host_task {
  public:
-  record_task(host_event& event, std::uint64_t value) noexcept
-      : host_task(kind::marker), event_(event), value_(value) {}
+  record_task(host_event& event, std::uint64_t value, bool takes_failure) noexcept
+      : host_task(kind::marker), event_(event), value_(value), takes_failure_(takes_failure) {}
   void run(host_stream& stream) override {
     // After loss nothing is reached any more.
-    if (!stream.owner().lost()) event_.reach(value_, stream.take_failure());
+    if (stream.owner().lost()) return;
+    event_.reach(value_, takes_failure_ ? stream.take_failure() : std::nullopt);
   }
 
  private:
   host_event& event_;
   std::uint64_t value_;
+  bool takes_failure_;
 };
 
 class wait_task final : public host_task {
@@ -88,8 +91,8 @@ class host_device final : public device {
   }
 
   native_stream* create_stream() override {
-    require_usable();
     const std::lock_guard lock(mutex_);
+    require_usable();  // under the lock: a stream that a loss does not see would never be quiescent
     join_stopped();
     streams_.push_back(std::make_unique<host_stream>(*this, ++stream_count_, options_));
     return reinterpret_cast<native_stream*>(streams_.back().get());
@@ -103,7 +106,9 @@ class host_device final : public device {
   void synchronize(native_stream* stream) override {
     require_usable();
     auto met = take_meeting();
-    record(met.event, ++met.value, stream);
+    as_event(met.event).announce(++met.value);
+    // The failures before it belong to the tickets, not to this meeting.
+    as_stream(stream).submit(new record_task(as_event(met.event), met.value, false));
     as_event(met.event).wait(met.value, *this);
     const std::lock_guard lock(mutex_);
     meetings_.push_back(met);
@@ -123,7 +128,7 @@ class host_device final : public device {
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
     require_usable();
     as_event(event).announce(value);
-    as_stream(stream).submit(new record_task(as_event(event), value));
+    as_stream(stream).submit(new record_task(as_event(event), value, true));
   }
 
   void wait(native_stream* stream, native_event* event, std::uint64_t value) override {
@@ -179,6 +184,7 @@ class host_device final : public device {
   void copy(void* destination, const void* source, std::size_t bytes, copy_direction,
             native_stream* stream) override {
     require_usable();
+    if (bytes == 0) return;
     auto task = [destination, source, bytes] {
       std::memcpy(destination, source, bytes);
     };
@@ -190,7 +196,7 @@ class host_device final : public device {
             native_stream* stream) override {
     require_usable();
     std::array<std::byte, 16> copied{};
-    if (pattern_bytes == 0 || pattern_bytes > copied.size()) {
+    if (!std::has_single_bit(pattern_bytes) || pattern_bytes > copied.size()) {
       throw error(errc::invalid_argument, "fill: pattern_bytes must be 1, 2, 4, 8 or 16");
     }
     std::memcpy(copied.data(), pattern, pattern_bytes);
@@ -266,7 +272,15 @@ class host_device final : public device {
 }  // namespace host
 
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
-  return std::make_shared<host::host_device>(options);
+  return {new host::host_device(options), [](host::host_device* opened) {
+            // A task of the device's may have held the last reference; its thread cannot join
+            // itself.
+            if (host::host_stream::is_stream_thread()) {
+              std::thread([opened] { delete opened; }).detach();
+            } else {
+              delete opened;
+            }
+          }};
 }
 
 }  // namespace sluice

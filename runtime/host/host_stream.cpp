@@ -18,6 +18,8 @@ class stop_task final : public host_task {
   void run(host_stream& stream) override { stream.leave(); }
 };
 
+thread_local bool in_stream_thread = false;
+
 // Vigna's splitmix64: one multiplication-mixed counter, enough for delays.
 std::uint64_t next_random(std::uint64_t& state) noexcept {
   state += 0x9e3779b97f4a7c15U;
@@ -101,7 +103,12 @@ void host_stream::stop() noexcept {
   submit(new stop_task);
 }
 
+bool host_stream::is_stream_thread() noexcept {
+  return in_stream_thread;
+}
+
 void host_stream::run() noexcept {
+  in_stream_thread = true;
   while (!leaving_) {
     host_task* task = nullptr;
     signal_.wait([&] {

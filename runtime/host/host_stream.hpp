@@ -103,6 +103,8 @@ class host_stream {
   }
   /// Queues the mark that makes `quiescent` true.
   void submit_quiescence();
+  /// Whether the calling thread is a stream of a host device.
+  [[nodiscard]] static bool is_stream_thread() noexcept;
   /// Whether the thread has left. Then the destructor does not block.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 

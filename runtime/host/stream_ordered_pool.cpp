@@ -69,7 +69,8 @@ void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
 }
 
 void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
-  const auto rounded = size_class(bytes);
+  // Beyond what there is, rounding may overflow.
+  const auto rounded = bytes <= physical_memory() ? size_class(bytes) : bytes;
   const std::lock_guard lock(mutex_);
   void* address = take(rounded, stream);
   if (address == nullptr) {

@@ -20,8 +20,9 @@ class async_resource final : public memory_resource {
     const bool only_here =
         std::all_of(unfinished.begin(), unfinished.end(),
                     [&](const timeline_point& point) { return point.stream == stream.id(); });
-    if (only_here && !stream.timeline()->retired()) {
-      context_->device().deallocate_async(memory.address, stream.native());
+    if (only_here && stream.timeline()->unless_retired([&](native_stream* native) {
+          context_->device().deallocate_async(memory.address, native);
+        })) {
       return;
     }
     // A free never delays a stream that carries launches: the waits go on the reclaim stream.

@@ -26,7 +26,9 @@ class device_service {
         engine_(runtime_, options.completion) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
-  ~device_service() = default;
+  /// Refuses new work and waits, as `device_runtime::shut_down`; what cannot finish is answered
+  /// with `device_lost`.
+  ~device_service() { (void)runtime_.shut_down(); }
 
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
   [[nodiscard]] completion_engine& engine() noexcept { return engine_; }

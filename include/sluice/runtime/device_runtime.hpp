@@ -64,6 +64,8 @@ class device_runtime {
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
   [[nodiscard]] sluice::device& device() const noexcept;
+  /// The device for those who may outlive the runtime.
+  [[nodiscard]] std::shared_ptr<sluice::device> shared_device() const noexcept;
 
   /// A new stream. @throws error `shutting_down`, `device_lost`, `library_failure`
   [[nodiscard]] sluice::stream create_stream();
@@ -126,6 +128,8 @@ class device_runtime {
   /// flight, then declares the device lost if it has not finished. Returns whether everything
   /// finished. The destructor calls it.
   bool shut_down(std::chrono::milliseconds timeout) noexcept;
+  /// The same for `runtime_options::drain_timeout`.
+  bool shut_down() noexcept { return shut_down(drain_timeout_); }
 
   /// For the layers of sluice.
   [[nodiscard]] const std::shared_ptr<detail::runtime_core>& core() const noexcept { return core_; }

@@ -16,7 +16,7 @@ enum class fault_target : std::uint8_t {
   launch,      ///< a host task: it does not run and its ticket fails with `library_failure`
   copy,        ///< a copy or fill: likewise
   allocation,  ///< an allocation: it throws `out_of_memory`
-  loss,        ///< the device is lost when the n-th task (of any kind) would run
+  loss,        ///< the device is lost when the n-th launch, copy or fill is queued
 };
 
 /// Says which operations of a host device fail. Thread-safe; counts operations from its making,
