@@ -103,7 +103,7 @@ using device_actor_of = caf::typed_actor<
     caf::replies_to<get_fft>::with<fft_actor>, caf::replies_to<get_rng>::with<rng_actor>,
     caf::replies_to<get_elementwise>::with<elementwise_actor>,
     caf::replies_to<get_statistics>::with<device_status>,
-    caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
+    caf::reacts_to<deferred_work>, caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
 }  // namespace detail
 
 /// The actor that owns a device: memory, transfers, its library actors. Its end ends its library

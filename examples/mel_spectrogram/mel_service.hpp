@@ -1,0 +1,45 @@
+#pragma once
+
+#include <sluice/actors/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace sluice::examples {
+
+/// Asks for the mel spectrogram of a recording: how much power its sound has in each of `n_mels`
+/// bands of frequency, moment by moment. What `librosa.feature.melspectrogram` computes with its
+/// defaults: frames of `n_fft` samples under a periodic Hann window, centred on every `hop`-th
+/// sample with zeros outside the recording, |FFT|², then the bands of `mel_filterbank`.
+///
+/// The reply is an array of n_mels rows, the lowest band first, and 1 + samples/hop columns (for an
+/// even n_fft), row-major, in f32.
+///
+/// Errors: `invalid_argument` (no samples, a size or a frequency out of its range), and whatever a
+/// stage on the device answers, as its own: `out_of_memory`, `upstream_failed`, `device_lost` ...
+struct mel_spectrogram {
+  double sample_rate = 0;  ///< samples per second
+  /// The recording, on the host or already on the device.
+  std::variant<std::vector<float>, gpu_ref<float>> samples{};
+  std::int64_t n_fft = 2048;
+  std::int64_t hop = 512;
+  std::int64_t n_mels = 128;
+  double fmin = 0;               ///< in Hz
+  std::optional<double> fmax{};  ///< in Hz; half the sampling rate when left out
+  /// Asks for decibels below the loudest value instead of power.
+  std::optional<decibel_options> decibels{};
+};
+
+/// The service: an actor that sends requests to others. Many requests may be under way at a time.
+using mel_service = caf::typed_actor<caf::replies_to<mel_spectrogram>::with<gpu_ref<float>>>;
+
+/// Starts a mel service over the library actors of `device`, on a thread of its own.
+/// @throws error what `device` answers when it is asked for its library actors
+[[nodiscard]] mel_service spawn_mel_service(caf::actor_system& system, const device_actor& device);
+
+}  // namespace sluice::examples
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::examples::mel_spectrogram)
