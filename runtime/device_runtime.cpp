@@ -25,6 +25,10 @@ device& device_runtime::device() const noexcept {
   return core_->device();
 }
 
+std::shared_ptr<device> device_runtime::shared_device() const noexcept {
+  return core_->shared_device();
+}
+
 stream device_runtime::create_stream() {
   return {core_, &core_->make_timeline()};
 }

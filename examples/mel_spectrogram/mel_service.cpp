@@ -5,68 +5,197 @@
 #include <complex>
 #include <map>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
 
 namespace sluice::examples {
 namespace {
 
-constexpr auto enqueued = reply_on::enqueued;
-
-/// What depends on a request's parameters alone: made and uploaded for the first such request.
+/// What depends on the parameters alone: uploaded for the first request that has them, then reused.
 struct tables {
   gpu_ref<float> window;      // n_fft
   gpu_ref<float> filterbank;  // n_mels × bins
 };
+/// Sampling rate, n_fft, n_mels, fmin, fmax.
 using parameters = std::tuple<double, std::int64_t, std::int64_t, double, double>;
 constexpr std::size_t most_tables = 16;
 
-struct service_state {
+/// The actors that do the work.
+struct workers {
   device_actor device;
+  elementwise_actor elementwise;
   fft_actor fft;
   blas_actor blas;
-  elementwise_actor elementwise;
-  std::map<parameters, tables> known;
-  const char* name = "sluice.mel";
 };
-using self_pointer = mel_service::stateful_pointer<service_state>;
+
+struct service_state {
+  const char* name = "sluice.mel";
+  workers use;
+  std::map<parameters, tables> known;
+};
+using service = mel_service::stateful_pointer<service_state>;
 using promise = caf::typed_response_promise<gpu_ref<float>>;
 
-/// One request on its way: each stage asks an actor and names the next stage. The references that
-/// go from stage to stage stand for memory that the device is still going to write.
+std::size_t positive(std::int64_t value, const char* name) {
+  if (value < 1)
+    throw error(errc::invalid_argument,
+                std::string(name) + " is " + std::to_string(value) + ": at least 1 needed");
+  return static_cast<std::size_t>(value);
+}
+
+/// One request on its way. Each stage asks an actor and names the stage that goes on with the
+/// answer, which comes as soon as the device has been told: the references passed on stand for
+/// memory that it is still to write. Only the last stage waits until it has.
 class spectrogram : public std::enable_shared_from_this<spectrogram> {
  public:
-  spectrogram(self_pointer self, promise reply, mel_spectrogram request)
+  spectrogram(service self, promise reply, mel_spectrogram request)
       : self_(self), reply_(std::move(reply)), request_(std::move(request)) {}
   spectrogram(const spectrogram&) = delete;
   spectrogram& operator=(const spectrogram&) = delete;
-  /// Nobody is left without an answer, also when the service ends in the middle.
-  ~spectrogram() { fail(make_error(errc::cancelled)); }
+  ~spectrogram() {
+    if (reply_.pending()) fail(make_error(errc::cancelled));  // the service ends in the middle
+  }
 
-  void begin() try {
-    const double fmax = request_.fmax.value_or(request_.sample_rate / 2);
-    const parameters key{request_.sample_rate, request_.n_fft, request_.n_mels, request_.fmin, fmax};
-    auto& known = self_->state.known;
-    if (const auto found = known.find(key); found != known.end()) return bring(found->second);
-
-    auto both = periodic_hann(request_.n_fft);
-    const auto weights = std::apply(mel_filterbank, key);
-    both.insert(both.end(), weights.begin(), weights.end());
-    // Other requests wait meanwhile, so that nothing is uploaded twice, and a table is known only
-    // once it has arrived.
-    self_->request(self_->state.device, caf::infinite, upload<float>{std::move(both), {}})
-        .await(
-            [job = shared_from_this(), key](gpu_ref<float>& arrived) {
-              const auto n_fft = static_cast<std::size_t>(job->request_.n_fft);
-              auto& tables_known = job->self_->state.known;
-              if (tables_known.size() == most_tables) tables_known.clear();
-              tables_known[key] = {arrived.subspan(0, n_fft),
-                                   arrived.subspan(n_fft, arrived.size() - n_fft)};
-              job->bring(tables_known[key]);
-            },
-            [job = shared_from_this()](caf::error& why) { job->fail(std::move(why)); });
-  } catch (...) {
-    fail(to_caf_error(current_error()));
+  void start() {
+    try {
+      layout_ = {std::visit([](const auto& samples) { return samples.size(); }, request_.samples),
+                 positive(request_.n_fft, "n_fft"), positive(request_.hop, "hop")};
+      frames_ = frame_count(layout_);
+      if (frames_ == 0) throw error(errc::invalid_argument, "samples: the recording is empty");
+      find_tables();
+    } catch (...) {
+      fail(to_caf_error(current_error()));
+    }
   }
 
  private:
+  template <class Actor, class Request, class Answer>
+  void ask(const Actor& actor, Request request, void (spectrogram::*next)(Answer)) {
+    self_->request(actor, caf::infinite, std::move(request))
+        .then([job = shared_from_this(), next](Answer& answer) { (*job.*next)(std::move(answer)); },
+              failed());
+  }
+  auto failed() {
+    return [job = shared_from_this()](caf::error& why) {
+      job->fail(std::move(why));
+    };
+  }
+  const workers& use() const { return self_->state.use; }
+  std::map<parameters, tables>& known() const { return self_->state.known; }
+
+  void find_tables() {
+    const auto fmax = request_.fmax.value_or(request_.sample_rate / 2);
+    const parameters key(request_.sample_rate, request_.n_fft, request_.n_mels, request_.fmin,
+                         fmax);
+    if (const auto found = known().find(key); found != known().end()) return begin(found->second);
+
+    const auto filterbank = std::apply(mel_filterbank, key);
+    auto values = periodic_hann(request_.n_fft);
+    values.insert(values.end(), filterbank.begin(), filterbank.end());
+    // `await`: no other request is looked at before the tables are there, so none uploads them
+    // again.
+    self_->request(use().device, caf::infinite, upload<float>{.values = std::move(values)})
+        .await(
+            [job = shared_from_this(), key](gpu_ref<float>& both) {
+              const auto n_fft = job->layout_.n_fft;
+              if (job->known().size() == most_tables) job->known().clear();
+              job->begin(job->known()[key] = {both.subspan(0, n_fft),
+                                              both.subspan(n_fft, both.size() - n_fft)});
+            },
+            failed());
+  }
+
+  void begin(tables t) {
+    tables_ = std::move(t);
+    if (auto* on_host = std::get_if<std::vector<float>>(&request_.samples))
+      ask(use().device, upload<float>{.values = std::move(*on_host), .reply = reply_on::enqueued},
+          &spectrogram::frame);
+    else
+      frame(std::get<gpu_ref<float>>(std::move(request_.samples)));
+  }
+
+  void frame(gpu_ref<float> samples) {
+    ask(use().elementwise,
+        frame_signal<float>{.layout = layout_,
+                            .signal = std::move(samples),
+                            .window = tables_.window,
+                            .reply = reply_on::enqueued},
+        &spectrogram::transform);
+  }
+
+  void transform(gpu_ref<float> frames) {
+    ask(use().fft,
+        fft_r2c<float>{.shape = {.length = layout_.n_fft, .batch = frames_},
+                       .input = std::move(frames),
+                       .reply = reply_on::enqueued},
+        &spectrogram::square);
+  }
+
+  void square(gpu_ref<std::complex<float>> spectrum) {
+    ask(use().elementwise,
+        power_spectrum<float>{.input = std::move(spectrum), .reply = reply_on::enqueued},
+        &spectrogram::gather);
+  }
+
+  /// mel = filterbank · powerᵀ: n_mels × bins times bins × frames.
+  void gather(gpu_ref<float> power) {
+    ask(use().blas,
+        sgemm{.transpose_b = transpose::yes,
+              .m = request_.n_mels,
+              .n = static_cast<std::int64_t>(frames_),
+              .k = request_.n_fft / 2 + 1,
+              .a = tables_.filterbank,
+              .b = std::move(power),
+              .reply = request_.decibels ? reply_on::enqueued : reply_on::finished},
+        request_.decibels ? &spectrogram::find_loudest : &spectrogram::succeed);
+  }
+
+  void find_loudest(gpu_ref<float> mel) {
+    mel_ = std::move(mel);
+    ask(use().elementwise, maximum<float>{.input = mel_, .reply = reply_on::enqueued},
+        &spectrogram::to_decibels);
+  }
+
+  void to_decibels(gpu_ref<float> loudest) {
+    ask(use().elementwise,
+        power_to_decibel<float>{.input = mel_,
+                                .reference = std::move(loudest),
+                                .options = *request_.decibels,
+                                .output = mel_},
+        &spectrogram::succeed);
+  }
+
+  void succeed(gpu_ref<float> result) { reply_.deliver(std::move(result)); }
+  void fail(caf::error why) { reply_.deliver(std::move(why)); }
+
+  service self_;
+  promise reply_;
+  mel_spectrogram request_;
+  frame_layout layout_{};
+  std::size_t frames_ = 0;
+  tables tables_;
+  gpu_ref<float> mel_;
+};
+
+mel_service::behavior_type behavior(service self, const workers& use) {
+  self->state.use = use;
+  self->monitor(use.device);
+  self->set_down_handler([self](caf::down_msg& device) { self->quit(device.reason); });
+  return {[self](mel_spectrogram& request) {
+    auto reply = self->make_response_promise<promise>();
+    std::make_shared<spectrogram>(self, reply, std::move(request))->start();
+    return reply;
+  }};
+}
+
+}  // namespace
+
+mel_service spawn_mel_service(caf::actor_system& system, const device_actor& device) {
+  const workers use{device, ask<elementwise_actor>(system, device, get_elementwise{}),
+                    ask<fft_actor>(system, device, get_fft{}),
+                    ask<blas_actor>(system, device, get_blas{})};
+  return system.spawn<caf::detached>(behavior, use);
+}
+
+}  // namespace sluice::examples

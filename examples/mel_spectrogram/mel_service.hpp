@@ -36,7 +36,8 @@ struct mel_spectrogram {
 /// The service: an actor that sends requests to others. Many requests may be under way at a time.
 using mel_service = caf::typed_actor<caf::replies_to<mel_spectrogram>::with<gpu_ref<float>>>;
 
-/// Starts a mel service over the library actors of `device`, on a thread of its own.
+/// Starts a mel service over the library actors of `device`, on a thread of its own. It
+/// ends when `device` ends; what is under way then is answered with `cancelled`.
 /// @throws error what `device` answers when it is asked for its library actors
 [[nodiscard]] mel_service spawn_mel_service(caf::actor_system& system, const device_actor& device);
 

@@ -1,5 +1,6 @@
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
+#include "tests/examples/mel_reference.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 
@@ -18,61 +19,13 @@
 namespace sluice::examples {
 namespace {
 
-// The reference works the other way round: it maps the frequency of a bin into mel by integrating
-// the scale's slope, finds the filters around it, and has the edges from a bisection instead of the
-// inverse formula.
-
-/// Slaney's scale as his toolbox states it: 15 filters' worth up to 1 kHz, 66.67 Hz apart, then
-/// each 1.0711703 times (6.4 to the power 1/27) the one before.
-long double reference_mel(long double hertz) {
-  if (hertz <= 1000) return hertz * 3 / 200;
-  return 15 + 27 * std::log2(hertz / 1000) / std::log2(6.4L);
-}
-
-long double reference_hertz(long double mel) {
-  long double low = 0;
-  long double high = 1e9L;
-  for (int i = 0; i < 200; ++i) {
-    const long double middle = (low + high) / 2;
-    (reference_mel(middle) < mel ? low : high) = middle;
-  }
-  return low;
-}
-
-std::vector<double> reference_filterbank(double rate, std::int64_t n_fft, std::int64_t n_mels,
-                                         double fmin, double fmax) {
-  const std::int64_t bins = 1 + n_fft / 2;
-  std::vector<long double> edges;
-  for (std::int64_t i = 0; i < n_mels + 2; ++i)
-    edges.push_back(
-        reference_hertz(reference_mel(fmin) + (reference_mel(fmax) - reference_mel(fmin)) *
-                                                  static_cast<long double>(i) /
-                                                  static_cast<long double>(n_mels + 1)));
-  std::vector<double> weights(static_cast<std::size_t>(n_mels * bins), 0.0);
-  for (std::int64_t bin = 0; bin < bins; ++bin) {
-    const long double hertz =
-        static_cast<long double>(bin) * rate / static_cast<long double>(n_fft);
-    for (std::size_t band = 0; band < static_cast<std::size_t>(n_mels); ++band) {
-      const long double low = edges[band];
-      const long double peak = edges[band + 1];
-      const long double high = edges[band + 2];
-      long double height = 0;
-      if (hertz > low && hertz <= peak) height = (hertz - low) / (peak - low);
-      if (hertz > peak && hertz < high) height = (high - hertz) / (high - peak);
-      weights[band * static_cast<std::size_t>(bins) + static_cast<std::size_t>(bin)] =
-          static_cast<double>(2 * height / (high - low));
-    }
-  }
-  return weights;
-}
-
 void expect_reference(double rate, std::int64_t n_fft, std::int64_t n_mels, double fmin,
                       double fmax) {
   SCOPED_TRACE(std::to_string(rate) + " Hz, n_fft " + std::to_string(n_fft) + ", " +
                std::to_string(n_mels) + " mels, " + std::to_string(fmin) + " to " +
                std::to_string(fmax) + " Hz");
   const std::vector<float> weights = mel_filterbank(rate, n_fft, n_mels, fmin, fmax);
-  const std::vector<double> reference = reference_filterbank(rate, n_fft, n_mels, fmin, fmax);
+  const std::vector<double> reference = test::reference_filterbank(rate, n_fft, n_mels, fmin, fmax);
   ASSERT_EQ(weights.size(), reference.size());
   double largest = 0;
   for (const double weight : reference) largest = std::max(largest, weight);
@@ -169,11 +122,12 @@ TEST(MelCentres, AscendBetweenTheLimits) {
   }
   EXPECT_LT(previous, 20000);
   for (std::size_t i = 0; i < centres.size(); ++i)
-    EXPECT_NEAR(centres[i],
-                static_cast<double>(
-                    reference_hertz(reference_mel(20) + (reference_mel(20000) - reference_mel(20)) *
-                                                            static_cast<long double>(i + 1) / 129)),
-                1e-9 * centres[i]);
+    EXPECT_NEAR(
+        centres[i],
+        static_cast<double>(test::reference_hertz(
+            test::reference_mel(20) + (test::reference_mel(20000) - test::reference_mel(20)) *
+                                          static_cast<long double>(i + 1) / 129)),
+        1e-9 * centres[i]);
 }
 
 TEST(PeriodicHann, AgreesWithTheDefinition) {

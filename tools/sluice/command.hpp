@@ -23,8 +23,8 @@ struct common_options {
 ///
 ///     void add_gemm_command(CLI::App& program) {
 ///       const auto options = std::make_shared<gemm_options>();
-///       CLI::App& command = add_command(program, "gemm", "Multiply two matrices", options->common);
-///       command.add_option("A", options->a, "...")->required();
+///       CLI::App& command = add_command(program, "gemm", "Multiply two matrices",
+///       options->common); command.add_option("A", options->a, "...")->required();
 ///       command.callback([options] { run(*options); });
 ///     }
 ///
@@ -44,8 +44,12 @@ struct output {
 /// two of them are the same file. Throws `invalid_argument` naming the option and the path.
 void require_writable(const common_options& common, const std::vector<output>& outputs);
 
-/// Prints one line on standard output (`text` without its newline) unless `--quiet` was given or one of
-/// `outputs` is standard output itself. Throws `library_failure` when it cannot be written.
+/// Whether both names lead to one place for a file, symbolic links followed. Never true for pipes
+/// and devices.
+[[nodiscard]] bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
+/// Prints one line on standard output (`text` without its newline) unless `--quiet` was given or
+/// one of `outputs` is standard output itself. Throws `library_failure` when it cannot be written.
 void print_summary(const common_options& common, const std::vector<output>& outputs,
                    std::string_view text);
 

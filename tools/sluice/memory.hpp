@@ -11,8 +11,8 @@ namespace sluice::cli {
 /// the system calls available, less where a control group or a resource limit allows less.
 [[nodiscard]] std::size_t available_memory();
 
-/// Checks, before anything is allocated, that `host_bytes` in this process and `device_bytes` on the
-/// device (which is this process's memory, too, on the host device) can be had. Throws
+/// Checks, before anything is allocated, that `host_bytes` in this process and `device_bytes` on
+/// the device (which is this process's memory, too, on the host device) can be had. Throws
 /// `invalid_argument` beginning with `subject`, the option or file to blame. Saturate sums and
 /// products with `saturating_add` and `saturating_multiply`.
 void require_memory(std::string_view subject, const device_info& device, std::size_t host_bytes,

@@ -20,6 +20,10 @@ struct launch_summary {
   std::chrono::nanoseconds latency{0};  ///< from enqueueing until the completion was known
 };
 
+/// Writes `trace` as JSON; the file appears under `path` only when it is complete. @throws error as
+/// `io::output_file`
+void write_trace(const std::filesystem::path& path, const chrome_trace& trace);
+
 /// What a command computes with: an actor system, the device that `--device` names with its actor,
 /// and the trace that `--trace` asks for. Make it after the inputs have been read and checked; use
 /// it from one thread.

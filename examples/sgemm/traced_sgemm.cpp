@@ -1,0 +1,27 @@
+#include <sluice/actors/device.hpp>
+
+#include <iostream>
+
+/// Says of every launch what it was, where it ran and how long it took.
+class launch_log final : public sluice::kernel_trace {
+  void after_complete(const sluice::kernel_info& launch,
+                      const sluice::kernel_outcome& outcome) override {
+    std::cout << launch.library << ' ' << launch.operation << " on " << to_string(launch.device)
+              << (outcome.failure ? " failed after " : " took ")
+              << static_cast<double>(outcome.latency.count()) / 1000.0 << " µs\n";
+  }
+};
+
+int main() {
+  caf::actor_system_config config;
+  sluice::configure(config);
+  caf::actor_system system{config};
+  sluice::scoped_device device{system, "auto", std::make_shared<launch_log>()};
+
+  using matrix = sluice::gpu_ref<float>;
+  const auto ones = sluice::ask<matrix>(
+      system, device.actor(), sluice::upload<float>{.values = std::vector<float>(64 * 64, 1.0F)});
+  for (int i = 0; i < 3; ++i)
+    sluice::ask<matrix>(system, device.blas(),
+                        sluice::sgemm{.m = 64, .n = 64, .k = 64, .a = ones, .b = ones});
+}

@@ -1,0 +1,451 @@
+#include "examples/mel_spectrogram/mel_service.hpp"
+
+#include "tests/examples/mel_reference.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/relative_error.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::examples {
+namespace {
+
+/// Counts launches by operation, and can say when one of them has been published.
+class counting_trace final : public kernel_trace {
+ public:
+  void before_complete(const kernel_info& info) override {
+    const std::scoped_lock lock(mutex_);
+    ++counts_[std::string(info.operation)];
+    if (info.operation == awaited_) published_.set_value();
+  }
+  std::map<std::string, int> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(counts_, {});
+  }
+  /// To be called once, before that operation is launched once.
+  std::future<void> publication_of(const std::string& operation) {
+    const std::scoped_lock lock(mutex_);
+    awaited_ = operation;
+    return published_.get_future();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> counts_;
+  std::string awaited_;
+  std::promise<void> published_;
+};
+
+/// An actor system, a device with its actor and a mel service over it.
+class studio {
+ public:
+  explicit studio(std::shared_ptr<sluice::device> device)
+      : service_(std::make_shared<device_service>(std::move(device))),
+        trace_(std::make_shared<counting_trace>()),
+        device_(std::make_unique<scoped_device>(system_, service_, trace_)),
+        mel_(spawn_mel_service(system_, device_->actor())) {}
+
+  caf::actor_system& system() { return system_; }
+  device_runtime& runtime() { return service_->runtime(); }
+  counting_trace& trace() { return *trace_; }
+  const mel_service& mel() const { return mel_; }
+
+  gpu_ref<float> on_device(std::vector<float> values) {
+    return ask<gpu_ref<float>>(system_, device_->actor(), upload<float>{std::move(values), {}});
+  }
+  std::vector<float> on_host(const gpu_ref<float>& values) {
+    return ask<std::vector<float>>(system_, device_->actor(), download<float>{values});
+  }
+  std::vector<float> spectrogram(mel_spectrogram request) {
+    return on_host(ask<gpu_ref<float>>(system_, mel_, std::move(request)));
+  }
+
+  /// The service goes with it.
+  void end_device() { device_.reset(); }
+  void end_service() {
+    caf::scoped_actor self{system_};
+    self->send_exit(mel_, caf::exit_reason::user_shutdown);
+    self->wait_for(mel_);
+  }
+  /// Ends everything. Afterwards nothing may be outstanding, unless the device was lost.
+  void end() {
+    end_service();
+    device_.reset();
+    EXPECT_EQ(runtime().bytes_outstanding(), 0U);
+    const auto left = runtime().statistics();
+    EXPECT_EQ(left.blocks, 0U);
+    EXPECT_EQ(left.leases, 0U);
+    EXPECT_EQ(left.releases_pending, 0U);
+    EXPECT_EQ(left.recorders_abandoned, 0U);
+    EXPECT_EQ(service_->engine().pending(), 0U);
+  }
+
+ private:
+  struct configuration : caf::actor_system_config {
+    configuration() { configure(*this); }
+  };
+  configuration configuration_;
+  caf::actor_system system_{configuration_};
+  std::shared_ptr<device_service> service_;
+  std::shared_ptr<counting_trace> trace_;
+  std::unique_ptr<scoped_device> device_;
+  mel_service mel_;
+};
+
+std::vector<float> noise(std::size_t count, std::mt19937_64& generator) {
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(count);
+  for (float& value : values) value = uniform(generator);
+  return values;
+}
+
+/// Sends `request` and returns the code of its one reply: nothing for success.
+std::optional<errc> outcome(studio& s, mel_spectrogram request) {
+  try {
+    static_cast<void>(ask<gpu_ref<float>>(s.system(), s.mel(), std::move(request)));
+  } catch (const error& e) {
+    return e.code();
+  }
+  return std::nullopt;
+}
+
+class MelService : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!test::has_device(GetParam()))
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    studio_ = std::make_unique<studio>(open_device(GetParam()));
+  }
+  void TearDown() override {
+    if (studio_) studio_->end();
+  }
+
+  void expect_reference(const std::vector<float>& samples,
+                        const test::mel_reference_parameters& p) {
+    SCOPED_TRACE(std::to_string(samples.size()) + " samples at " + std::to_string(p.sample_rate) +
+                 " Hz, n_fft " + std::to_string(p.n_fft) + ", hop " + std::to_string(p.hop) + ", " +
+                 std::to_string(p.n_mels) + " mels, " + std::to_string(p.fmin) + " to " +
+                 std::to_string(p.fmax) + " Hz");
+    const auto computed = studio_->spectrogram({.sample_rate = p.sample_rate,
+                                                .samples = samples,
+                                                .n_fft = p.n_fft,
+                                                .hop = p.hop,
+                                                .n_mels = p.n_mels,
+                                                .fmin = p.fmin,
+                                                .fmax = p.fmax});
+    const auto reference = test::reference_mel_spectrogram(samples, p);
+    ASSERT_EQ(computed.size(), reference.size());
+    EXPECT_LE(test::relative_error(computed, reference),
+              test::error_bound<float>(static_cast<std::size_t>(p.n_fft)));
+  }
+
+  std::unique_ptr<studio> studio_;
+};
+
+INSTANTIATE_TEST_SUITE_P(devices, MelService, test::every_device(), test::parameter_name);
+
+TEST_P(MelService, AgreesWithTheReference) {
+  auto generator = test::make_generator();
+  expect_reference(noise(12'345, generator), {.sample_rate = 48000, .fmax = 24000});
+  expect_reference(noise(9'001, generator), {22050, 2048, 512, 128, 0, 11025});
+  expect_reference(noise(4'000, generator), {8000, 256, 80, 40, 0, 4000});
+  expect_reference(noise(16'000, generator), {16000, 400, 160, 80, 20, 7600});
+  expect_reference(noise(5'003, generator), {11027, 401, 97, 33, 55.5, 5000});
+  expect_reference(noise(700, generator), {7, 31, 1, 5, 0, 3.5});
+}
+
+TEST_P(MelService, AgreesWithTheReferenceAtTheEdges) {
+  auto generator = test::make_generator();
+  // One sample; a recording shorter than a frame; frames that leave gaps; a frame of one sample.
+  expect_reference(noise(1, generator), {44100, 512, 128, 20, 0, 22050});
+  expect_reference(noise(100, generator), {44100, 1024, 300, 20, 0, 22050});
+  expect_reference(noise(2'000, generator), {16000, 64, 333, 10, 0, 8000});
+  expect_reference(noise(50, generator), {16000, 2, 7, 1, 0, 8000});
+  expect_reference(noise(3, generator), {16000, 3, 1, 2, 0, 8000});
+  expect_reference(std::vector<float>(300, 0.0F), {16000, 128, 32, 10, 0, 8000});
+}
+
+TEST_P(MelService, AgreesWithTheReferenceAtRandom) {
+  auto generator = test::make_generator();
+  const auto between = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
+  };
+  for (int round = 0; round < 12; ++round) {
+    test::mel_reference_parameters p;
+    p.sample_rate = static_cast<double>(between(4000, 192'000));
+    p.n_fft = between(64, 700);
+    p.hop = between(20, 400);
+    p.n_mels = between(1, 60);
+    p.fmin = p.sample_rate * std::uniform_real_distribution<>(0, 0.1)(generator);
+    p.fmax = p.sample_rate * std::uniform_real_distribution<>(0.3, 0.5)(generator);
+    expect_reference(noise(static_cast<std::size_t>(between(1, 5000)), generator), p);
+  }
+}
+
+TEST_P(MelService, TurnsPowerIntoDecibels) {
+  auto generator = test::make_generator();
+  auto samples = noise(8'000, generator);
+  for (std::size_t i = 4'000; i < samples.size(); ++i) samples[i] *= 1e-6F;  // below the floor
+  const auto reference = test::reference_mel_spectrogram(samples, {16000, 512, 128, 30, 0, 8000});
+  const double loudest = *std::max_element(reference.begin(), reference.end());
+  for (const decibel_options options :
+       {decibel_options{}, decibel_options{.amin = 1e-4, .top_db = 20},
+        decibel_options{.top_db = std::numeric_limits<double>::infinity()}}) {
+    auto expected = reference;
+    for (double& value : expected)
+      value = std::max(10 * std::log10(std::max(value, options.amin) / loudest), -options.top_db);
+    const auto computed = studio_->spectrogram({.sample_rate = 16000,
+                                                .samples = samples,
+                                                .n_fft = 512,
+                                                .hop = 128,
+                                                .n_mels = 30,
+                                                .decibels = options});
+    ASSERT_EQ(computed.size(), expected.size());
+    for (std::size_t i = 0; i < computed.size(); ++i)
+      ASSERT_NEAR(computed[i], expected[i], 2e-3) << i;
+    EXPECT_EQ(*std::max_element(computed.begin(), computed.end()), 0.0F);
+  }
+}
+
+TEST_P(MelService, TakesSamplesThatAreOnTheDevice) {
+  auto generator = test::make_generator();
+  const auto samples = noise(5'000, generator);
+  const auto uploaded = studio_->on_device(samples);
+  EXPECT_EQ(studio_->spectrogram({.sample_rate = 16000, .samples = uploaded}),
+            studio_->spectrogram({.sample_rate = 16000, .samples = samples}));
+  EXPECT_EQ(studio_->on_host(uploaded), samples);
+  // Part of a larger recording.
+  EXPECT_EQ(studio_->spectrogram({.sample_rate = 16000, .samples = uploaded.subspan(1'000, 3'000)}),
+            studio_->spectrogram(
+                {.sample_rate = 16000,
+                 .samples = std::vector<float>(samples.begin() + 1'000, samples.begin() + 4'000)}));
+}
+
+TEST_P(MelService, KeepsItsTablesAndNothingElse) {
+  auto generator = test::make_generator();
+  using operations = std::map<std::string, int>;
+  const mel_spectrogram request{.sample_rate = 16000, .samples = noise(5'000, generator)};
+  static_cast<void>(studio_->trace().take());
+  const auto before = studio_->runtime().bytes_outstanding();
+
+  ASSERT_EQ(outcome(*studio_, request), std::nullopt);
+  const auto first = studio_->trace().take();
+  EXPECT_EQ(first,
+            (operations{{"upload", 2}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+  const auto kept = studio_->runtime().bytes_outstanding();
+  // On a GPU the FFT keeps a workspace, too.
+  if (GetParam() == "host") {
+    EXPECT_EQ(kept - before, (2048 + 128 * 1025) * sizeof(float));
+  }
+
+  ASSERT_EQ(outcome(*studio_, request), std::nullopt);
+  const auto second = studio_->trace().take();
+  EXPECT_EQ(second,
+            (operations{{"upload", 1}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+  EXPECT_EQ(studio_->runtime().bytes_outstanding(), kept);
+
+  auto other = request;
+  other.samples = studio_->on_device(noise(300, generator));
+  other.decibels = decibel_options{};
+  static_cast<void>(studio_->trace().take());
+  ASSERT_EQ(outcome(*studio_, std::move(other)), std::nullopt);
+  EXPECT_EQ(studio_->trace().take(), (operations{{"frame", 1},
+                                                 {"fft r2c", 1},
+                                                 {"power", 1},
+                                                 {"gemm", 1},
+                                                 {"maximum", 1},
+                                                 {"decibel", 1}}));
+}
+
+TEST_P(MelService, ForgetsTablesInsteadOfGrowing) {
+  for (std::int64_t n_mels = 1; n_mels <= 40; ++n_mels)
+    ASSERT_EQ(outcome(*studio_, {.sample_rate = 16000,
+                                 .samples = std::vector<float>(100, 0.5F),
+                                 .n_fft = 256,
+                                 .n_mels = n_mels}),
+              std::nullopt);
+  EXPECT_LE(studio_->runtime().bytes_outstanding(), 16 * (256 + 40 * 129) * sizeof(float));
+}
+
+TEST_P(MelService, AnswersManyRequestsAtATime) {
+  auto generator = test::make_generator();
+  std::vector<mel_spectrogram> requests;
+  std::vector<std::vector<float>> expected;
+  for (int i = 0; i < 24; ++i) {
+    requests.push_back({.sample_rate = 16000,
+                        .samples = noise(1'000 + 100 * static_cast<std::size_t>(i), generator),
+                        .n_fft = i % 3 == 0 ? 256 : 400,
+                        .hop = 100,
+                        .n_mels = 20 + i % 2});
+    expected.push_back(studio_->spectrogram(requests.back()));
+  }
+  caf::scoped_actor self{studio_->system()};
+  const auto send = [&](const mel_spectrogram& request) {
+    return self->request(studio_->mel(), caf::infinite, request);
+  };
+  std::vector<decltype(send(requests[0]))> pending;
+  for (const auto& request : requests) pending.push_back(send(request));
+  for (std::size_t i = 0; i < pending.size(); ++i)
+    pending[i].receive(
+        [&](const gpu_ref<float>& mel) { EXPECT_EQ(studio_->on_host(mel), expected[i]) << i; },
+        [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
+  EXPECT_TRUE(self->mailbox().empty());
+}
+
+TEST_P(MelService, RefusesWhatCannotBe) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  const mel_spectrogram right{.sample_rate = 16000, .samples = std::vector<float>(1'000, 0.5F)};
+  const auto refuse = [&](const char* word, auto change) {
+    SCOPED_TRACE(word);
+    auto request = right;
+    change(request);
+    EXPECT_TRUE(test::throws(errc::invalid_argument, word, [&] {
+      static_cast<void>(ask<gpu_ref<float>>(studio_->system(), studio_->mel(), request));
+    }));
+  };
+  refuse("samples", [](auto& r) { r.samples = std::vector<float>(); });
+  refuse("samples", [](auto& r) { r.samples = gpu_ref<float>(); });
+  refuse("n_fft", [](auto& r) { r.n_fft = 0; });
+  refuse("n_fft", [](auto& r) { r.n_fft = -2048; });
+  refuse("overflows", [&](auto& r) { r.n_fft = largest; });
+  refuse("hop", [](auto& r) { r.hop = 0; });
+  refuse("hop", [](auto& r) { r.hop = -1; });
+  refuse("n_mels", [](auto& r) { r.n_mels = 0; });
+  refuse("n_mels", [&](auto& r) { r.n_mels = largest; });
+  refuse("fmax", [](auto& r) { r.fmax = 8'000.5; });
+  refuse("fmax", [&](auto& r) { r.fmax = nan; });
+  refuse("fmin", [](auto& r) { r.fmin = 8'000; });
+  refuse("fmin", [](auto& r) { r.fmin = -1; });
+  refuse("sampling rate", [](auto& r) { r.sample_rate = 0; });
+  refuse("sampling rate", [&](auto& r) { r.sample_rate = nan; });
+  refuse("top_db", [](auto& r) { r.decibels = decibel_options{.top_db = -1}; });
+  EXPECT_EQ(outcome(*studio_, right), std::nullopt);
+}
+
+TEST_P(MelService, AnswersStaleMemory) {
+  const auto samples = studio_->on_device(std::vector<float>(1'000, 0.5F));
+  studio_->runtime().deallocate(samples.block());
+  EXPECT_EQ(outcome(*studio_, {.sample_rate = 16000, .samples = samples}), errc::stale_ref);
+}
+
+TEST_P(MelService, EndsWithItsDevice) {
+  caf::scoped_actor self{studio_->system()};
+  self->monitor(studio_->mel());
+  studio_->end_device();
+  bool down = false;
+  self->receive([&](const caf::down_msg&) { down = true; });
+  EXPECT_TRUE(down);
+}
+
+/// On the host device, which fails as it is told to.
+class MelServiceFaults : public ::testing::Test {
+ protected:
+  std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
+  std::unique_ptr<studio> studio_ = std::make_unique<studio>(open_host_device({.faults = faults_}));
+};
+
+TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
+  for (const auto target : {fault_target::launch, fault_target::copy, fault_target::allocation}) {
+    int failures = 0;
+    for (std::uint64_t nth = 1;; ++nth) {
+      SCOPED_TRACE("fault " + std::to_string(static_cast<int>(target)) + ", number " +
+                   std::to_string(nth));
+      // Other parameters each time, so that the tables are uploaded, too.
+      const mel_spectrogram request{.sample_rate = 16000,
+                                    .samples = std::vector<float>(1'000, 0.5F),
+                                    .n_fft = 256,
+                                    .n_mels = 30 + static_cast<std::int64_t>(nth),
+                                    .decibels = decibel_options{}};
+      caf::scoped_actor self{studio_->system()};
+      std::optional<errc> failure;
+      faults_->fail_nth(target, nth);
+      self->request(studio_->mel(), caf::infinite, request)
+          .receive([](const gpu_ref<float>&) {},
+                   [&](const caf::error& why) {
+                     const auto known = from_caf_error(why);
+                     ASSERT_TRUE(known) << describe(studio_->system(), why);
+                     failure = known->code();
+                   });
+      faults_->fail_nth(target, 0);
+      // What a fault leaves behind does not spoil the next request.
+      EXPECT_EQ(outcome(*studio_, request), std::nullopt);
+      EXPECT_TRUE(self->mailbox().empty());
+      if (!failure) break;
+      ++failures;
+      if (target == fault_target::allocation) {
+        EXPECT_EQ(failure, errc::out_of_memory);
+      } else {
+        EXPECT_TRUE(failure == errc::upstream_failed || failure == errc::library_failure)
+            << to_string(*failure);
+      }
+    }
+    // launches: frame, FFT, power, gemm, maximum, decibels. Copies: tables and samples.
+    // Allocations: what these eight write, in place of the decibels those of the gemm.
+    EXPECT_EQ(failures, target == fault_target::launch ? 6 : target == fault_target::copy ? 2 : 7);
+  }
+  studio_->end();
+}
+
+TEST_F(MelServiceFaults, AnswerTheLossOfTheDevice) {
+  faults_->fail_nth(fault_target::loss, 5);
+  const mel_spectrogram request{.sample_rate = 16000, .samples = std::vector<float>(1'000, 0.5F)};
+  EXPECT_EQ(outcome(*studio_, request), errc::device_lost);
+  EXPECT_EQ(outcome(*studio_, request), errc::device_lost);
+  studio_->end_service();
+}
+
+TEST_F(MelServiceFaults, AnswerWhatIsUnderWayWhenTheServiceEnds) {
+  // The samples are not there until the gate is opened: everything else waits for them.
+  std::promise<void> gate;
+  auto& runtime = studio_->runtime();
+  auto stream = runtime.create_stream();
+  auto samples = runtime.allocate<float>(1'000, stream.ref());
+  {
+    auto recorder = launch_recorder::strict(stream.ref());
+    recorder.write(samples).preflight();
+    submit_host_task(stream.ref(), [&samples, opened = gate.get_future().share()] {
+      opened.wait();
+      std::fill_n(samples.data(), samples.size(), 0.5F);
+    });
+    recorder.commit();
+  }
+  auto last_stage = studio_->trace().publication_of("gemm");
+  caf::scoped_actor self{studio_->system()};
+  auto reply = self->request(studio_->mel(), caf::infinite,
+                             mel_spectrogram{.sample_rate = 16000, .samples = samples});
+  last_stage.wait();
+  studio_->end_service();
+  reply.receive([](const gpu_ref<float>&) { ADD_FAILURE() << "the service is gone"; },
+                [](const caf::error& why) {
+                  const auto known = from_caf_error(why);
+                  ASSERT_TRUE(known);
+                  EXPECT_EQ(known->code(), errc::cancelled);
+                });
+  gate.set_value();
+  stream.synchronize();
+  samples = {};
+  stream = {};
+  studio_->end();
+  EXPECT_TRUE(self->mailbox().empty());
+}
+
+}  // namespace
+}  // namespace sluice::examples

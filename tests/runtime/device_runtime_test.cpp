@@ -1,0 +1,401 @@
+#include "tests/runtime/gate.hpp"
+#include "tests/runtime/use_state.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class runtime_on : public device_test {
+ protected:
+  /// Holds back work of one launch on `on` that writes `ref`.
+  timeline_point launch(stream_ref on, const gpu_ref<float>& ref, access_kind access) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.use(ref.block(), access, true);
+    recorder.preflight();
+    return recorder.commit();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(devices, runtime_on, every_device(), parameter_name);
+
+// The shared runtimes of the process. One test, since they last as long as it.
+
+TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
+  const device_id host{device_kind::host, 0};
+  EXPECT_TRUE(throws(errc::invalid_argument, "tpu",
+                     [] { (void)device_runtime::get("tpu"); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "host:7",
+                     [] { (void)device_runtime::get("host:7"); }));
+
+  std::atomic<int> calls{0};
+  device_runtime::configure(host, [&]() -> runtime_options {
+    if (calls.fetch_add(1) == 0) throw error(errc::out_of_memory, "not yet");
+    return {.resource = make_direct_resource({.tracked = true}), .drain_timeout = 5s};
+  });
+  EXPECT_TRUE(
+      throws(errc::out_of_memory, "not yet", [] { (void)device_runtime::get("host"); }));
+
+  constexpr int threads = 8;
+  std::atomic<int> arrived{0};
+  std::vector<device_runtime*> got(threads, nullptr);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < threads; ++i) {
+    callers.emplace_back([&, i] {
+      arrived.fetch_add(1);
+      await([&] { return arrived.load() == threads; });
+      got[static_cast<std::size_t>(i)] = &device_runtime::get(i % 2 == 0 ? "host" : "host:0");
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  for (auto* runtime : got) EXPECT_EQ(runtime, got.front());
+  EXPECT_EQ(calls.load(), 2) << "the failed attempt and one more";
+  EXPECT_EQ(device_runtime::get("host").core()->resource().name(), "direct");
+  EXPECT_EQ(device_runtime::get("host").device().id(), host);
+  EXPECT_TRUE(throws(errc::stream_misuse, "in use", [&] {
+    device_runtime::configure(host, [] { return runtime_options{}; });
+  }));
+
+  auto& best = device_runtime::get("auto");
+  EXPECT_EQ(&device_runtime::get(), &best);
+  EXPECT_EQ(&device_runtime::get(to_string(best.device().id())), &best);
+}
+
+// Owned runtimes
+
+TEST(runtime_of_no_device, is_refused) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "no device", [] { device_runtime none(nullptr); }));
+}
+
+TEST(runtime_of_a_lost_device, is_refused) {
+  auto device = open_host_device();
+  device->lose(error(errc::library_failure, "smoke"));
+  EXPECT_TRUE(throws(errc::device_lost, "smoke", [&] { device_runtime none(device); }));
+}
+
+TEST_P(runtime_on, statistics_return_to_where_they_began) {
+  const auto begin = runtime().statistics();
+  EXPECT_EQ(begin.bytes_outstanding, 0u);
+  EXPECT_EQ(begin.blocks, 0u);
+  EXPECT_EQ(begin.leases, 0u);
+  EXPECT_EQ(begin.releases_pending, 0u);
+  EXPECT_EQ(begin.launches, 0u);
+  EXPECT_EQ(begin.recorders_abandoned, 0u);
+  {
+    const auto second = runtime().create_stream();
+    const auto a = runtime().allocate<float>(100, stream(), "a");
+    const auto b = runtime().allocate<float>(50, second, "b");
+    auto recorder = launch_recorder::strict(second);
+    recorder.read(a).write(b);
+    recorder.preflight();
+    const auto during = runtime().statistics();
+    EXPECT_EQ(during.leases, 2u);
+    EXPECT_EQ(during.blocks, 2u);
+    EXPECT_EQ(during.bytes_outstanding, 600u);
+    EXPECT_EQ(during.streams, begin.streams + 1);
+    EXPECT_GT(during.events, begin.events);
+    (void)recorder.commit();
+  }
+  const auto end = runtime().statistics();
+  EXPECT_EQ(end.bytes_outstanding, 0u);
+  EXPECT_EQ(end.peak_bytes, 600u);
+  EXPECT_EQ(end.blocks, 0u);
+  EXPECT_EQ(end.leases, 0u);
+  EXPECT_EQ(end.streams, begin.streams);
+  EXPECT_GE(end.launches, 3u);
+}
+
+TEST_P(runtime_on, drops_the_owners_of_completed_launches_when_it_is_asked_to) {
+  struct owner final : releasable {
+    explicit owner(block_ref block) : held(std::move(block)) {}
+    block_ref held;
+  };
+  auto a = runtime().allocate_bytes(100, stream());
+  runtime().core()->releases().push(new owner(a));
+  auto b = runtime().allocate_bytes(10, stream());
+  runtime().core()->releases().push(new owner(b));
+  a = {};
+  b = {};
+  EXPECT_EQ(runtime().statistics().releases_pending, 2u);
+  EXPECT_EQ(runtime().statistics().bytes_outstanding, 110u);
+  EXPECT_EQ(runtime().bytes_outstanding(), 0u) << "it drains the release list";
+  EXPECT_EQ(runtime().statistics().releases_pending, 0u);
+  runtime().core()->releases().push(new owner(runtime().allocate_bytes(1, stream())));
+  runtime().reap_pending();
+  EXPECT_EQ(runtime().statistics().blocks, 0u);
+}
+
+// Uses outside of recorders
+
+TEST_P(runtime_on, prepare_and_finish_order_and_publish_a_use) {
+  const auto a = runtime().allocate<float>(16, stream());
+  const auto elsewhere = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  const auto written = launch(stream(), a, access_kind::write);
+
+  const auto prepared = runtime().prepare_use(a.block(), elsewhere, access_kind::read);
+  EXPECT_FALSE(elsewhere.ref().timeline()->wait_for(*stream().timeline(), written.ticket))
+      << "the wait has not been queued";
+  const auto point = runtime().finish_use(a.block(), elsewhere, access_kind::read, prepared);
+  EXPECT_EQ(point.stream, elsewhere.id());
+  EXPECT_TRUE(uses_of(a).holds(point));
+  EXPECT_EQ(uses_of(a).last_write, written);
+
+  const auto writing = runtime().prepare_use(a.block(), elsewhere, access_kind::write);
+  const auto second = runtime().finish_use(a.block(), elsewhere, access_kind::write, writing);
+  EXPECT_EQ(uses_of(a).last_write, second);
+  EXPECT_TRUE(uses_of(a).holds(written)) << "it adds and clears nothing";
+  EXPECT_EQ(runtime().statistics().leases, 0u);
+}
+
+TEST_P(runtime_on, finish_reports_a_use_that_came_between) {
+  const auto a = runtime().allocate<float>(16, stream());
+  const auto elsewhere = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  const auto prepared = runtime().prepare_use(a.block(), elsewhere, access_kind::write);
+  const auto between = launch(stream(), a, access_kind::write);
+  const auto before = elsewhere.ref().timeline()->newest().ticket;
+  EXPECT_TRUE(throws(errc::stream_misuse, "another use", [&] {
+    (void)runtime().finish_use(a.block(), elsewhere, access_kind::write, prepared);
+  }));
+  // Both are protected from later ones.
+  EXPECT_EQ(uses_of(a).last_write, (timeline_point{elsewhere.id(), before + 1}));
+  EXPECT_TRUE(uses_of(a).holds(between));
+}
+
+// Every pair of racing uses is reported by one side at least.
+TEST_P(runtime_on, finish_misses_no_use_of_another_thread) {
+  const auto a = runtime().allocate<float>(16, stream());
+  const auto second = runtime().create_stream();
+  for (int round = 0; round < 200; ++round) {
+    const auto mine = runtime().prepare_use(a.block(), stream(), access_kind::write);
+    const auto theirs = runtime().prepare_use(a.block(), second, access_kind::write);
+    std::atomic<int> arrived{0};
+    std::atomic<int> reports{0};
+    const auto finish = [&](stream_ref on, use_ticket ticket) {
+      arrived.fetch_add(1);
+      await([&] { return arrived.load() == 2; });
+      try {
+        (void)runtime().finish_use(a.block(), on, access_kind::write, ticket);
+      } catch (const error&) {
+        reports.fetch_add(1);
+      }
+    };
+    std::thread other([&] { finish(second, theirs); });
+    finish(stream(), mine);
+    other.join();
+    ASSERT_EQ(reports.load(), 1);
+  }
+}
+
+TEST_P(runtime_on, record_use_publishes_without_preparation) {
+  const auto a = runtime().allocate<float>(16, stream());
+  const auto elsewhere = runtime().create_stream();
+  gate closed;
+  closed.hold(elsewhere);
+  const auto read = runtime().record_use(a.block(), elsewhere, access_kind::read);
+  EXPECT_TRUE(uses_of(a).holds(read));
+  // A later writer waits for it.
+  (void)launch(stream(), a, access_kind::write);
+  EXPECT_FALSE(stream().timeline()->wait_for(*elsewhere.ref().timeline(), read.ticket));
+  closed.open();
+}
+
+TEST_P(runtime_on, the_first_use_of_scratch_memory_is_ordered_after_its_allocation) {
+  gate closed;
+  closed.hold(stream());
+  const auto scratch = runtime().allocate<float>(16, stream(), "scratch");
+  const auto ready = uses_of(scratch).last_write;
+  const auto elsewhere = runtime().create_stream();
+  const auto prepared = runtime().prepare_first_use(scratch, elsewhere, access_kind::write);
+  EXPECT_FALSE(elsewhere.ref().timeline()->wait_for(*stream().timeline(), ready.ticket));
+  const auto point =
+      runtime().finish_first_use(scratch, elsewhere, access_kind::write, prepared);
+  EXPECT_EQ(uses_of(scratch).last_write, point);
+  EXPECT_TRUE(uses_of(scratch).holds(ready));
+}
+
+TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
+  device_runtime other(open_device(GetParam()), {.resource = make_direct_resource()});
+  const auto on = other.create_stream();
+  const auto untracked = other.allocate<float>(16, on);
+  for (const auto& block : {untracked.block(), block_ref()}) {
+    EXPECT_TRUE(throws(errc::stream_misuse, "does not belong", [&] {
+      (void)runtime().prepare_use(block, stream(), access_kind::read);
+    }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "does not belong", [&] {
+      (void)runtime().record_use(block, stream(), access_kind::read);
+    }));
+  }
+  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track", [&] {
+    (void)other.prepare_use(untracked.block(), on, access_kind::read);
+  }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track", [&] {
+    (void)other.record_use(untracked.block(), on, access_kind::read);
+  }));
+  const auto mine = runtime().allocate<float>(16, stream());
+  EXPECT_TRUE(throws(errc::stream_misuse, "another runtime", [&] {
+    (void)runtime().prepare_use(mine.block(), on, access_kind::read);
+  }));
+}
+
+// Shutting down
+
+TEST_P(runtime_on, shut_down_refuses_new_work) {
+  const auto a = runtime().allocate<float>(16, stream());
+  EXPECT_TRUE(runtime().shut_down(60s));
+  EXPECT_TRUE(throws(errc::shutting_down, "", [&] { (void)runtime().create_stream(); }));
+  EXPECT_TRUE(
+      throws(errc::shutting_down, "", [&] { (void)runtime().allocate_bytes(16, stream()); }));
+  EXPECT_TRUE(throws(errc::shutting_down, "", [&] {
+    (void)runtime().prepare_use(a.block(), stream(), access_kind::read);
+  }));
+  EXPECT_TRUE(
+      throws(errc::shutting_down, "", [&] { (void)launch(stream(), a, access_kind::read); }));
+  EXPECT_FALSE(runtime().device().lost());
+  EXPECT_TRUE(runtime().shut_down(0ms)) << "once more is harmless";
+}
+
+TEST_P(runtime_on, shut_down_waits_for_what_is_in_flight) {
+  const auto a = runtime().allocate<float>(16, stream());
+  gate closed;
+  closed.hold(stream());
+  const auto point = launch(stream(), a, access_kind::write);
+  std::atomic<bool> returned{false};
+  std::thread closing([&] {
+    EXPECT_TRUE(runtime().shut_down(600s));
+    returned.store(true);
+  });
+  await([&] { return runtime().core()->closing(); });
+  EXPECT_FALSE(returned.load());
+  closed.open();
+  closing.join();
+  EXPECT_TRUE(stream().completed(point.ticket));
+}
+
+TEST(shut_down, declares_the_device_lost_when_its_time_is_over) {
+  device_runtime runtime(open_host_device());
+  const auto s = runtime.create_stream();
+  const auto a = runtime.allocate<float>(16, s);
+  gate closed;
+  closed.hold(s);
+  s.ref().timeline()->reserve();
+  (void)s.ref().timeline()->submit();
+  EXPECT_FALSE(runtime.shut_down(0ms));
+  EXPECT_TRUE(runtime.device().lost());
+  EXPECT_TRUE(throws(errc::device_lost, "shutting down",
+                     [&] { (void)runtime.allocate_bytes(16, s); }));
+}
+
+TEST_P(runtime_on, references_and_streams_may_outlive_it) {
+  auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
+  auto own_stream = owned->create_stream();
+  auto a = owned->allocate<float>(16, own_stream, "kept");
+  const auto id = a.block().id();
+  (void)launch(own_stream, a, access_kind::write);
+  auto recorder = launch_recorder::strict(own_stream);
+  recorder.read(a);
+  ::testing::internal::CaptureStderr();
+  owned.reset();
+  EXPECT_TRUE(a.stale());
+  EXPECT_EQ(a.block().id(), id);
+  EXPECT_EQ(a.block().tag().name(), "kept");
+  EXPECT_EQ(own_stream.id().index, 2u);
+  EXPECT_TRUE(throws(errc::shutting_down, "", [&] { recorder.preflight(); }));
+  const auto copy = a;
+  a = {};
+  own_stream = {};
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
+  for (const bool tracked_direct : {false, true}) {
+    auto owned = std::make_unique<device_runtime>(
+        open_device(GetParam()),
+        runtime_options{.resource = tracked_direct ? make_direct_resource({.tracked = true})
+                                                   : make_async_resource()});
+    auto own_stream = owned->create_stream();
+    const auto a = owned->allocate<float>(16, own_stream, "kept");
+    ::testing::internal::CaptureStderr();
+    {
+      auto recorder = launch_recorder::strict(own_stream);
+      recorder.write(a);
+      recorder.preflight();
+      owned.reset();
+      EXPECT_TRUE(a.stale());
+    }
+    const auto said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
+    EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
+    EXPECT_EQ(a.block().record()->core->statistics().blocks, 0u);
+  }
+}
+
+TEST_P(runtime_on, dropping_references_on_other_threads_may_meet_its_end) {
+  for (int round = 0; round < 20; ++round) {
+    auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
+    const auto on = owned->create_stream();
+    std::vector<block_ref> refs;
+    for (int i = 0; i < 50; ++i) refs.push_back(owned->allocate_bytes(256, on));
+    std::atomic<bool> go{false};
+    std::thread dropping([&] {
+      await([&] { return go.load(); });
+      refs.clear();
+    });
+    go.store(true);
+    owned.reset();
+    dropping.join();
+  }
+}
+
+// A task may hold the last thing that keeps the device open; then its stream's thread drops it.
+TEST(runtime_of_the_host, may_end_on_a_thread_of_its_own_device) {
+  std::weak_ptr<device> open;
+  {
+    auto device = open_host_device();
+    open = device;
+    gate closed;
+    auto owned = std::make_unique<device_runtime>(device);
+    device.reset();
+    const auto s = owned->create_stream();
+    auto a = owned->allocate_bytes(16, s);
+    submit_host_task(s, [held = std::move(a), state = closed] { (void)held; });
+    owned.reset();
+  }
+  await([&] { return open.expired(); });
+}
+
+TEST_P(runtime_on, its_destructor_frees_what_is_left) {
+  auto device = open_device(GetParam());
+  auto owned = std::make_unique<device_runtime>(device, runtime_options{
+      .resource = make_direct_resource({.tracked = true})});
+  std::optional<stream_ref> s;
+  auto own_stream = owned->create_stream();
+  const auto a = owned->allocate_bytes(1 << 20, own_stream);
+  const auto core = owned->core();
+  owned.reset();
+  EXPECT_TRUE(a.stale());
+  EXPECT_EQ(core->statistics().bytes_outstanding, 0u);
+  EXPECT_EQ(core->statistics().streams, 0u);
+  EXPECT_FALSE(device->lost());
+}
+
+}  // namespace
+}  // namespace sluice::test

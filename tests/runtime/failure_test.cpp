@@ -1,0 +1,284 @@
+#include "tests/runtime/gate.hpp"
+#include "tests/runtime/use_state.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+namespace sluice::test {
+namespace {
+
+/// A host device on which single launches fail as scripted.
+class failure_of_launches : public ::testing::Test {
+ protected:
+  failure_of_launches()
+      : script_(std::make_shared<fault_script>()),
+        runtime_(open_host_device({.faults = script_})),
+        stream_(runtime_.create_stream()) {}
+
+  [[nodiscard]] device_runtime& runtime() { return runtime_; }
+  [[nodiscard]] stream_ref stream() const { return stream_; }
+  [[nodiscard]] gpu_ref<int> fresh() { return runtime_.allocate<int>(16, stream_, "vector"); }
+  void fail_next_launch() { script_->fail_nth(fault_target::launch, 1); }
+  [[nodiscard]] fault_script& script() { return *script_; }
+
+  /// One launch: what `note` records, one task that does nothing.
+  template <class Note>
+  timeline_point launch(stream_ref on, Note note) {
+    auto recorder = launch_recorder::strict(on);
+    note(recorder);
+    recorder.preflight();
+    submit_host_task(on, [] {});
+    return recorder.commit();
+  }
+  [[nodiscard]] std::optional<error> outcome(timeline_point point) {
+    auto* line = runtime_.core()->find(point.stream);
+    line->wait_until(point.ticket);
+    return line->failure_of(point.ticket);
+  }
+  [[nodiscard]] ::testing::AssertionResult failed(timeline_point point, errc code) {
+    const auto why = outcome(point);
+    if (!why) return ::testing::AssertionFailure() << "it succeeded";
+    if (why->code() != code) {
+      return ::testing::AssertionFailure() << to_string(why->code()) << ": " << why->what();
+    }
+    return ::testing::AssertionSuccess();
+  }
+  [[nodiscard]] ::testing::AssertionResult preflight_refuses(access_kind access,
+                                                             const gpu_ref<int>& ref) {
+    return throws(errc::upstream_failed, "vector", [&] {
+      auto recorder = launch_recorder::strict(stream_);
+      recorder.use(ref.block(), access, ref.bytes() == ref.block().bytes());
+      recorder.preflight();
+    });
+  }
+
+ private:
+  std::shared_ptr<fault_script> script_;
+  device_runtime runtime_;
+  sluice::stream stream_;
+};
+
+TEST_F(failure_of_launches, belongs_to_its_ticket) {
+  const auto a = fresh();
+  const auto before = launch(stream(), [&](auto& r) { r.write(a); });
+  fail_next_launch();
+  const auto struck = launch(stream(), [&](auto& r) { r.write(a); });
+  const auto after = launch(stream(), [&](auto& r) { r.write(a); });
+  EXPECT_TRUE(failed(struck, errc::library_failure));
+  EXPECT_FALSE(outcome(before).has_value());
+  EXPECT_FALSE(outcome(after).has_value());
+}
+
+TEST_F(failure_of_launches, is_what_left_the_task) {
+  const auto a = fresh();
+  const auto run = [&](auto task) {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.write(a);
+    recorder.preflight();
+    submit_host_task(stream(), task);
+    return recorder.commit();
+  };
+  const auto ours = run([] { throw error(errc::unsupported, "odd shape"); });
+  const auto standard = run([] { throw std::runtime_error("boom"); });
+  const auto any = run([] { throw 7; });
+  EXPECT_TRUE(failed(ours, errc::unsupported));
+  EXPECT_STREQ(outcome(ours)->what(), "odd shape");
+  EXPECT_TRUE(failed(standard, errc::library_failure));
+  EXPECT_STREQ(outcome(standard)->what(), "boom");
+  EXPECT_TRUE(failed(any, errc::library_failure));
+}
+
+TEST_F(failure_of_launches, of_several_in_one_launch_the_first_counts) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  submit_host_task(stream(), [] {});
+  submit_host_task(stream(), [] { throw error(errc::unsupported, "first"); });
+  submit_host_task(stream(), [] { throw error(errc::unsupported, "second"); });
+  const auto point = recorder.commit();
+  EXPECT_STREQ(outcome(point).value().what(), "first");
+}
+
+TEST_F(failure_of_launches, of_copies_and_fills_counts_too) {
+  const auto a = fresh();
+  const int value = 5;
+  script().fail_nth(fault_target::copy, 2);
+  auto filling = launch_recorder::strict(stream());
+  filling.write(a);
+  filling.preflight();
+  runtime().device().fill(a.data(), &value, sizeof value, a.size(), stream().native());
+  const auto filled = filling.commit();
+  int out[16] = {};
+  auto copying = launch_recorder::strict(stream());
+  copying.read(a);
+  copying.preflight();
+  runtime().device().copy(out, a.data(), a.bytes(), copy_direction::device_to_host,
+                          stream().native());
+  const auto copied = copying.commit();
+  EXPECT_FALSE(outcome(filled).has_value());
+  EXPECT_TRUE(failed(copied, errc::library_failure));
+  EXPECT_EQ(out[0], 0) << "a task that is struck does not run";
+}
+
+TEST_F(failure_of_launches, makes_preflight_refuse_who_reads) {
+  const auto a = fresh();
+  fail_next_launch();
+  EXPECT_TRUE(failed(launch(stream(), [&](auto& r) { r.write(a); }), errc::library_failure));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+  EXPECT_TRUE(preflight_refuses(access_kind::read_write, a));
+  EXPECT_TRUE(preflight_refuses(access_kind::write, a.subspan(0, 3)))
+      << "a part depends on the rest";
+  EXPECT_TRUE(throws(errc::upstream_failed, "",
+                     [&] { (void)runtime().prepare_use(a.block(), stream(), access_kind::read); }));
+  EXPECT_EQ(runtime().statistics().leases, 0u);
+}
+
+TEST_F(failure_of_launches, is_cleared_by_a_write_of_the_whole_block) {
+  const auto a = fresh();
+  fail_next_launch();
+  EXPECT_TRUE(failed(launch(stream(), [&](auto& r) { r.write(a); }), errc::library_failure));
+  EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.write(a); })).has_value());
+  EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(a); })).has_value());
+}
+
+TEST_F(failure_of_launches, is_not_cleared_by_a_write_of_a_part_that_is_queued_behind_it) {
+  const auto a = fresh();
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  const auto struck = launch(stream(), [&](auto& r) { r.write(a); });
+  const auto part = launch(stream(), [&](auto& r) { r.write(a.subspan(4, 4)); });
+  closed.open();
+  EXPECT_TRUE(failed(struck, errc::library_failure));
+  EXPECT_TRUE(failed(part, errc::upstream_failed));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+}
+
+TEST_F(failure_of_launches, runs_down_a_chain_that_was_queued_before) {
+  const auto a = fresh();
+  const auto b = fresh();
+  const auto c = fresh();
+  const auto second = runtime().create_stream();
+  const auto third = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  const auto head = launch(stream(), [&](auto& r) { r.write(a); });
+  const auto middle = launch(second, [&](auto& r) { r.read(a).write(b); });
+  const auto tail = launch(third, [&](auto& r) { r.read(b).write(c); });
+  const auto d = fresh();
+  const auto beside = launch(third, [&](auto& r) { r.write(d); });
+  closed.open();
+  EXPECT_TRUE(failed(tail, errc::upstream_failed));
+  EXPECT_TRUE(failed(middle, errc::upstream_failed));
+  EXPECT_TRUE(failed(head, errc::library_failure));
+  EXPECT_FALSE(outcome(beside).has_value());
+  EXPECT_NE(std::string(outcome(tail)->what()).find("scripted"), std::string::npos);
+  EXPECT_TRUE(preflight_refuses(access_kind::read, c));
+}
+
+TEST_F(failure_of_launches, runs_down_a_chain_on_one_stream) {
+  const auto a = fresh();
+  const auto b = fresh();
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  const auto head = launch(stream(), [&](auto& r) { r.write(a); });
+  const auto tail = launch(stream(), [&](auto& r) { r.read(a).write(b); });
+  const auto c = fresh();
+  const auto other = launch(stream(), [&](auto& r) { r.write(c); });
+  closed.open();
+  EXPECT_TRUE(failed(tail, errc::upstream_failed));
+  EXPECT_TRUE(failed(head, errc::library_failure));
+  EXPECT_FALSE(outcome(other).has_value()) << "it does not depend on them";
+}
+
+// The chain's watermarks are asked for from its end only.
+TEST_F(failure_of_launches, is_found_through_long_chains_whose_middle_nobody_asked_for) {
+  constexpr int length = 30;
+  std::vector<sluice::stream> streams;
+  std::vector<gpu_ref<int>> refs;
+  refs.push_back(fresh());
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  auto last = launch(stream(), [&](auto& r) { r.write(refs.back()); });
+  for (int i = 0; i < length; ++i) {
+    streams.push_back(runtime().create_stream());
+    refs.push_back(fresh());
+    last =
+        launch(streams.back(), [&](auto& r) { r.read(refs[refs.size() - 2]).write(refs.back()); });
+  }
+  closed.open();
+  EXPECT_TRUE(failed(last, errc::upstream_failed));
+}
+
+TEST_F(failure_of_launches, of_a_reader_does_not_spoil_what_it_read) {
+  const auto a = fresh();
+  (void)launch(stream(), [&](auto& r) { r.write(a); });
+  fail_next_launch();
+  EXPECT_TRUE(failed(launch(stream(), [&](auto& r) { r.read(a); }), errc::library_failure));
+  EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(a); })).has_value());
+}
+
+TEST_F(failure_of_launches, known_at_commit_is_noted_at_once) {
+  const auto a = fresh();
+  gate closed;
+  closed.hold(stream());
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  const auto point = recorder.commit(error(errc::unsupported, "refused"));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+  closed.open();
+  EXPECT_TRUE(failed(point, errc::unsupported));
+}
+
+TEST_F(failure_of_launches, is_not_taken_away_by_who_synchronises_before_commit) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
+  std::thread([&] { stream().synchronize(); }).join();
+  const auto point = recorder.commit();
+  EXPECT_TRUE(failed(point, errc::unsupported));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+}
+
+TEST_F(failure_of_launches, is_its_own_although_another_thread_takes_a_ticket_before_commit) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
+  gpu_ref<int> between;
+  std::thread([&] { between = fresh(); }).join();
+  const auto point = recorder.commit();
+  EXPECT_TRUE(failed(point, errc::unsupported));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+}
+
+TEST_F(failure_of_launches, of_an_abandoned_recorder_is_noted) {
+  const auto a = fresh();
+  {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.write(a);
+    recorder.preflight();
+    submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
+  }
+  EXPECT_TRUE(failed(uses_of(a).last_write, errc::unsupported));
+}
+
+}  // namespace
+}  // namespace sluice::test

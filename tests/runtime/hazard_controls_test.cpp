@@ -1,0 +1,178 @@
+// The negative controls of the hazard proof: with one wait of any class left out, the proof fails.
+//
+// Without ThreadSanitizer the results have to differ, every time. With it, a process of its own
+// runs the control and has to end with a report: this program again, told by the environment
+// variable SLUICE_HAZARD_CONTROL what to leave out.
+#include "runtime/host/announce.hpp"
+#include "tests/runtime/hazard_run.hpp"
+#include "tests/runtime/hazard_scenarios.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+
+#include <climits>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <tuple>
+#include <unistd.h>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+using detail::hazard;
+
+constexpr int repetitions = 10;
+constexpr int sanitizer_report = 66;
+constexpr std::array all_classes{hazard::read_after_write,  hazard::write_after_read,
+                                 hazard::write_after_write, hazard::allocation_ready,
+                                 hazard::inherited,         hazard::free_after_use};
+
+/// Runs one random DAG behind a gate without a random wait of the class; `fenced`: with it.
+void run_dag_control(hazard kind, bool fenced, std::mt19937_64& random) {
+  dag_limits limits;
+  limits.most_threads = 1;  // the order of submission is the order of the steps
+  limits.most_steps = 80;
+  for (;;) {
+    const auto dag = make_dag(random, limits);
+    auto waits = waits_that_matter(dag);
+    std::erase_if(waits, [&](const step_wait& wait) { return wait.kind != kind; });
+    if (waits.empty()) continue;
+    const auto chosen = waits[random() % waits.size()];
+    hazard_session session(open_host_device(), hazard_session::memory::async, dag.streams);
+    if (!fenced) session.leave_out(chosen);
+    const auto wrong = difference(session.run(dag, true), run_serially(dag));
+    if (fenced && !wrong.empty()) std::exit(1);
+    return;
+  }
+}
+
+/// In a process that was started as a control: runs it and ends the process.
+class control : public testing::Environment {
+ public:
+  void SetUp() override {
+    const char* given = std::getenv("SLUICE_HAZARD_CONTROL");
+    if (given == nullptr) return;
+    const std::string wanted = given;
+    auto random = make_generator();
+    for (const auto kind : all_classes) {
+      const auto name = std::string(name_of(kind));
+      for (const bool fenced : {false, true}) {
+        const auto suffix = name + (fenced ? " fenced" : "");
+        if (wanted == "dag " + suffix) run_dag_control(kind, fenced, random);
+        if (wanted == "scenario " + suffix) {
+          const auto mode = fenced ? scenario_mode::fenced : scenario_mode::racing;
+          const bool right = run_scenario(kind, open_host_device(), mode, random);
+          if (fenced && !right) std::exit(1);
+        }
+      }
+    }
+    std::exit(0);
+  }
+};
+[[maybe_unused]] const auto* const registered = testing::AddGlobalTestEnvironment(new control);
+
+/// Starts this program as a control. Returns its exit status and what it printed.
+std::pair<int, std::string> run_control(const std::string& what, std::uint64_t seed) {
+  std::array<char, PATH_MAX> program{};
+  if (readlink("/proc/self/exe", program.data(), program.size() - 1) < 0) return {-1, "no path"};
+  const auto command = "SLUICE_HAZARD_CONTROL='" + what +
+                       "' SLUICE_TEST_SEED=" + std::to_string(seed) +
+                       " TSAN_OPTIONS=exitcode=" + std::to_string(sanitizer_report) +
+                       ":halt_on_error=1 '" + program.data() + "' 2>&1";
+  std::FILE* output = popen(command.c_str(), "r");
+  if (output == nullptr) return {-1, "cannot start " + command};
+  std::string printed = command + "\n";
+  std::array<char, 4096> piece{};
+  for (std::size_t n = 0; (n = std::fread(piece.data(), 1, piece.size(), output)) != 0;) {
+    printed.append(piece.data(), n);
+  }
+  const int status = pclose(output);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, printed};
+}
+
+void expect_reports(const std::string& what) {
+  auto random = make_generator();
+  for (int i = 0; i < repetitions; ++i) {
+    const auto seed = random();
+    const auto [fenced, fenced_output] = run_control(what + " fenced", seed);
+    ASSERT_EQ(fenced, 0) << fenced_output;
+    const auto [status, output] = run_control(what, seed);
+    ASSERT_EQ(status, sanitizer_report) << output;
+    ASSERT_NE(output.find("data race"), std::string::npos) << output;
+  }
+}
+
+using parameters = std::tuple<std::string, hazard>;
+class hazard_controls : public testing::TestWithParam<parameters> {};
+
+TEST_P(hazard_controls, a_left_out_wait_is_caught) {
+  const auto& [device_name, kind] = GetParam();
+  if (!has_device(device_name)) {
+    GTEST_SKIP() << "this machine has no device '" << device_name << "'";
+  }
+  if (host::thread_sanitizer_on) {
+    expect_reports("scenario " + std::string(name_of(kind)));
+    return;
+  }
+  auto random = make_generator();
+  const auto device = open_device(device_name);
+  for (int i = 0; i < repetitions; ++i) {
+    ASSERT_TRUE(run_scenario(kind, device, scenario_mode::fenced, random)) << "repetition " << i;
+    ASSERT_FALSE(run_scenario(kind, device, scenario_mode::left_out, random)) << "repetition " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(classes, hazard_controls,
+                         testing::Combine(every_device(), testing::ValuesIn(all_classes)),
+                         [](const testing::TestParamInfo<parameters>& parameter) {
+                           return std::get<0>(parameter.param) + "_" +
+                                  std::string(name_of(std::get<1>(parameter.param)));
+                         });
+
+/// The classes that a random DAG has; the others need memory to come to lie in a certain way.
+class hazard_dag_controls : public testing::TestWithParam<hazard> {};
+
+TEST_P(hazard_dag_controls, a_random_left_out_wait_is_reported) {
+  if (!host::thread_sanitizer_on) GTEST_SKIP() << "ThreadSanitizer judges this; it is not built in";
+  expect_reports("dag " + std::string(name_of(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(classes, hazard_dag_controls,
+                         testing::Values(hazard::read_after_write, hazard::write_after_read,
+                                         hazard::write_after_write, hazard::allocation_ready),
+                         [](const testing::TestParamInfo<hazard>& parameter) {
+                           return std::string(name_of(parameter.param));
+                         });
+
+/// The model that picks the waits, on a DAG small enough to see.
+TEST(hazard_model, finds_the_waits_that_matter) {
+  // Block 0 is allocated and written on stream 0, read on stream 1, where its result is written.
+  hazard_dag dag{2, 1, {4, 4}, {}};
+  const auto step = [&](step_kind kind, std::size_t stream, view out, std::optional<view> a) {
+    dag.steps.push_back({.kind = kind, .stream = stream, .out = out, .a = a});
+  };
+  step(step_kind::allocate, 0, {0, 0, 4}, {});
+  step(step_kind::allocate, 1, {1, 0, 4}, {});
+  step(step_kind::fill, 0, {0, 0, 4}, {});
+  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 3: waits for step 2, and that matters
+  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 4: the stream has waited already
+  step(step_kind::fill, 0, {0, 0, 4}, {});            // 5: overwrites what 3 and 4 read
+  step(step_kind::fill, 1, {0, 0, 2}, {});            // 6: overwrites what 5 wrote
+  step(step_kind::fill, 0, {0, 2, 2}, {});            // 7: waits, but no byte is shared
+  const auto found = waits_that_matter(dag);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].step, 3u);
+  EXPECT_EQ(found[0].kind, hazard::read_after_write);
+  EXPECT_EQ(found[1].step, 5u);
+  EXPECT_EQ(found[1].kind, hazard::write_after_read);
+  EXPECT_EQ(found[2].step, 6u);
+  EXPECT_EQ(found[2].kind, hazard::write_after_write);
+}
+
+}  // namespace

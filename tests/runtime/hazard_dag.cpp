@@ -1,0 +1,327 @@
+#include "tests/runtime/hazard_dag.hpp"
+
+#include "tests/runtime/hazard_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice::test {
+namespace {
+
+/// Makes one DAG.
+class dag_maker {
+ public:
+  dag_maker(std::mt19937_64& random, const dag_limits& limits) : random_(random), limits_(limits) {
+    dag_.streams = 2 + below(limits.most_streams - 1);
+    dag_.threads = 1 + below(limits.most_threads);
+  }
+
+  hazard_dag make() {
+    const auto steps = limits_.most_steps / 4 + below(limits_.most_steps * 3 / 4);
+    // Few live blocks: many conflicts, and addresses that are soon used again.
+    const auto most_live = 3 + below(10);
+    while (dag_.steps.size() < steps) {
+      if (live_.size() < 2 || (live_.size() < most_live && below(8) == 0)) {
+        allocate();
+      } else if (live_.size() > 2 && below(10) == 0) {
+        release();
+      } else {
+        operate();
+      }
+    }
+    return std::move(dag_);
+  }
+
+ private:
+  struct live_block {
+    std::size_t number = 0;
+    std::size_t stream = 0;
+    bool confined = false;  // used on its own stream only, so that its free goes there, too
+  };
+
+  std::size_t below(std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_);
+  }
+
+  dag_step& add(step_kind kind, std::size_t stream) {
+    dag_step step;
+    step.kind = kind;
+    step.thread = below(dag_.threads);
+    step.stream = stream;
+    step.constant = static_cast<std::uint32_t>(random_());
+    step.delay = limits_.longest_delay == 0 || below(4) != 0
+                     ? 0
+                     : static_cast<std::uint32_t>(below(limits_.longest_delay));
+    return dag_.steps.emplace_back(step);
+  }
+
+  void allocate() {
+    // Mostly one class of sizes, so that blocks fit where others were.
+    const auto size = below(4) != 0 ? 1 + below(64) : 1 + below(600);
+    const live_block made{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
+    dag_.block_sizes.push_back(size);
+    add(step_kind::allocate, made.stream).out = {made.number, 0, size};
+    live_.push_back(made);
+    // The first use writes all of it, often on another stream than the allocation.
+    write_to(made, {made.number, 0, size});
+  }
+
+  void release() {
+    const auto chosen = below(live_.size());
+    auto& step = add(step_kind::release, live_[chosen].stream);
+    step.out = {live_[chosen].number, 0, dag_.block_sizes[live_[chosen].number]};
+    step.explicitly = below(2) == 0;
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+
+  view part_of(std::size_t block) {
+    const auto size = dag_.block_sizes[block];
+    if (below(2) == 0) return {block, 0, size};
+    const auto first = below(size);
+    return {block, first, 1 + below(size - first)};
+  }
+
+  void operate() {
+    const auto target = live_[below(live_.size())];
+    write_to(target, part_of(target.number));
+  }
+
+  void write_to(const live_block& target, const view& out) {
+    const bool fresh = out.count == dag_.block_sizes[target.number] &&
+                       dag_.steps.back().kind == step_kind::allocate;
+    const auto stream = target.confined ? target.stream : below(dag_.streams);
+    const auto choice = below(8);
+    auto step = dag_step{};
+    if (choice == 0) {
+      step = add(step_kind::fill, stream);
+    } else if (choice == 1) {
+      const auto source = input(target.number, stream);
+      if (!source || source->count < out.count) {
+        step = add(step_kind::fill, stream);
+      } else {
+        step = add(step_kind::copy, stream);
+        step.a = {source->block, source->first, out.count};
+      }
+    } else {
+      step = add(step_kind::mix, stream);
+      // In place, from others, or both; inputs overlap the output entirely or not at all.
+      if (!fresh && below(3) == 0) {
+        step.a = out;
+      } else {
+        step.a = input(target.number, stream);
+      }
+      if (below(2) == 0) step.b = input(target.number, stream);
+    }
+    step.out = out;
+    dag_.steps.back() = step;
+  }
+
+  /// Part of a random block other than `target` that may be used on `stream`.
+  std::optional<view> input(std::size_t target, std::size_t stream) {
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const auto& chosen = live_[below(live_.size())];
+      if (chosen.number == target || (chosen.confined && chosen.stream != stream)) continue;
+      return part_of(chosen.number);
+    }
+    return std::nullopt;
+  }
+
+  std::mt19937_64& random_;
+  const dag_limits limits_;
+  hazard_dag dag_;
+  std::vector<live_block> live_;
+};
+
+/// The order that streams and waits give, as vector clocks over the streams.
+class order_model {
+ public:
+  explicit order_model(const hazard_dag& dag)
+      : dag_(dag), now_(dag.streams, clock(dag.streams, 0)), passed_(dag.streams) {
+    for (auto& stream : passed_) stream.push_back(clock(dag.streams, 0));
+    blocks_.resize(dag.block_sizes.size());
+  }
+
+  std::vector<step_wait> run() {
+    for (std::size_t i = 0; i < dag_.steps.size(); ++i) take(i);
+    return found_;
+  }
+
+ private:
+  using clock = std::vector<std::uint64_t>;
+
+  struct point {
+    std::size_t stream = 0;
+    std::uint64_t ticket = 0;
+  };
+  /// A published use and the bytes that it touches.
+  struct use {
+    point at;
+    view range;
+    bool writes = false;
+    bool is_allocation = false;
+  };
+  struct block {
+    std::optional<use> last_write;
+    std::vector<use> reads;  // the newest per stream
+  };
+  struct wait {
+    use earlier;
+    detail::hazard kind;
+    bool conflicts = false;
+  };
+
+  struct block_access {
+    std::size_t block = 0;
+    std::vector<view> reads;
+    std::optional<view> write;
+  };
+
+  point submit(std::size_t stream) {
+    now_[stream][stream] += 1;
+    passed_[stream].push_back(now_[stream]);
+    return {stream, now_[stream][stream]};
+  }
+
+  static bool overlap(const view& a, const view& b) {
+    return a.first < b.first + b.count && b.first < a.first + a.count;
+  }
+
+  static std::vector<block_access> accesses_of(const dag_step& step) {
+    std::vector<block_access> all;
+    const auto of = [&all](std::size_t block) -> block_access& {
+      for (auto& known : all) {
+        if (known.block == block) return known;
+      }
+      return all.emplace_back(block_access{block, {}, std::nullopt});
+    };
+    of(step.out.block).write = step.out;
+    if (step.a) of(step.a->block).reads.push_back(*step.a);
+    if (step.b) of(step.b->block).reads.push_back(*step.b);
+    return all;
+  }
+
+  static bool conflict(const use& earlier, const block_access& later) {
+    if (later.write && overlap(earlier.range, *later.write)) return true;
+    return earlier.writes &&
+           std::any_of(later.reads.begin(), later.reads.end(),
+                       [&](const view& read) { return overlap(earlier.range, read); });
+  }
+
+  void take(std::size_t index) {
+    const auto& step = dag_.steps[index];
+    if (step.kind == step_kind::allocate) {
+      blocks_[step.out.block].last_write = use{submit(step.stream), step.out, true, true};
+      return;
+    }
+    if (step.kind == step_kind::release) return;
+
+    const auto accesses = accesses_of(step);
+    std::vector<wait> waits;
+    for (const auto& access : accesses) {
+      const auto& state = blocks_[access.block];
+      if (state.last_write) {
+        const auto kind = state.last_write->is_allocation ? detail::hazard::allocation_ready
+                          : access.write                  ? detail::hazard::write_after_write
+                                                          : detail::hazard::read_after_write;
+        waits.push_back({*state.last_write, kind, conflict(*state.last_write, access)});
+      }
+      if (!access.write) continue;
+      for (const auto& read : state.reads) {
+        waits.push_back({read, detail::hazard::write_after_read, conflict(read, access)});
+      }
+    }
+    for (const auto kind : {detail::hazard::read_after_write, detail::hazard::write_after_read,
+                            detail::hazard::write_after_write, detail::hazard::allocation_ready}) {
+      if (matters(step.stream, waits, kind)) found_.push_back({index, kind});
+    }
+    auto& current = now_[step.stream];
+    for (const auto& w : waits) join(current, w.earlier.at);
+
+    const auto at = submit(step.stream);
+    for (const auto& access : accesses) publish(access, at);
+  }
+
+  bool matters(std::size_t stream, const std::vector<wait>& waits, detail::hazard kind) const {
+    clock without = now_[stream];
+    for (const auto& w : waits) {
+      if (w.kind != kind) join(without, w.earlier.at);
+    }
+    return std::any_of(waits.begin(), waits.end(), [&](const wait& w) {
+      return w.kind == kind && w.conflicts && without[w.earlier.at.stream] < w.earlier.at.ticket;
+    });
+  }
+
+  void join(clock& into, const point& at) const {
+    const auto& other = passed_[at.stream][at.ticket];
+    for (std::size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], other[s]);
+  }
+
+  void publish(const block_access& access, const point& at) {
+    auto& state = blocks_[access.block];
+    if (access.write) {
+      state.last_write = use{at, *access.write, true, false};
+      state.reads.clear();
+      return;
+    }
+    const use read{at, access.reads.front(), false, false};
+    for (auto& known : state.reads) {
+      if (known.at.stream == at.stream) {
+        known = read;
+        return;
+      }
+    }
+    state.reads.push_back(read);
+  }
+
+  const hazard_dag& dag_;
+  std::vector<clock> now_;                  // of each stream
+  std::vector<std::vector<clock>> passed_;  // of each ticket
+  std::vector<block> blocks_;
+  std::vector<step_wait> found_;
+};
+
+}  // namespace
+
+hazard_dag make_dag(std::mt19937_64& random, const dag_limits& limits) {
+  return dag_maker(random, limits).make();
+}
+
+block_contents run_serially(const hazard_dag& dag) {
+  block_contents blocks(dag.block_sizes.size());
+  const auto at = [&](const std::optional<view>& v) -> std::uint32_t* {
+    return v ? blocks[v->block].data() + v->first : nullptr;
+  };
+  for (const auto& step : dag.steps) {
+    auto& out = blocks[step.out.block];
+    switch (step.kind) {
+      case step_kind::allocate:
+        out.assign(step.out.count, 0);
+        break;
+      case step_kind::release:
+        out.clear();
+        break;
+      case step_kind::fill:
+        std::fill_n(at(step.out), step.out.count, step.constant);
+        break;
+      case step_kind::copy:
+        std::copy_n(at(step.a), step.out.count, at(step.out));
+        break;
+      case step_kind::mix:
+        mix_on_host({.out = at(step.out),
+                     .count = step.out.count,
+                     .a = at(step.a),
+                     .a_count = step.a ? step.a->count : 0,
+                     .b = at(step.b),
+                     .b_count = step.b ? step.b->count : 0,
+                     .constant = step.constant});
+        break;
+    }
+  }
+  return blocks;
+}
+
+std::vector<step_wait> waits_that_matter(const hazard_dag& dag) {
+  return order_model(dag).run();
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,257 @@
+#include "tests/runtime/hazard_run.hpp"
+
+#include "runtime/runtime_core.hpp"
+#include "tests/runtime/hazard_gate.hpp"
+
+#include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <atomic>
+#include <thread>
+
+namespace sluice::test {
+namespace {
+
+thread_local std::size_t current_step = 0;
+
+runtime_options with(hazard_session::memory resource) {
+  runtime_options options;
+  options.resource = resource == hazard_session::memory::async
+                         ? make_async_resource()
+                         : make_direct_resource({.tracked = true});
+  return options;
+}
+
+/// How far the submission of one block's uses has come. A use may go on when the writers before
+/// it, and for a writer also the readers before it, have passed their preflight.
+struct block_turn {
+  std::atomic<std::size_t> writers{0};
+  std::atomic<std::size_t> readers{0};
+};
+struct needed_turn {
+  std::size_t block = 0;
+  std::size_t writers = 0;
+  std::size_t readers = 0;
+  bool writes = false;
+};
+
+std::vector<std::vector<needed_turn>> turns_of(const hazard_dag& dag) {
+  std::vector<needed_turn> so_far(dag.block_sizes.size());
+  std::vector<std::vector<needed_turn>> turns;
+  for (const auto& step : dag.steps) {
+    auto& needed = turns.emplace_back();
+    const auto add = [&](std::size_t block, bool writes) {
+      for (const auto& known : needed) {
+        if (known.block == block) return;
+      }
+      needed.push_back({block, so_far[block].writers, so_far[block].readers, writes});
+    };
+    add(step.out.block, true);
+    if (step.a) add(step.a->block, false);
+    if (step.b) add(step.b->block, false);
+    for (const auto& n : needed) (n.writes ? so_far[n.block].writers : so_far[n.block].readers)++;
+  }
+  return turns;
+}
+
+}  // namespace
+
+void enqueue_mix(stream_ref stream, const mix_arguments& arguments) {
+  if (stream.device().id().kind == device_kind::host) {
+    submit_host_task(stream, [arguments] { mix_on_host(arguments); });
+    return;
+  }
+#if defined(SLUICE_HAS_CUDA)
+  const current_device_scope current(stream.device());
+  if (const int status = launch_mix(arguments, stream.native()); status != 0) {
+    throw error(errc::library_failure, "the kernel could not be launched",
+                {"CUDA runtime", static_cast<long>(status)});
+  }
+#else
+  throw error(errc::unsupported, "this build has no CUDA kernels");
+#endif
+}
+
+/// One run of a DAG.
+class hazard_session::submission {
+ public:
+  submission(hazard_session& session, const hazard_dag& dag)
+      : session_(session),
+        dag_(dag),
+        turns_(turns_of(dag)),
+        done_(dag.block_sizes.size()),
+        blocks_(dag.block_sizes.size()),
+        addresses_(dag.block_sizes.size()) {}
+
+  /// Submits everything, from the DAG's threads.
+  void submit() {
+    std::vector<std::thread> threads;
+    for (std::size_t t = 1; t < dag_.threads; ++t) threads.emplace_back([this, t] { work(t); });
+    work(0);
+    for (auto& thread : threads) thread.join();
+    if (failed_) throw *failure_;
+    for (const auto* address : addresses_) {
+      if (address == nullptr) continue;
+      session_.addresses_.insert(address);
+      ++session_.allocations_;
+    }
+  }
+
+  block_contents contents() {
+    block_contents all(blocks_.size());
+    const stream_ref stream = session_.streams_.front();
+    auto recorder = launch_recorder::strict(stream);
+    for (const auto& block : blocks_) {
+      if (block) recorder.read(block);
+    }
+    recorder.preflight();
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (!blocks_[i]) continue;
+      all[i].resize(blocks_[i].size());
+      stream.device().copy(all[i].data(), blocks_[i].data(), blocks_[i].bytes(),
+                           copy_direction::device_to_host, stream.native());
+    }
+    (void)recorder.commit();
+    stream.synchronize();
+    return all;
+  }
+
+ private:
+  void work(std::size_t thread) noexcept {
+    try {
+      for (std::size_t i = 0; i < dag_.steps.size(); ++i) {
+        if (dag_.steps[i].thread != thread) continue;
+        current_step = i;
+        await_turn(turns_[i]);
+        take(dag_.steps[i], turns_[i]);
+      }
+    } catch (...) {
+      const auto failure = current_error();
+      if (!claimed_.exchange(true)) {
+        failure_ = failure;
+        failed_ = true;
+      }
+    }
+  }
+
+  void await_turn(const std::vector<needed_turn>& needed) const {
+    for (const auto& n : needed) {
+      const auto& done = done_[n.block];
+      while (done.writers.load(std::memory_order_acquire) < n.writers ||
+             (n.writes && done.readers.load(std::memory_order_acquire) < n.readers)) {
+        if (claimed_.load(std::memory_order_relaxed)) {
+          throw error(errc::cancelled, "another submitting thread failed");
+        }
+        std::this_thread::yield();
+      }
+    }
+  }
+
+  void pass_turn(const std::vector<needed_turn>& needed) {
+    for (const auto& n : needed) {
+      auto& done = done_[n.block];
+      (n.writes ? done.writers : done.readers).fetch_add(1, std::memory_order_acq_rel);
+    }
+  }
+
+  gpu_ref<std::uint32_t> at(const view& v) const {
+    return blocks_[v.block].subspan(v.first, v.count);
+  }
+
+  void take(const dag_step& step, const std::vector<needed_turn>& turn) {
+    const stream_ref stream = session_.streams_[step.stream];
+    if (step.kind == step_kind::allocate) {
+      auto& block = blocks_[step.out.block];
+      block = session_.runtime_.allocate<std::uint32_t>(step.out.count, stream, "hazards");
+      addresses_[step.out.block] = block.data();
+      pass_turn(turn);
+      return;
+    }
+    if (step.kind == step_kind::release) {
+      // Other threads may hold leases on it, and the last of them completes the free.
+      if (step.explicitly) session_.runtime_.deallocate(blocks_[step.out.block].block());
+      blocks_[step.out.block] = {};
+      pass_turn(turn);
+      return;
+    }
+
+    const auto out = at(step.out);
+    gpu_ref<std::uint32_t> a;
+    gpu_ref<std::uint32_t> b;
+    auto recorder = launch_recorder::strict(stream);
+    recorder.write(out);
+    if (step.a) recorder.read(a = at(*step.a));
+    if (step.b) recorder.read(b = at(*step.b));
+    recorder.preflight();
+    // The leases are held: whoever comes next may try, and has to wait for the commit.
+    pass_turn(turn);
+    switch (step.kind) {
+      case step_kind::fill:
+        stream.device().fill(out.data(), &step.constant, sizeof step.constant, out.size(),
+                             stream.native());
+        break;
+      case step_kind::copy:
+        stream.device().copy(out.data(), a.data(), out.bytes(), copy_direction::device_to_device,
+                             stream.native());
+        break;
+      default:
+        enqueue_mix(stream, {.out = out.data(),
+                             .count = out.size(),
+                             .a = a.data(),
+                             .a_count = a.size(),
+                             .b = b.data(),
+                             .b_count = b.size(),
+                             .constant = step.constant,
+                             .delay = step.delay});
+    }
+    (void)recorder.commit();
+  }
+
+  hazard_session& session_;
+  const hazard_dag& dag_;
+  const std::vector<std::vector<needed_turn>> turns_;
+  std::vector<block_turn> done_;
+  std::vector<gpu_ref<std::uint32_t>> blocks_;
+  std::vector<const void*> addresses_;
+  std::atomic<bool> claimed_{false};
+  std::atomic<bool> failed_{false};
+  std::optional<error> failure_;
+};
+
+hazard_session::hazard_session(std::shared_ptr<device> device, memory resource, std::size_t streams)
+    : runtime_(std::move(device), with(resource)) {
+  runtime_.core()->leave_out([this](detail::hazard kind) {
+    return left_out_ && left_out_->kind == kind && left_out_->step == current_step;
+  });
+  while (streams_.size() < streams) streams_.push_back(runtime_.create_stream());
+}
+
+block_contents hazard_session::run(const hazard_dag& dag, bool gated) {
+  submission all(*this, dag);
+  gate closed;
+  const open_at_exit opened(closed);
+  if (gated) {
+    for (std::size_t s = 0; s < dag.streams; ++s) closed.close(streams_[s]);
+  }
+  all.submit();
+  closed.open();
+  for (std::size_t s = 0; s < dag.streams; ++s) streams_[s].synchronize();
+  left_out_.reset();
+  return all.contents();
+}
+
+std::string difference(const block_contents& computed, const block_contents& expected) {
+  for (std::size_t block = 0; block < expected.size(); ++block) {
+    if (block >= computed.size() || computed[block].size() != expected[block].size()) {
+      return "block " + std::to_string(block) + " has another size";
+    }
+    for (std::size_t i = 0; i < expected[block].size(); ++i) {
+      if (computed[block][i] != expected[block][i]) {
+        return "block " + std::to_string(block) + " differs first at element " + std::to_string(i);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,231 @@
+#include "tests/runtime/hazard_scenarios.hpp"
+
+#include "runtime/runtime_core.hpp"
+#include "tests/runtime/hazard_gate.hpp"
+#include "tests/runtime/hazard_run.hpp"
+#include "tests/support/devices.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using detail::hazard;
+using words = std::vector<std::uint32_t>;
+using word_ref = gpu_ref<std::uint32_t>;
+
+/// A runtime, a gated stream `earlier_` and a stream `later_` that is to overtake it.
+class scenario {
+ public:
+  scenario(hazard kind, const std::shared_ptr<device>& on, scenario_mode mode,
+           std::mt19937_64& random)
+      : kind_(kind), mode_(mode), runtime_(on) {
+    runtime_.core()->leave_out([this](hazard asked) { return asked == kind_ && leaving_; });
+    earlier_ = runtime_.create_stream();
+    later_ = runtime_.create_stream();
+    third_ = runtime_.create_stream();
+    count_ = 2 * (1 + random() % 200);
+    first_ = static_cast<std::uint32_t>(random());
+    second_ = first_ + 1 + static_cast<std::uint32_t>(random() % 1000);
+  }
+
+  bool run() {
+    const open_at_exit opened(gate_);
+    switch (kind_) {
+      case hazard::read_after_write:
+        return read_after_write();
+      case hazard::write_after_read:
+        return write_after_read();
+      case hazard::write_after_write:
+        return write_after_write();
+      case hazard::allocation_ready:
+        return allocation_ready();
+      case hazard::inherited:
+        return inherited();
+      case hazard::free_after_use:
+        return free_after_use();
+    }
+    return false;
+  }
+
+ private:
+  bool read_after_write() {
+    const auto x = made(first_);
+    const auto y = runtime_.allocate<std::uint32_t>(count_, later_, "y");
+    close(earlier_);
+    mix(earlier_, x, {}, second_);
+    overtake(later_, [&] { mix(later_, y, x, first_); });
+    return holds(y, mixed_from(mixed_from({}, second_), first_));
+  }
+
+  bool write_after_read() {
+    const auto x = made(first_);
+    const auto y = runtime_.allocate<std::uint32_t>(count_, earlier_, "y");
+    close(earlier_);
+    mix(earlier_, y, x, second_);
+    overtake(later_, [&] { mix(later_, x, {}, second_); });
+    return holds(y, mixed_from(mixed_from({}, first_), second_));
+  }
+
+  bool write_after_write() {
+    const auto x = made(0);
+    close(earlier_);
+    mix(earlier_, x, {}, first_);
+    overtake(later_, [&] { mix(later_, x, {}, second_); });
+    return holds(x, mixed_from({}, second_));
+  }
+
+  /// The memory was used on the stream that allocates it again, and that use has not run.
+  bool allocation_ready() {
+    auto x = runtime_.allocate<std::uint32_t>(count_, earlier_, "x");
+    const auto* const address = x.data();
+    close(earlier_);
+    mix(earlier_, x, {}, first_);
+    x = {};
+    const auto y = allocated_at(address, earlier_);
+    if (!y) throw std::runtime_error("the address was not handed out again");
+    overtake(later_, [&] { mix(later_, y, {}, second_); });
+    return holds(y, mixed_from({}, second_));
+  }
+
+  /// A use that was published without a fence adds to the earlier ones; who comes next waits for
+  /// all.
+  bool inherited() {
+    const auto x = made(0);
+    const auto y = runtime_.allocate<std::uint32_t>(count_, later_, "y");
+    close(earlier_);
+    mix(earlier_, x.subspan(0, count_ / 2), {}, first_);
+    const auto rest = x.subspan(count_ / 2, count_ / 2);
+    enqueue_mix(third_, {.out = rest.data(), .count = rest.size(), .constant = first_});
+    (void)runtime_.record_use(x.block(), third_, access_kind::write);
+    overtake(later_, [&] { mix(later_, y, x, second_); });
+    auto expected = mixed_from({}, first_, count_ / 2);
+    expected.insert(expected.end(), expected.begin(), expected.end());
+    return holds(y, mixed_from(expected, second_));
+  }
+
+  /// The memory is freed while a use on another stream has not run.
+  bool free_after_use() {
+    auto x = runtime_.allocate<std::uint32_t>(count_, later_, "x");
+    const auto* const address = x.data();
+    runtime_.core()->reclaim_stream().synchronize();
+    later_.synchronize();
+    close(earlier_);
+    mix(earlier_, x, {}, first_);
+    leaving_ = mode_ != scenario_mode::fenced;
+    x = {};
+    if (leaving_) runtime_.core()->reclaim_stream().synchronize();
+    auto y = allocated_at(address, later_);
+    if (y && !leaving_) throw std::runtime_error("memory in use was handed out");
+    if (!y && leaving_) throw std::runtime_error("the address was not handed out again");
+    if (!y) y = runtime_.allocate<std::uint32_t>(count_, later_, "y");
+    overtake(later_, [&] { mix(later_, y, {}, second_); });
+    return holds(y, mixed_from({}, second_));
+  }
+
+  /// A block with contents, of which every stream knows that they are there.
+  word_ref made(std::uint32_t constant) {
+    auto x = runtime_.allocate<std::uint32_t>(count_, earlier_, "x");
+    mix(earlier_, x, {}, constant);
+    earlier_.synchronize();
+    return x;
+  }
+
+  /// Memory at `address`, allocated on `stream`; empty when it is not to be had.
+  word_ref allocated_at(const void* address, const stream& on) {
+    std::vector<word_ref> others;
+    while (others.size() < 64) {
+      auto next = runtime_.allocate<std::uint32_t>(count_, on, "y");
+      if (next.data() == address) return next;
+      others.push_back(std::move(next));
+    }
+    return {};
+  }
+
+  void close(const stream& s) { gate_.close(s); }
+
+  void mix(const stream& on, const word_ref& out, const word_ref& a, std::uint32_t constant) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(out);
+    if (a) recorder.read(a);
+    recorder.preflight();
+    enqueue_mix(on, {.out = out.data(),
+                     .count = out.size(),
+                     .a = a.data(),
+                     .a_count = a.size(),
+                     .constant = constant});
+    (void)recorder.commit();
+  }
+
+  /// Makes the later launch, then lets the earlier one go.
+  template <class Launch>
+  void overtake(const stream& on, Launch launch) {
+    leaving_ = mode_ != scenario_mode::fenced;
+    launch();
+    leaving_ = false;
+    if (mode_ == scenario_mode::left_out) on.synchronize();
+    gate_.open();
+    for (const auto* s : {&earlier_, &later_, &third_}) s->synchronize();
+  }
+
+  words mixed_from(const words& a, std::uint32_t constant) const {
+    return mixed_from(a, constant, count_);
+  }
+  static words mixed_from(const words& a, std::uint32_t constant, std::size_t count) {
+    words out(count);
+    mix_on_host({.out = out.data(),
+                 .count = count,
+                 .a = a.empty() ? nullptr : a.data(),
+                 .a_count = a.size(),
+                 .constant = constant});
+    return out;
+  }
+
+  bool holds(const word_ref& ref, const words& expected) const {
+    return download(ref, later_) == expected;
+  }
+
+  const hazard kind_;
+  const scenario_mode mode_;
+  // Asked by the submitting thread only.
+  bool leaving_ = false;
+  device_runtime runtime_;
+  stream earlier_;
+  stream later_;
+  stream third_;
+  gate gate_;
+  std::size_t count_ = 0;
+  std::uint32_t first_ = 0;
+  std::uint32_t second_ = 0;
+};
+
+}  // namespace
+
+bool run_scenario(hazard kind, const std::shared_ptr<device>& on, scenario_mode mode,
+                  std::mt19937_64& random) {
+  return scenario(kind, on, mode, random).run();
+}
+
+std::string_view name_of(hazard kind) noexcept {
+  switch (kind) {
+    case hazard::read_after_write:
+      return "read_after_write";
+    case hazard::write_after_read:
+      return "write_after_read";
+    case hazard::write_after_write:
+      return "write_after_write";
+    case hazard::allocation_ready:
+      return "allocation_ready";
+    case hazard::inherited:
+      return "inherited";
+    case hazard::free_after_use:
+      return "free_after_use";
+  }
+  return "unknown";
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,324 @@
+#include "runtime/timeline.hpp"
+
+#include "tests/runtime/gate.hpp"
+#include "tests/runtime/use_state.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class timeline_on : public device_test {
+ protected:
+  [[nodiscard]] detail::timeline& line() const { return *stream().timeline(); }
+  static std::uint64_t take(detail::timeline& t) {
+    t.reserve();
+    return t.submit();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(devices, timeline_on, every_device(), parameter_name);
+
+TEST_P(timeline_on, tickets_count_up_from_one) {
+  EXPECT_EQ(line().newest(), (timeline_point{stream().id(), 0}));
+  EXPECT_TRUE(line().completed(0));
+  for (std::uint64_t ticket = 1; ticket <= 100; ++ticket) EXPECT_EQ(take(line()), ticket);
+  EXPECT_EQ(line().newest().ticket, 100u);
+  EXPECT_EQ(runtime().statistics().launches, 100u);
+}
+
+TEST_P(timeline_on, the_watermark_moves_over_completed_events_only) {
+  const auto before = take(line());
+  line().wait_until(before);
+  gate closed;
+  closed.hold(stream());
+  for (int i = 0; i < 10; ++i) (void)take(line());
+  closed.wait_until_reached();
+  EXPECT_EQ(line().advance(), before);
+  EXPECT_EQ(line().watermark(), before);
+  EXPECT_FALSE(line().completed(before + 1));
+  closed.open();
+  line().wait_until(before + 10);
+  EXPECT_EQ(line().watermark(), before + 10);
+}
+
+TEST_P(timeline_on, the_watermark_stops_before_the_first_event_that_is_pending) {
+  gate first;
+  gate second;
+  first.hold(stream());
+  for (int i = 0; i < 5; ++i) (void)take(line());
+  second.hold(stream());
+  for (int i = 0; i < 20; ++i) (void)take(line());
+  first.open();
+  second.wait_until_reached();
+  line().wait_until(5);
+  EXPECT_EQ(line().advance(), 5u);
+  second.open();
+  line().wait_until(25);
+}
+
+TEST_P(timeline_on, a_ring_grows_behind_a_closed_gate_and_is_used_again) {
+  constexpr std::uint64_t many = 5000;
+  {
+    gate closed;
+    closed.hold(stream());
+    for (std::uint64_t ticket = 1; ticket <= many; ++ticket) ASSERT_EQ(take(line()), ticket);
+    EXPECT_EQ(line().advance(), 0u);
+  }
+  line().wait_until(many);
+  const auto events = runtime().statistics().events;
+  EXPECT_GE(events, many);
+  EXPECT_LE(events, 8 * many);
+  // From now on at most a thousand are open, whatever the machine does: no event is made any more.
+  for (int round = 0; round < 100; ++round) {
+    std::uint64_t last = 0;
+    for (int i = 0; i < 1000; ++i) last = take(line());
+    line().wait_until(last);
+  }
+  EXPECT_EQ(line().watermark(), many + 100'000);
+  EXPECT_EQ(runtime().statistics().events, events);
+}
+
+TEST_P(timeline_on, launches_in_a_steady_state_make_no_events) {
+  const auto a = runtime().allocate<float>(16, stream());
+  const auto launch = [&] {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.write(a);
+    recorder.preflight();
+    return recorder.commit();
+  };
+  line().wait_until(launch().ticket);
+  const auto events = runtime().statistics().events;
+  for (int i = 0; i < 2000; ++i) line().wait_until(launch().ticket);
+  EXPECT_EQ(runtime().statistics().events, events);
+}
+
+TEST_P(timeline_on, reservations_are_kept_while_others_submit) {
+  gate closed;
+  closed.hold(stream());
+  for (int i = 0; i < 20; ++i) line().reserve();
+  for (int i = 0; i < 100; ++i) (void)take(line());
+  line().unreserve();
+  for (int i = 0; i < 19; ++i) (void)line().submit();
+  const auto last = line().newest().ticket;
+  EXPECT_EQ(last, 119u);
+  closed.open();
+  line().wait_until(last);
+}
+
+TEST_P(timeline_on, waits_that_are_known_to_be_unnecessary_are_skipped) {
+  const auto other = runtime().create_stream();
+  auto& source = *other.ref().timeline();
+  const auto done = take(source);
+  source.wait_until(done);
+  EXPECT_FALSE(line().wait_for(source, 0)) << "before all work";
+  EXPECT_FALSE(line().wait_for(source, done)) << "complete";
+  EXPECT_FALSE(line().wait_for(line(), 7)) << "the same stream";
+
+  gate closed;
+  closed.hold(other);
+  const auto first = take(source);
+  const auto second = take(source);
+  const auto third = take(source);
+  EXPECT_TRUE(line().wait_for(source, second));
+  EXPECT_FALSE(line().wait_for(source, second)) << "waited for already";
+  EXPECT_FALSE(line().wait_for(source, first)) << "a later point has been waited for";
+  EXPECT_TRUE(line().wait_for(source, third));
+  // What another stream has waited for says nothing about this one.
+  const auto another = runtime().create_stream();
+  EXPECT_TRUE(another.ref().timeline()->wait_for(source, first));
+  closed.open();
+  line().wait_until(take(line()));
+  EXPECT_TRUE(source.completed(third) || source.advance() >= third);
+}
+
+TEST_P(timeline_on, a_queued_wait_holds_its_stream_until_the_point_completes) {
+  const auto other = runtime().create_stream();
+  auto& source = *other.ref().timeline();
+  gate closed;
+  closed.hold(other);
+  const auto awaited = take(source);
+  EXPECT_TRUE(line().wait_for(source, awaited));
+  const auto behind = take(line());
+  // A stream that waits for nothing passes both.
+  const auto free = runtime().create_stream();
+  free.synchronize();
+  EXPECT_LT(line().advance(), behind);
+  closed.open();
+  line().wait_until(behind);
+  EXPECT_GE(source.advance(), awaited) << "the source was behind its waiter";
+}
+
+TEST_P(timeline_on, points_of_a_retired_stream_stay_valid) {
+  auto going = runtime().create_stream();
+  const auto ref = going.ref();
+  const auto id = going.id();
+  gate closed;
+  closed.hold(going);
+  const timeline_point point{id, take(*ref.timeline())};
+  const auto streams = runtime().statistics().streams;
+  going = {};
+  EXPECT_EQ(runtime().statistics().streams, streams - 1);
+  auto* record = runtime().core()->find(id);
+  ASSERT_EQ(record, ref.timeline());
+  EXPECT_TRUE(record->retired());
+  EXPECT_FALSE(runtime().core()->settled(point));
+  EXPECT_TRUE(line().wait_for(*record, point.ticket)) << "later work can still be ordered after it";
+  closed.open();
+  ref.synchronize();
+  EXPECT_TRUE(runtime().core()->settled(point));
+  line().wait_until(take(line()));
+}
+
+TEST_P(timeline_on, a_retired_stream_takes_no_work) {
+  auto going = runtime().create_stream();
+  const auto ref = going.ref();
+  going = {};
+  ref.timeline()->reserve();
+  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)ref.timeline()->submit(); }));
+  EXPECT_FALSE(ref.timeline()->unless_retired([](native_stream*) {}));
+  EXPECT_TRUE(
+      throws(errc::stream_misuse, "retired", [&] { (void)runtime().allocate_bytes(16, ref); }));
+  ref.timeline()->retire();  // once more changes nothing
+}
+
+TEST_P(timeline_on, stream_ids_are_never_used_again) {
+  std::vector<stream_id> seen;
+  for (int i = 0; i < 20; ++i) {
+    const auto s = runtime().create_stream();
+    EXPECT_EQ(std::find(seen.begin(), seen.end(), s.id()), seen.end());
+    seen.push_back(s.id());
+  }
+}
+
+TEST_P(timeline_on, streams_and_points_of_another_runtime_are_refused) {
+  device_runtime other(open_device(GetParam()));
+  const auto foreign = other.create_stream();
+  EXPECT_NE(foreign.id().runtime, stream().id().runtime);
+  EXPECT_EQ(runtime().core()->find(foreign.id()), nullptr);
+  EXPECT_TRUE(throws(errc::stream_misuse, "another runtime",
+                     [&] { (void)runtime().core()->require(foreign); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "another runtime",
+                     [&] { (void)runtime().allocate_bytes(16, foreign); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "no stream",
+                     [&] { (void)runtime().allocate_bytes(16, stream_ref()); }));
+}
+
+TEST_P(timeline_on, owners_of_streams_move) {
+  auto a = runtime().create_stream();
+  auto b = runtime().create_stream();
+  const auto ref_a = a.ref();
+  const auto ref_b = b.ref();
+  const auto streams = runtime().statistics().streams;
+  a = std::move(b);
+  EXPECT_EQ(a.ref(), ref_b);
+  EXPECT_TRUE(ref_a.timeline()->retired()) << "the assigned owner gave up its stream";
+  EXPECT_EQ(runtime().statistics().streams, streams - 1);
+  auto& same = a;
+  a = std::move(same);
+  EXPECT_EQ(a.ref(), ref_b);
+  EXPECT_FALSE(ref_b.timeline()->retired());
+  const auto c = std::move(a);
+  EXPECT_EQ(c.ref(), ref_b);
+  EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move): moving leaves an empty owner
+  c.synchronize();
+}
+
+TEST_P(timeline_on, no_stream_is_an_error) {
+  const stream_ref none;
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.id(), stream_id{});
+  EXPECT_TRUE(throws(errc::stream_misuse, "no stream", [&] { (void)none.device(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "no stream", [&] { (void)none.native(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "no stream", [&] { none.synchronize(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "no stream", [&] { (void)none.completed(1); }));
+}
+static_assert(!std::is_constructible_v<stream_ref, int>);
+static_assert(!std::is_constructible_v<stream_ref, std::nullptr_t>);
+static_assert(!std::is_copy_constructible_v<sluice::stream>);
+
+// Several threads use one stream: a ticket that has completed says that its own work has run.
+TEST_P(timeline_on, a_completed_ticket_stands_for_its_own_work) {
+  constexpr int threads = 3;
+  constexpr std::size_t launches = 2000;
+  struct one {
+    std::atomic<bool> ran{false};
+    std::uint64_t ticket = 0;
+  };
+  std::array<std::vector<one>, threads> all{};
+  for (auto& list : all) list = std::vector<one>(launches);
+  std::atomic<int> wrong{0};
+  std::atomic<int> running{threads};
+  std::vector<std::thread> submitting;
+  for (auto& list : all) {
+    submitting.emplace_back([&] {
+      for (auto& launch : list) {
+        line().reserve();
+        if (on_host()) {
+          submit_host_task(stream(), [&launch] { launch.ran.store(true); });
+        } else if (&launch - list.data() < 200) {  // host functions are slow there
+          runtime().device().notify(stream().native(), [&launch] { launch.ran.store(true); });
+        } else {
+          launch.ran.store(true);
+        }
+        launch.ticket = line().submit();
+        if (line().completed(launch.ticket) && !launch.ran.load()) wrong.fetch_add(1);
+      }
+      running.fetch_sub(1);
+    });
+  }
+  std::uint64_t seen = 0;
+  while (running.load() != 0) {
+    const auto now = line().advance();
+    if (now < seen) wrong.fetch_add(1);
+    seen = now;
+  }
+  for (auto& thread : submitting) thread.join();
+  std::vector<std::uint64_t> tickets;
+  for (auto& list : all) {
+    for (auto& launch : list) {
+      line().wait_until(launch.ticket);
+      EXPECT_TRUE(launch.ran.load());
+      tickets.push_back(launch.ticket);
+    }
+  }
+  std::sort(tickets.begin(), tickets.end());
+  for (std::size_t i = 0; i < tickets.size(); ++i) ASSERT_EQ(tickets[i], i + 1);
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+// After loss
+
+TEST(timeline_of_a_lost_device, stops) {
+  device_runtime runtime(open_host_device());
+  const auto s = runtime.create_stream();
+  auto& line = *s.ref().timeline();
+  line.reserve();
+  const auto first = line.submit();
+  line.wait_until(first);
+  gate closed;
+  closed.hold(s);
+  line.reserve();
+  const auto second = line.submit();
+  runtime.device().lose(error(errc::library_failure, "smoke"));
+  line.reserve();
+  EXPECT_TRUE(throws(errc::device_lost, "smoke", [&] { (void)line.submit(); }));
+  EXPECT_EQ(line.newest().ticket, second) << "no ticket was taken";
+  EXPECT_TRUE(throws(errc::device_lost, "smoke", [&] { line.wait_until(second); }));
+  EXPECT_TRUE(throws(errc::device_lost, "smoke", [&] { s.synchronize(); }));
+  EXPECT_EQ(line.watermark(), first);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,43 @@
+#include "tools/sluice/arrays.hpp"
+
+#include "tools/io/displayed.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace sluice::cli {
+
+io::array read_array(std::string_view what, const std::filesystem::path& path) {
+  if (path.empty())
+    throw error(errc::invalid_argument, std::string(what) + ": the name of the file is empty");
+  return io::read_npy(path);
+}
+
+void refuse_file(const std::filesystem::path& path, const std::string& what) {
+  throw error(errc::invalid_argument, io::displayed(path) + ": " + what);
+}
+
+void require_dimensions(const std::filesystem::path& path, const io::array& array,
+                        std::size_t dimensions, std::string_view meaning) {
+  if (array.shape.size() == dimensions) return;
+  refuse_file(path, fmt::format("has {} dimension{}, but {} has {}", array.shape.size(),
+                                array.shape.size() == 1 ? "" : "s", meaning, dimensions));
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  if (shape.empty()) return "()";
+  return fmt::format("{}", fmt::join(shape.begin(), shape.end(), "x"));
+}
+
+std::string latency_text(const launch_summary& launch) {
+  const std::chrono::duration<double, std::milli> milliseconds = launch.latency;
+  const double ms = milliseconds.count();
+  return ms < 100 ? fmt::format("{:.2g} ms", ms) : fmt::format("{:.0f} ms", ms);
+}
+
+std::string library_text(const launch_summary& launch) {
+  return launch.library.empty() ? std::string() : " (" + launch.library + ")";
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,178 @@
+#include "tools/io/displayed.hpp"
+#include "tools/sluice/arrays.hpp"
+#include "tools/sluice/command.hpp"
+#include "tools/sluice/memory.hpp"
+#include "tools/sluice/option_values.hpp"
+#include "tools/sluice/session.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace sluice::cli {
+
+namespace {
+
+struct conv2d_options {
+  common_options common;
+  std::string x;
+  std::string w;
+  std::optional<std::string> bias;
+  std::string output;
+  conv2d_geometry geometry;
+  sluice::activation activation = sluice::activation::none;
+};
+
+struct conv2d_inputs {
+  io::array x;
+  io::array w;
+  std::optional<io::array> bias;
+  nchw_shape input;
+  filter_shape filter;
+  nchw_shape result;
+};
+
+io::array read_f32(std::string_view what, const std::string& path, std::size_t dimensions,
+                   std::string_view meaning) {
+  io::array array = read_array(what, path);
+  if (array.type != element_type::f32)
+    refuse_file(path,
+                fmt::format("its elements are {}, but conv2d takes f32", to_string(array.type)));
+  require_dimensions(path, array, dimensions, meaning);
+  return array;
+}
+
+/// The shape of the result. Refuses what does not fit, naming the file or option at fault.
+nchw_shape result_shape(const conv2d_options& options, const nchw_shape& x, const filter_shape& w) {
+  const std::int64_t groups = options.geometry.groups;
+  if (x.c % groups != 0)
+    throw error(errc::invalid_argument,
+                fmt::format("--groups: {} does not divide the {} channels of {}", groups, x.c,
+                            io::displayed(options.x)));
+  if (w.k % groups != 0)
+    throw error(errc::invalid_argument,
+                fmt::format("--groups: {} does not divide the {} filters of {}", groups, w.k,
+                            io::displayed(options.w)));
+  if (w.c != x.c / groups)
+    refuse_file(options.w, fmt::format("its filters have {} channels, but a group of {} has {}",
+                                       w.c, io::displayed(options.x), x.c / groups));
+  if (w.r == 0 || w.s == 0)
+    refuse_file(options.w, fmt::format("its filters are empty ({}x{})", w.r, w.s));
+  try {
+    return conv2d_output_shape(x, w, options.geometry);
+  } catch (const error& e) {
+    refuse_file(options.w, std::string("does not fit ") + options.x + ": " + e.what());
+  }
+}
+
+conv2d_inputs read_inputs(const conv2d_options& options) {
+  conv2d_inputs in;
+  in.x = read_f32("X", options.x, 4, "a batch of images (N,C,H,W)");
+  in.w = read_f32("W", options.w, 4, "a set of filters (K,C/G,R,S)");
+  const auto& x = in.x.shape;
+  const auto& w = in.w.shape;
+  in.input = {.n = x[0], .c = x[1], .h = x[2], .w = x[3]};
+  in.filter = {.k = w[0], .c = w[1], .r = w[2], .s = w[3]};
+  if (options.bias) {
+    in.bias = read_f32("--bias", *options.bias, 1, "a bias (K)");
+    if (in.bias->shape[0] != in.filter.k)
+      refuse_file(*options.bias,
+                  fmt::format("has {} elements, but {} has {} filters", in.bias->shape[0],
+                              io::displayed(options.w), in.filter.k));
+  }
+  in.result = result_shape(options, in.input, in.filter);
+  return in;
+}
+
+void run(const conv2d_options& options) {
+  require_writable(options.common, {{"-o", options.output}});
+  conv2d_inputs in = read_inputs(options);
+  const nchw_shape& y = in.result;
+  const std::array shape{y.n, y.c, y.h, y.w};
+  const std::size_t result_bytes = saturating_multiply(y.elements(), sizeof(float));
+
+  session current(options.common);
+  require_memory(options.output, current.info(), std::max(in.x.bytes.size(), result_bytes),
+                 saturating_add(in.x.bytes.size() + in.w.bytes.size(), result_bytes));
+
+  conv2d request{.input = in.input,
+                 .filter = in.filter,
+                 .geometry = options.geometry,
+                 .x = upload_array<float>(current, in.x),
+                 .w = upload_array<float>(current, in.w),
+                 .activation = options.activation};
+  if (in.bias) request.bias = upload_array<float>(current, *in.bias);
+  const auto result = current.ask<gpu_ref<float>>(current.device().dnn(), std::move(request));
+  const launch_summary launch = current.last_launch();
+  write_array(options.output, shape, download_values(current, result));
+  current.finish();
+  print_summary(options.common, {{"-o", options.output}},
+                fmt::format("conv2d {} * {} = {} f32 on {}{}: {} -> {}", shape_text(in.x.shape),
+                            shape_text(in.w.shape), shape_text(shape), current.device_name(),
+                            library_text(launch), latency_text(launch), options.output));
+}
+
+/// Adds an option "H,W". The libraries count in 32 bits.
+void add_pair(CLI::App& command, const std::string& name, std::int64_t smallest,
+              std::int64_t& height, std::int64_t& width, const std::string& description) {
+  command
+      .add_option_function<std::string>(
+          name,
+          [name, smallest, &height, &width](const std::string& text) {
+            std::tie(height, width) =
+                parse_pair(name, text, smallest, std::numeric_limits<std::int32_t>::max());
+          },
+          description)
+      ->type_name("H,W");
+}
+
+}  // namespace
+
+void add_conv2d_command(CLI::App& program) {
+  const auto options = std::make_shared<conv2d_options>();
+  conv2d_geometry& geometry = options->geometry;
+  CLI::App& command = add_command(
+      program, "conv2d", "Convolve images with filters (cross-correlation, f32)", options->common);
+  command.add_option("X", options->x, "Images (N,C,H,W)")->required()->type_name("NPY");
+  command.add_option("W", options->w, "Filters (K,C/G,R,S)")->required()->type_name("NPY");
+  command.add_option("-o,--output", options->output, "Where the result (N,K,H',W') goes")
+      ->required()
+      ->type_name("NPY");
+  command.add_option("--bias", options->bias, "Added to each of the K channels")->type_name("NPY");
+  add_pair(command, "--stride", 1, geometry.stride.h, geometry.stride.w,
+           "Distance between outputs, one number or two [1]");
+  add_pair(command, "--padding", 0, geometry.padding.h, geometry.padding.w,
+           "Zeros added at each side [0]");
+  add_pair(command, "--dilation", 1, geometry.dilation.h, geometry.dilation.w,
+           "Distance between the taps of a filter [1]");
+  command
+      .add_option_function<std::string>(
+          "--groups",
+          [options](const std::string& text) {
+            options->geometry.groups =
+                parse_integer("--groups", text, 1, std::numeric_limits<std::int32_t>::max());
+          },
+          "Groups that the channels fall into [1]")
+      ->type_name("G");
+  command
+      .add_option_function<std::string>(
+          "--activation",
+          [options](const std::string& text) {
+            if (text != "none" && text != "relu")
+              throw error(errc::invalid_argument,
+                          "--activation: " + io::quoted(text) + " is neither none nor relu");
+            options->activation =
+                text == "relu" ? sluice::activation::relu : sluice::activation::none;
+          },
+          "none or relu [none]")
+      ->type_name("NAME");
+  command.callback([options] { run(*options); });
+}
+
+}  // namespace sluice::cli

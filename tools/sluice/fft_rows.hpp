@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace sluice::cli {
+
+/// The rows of `given` elements in `values`, each cut, or padded with zeros, to `wanted` elements.
+/// `given` is at least 1.
+template <class T>
+std::vector<T> rows_of_length(std::span<const T> values, std::size_t given, std::size_t wanted) {
+  const std::size_t batch = values.size() / given;
+  const std::size_t kept = std::min(given, wanted);
+  std::vector<T> rows(batch * wanted);
+  for (std::size_t b = 0; b < batch; ++b)
+    std::copy_n(values.data() + b * given, kept, rows.data() + b * wanted);
+  return rows;
+}
+
+/// Drops the imaginary parts of bin 0 and, for even `length`, of bin length/2 from rows of length/2
+/// + 1 bins. The spectrum of real numbers has none; `numpy.fft.irfft` ignores them, while libraries
+/// differ in what they make of them.
+template <class Real>
+void make_hermitian_ends(std::span<std::complex<Real>> rows, std::size_t length) {
+  const std::size_t row = length / 2 + 1;
+  for (std::size_t first = 0; first < rows.size(); first += row) {
+    rows[first].imag(0);
+    if (length % 2 == 0) rows[first + row - 1].imag(0);
+  }
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,184 @@
+#include "tools/io/displayed.hpp"
+#include "tools/sluice/arrays.hpp"
+#include "tools/sluice/command.hpp"
+#include "tools/sluice/memory.hpp"
+#include "tools/sluice/option_values.hpp"
+#include "tools/sluice/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace sluice::cli {
+
+namespace {
+
+struct gemm_options {
+  common_options common;
+  std::string a;
+  std::string b;
+  std::optional<std::string> c;
+  std::string output;
+  double alpha = 1;
+  std::optional<double> beta;
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+/// The operands as they were read, and C = alpha · op(A) · op(B) + beta · C0 in sizes: op(A) is m ×
+/// k, op(B) is k × n.
+struct gemm_inputs {
+  io::array a;
+  io::array b;
+  std::optional<io::array> c;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+};
+
+void require_matrix(const std::string& path, const io::array& array) {
+  if (array.type != element_type::f32 && array.type != element_type::f64)
+    refuse_file(
+        path, fmt::format("its elements are {}, but gemm takes f32 or f64", to_string(array.type)));
+  require_dimensions(path, array, 2, "a matrix");
+}
+
+void require_same_type(const std::string& path, const io::array& array, const std::string& first,
+                       const io::array& a) {
+  if (array.type != a.type)
+    refuse_file(path, fmt::format("its elements are {}, but those of {} are {}",
+                                  to_string(array.type), io::displayed(first), to_string(a.type)));
+}
+
+gemm_inputs read_inputs(const gemm_options& options) {
+  gemm_inputs in;
+  in.a = read_array("A", options.a);
+  require_matrix(options.a, in.a);
+  in.b = read_array("B", options.b);
+  require_matrix(options.b, in.b);
+  require_same_type(options.b, in.b, options.a, in.a);
+
+  in.m = in.a.shape[options.transpose_a ? 1 : 0];
+  in.k = in.a.shape[options.transpose_a ? 0 : 1];
+  in.n = in.b.shape[options.transpose_b ? 0 : 1];
+  const std::int64_t b_rows = in.b.shape[options.transpose_b ? 1 : 0];
+  if (b_rows != in.k) {
+    const auto name = [](std::int64_t rows, std::int64_t columns, bool transposed) {
+      return fmt::format("{}{}x{}", transposed ? "transposed " : "", rows, columns);
+    };
+    refuse_file(
+        options.b,
+        fmt::format("is {}, which does not fit {} ({})", name(b_rows, in.n, options.transpose_b),
+                    io::displayed(options.a), name(in.m, in.k, options.transpose_a)));
+  }
+
+  if (options.c) {
+    in.c = read_array("--c", *options.c);
+    require_matrix(*options.c, *in.c);
+    require_same_type(*options.c, *in.c, options.a, in.a);
+    if (in.c->shape[0] != in.m || in.c->shape[1] != in.n)
+      refuse_file(*options.c, fmt::format("is {}, but the product is {}x{}",
+                                          shape_text(in.c->shape), in.m, in.n));
+  }
+  return in;
+}
+
+/// `value` in T. A number that is finite stays so.
+template <class T>
+T scalar(std::string_view option, double value) {
+  const T converted = static_cast<T>(value);
+  if (!std::isfinite(converted))
+    throw error(errc::invalid_argument, fmt::format("{}: {} is too large for {}", option, value,
+                                                    to_string(element_type_v<T>)));
+  return converted;
+}
+
+template <class T>
+void compute(const gemm_options& options, gemm_inputs& in) {
+  const std::array shape{in.m, in.n};
+  const T alpha = scalar<T>("--alpha", options.alpha);
+  const T beta = scalar<T>("--beta", options.c ? options.beta.value_or(1.0) : 0.0);
+  const auto result_bytes = io::byte_size(element_type_v<T>, shape);
+  if (!result_bytes)
+    refuse_file(options.b, fmt::format("the product would be {}", shape_text(shape)));
+
+  session current(options.common);
+  const std::size_t operand_bytes = in.a.bytes.size() + in.b.bytes.size();
+  require_memory(options.output, current.info(),
+                 std::max({in.a.bytes.size(), in.b.bytes.size(), *result_bytes}),
+                 saturating_add(operand_bytes, *result_bytes));
+
+  gemm<T> request{.transpose_a = options.transpose_a ? transpose::yes : transpose::no,
+                  .transpose_b = options.transpose_b ? transpose::yes : transpose::no,
+                  .m = in.m,
+                  .n = in.n,
+                  .k = in.k,
+                  .alpha = alpha,
+                  .a = upload_array<T>(current, in.a),
+                  .b = upload_array<T>(current, in.b),
+                  .beta = beta};
+  if (beta != T{0}) request.c = upload_array<T>(current, *in.c);
+  const auto product = current.ask<gpu_ref<T>>(current.device().blas(), std::move(request));
+  const launch_summary launch = current.last_launch();
+  write_array(options.output, shape, download_values(current, product));
+  current.finish();
+  print_summary(options.common, {{"-o", options.output}},
+                fmt::format("gemm {}x{}x{} {} on {}{}: {} -> {}", in.m, in.n, in.k,
+                            to_string(element_type_v<T>), current.device_name(),
+                            library_text(launch), latency_text(launch), options.output));
+}
+
+void run(const gemm_options& options) {
+  if (options.beta && !options.c)
+    throw error(errc::invalid_argument, "--beta: needs --c, the matrix that it multiplies");
+  require_writable(options.common, {{"-o", options.output}});
+  if (options.c) {
+    for (const output& one :
+         {output{"-o", options.output}, output{"--trace", options.common.trace.value_or("")}}) {
+      if (!one.path.empty() && same_file(one.path, *options.c))
+        throw error(errc::invalid_argument,
+                    fmt::format("{}: {}: is the file of --c, which is never written", one.option,
+                                io::displayed(one.path)));
+    }
+  }
+  gemm_inputs in = read_inputs(options);
+  with_real_type(in.a.type, [&](auto zero) { compute<decltype(zero)>(options, in); });
+}
+
+}  // namespace
+
+void add_gemm_command(CLI::App& program) {
+  const auto options = std::make_shared<gemm_options>();
+  CLI::App& command =
+      add_command(program, "gemm", "Multiply matrices: C = alpha A B + beta C0", options->common);
+  command.add_option("A", options->a, "Left matrix, f32 or f64")->required()->type_name("NPY");
+  command.add_option("B", options->b, "Right matrix, of the same type")
+      ->required()
+      ->type_name("NPY");
+  command.add_option("-o,--output", options->output, "Where C goes")->required()->type_name("NPY");
+  command.add_option("--c", options->c, "C0, which is only read; alone it means beta 1")
+      ->type_name("NPY");
+  command
+      .add_option_function<std::string>(
+          "--alpha",
+          [options](const std::string& text) { options->alpha = parse_finite("--alpha", text); },
+          "Factor of the product [1]")
+      ->type_name("X");
+  command
+      .add_option_function<std::string>(
+          "--beta",
+          [options](const std::string& text) { options->beta = parse_finite("--beta", text); },
+          "Factor of C0; needs --c")
+      ->type_name("X");
+  command.add_flag("--transpose-a", options->transpose_a, "Take A transposed");
+  command.add_flag("--transpose-b", options->transpose_b, "Take B transposed");
+  command.callback([options] { run(*options); });
+}
+
+}  // namespace sluice::cli

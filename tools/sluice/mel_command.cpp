@@ -1,0 +1,225 @@
+#include "examples/mel_spectrogram/mel_filterbank.hpp"
+#include "examples/mel_spectrogram/mel_service.hpp"
+#include "tools/io/displayed.hpp"
+#include "tools/io/spectrogram_png.hpp"
+#include "tools/io/wav.hpp"
+#include "tools/sluice/arrays.hpp"
+#include "tools/sluice/command.hpp"
+#include "tools/sluice/memory.hpp"
+#include "tools/sluice/option_values.hpp"
+#include "tools/sluice/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::cli {
+
+namespace {
+
+struct mel_options {
+  common_options common;
+  std::string input;
+  std::string output;
+  std::string png;
+  std::int64_t n_fft = 2048;
+  std::int64_t hop = 512;
+  std::int64_t mels = 128;
+  double fmin = 0;
+  std::optional<double> fmax;
+  bool decibels = false;
+};
+
+/// What is to be computed, after everything that can be wrong with it was refused.
+struct mel_task {
+  io::recording recording;
+  double fmax = 0;
+  std::size_t frames = 0;
+  std::vector<double> band_hertz{};  ///< for the picture
+};
+
+std::vector<output> outputs_of(const mel_options& options) {
+  std::vector<output> outputs{{"-o", options.output}};
+  if (!options.png.empty()) outputs.push_back({"--png", options.png});
+  return outputs;
+}
+
+mel_task task_for(const mel_options& options) {
+  mel_task task{.recording = io::read_wav(options.input)};
+  if (task.recording.samples.empty()) refuse_file(options.input, "the recording is empty");
+  const double highest = task.recording.sample_rate / 2.0;
+  task.fmax = options.fmax.value_or(highest);
+  if (task.fmax > highest)
+    throw error(errc::invalid_argument,
+                fmt::format("--fmax: {} Hz is above half the recording's sampling rate, {} Hz",
+                            task.fmax, highest));
+  if (options.fmin < 0)
+    throw error(errc::invalid_argument, fmt::format("--fmin: {} Hz is negative", options.fmin));
+  if (options.fmin >= task.fmax)
+    throw error(
+        errc::invalid_argument,
+        fmt::format("--fmin: {} Hz is not below {}, {} Hz", options.fmin,
+                    options.fmax ? "--fmax" : "half the recording's sampling rate", task.fmax));
+  try {
+    task.frames = frame_count({.samples = task.recording.samples.size(),
+                               .n_fft = static_cast<std::size_t>(options.n_fft),
+                               .hop = static_cast<std::size_t>(options.hop)});
+  } catch (const error&) {
+    throw error(
+        errc::invalid_argument,
+        fmt::format("--n-fft: {} samples a frame are more than can be counted", options.n_fft));
+  }
+  return task;
+}
+
+/// Refuses what does not fit into memory.
+void require_memory_for(const mel_options& options, const mel_task& task,
+                        const device_info& device) {
+  const auto product = [](std::size_t a, std::size_t b, std::size_t bytes) {
+    return saturating_multiply(saturating_multiply(a, b), bytes);
+  };
+  const auto n_fft = static_cast<std::size_t>(options.n_fft);
+  const auto mels = static_cast<std::size_t>(options.mels);
+  const std::size_t bins = n_fft / 2 + 1;
+  const std::size_t samples = task.recording.samples.size() * sizeof(float);
+  const std::size_t filterbank = product(mels, bins, sizeof(float));
+  const std::size_t result = product(mels, task.frames, sizeof(float));
+  // Frames, spectrum and power: 1, 1 and 1/2 numbers for each sample of a frame.
+  const std::size_t stages = product(task.frames, bins, 5 * sizeof(float));
+  const std::size_t bands = saturating_add(filterbank, result);
+  const std::size_t host =
+      saturating_add(saturating_multiply(bands, 2), saturating_multiply(samples, 2));
+  const std::size_t on_device = saturating_add(saturating_add(bands, samples), stages);
+  require_memory(bands > stages ? "--mels" : io::displayed(options.input), device, host, on_device);
+}
+
+/// The picture shows decibels, whatever the array holds.
+std::vector<float> decibels_of(session& current, const gpu_ref<float>& power) {
+  const auto elementwise = current.device().elementwise();
+  const auto loudest = current.ask<gpu_ref<float>>(
+      elementwise, maximum<float>{.input = power, .reply = reply_on::enqueued});
+  return download_values(
+      current,
+      current.ask<gpu_ref<float>>(
+          elementwise, power_to_decibel<float>{
+                           .input = power, .reference = loudest, .reply = reply_on::enqueued}));
+}
+
+/// "1.43 s of 48 kHz"
+std::string length_text(const io::recording& recording) {
+  const double rate = recording.sample_rate;
+  return fmt::format("{:.3g} s at {:.6g} kHz", static_cast<double>(recording.samples.size()) / rate,
+                     rate / 1000);
+}
+
+void compute(const mel_options& options, mel_task& task) {
+  session current(options.common);
+  require_memory_for(options, task, current.info());
+  const auto length = length_text(task.recording);
+  const double seconds_per_frame = static_cast<double>(options.hop) / task.recording.sample_rate;
+  if (!options.png.empty()) {
+    task.band_hertz = examples::mel_centres(options.mels, options.fmin, task.fmax);
+    if (!std::is_sorted(task.band_hertz.begin(), task.band_hertz.end(), std::less_equal<>()))
+      throw error(errc::invalid_argument,
+                  "--png: the bands are too narrow for their frequencies to be told apart");
+  }
+
+  const auto mel_actor = examples::spawn_mel_service(current.system(), current.device().actor());
+  const auto begun = std::chrono::steady_clock::now();
+  const auto mel = current.ask<gpu_ref<float>>(
+      mel_actor,
+      examples::mel_spectrogram{
+          .sample_rate = static_cast<double>(task.recording.sample_rate),
+          .samples = std::move(task.recording.samples),
+          .n_fft = options.n_fft,
+          .hop = options.hop,
+          .n_mels = options.mels,
+          .fmin = options.fmin,
+          .fmax = task.fmax,
+          .decibels = options.decibels ? std::optional(decibel_options{}) : std::nullopt});
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+
+  const auto frames = static_cast<std::int64_t>(task.frames);
+  const auto values = download_values(current, mel);
+  write_array(options.output, std::vector<std::int64_t>{options.mels, frames}, values);
+  if (!options.png.empty()) {
+    const std::string name = io::displayed(std::filesystem::path(options.input).filename());
+    io::write_spectrogram_png(
+        options.png, options.decibels ? values : decibels_of(current, mel),
+        {.bands = options.mels,
+         .frames = frames,
+         .band_hertz = std::move(task.band_hertz),
+         .seconds_per_frame = seconds_per_frame,
+         .title = name,
+         .subtitle = fmt::format("mel spectrogram, {} bands · {} · frames of {} every {} samples",
+                                 options.mels, length, options.n_fft, options.hop)});
+  }
+  current.finish();
+  print_summary(options.common, outputs_of(options),
+                fmt::format("mel of {}, {} bands x {} frames, {} on {}, {:.3g} ms: {} -> {}",
+                            length, options.mels, frames, options.decibels ? "decibels" : "power",
+                            current.device_name(), took.count(), options.input, options.output));
+}
+
+void run(const mel_options& options) {
+  require_writable(options.common, outputs_of(options));
+  mel_task task = task_for(options);
+  compute(options, task);
+}
+
+}  // namespace
+
+void add_mel_command(CLI::App& program) {
+  const auto options = std::make_shared<mel_options>();
+  CLI::App& command = add_command(
+      program, "mel", "Mel spectrogram of a recording, as librosa's melspectrogram has it",
+      options->common);
+  command.add_option("WAV", options->input, "The recording; channels are averaged")
+      ->required()
+      ->type_name("WAV");
+  command
+      .add_option("-o,--output", options->output,
+                  "Where the result goes: f32, (mels, 1 + samples/hop), the lowest band first")
+      ->required()
+      ->type_name("NPY");
+  command.add_option("--png", options->png, "Also draw it, in decibels")->type_name("PNG");
+  const auto add_size = [&](const std::string& name, std::int64_t& target,
+                            const std::string& description) {
+    command
+        .add_option_function<std::string>(
+            name,
+            [options, &target, name](const std::string& text) {
+              target = parse_integer(name, text, 1);
+            },
+            description + fmt::format(" [{}]", target))
+        ->type_name("N");
+  };
+  add_size("--n-fft", options->n_fft, "Samples a frame");
+  add_size("--hop", options->hop, "Samples from one frame to the next");
+  add_size("--mels", options->mels, "Bands");
+  command
+      .add_option_function<std::string>(
+          "--fmin",
+          [options](const std::string& text) { options->fmin = parse_finite("--fmin", text); },
+          "Where the lowest band begins [0]")
+      ->type_name("HZ");
+  command
+      .add_option_function<std::string>(
+          "--fmax",
+          [options](const std::string& text) { options->fmax = parse_finite("--fmax", text); },
+          "Where the highest band ends [half the sampling rate]")
+      ->type_name("HZ");
+  command.add_flag("--db", options->decibels,
+                   "Decibels below the maximum, at most 80, instead of power");
+  command.callback([options] { run(*options); });
+}
+
+}  // namespace sluice::cli

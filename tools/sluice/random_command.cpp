@@ -1,0 +1,169 @@
+#include "tools/io/displayed.hpp"
+#include "tools/sluice/arrays.hpp"
+#include "tools/sluice/command.hpp"
+#include "tools/sluice/memory.hpp"
+#include "tools/sluice/option_values.hpp"
+#include "tools/sluice/session.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::cli {
+
+namespace {
+
+struct random_options {
+  common_options common;
+  std::string output;
+  std::vector<std::int64_t> shape;
+  element_type type = element_type::f32;
+  random_distribution distribution = random_distribution::uniform;
+  std::optional<double> mean;
+  std::optional<double> stddev;
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+};
+
+/// The size of the result in bytes, after everything that can be wrong with the options was
+/// refused.
+std::size_t require_valid_options(const random_options& options) {
+  const bool normal = options.distribution == random_distribution::normal;
+  const auto require_normal = [&](std::string_view option, const std::optional<double>& value) {
+    if (!value) return;
+    if (!normal)
+      throw error(errc::invalid_argument,
+                  fmt::format("{}: only with --distribution normal", option));
+    if (options.type == element_type::f32 && !std::isfinite(static_cast<float>(*value)))
+      throw error(errc::invalid_argument,
+                  fmt::format("{}: {} is too large for f32", option, *value));
+  };
+  require_normal("--mean", options.mean);
+  require_normal("--stddev", options.stddev);
+  if (options.stddev && *options.stddev < 0)
+    throw error(errc::invalid_argument, fmt::format("--stddev: {} is negative", *options.stddev));
+
+  const auto bytes = io::byte_size(options.type, options.shape);
+  if (!bytes)
+    throw error(errc::invalid_argument,
+                "--shape: " + shape_text(options.shape) + " has more elements than can be counted");
+  const std::size_t count = *bytes / size_of(options.type);
+  if (count != 0 && count - 1 > std::numeric_limits<std::uint64_t>::max() - options.offset)
+    throw error(errc::invalid_argument,
+                fmt::format("--offset: {} and {} elements reach beyond the last one, 2^64 - 1",
+                            options.offset, count));
+  return *bytes;
+}
+
+template <class T>
+gpu_ref<T> generate(session& current, const random_options& options, const random_range& range) {
+  const auto generator = current.device().rng();
+  if (options.distribution == random_distribution::uniform)
+    return current.ask<gpu_ref<T>>(generator, random_uniform<T>{.range = range});
+  return current.ask<gpu_ref<T>>(generator, random_normal<T>{.range = range,
+                                                             .mean = options.mean.value_or(0),
+                                                             .stddev = options.stddev.value_or(1)});
+}
+
+template <class T>
+void compute(const random_options& options, std::size_t bytes) {
+  session current(options.common);
+  require_memory("--shape", current.info(), bytes, bytes);
+  const random_range range{
+      .seed = options.seed, .offset = options.offset, .count = bytes / sizeof(T)};
+  const auto numbers = generate<T>(current, options, range);
+  const launch_summary launch = current.last_launch();
+  write_array(options.output, options.shape, download_values(current, numbers));
+  current.finish();
+  print_summary(
+      options.common, {{"-o", options.output}},
+      fmt::format("random {} {} {} on {}{}: {} -> {}", shape_text(options.shape),
+                  to_string(options.type), to_string(options.distribution), current.device_name(),
+                  library_text(launch), latency_text(launch), options.output));
+}
+
+void run(const random_options& options) {
+  const std::size_t bytes = require_valid_options(options);
+  require_writable(options.common, {{"-o", options.output}});
+  with_real_type(options.type, [&](auto zero) { compute<decltype(zero)>(options, bytes); });
+}
+
+/// Adds an option whose text `read` takes.
+template <class Read>
+void add_text(CLI::App& command, const std::string& name, const std::string& type, Read read,
+              const std::string& description) {
+  command
+      .add_option_function<std::string>(
+          name, [name, read](const std::string& text) { read(name, text); }, description)
+      ->type_name(type);
+}
+
+}  // namespace
+
+void add_random_command(CLI::App& program) {
+  const auto options = std::make_shared<random_options>();
+  CLI::App& command =
+      add_command(program, "random", "Draw random numbers (Philox4x32-10)", options->common);
+  command.add_option("-o,--output", options->output, "Where the numbers go")
+      ->required()
+      ->type_name("NPY");
+  command
+      .add_option_function<std::string>(
+          "--shape",
+          [options](const std::string& text) { options->shape = parse_shape("--shape", text); },
+          "Dimensions: 1000,64")
+      ->required()
+      ->type_name("N,...");
+  add_text(
+      command, "--dtype", "TYPE",
+      [options](const std::string& name, const std::string& text) {
+        if (text != "f32" && text != "f64")
+          throw error(errc::invalid_argument,
+                      name + ": " + io::quoted(text) + " is neither f32 nor f64");
+        options->type = text == "f64" ? element_type::f64 : element_type::f32;
+      },
+      "f32 or f64 [f32]");
+  add_text(
+      command, "--distribution", "NAME",
+      [options](const std::string& name, const std::string& text) {
+        if (text != "uniform" && text != "normal")
+          throw error(errc::invalid_argument,
+                      name + ": " + io::quoted(text) + " is neither uniform nor normal");
+        options->distribution =
+            text == "normal" ? random_distribution::normal : random_distribution::uniform;
+      },
+      "uniform in (0, 1], or normal [uniform]");
+  add_text(
+      command, "--mean", "M",
+      [options](const std::string& name, const std::string& text) {
+        options->mean = parse_finite(name, text);
+      },
+      "Mean of normal numbers [0]");
+  add_text(
+      command, "--stddev", "S",
+      [options](const std::string& name, const std::string& text) {
+        options->stddev = parse_finite(name, text);
+      },
+      "Standard deviation of normal numbers [1]");
+  add_text(
+      command, "--seed", "S",
+      [options](const std::string& name, const std::string& text) {
+        options->seed = parse_unsigned(name, text);
+      },
+      "Names the sequence, 0 ... 2^64-1 [0]");
+  add_text(
+      command, "--offset", "K",
+      [options](const std::string& name, const std::string& text) {
+        options->offset = parse_unsigned(name, text);
+      },
+      "First element of the sequence, 0 ... 2^64-1 [0]");
+  command.callback([options] { run(*options); });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,108 @@
+#include "tools/sluice/session.hpp"
+
+#include "tools/io/output_file.hpp"
+
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice::cli {
+
+namespace {
+
+/// Remembers the launch that completed last.
+class launch_watch final : public kernel_trace {
+ public:
+  void after_complete(const kernel_info& info, const kernel_outcome& outcome) override {
+    launch_summary summary{std::string(info.library), std::string(info.operation), outcome.latency};
+    const std::lock_guard lock(mutex_);
+    last_ = std::move(summary);
+  }
+  [[nodiscard]] launch_summary last() const {
+    const std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  launch_summary last_;
+};
+
+/// The configuration of an actor system that can print this project's errors. It reads no file and
+/// no arguments.
+struct configuration : caf::actor_system_config {
+  configuration() { configure(*this); }
+};
+
+error about_device(const common_options& options, const error& e) {
+  return {e.code(), "--device " + options.device + ": " + e.what(), e.status(), e.where()};
+}
+
+}  // namespace
+
+// In the order of making; the device ends before the actor system.
+struct session::parts {
+  std::optional<std::filesystem::path> trace_path;
+  std::shared_ptr<chrome_trace> chrome;
+  std::shared_ptr<launch_watch> watch;
+  std::shared_ptr<kernel_trace> trace;
+  configuration config;
+  caf::actor_system system{config};
+  std::optional<scoped_device> device;
+};
+
+session::session(const common_options& options, watch watched) : parts_(std::make_unique<parts>()) {
+  parts& p = *parts_;
+  p.trace_path = options.trace;
+  std::vector<std::shared_ptr<kernel_trace>> traces;
+  if (options.trace) traces.push_back(p.chrome = std::make_shared<chrome_trace>());
+  if (watched == watch::launches) traces.push_back(p.watch = std::make_shared<launch_watch>());
+  if (traces.size() == 1) p.trace = traces.front();
+  if (traces.size() > 1) p.trace = std::make_shared<fan_out_trace>(std::move(traces));
+  try {
+    p.device.emplace(p.system, options.device, p.trace);
+  } catch (const error& e) {
+    throw about_device(options, e);
+  }
+}
+
+session::~session() = default;
+
+caf::actor_system& session::system() noexcept {
+  return parts_->system;
+}
+
+scoped_device& session::device() noexcept {
+  return *parts_->device;
+}
+
+device_info session::info() const {
+  return parts_->device->service().device().info();
+}
+
+std::string session::device_name() const {
+  return to_string(parts_->device->service().device().id());
+}
+
+std::shared_ptr<kernel_trace> session::trace() const noexcept {
+  return parts_->chrome;
+}
+
+launch_summary session::last_launch() const {
+  return parts_->watch ? parts_->watch->last() : launch_summary{};
+}
+
+void session::finish() {
+  if (parts_->chrome) write_trace(*parts_->trace_path, *parts_->chrome);
+}
+
+void write_trace(const std::filesystem::path& path, const chrome_trace& trace) {
+  const std::string json = trace.json() + '\n';
+  io::output_file file(path);
+  file.write(std::as_bytes(std::span(json)));
+  file.commit();
+}
+
+}  // namespace sluice::cli
