@@ -1,0 +1,10 @@
+#pragma once
+
+/// Everything of layer 3, in one header: the library actors, the device actor and their requests.
+#include <sluice/actors/blas.hpp>
+#include <sluice/actors/caf.hpp>
+#include <sluice/actors/device.hpp>
+#include <sluice/actors/dnn.hpp>
+#include <sluice/actors/elementwise.hpp>
+#include <sluice/actors/fft.hpp>
+#include <sluice/actors/rng.hpp>
