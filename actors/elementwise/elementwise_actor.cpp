@@ -1,3 +1,4 @@
+#include "actors/elementwise/elementwise_libraries.hpp"
 #include "actors/elementwise/elementwise_library.hpp"
 #include "actors/library_state.hpp"
 
@@ -74,6 +75,7 @@ void launch(parts& p, const kernel_envelope& envelope, maximum<T>& r,
 template <class T>
 void launch(parts& p, const kernel_envelope& envelope, power_to_decibel<T>& r,
             const reply_token<gpu_ref<T>>& token) {
+  require_valid(element_type_v<T>, r.options);
   const auto count = r.input.size();
   if (r.output.data() != r.input.data()) require_disjoint(r.output, "output", r.input, "input");
   require_disjoint(r.output, "output", r.reference, "reference");

@@ -1,3 +1,4 @@
+#include "actors/fft/fft_libraries.hpp"
 #include "actors/fft/fft_library.hpp"
 #include "actors/library_state.hpp"
 
@@ -47,6 +48,7 @@ void launch(parts& p, const kernel_envelope& envelope, Request& request,
   auto used =
       access_all(p.lane.runtime(), read(request.input, "input", input_extent(d)),
                  gaps ? read_write(output, "output", extent) : write(output, "output", extent));
+  require_executable(d, request.input.data(), output.data(), request.scale);
   used.keep(plan);
   envelope.run(p.lane.lane(), std::move(used), token, output,
                {request.reply,

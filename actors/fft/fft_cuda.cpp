@@ -92,6 +92,7 @@ class cuda_fft_library final : public fft_library {
       const current_device_scope current(stream_.device());
       auto plan = std::make_shared<cuda_fft_plan>(d, runtime_, stream_);
       work_area_.require(plan->work_bytes());
+      warm_up(*plan);
       return plan;
     });
   }
@@ -114,6 +115,24 @@ class cuda_fft_library final : public fft_library {
   }
 
  private:
+  /// Transforms zeros once, so that the plan's kernels are loaded here and not while leases are
+  /// held.
+  void warm_up(const cuda_fft_plan& plan) {
+    constexpr std::size_t most = std::size_t{64}
+                                 << 20U;  // larger plans are loaded by their first launch
+    const fft_description& d = plan.description();
+    const std::size_t in_bytes = (input_extent(d) * size_of(input_type(d)) + 255) / 256 * 256;
+    const std::size_t out_bytes = output_extent(d) * size_of(output_type(d));
+    if (in_bytes > most || out_bytes > most) return;
+    workspace scratch(runtime_, stream_, "cufft warm-up");
+    scratch.require(in_bytes + out_bytes);
+    auto* in = static_cast<std::byte*>(scratch.address());
+    const unsigned char zero = 0;
+    stream_.device().fill(in, &zero, 1, in_bytes, stream_.native());
+    plan.use_work_area(work_area_.address());
+    transform(plan.handle(), d, in, in + in_bytes);
+  }
+
   static void transform(cufftHandle handle, const fft_description& d, void* in, void* out) {
     const int direction = d.kind == fft_kind::c2c_forward ? CUFFT_FORWARD : CUFFT_INVERSE;
     switch (type_of(d)) {

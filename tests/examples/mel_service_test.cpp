@@ -21,6 +21,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,13 +89,19 @@ class studio {
   void end() {
     end_service();
     device_.reset();
+    drain();
     EXPECT_EQ(runtime().bytes_outstanding(), 0U);
     const auto left = runtime().statistics();
     EXPECT_EQ(left.blocks, 0U);
     EXPECT_EQ(left.leases, 0U);
     EXPECT_EQ(left.releases_pending, 0U);
     EXPECT_EQ(left.recorders_abandoned, 0U);
-    EXPECT_EQ(service_->engine().pending(), 0U);
+  }
+
+  /// Until the launches of the earlier stages, whose replies were given long before, have been seen
+  /// to complete. That they do is the claim.
+  void drain() {
+    while (service_->engine().pending() != 0) std::this_thread::yield();
   }
 
  private:
@@ -249,6 +256,7 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   const auto first = studio_->trace().take();
   EXPECT_EQ(first,
             (operations{{"upload", 2}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+  studio_->drain();
   const auto kept = studio_->runtime().bytes_outstanding();
   // On a GPU the FFT keeps a workspace, too.
   if (GetParam() == "host") {
@@ -259,6 +267,7 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   const auto second = studio_->trace().take();
   EXPECT_EQ(second,
             (operations{{"upload", 1}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+  studio_->drain();
   EXPECT_EQ(studio_->runtime().bytes_outstanding(), kept);
 
   auto other = request;
@@ -281,6 +290,7 @@ TEST_P(MelService, ForgetsTablesInsteadOfGrowing) {
                                  .n_fft = 256,
                                  .n_mels = n_mels}),
               std::nullopt);
+  studio_->drain();
   EXPECT_LE(studio_->runtime().bytes_outstanding(), 16 * (256 + 40 * 129) * sizeof(float));
 }
 
@@ -329,7 +339,7 @@ TEST_P(MelService, RefusesWhatCannotBe) {
   refuse("hop", [](auto& r) { r.hop = 0; });
   refuse("hop", [](auto& r) { r.hop = -1; });
   refuse("n_mels", [](auto& r) { r.n_mels = 0; });
-  refuse("n_mels", [&](auto& r) { r.n_mels = largest; });
+  refuse("memory", [&](auto& r) { r.n_mels = largest; });
   refuse("fmax", [](auto& r) { r.fmax = 8'000.5; });
   refuse("fmax", [&](auto& r) { r.fmax = nan; });
   refuse("fmin", [](auto& r) { r.fmin = 8'000; });
@@ -363,6 +373,7 @@ class MelServiceFaults : public ::testing::Test {
 };
 
 TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
+  std::int64_t n_mels = 10;
   for (const auto target : {fault_target::launch, fault_target::copy, fault_target::allocation}) {
     int failures = 0;
     for (std::uint64_t nth = 1;; ++nth) {
@@ -372,7 +383,7 @@ TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
       const mel_spectrogram request{.sample_rate = 16000,
                                     .samples = std::vector<float>(1'000, 0.5F),
                                     .n_fft = 256,
-                                    .n_mels = 30 + static_cast<std::int64_t>(nth),
+                                    .n_mels = ++n_mels,
                                     .decibels = decibel_options{}};
       caf::scoped_actor self{studio_->system()};
       std::optional<errc> failure;

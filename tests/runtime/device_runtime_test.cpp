@@ -12,8 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -38,18 +36,16 @@ INSTANTIATE_TEST_SUITE_P(devices, runtime_on, every_device(), parameter_name);
 
 TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
   const device_id host{device_kind::host, 0};
-  EXPECT_TRUE(throws(errc::invalid_argument, "tpu",
-                     [] { (void)device_runtime::get("tpu"); }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "host:7",
-                     [] { (void)device_runtime::get("host:7"); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "tpu", [] { (void)device_runtime::get("tpu"); }));
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "host:7", [] { (void)device_runtime::get("host:7"); }));
 
   std::atomic<int> calls{0};
   device_runtime::configure(host, [&]() -> runtime_options {
     if (calls.fetch_add(1) == 0) throw error(errc::out_of_memory, "not yet");
     return {.resource = make_direct_resource({.tracked = true}), .drain_timeout = 5s};
   });
-  EXPECT_TRUE(
-      throws(errc::out_of_memory, "not yet", [] { (void)device_runtime::get("host"); }));
+  EXPECT_TRUE(throws(errc::out_of_memory, "not yet", [] { (void)device_runtime::get("host"); }));
 
   constexpr int threads = 8;
   std::atomic<int> arrived{0};
@@ -67,9 +63,8 @@ TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
   EXPECT_EQ(calls.load(), 2) << "the failed attempt and one more";
   EXPECT_EQ(device_runtime::get("host").core()->resource().name(), "direct");
   EXPECT_EQ(device_runtime::get("host").device().id(), host);
-  EXPECT_TRUE(throws(errc::stream_misuse, "in use", [&] {
-    device_runtime::configure(host, [] { return runtime_options{}; });
-  }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "in use",
+                     [&] { device_runtime::configure(host, [] { return runtime_options{}; }); }));
 
   auto& best = device_runtime::get("auto");
   EXPECT_EQ(&device_runtime::get(), &best);
@@ -226,8 +221,7 @@ TEST_P(runtime_on, the_first_use_of_scratch_memory_is_ordered_after_its_allocati
   const auto elsewhere = runtime().create_stream();
   const auto prepared = runtime().prepare_first_use(scratch, elsewhere, access_kind::write);
   EXPECT_FALSE(elsewhere.ref().timeline()->wait_for(*stream().timeline(), ready.ticket));
-  const auto point =
-      runtime().finish_first_use(scratch, elsewhere, access_kind::write, prepared);
+  const auto point = runtime().finish_first_use(scratch, elsewhere, access_kind::write, prepared);
   EXPECT_EQ(uses_of(scratch).last_write, point);
   EXPECT_TRUE(uses_of(scratch).holds(ready));
 }
@@ -237,23 +231,18 @@ TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
   const auto on = other.create_stream();
   const auto untracked = other.allocate<float>(16, on);
   for (const auto& block : {untracked.block(), block_ref()}) {
-    EXPECT_TRUE(throws(errc::stream_misuse, "does not belong", [&] {
-      (void)runtime().prepare_use(block, stream(), access_kind::read);
-    }));
-    EXPECT_TRUE(throws(errc::stream_misuse, "does not belong", [&] {
-      (void)runtime().record_use(block, stream(), access_kind::read);
-    }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "does not belong",
+                       [&] { (void)runtime().prepare_use(block, stream(), access_kind::read); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "does not belong",
+                       [&] { (void)runtime().record_use(block, stream(), access_kind::read); }));
   }
-  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track", [&] {
-    (void)other.prepare_use(untracked.block(), on, access_kind::read);
-  }));
-  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track", [&] {
-    (void)other.record_use(untracked.block(), on, access_kind::read);
-  }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track",
+                     [&] { (void)other.prepare_use(untracked.block(), on, access_kind::read); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track",
+                     [&] { (void)other.record_use(untracked.block(), on, access_kind::read); }));
   const auto mine = runtime().allocate<float>(16, stream());
-  EXPECT_TRUE(throws(errc::stream_misuse, "another runtime", [&] {
-    (void)runtime().prepare_use(mine.block(), on, access_kind::read);
-  }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "another runtime",
+                     [&] { (void)runtime().prepare_use(mine.block(), on, access_kind::read); }));
 }
 
 // Shutting down
@@ -264,9 +253,8 @@ TEST_P(runtime_on, shut_down_refuses_new_work) {
   EXPECT_TRUE(throws(errc::shutting_down, "", [&] { (void)runtime().create_stream(); }));
   EXPECT_TRUE(
       throws(errc::shutting_down, "", [&] { (void)runtime().allocate_bytes(16, stream()); }));
-  EXPECT_TRUE(throws(errc::shutting_down, "", [&] {
-    (void)runtime().prepare_use(a.block(), stream(), access_kind::read);
-  }));
+  EXPECT_TRUE(throws(errc::shutting_down, "",
+                     [&] { (void)runtime().prepare_use(a.block(), stream(), access_kind::read); }));
   EXPECT_TRUE(
       throws(errc::shutting_down, "", [&] { (void)launch(stream(), a, access_kind::read); }));
   EXPECT_FALSE(runtime().device().lost());
@@ -300,8 +288,8 @@ TEST(shut_down, declares_the_device_lost_when_its_time_is_over) {
   (void)s.ref().timeline()->submit();
   EXPECT_FALSE(runtime.shut_down(0ms));
   EXPECT_TRUE(runtime.device().lost());
-  EXPECT_TRUE(throws(errc::device_lost, "shutting down",
-                     [&] { (void)runtime.allocate_bytes(16, s); }));
+  EXPECT_TRUE(
+      throws(errc::device_lost, "shutting down", [&] { (void)runtime.allocate_bytes(16, s); }));
 }
 
 TEST_P(runtime_on, references_and_streams_may_outlive_it) {
@@ -376,7 +364,8 @@ TEST(runtime_of_the_host, may_end_on_a_thread_of_its_own_device) {
     device.reset();
     const auto s = owned->create_stream();
     auto a = owned->allocate_bytes(16, s);
-    submit_host_task(s, [held = std::move(a), state = closed] { (void)held; });
+    closed.hold(s);
+    submit_host_task(s, [held = std::move(a)] { (void)held; });
     owned.reset();
   }
   await([&] { return open.expired(); });
@@ -384,9 +373,8 @@ TEST(runtime_of_the_host, may_end_on_a_thread_of_its_own_device) {
 
 TEST_P(runtime_on, its_destructor_frees_what_is_left) {
   auto device = open_device(GetParam());
-  auto owned = std::make_unique<device_runtime>(device, runtime_options{
-      .resource = make_direct_resource({.tracked = true})});
-  std::optional<stream_ref> s;
+  auto owned = std::make_unique<device_runtime>(
+      device, runtime_options{.resource = make_direct_resource({.tracked = true})});
   auto own_stream = owned->create_stream();
   const auto a = owned->allocate_bytes(1 << 20, own_stream);
   const auto core = owned->core();

@@ -57,7 +57,7 @@ class dag_maker {
 
   void allocate() {
     // Mostly one class of sizes, so that blocks fit where others were.
-    const auto size = below(4) != 0 ? 1 + below(64) : 1 + below(600);
+    const auto size = limits_.smallest_block + (below(4) != 0 ? below(64) : below(600));
     const live_block made{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
     dag_.block_sizes.push_back(size);
     add(step_kind::allocate, made.stream).out = {made.number, 0, size};
@@ -113,6 +113,10 @@ class dag_maker {
       if (below(2) == 0) step.b = input(target.number, stream);
     }
     step.out = out;
+    // An input is what is read: not more elements than the output has.
+    for (auto* read : {&step.a, &step.b}) {
+      if (*read) (*read)->count = std::min((*read)->count, out.count);
+    }
     dag_.steps.back() = step;
   }
 
@@ -167,7 +171,7 @@ class order_model {
   struct wait {
     use earlier;
     detail::hazard kind;
-    bool conflicts = false;
+    std::size_t elements = 0;  // that both touch, one of the two writing
   };
 
   struct block_access {
@@ -182,8 +186,10 @@ class order_model {
     return {stream, now_[stream][stream]};
   }
 
-  static bool overlap(const view& a, const view& b) {
-    return a.first < b.first + b.count && b.first < a.first + a.count;
+  static std::size_t common(const view& a, const view& b) {
+    const auto begin = std::max(a.first, b.first);
+    const auto end = std::min(a.first + a.count, b.first + b.count);
+    return begin < end ? end - begin : 0;
   }
 
   static std::vector<block_access> accesses_of(const dag_step& step) {
@@ -200,11 +206,11 @@ class order_model {
     return all;
   }
 
-  static bool conflict(const use& earlier, const block_access& later) {
-    if (later.write && overlap(earlier.range, *later.write)) return true;
-    return earlier.writes &&
-           std::any_of(later.reads.begin(), later.reads.end(),
-                       [&](const view& read) { return overlap(earlier.range, read); });
+  static std::size_t conflict(const use& earlier, const block_access& later) {
+    std::size_t most = later.write ? common(earlier.range, *later.write) : 0;
+    if (!earlier.writes) return most;
+    for (const auto& read : later.reads) most = std::max(most, common(earlier.range, read));
+    return most;
   }
 
   void take(std::size_t index) {
@@ -232,7 +238,9 @@ class order_model {
     }
     for (const auto kind : {detail::hazard::read_after_write, detail::hazard::write_after_read,
                             detail::hazard::write_after_write, detail::hazard::allocation_ready}) {
-      if (matters(step.stream, waits, kind)) found_.push_back({index, kind});
+      if (const auto lost = unordered_without(kind, step.stream, waits); lost != 0) {
+        found_.push_back({index, kind, lost});
+      }
     }
     auto& current = now_[step.stream];
     for (const auto& w : waits) join(current, w.earlier.at);
@@ -241,14 +249,19 @@ class order_model {
     for (const auto& access : accesses) publish(access, at);
   }
 
-  bool matters(std::size_t stream, const std::vector<wait>& waits, detail::hazard kind) const {
+  std::size_t unordered_without(detail::hazard kind, std::size_t stream,
+                                const std::vector<wait>& waits) const {
     clock without = now_[stream];
     for (const auto& w : waits) {
       if (w.kind != kind) join(without, w.earlier.at);
     }
-    return std::any_of(waits.begin(), waits.end(), [&](const wait& w) {
-      return w.kind == kind && w.conflicts && without[w.earlier.at.stream] < w.earlier.at.ticket;
-    });
+    std::size_t most = 0;
+    for (const auto& w : waits) {
+      if (w.kind == kind && without[w.earlier.at.stream] < w.earlier.at.ticket) {
+        most = std::max(most, w.elements);
+      }
+    }
+    return most;
   }
 
   void join(clock& into, const point& at) const {

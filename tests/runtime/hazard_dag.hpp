@@ -52,6 +52,7 @@ struct dag_limits {
   std::size_t most_streams = 16;
   std::size_t most_threads = 8;
   std::size_t most_steps = 160;
+  std::size_t smallest_block = 1;  ///< elements
   std::uint32_t longest_delay = 0;
 };
 
@@ -68,6 +69,7 @@ using block_contents = std::vector<std::vector<std::uint32_t>>;
 struct step_wait {
   std::size_t step = 0;
   detail::hazard kind = detail::hazard::read_after_write;
+  std::size_t elements = 0;  ///< how many elements lose their order without it
 };
 
 /// The waits that matter when one thread submits the DAG and nothing runs before all is submitted:

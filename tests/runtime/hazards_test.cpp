@@ -52,7 +52,7 @@ class hazards : public testing::TestWithParam<memory> {};
 
 TEST_P(hazards, submitted_behind_a_gate_equal_a_serial_run) {
   hazard_session session(open_host_device(), GetParam(), 16);
-  run_dags(session, number_of_dags(400), {}, true);
+  run_dags(session, number_of_dags(2000), {}, true);
   if (GetParam() == memory::async) {
     // A block that was used on its own stream only is handed out again while all of that is queued.
     EXPECT_LT(session.distinct_addresses(), session.allocations());
@@ -63,7 +63,7 @@ TEST_P(hazards, running_freely_with_jitter_equal_a_serial_run) {
   host_device_options options;
   options.jitter = host_jitter{process_seed(), std::chrono::microseconds(100)};
   hazard_session session(open_host_device(options), GetParam(), 16);
-  run_dags(session, number_of_dags(150), {}, false);
+  run_dags(session, number_of_dags(1000), {}, false);
   if (GetParam() == memory::async) {
     EXPECT_LT(session.distinct_addresses(), session.allocations());
   }
@@ -71,7 +71,7 @@ TEST_P(hazards, running_freely_with_jitter_equal_a_serial_run) {
 
 TEST_P(hazards, running_freely_without_delay_equal_a_serial_run) {
   hazard_session session(open_host_device(), GetParam(), 16);
-  run_dags(session, number_of_dags(300), {}, false);
+  run_dags(session, number_of_dags(1500), {}, false);
 }
 
 TEST_P(hazards, on_cuda_equal_a_serial_run) {

@@ -34,8 +34,8 @@ std::vector<stack> every_stack() {
   for (const char* device : {"host", "cuda"}) {
     all.push_back({device, "async", [] { return make_async_resource(); }, true, true});
     all.push_back({device, "direct", [] { return make_direct_resource(); }, false, false});
-    all.push_back({device, "direct_tracked",
-                   [] { return make_direct_resource({.tracked = true}); }, true, false});
+    all.push_back({device, "direct_tracked", [] { return make_direct_resource({.tracked = true}); },
+                   true, false});
   }
   return all;
 }
@@ -46,8 +46,8 @@ class resource_on : public ::testing::TestWithParam<stack> {
     if (!has_device(GetParam().device)) {
       GTEST_SKIP() << "this machine has no device '" << GetParam().device << "'";
     }
-    runtime_ = std::make_unique<device_runtime>(
-        open_device(GetParam().device), runtime_options{.resource = GetParam().make()});
+    runtime_ = std::make_unique<device_runtime>(open_device(GetParam().device),
+                                                runtime_options{.resource = GetParam().make()});
     stream_ = runtime_->create_stream();
   }
   void TearDown() override {
@@ -129,10 +129,11 @@ TEST_P(resource_on, zero_bytes_are_a_block_without_memory) {
 
 TEST_P(resource_on, a_huge_size_is_out_of_memory) {
   constexpr auto most = std::numeric_limits<std::size_t>::max();
-  for (const std::size_t bytes : {most, most - 255, most / 2, most / 2 + 1, std::size_t{1} << 52U}) {
-    EXPECT_TRUE(throws(errc::out_of_memory, "",
-                       [&] { (void)runtime().allocate_bytes(bytes, stream()); }))
-        << bytes;
+  for (const std::size_t bytes :
+       {most, most - 255, most / 2, most / 2 + 1, std::size_t{1} << 52U}) {
+    EXPECT_TRUE(throws(errc::out_of_memory, "", [&] {
+      (void)runtime().allocate_bytes(bytes, stream());
+    })) << bytes;
   }
   EXPECT_TRUE(throws(errc::invalid_argument, "overflow",
                      [&] { (void)runtime().allocate<double>(most / 8 + 1, stream()); }));
@@ -244,12 +245,10 @@ TEST_P(resource_on, explicit_deallocation_makes_references_stale) {
   EXPECT_TRUE(throws(errc::stale_ref, "freed already", [&] { runtime().deallocate(a); }));
   EXPECT_TRUE(throws(errc::stale_ref, "freed already", [&] { runtime().deallocate(also); }));
   if (tracked()) {
-    EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] {
-      (void)runtime().prepare_use(a, stream(), access_kind::read);
-    }));
-    EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] {
-      (void)runtime().record_use(a, stream(), access_kind::read);
-    }));
+    EXPECT_TRUE(throws(errc::stale_ref, "freed",
+                       [&] { (void)runtime().prepare_use(a, stream(), access_kind::read); }));
+    EXPECT_TRUE(throws(errc::stale_ref, "freed",
+                       [&] { (void)runtime().record_use(a, stream(), access_kind::read); }));
   }
   // The record is not used again while references exist.
   const auto b = runtime().allocate_bytes(64, stream());
@@ -358,8 +357,7 @@ TEST_P(resource_on, threads_allocate_and_free_at_once) {
 TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
   if (!on_host()) return;
   const auto script = std::make_shared<fault_script>();
-  device_runtime scripted(open_host_device({.faults = script}),
-                          {.resource = GetParam().make()});
+  device_runtime scripted(open_host_device({.faults = script}), {.resource = GetParam().make()});
   const auto on = scripted.create_stream();
   for (const std::uint64_t nth : {1, 3}) {
     script->fail_nth(fault_target::allocation, nth);

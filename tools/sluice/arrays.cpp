@@ -1,6 +1,7 @@
 #include "tools/sluice/arrays.hpp"
 
 #include "tools/io/displayed.hpp"
+#include "tools/sluice/memory.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@ namespace sluice::cli {
 io::array read_array(std::string_view what, const std::filesystem::path& path) {
   if (path.empty())
     throw error(errc::invalid_argument, std::string(what) + ": the name of the file is empty");
+  require_memory_for_file(path);
   return io::read_npy(path);
 }
 
@@ -31,8 +33,7 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 }
 
 std::string latency_text(const launch_summary& launch) {
-  const std::chrono::duration<double, std::milli> milliseconds = launch.latency;
-  const double ms = milliseconds.count();
+  const double ms = std::chrono::duration<double, std::milli>(launch.latency).count();
   return ms < 100 ? fmt::format("{:.2g} ms", ms) : fmt::format("{:.0f} ms", ms);
 }
 

@@ -7,13 +7,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <tuple>
 
 namespace sluice::cli {
 
@@ -67,7 +69,10 @@ nchw_shape result_shape(const conv2d_options& options, const nchw_shape& x, cons
   try {
     return conv2d_output_shape(x, w, options.geometry);
   } catch (const error& e) {
-    refuse_file(options.w, std::string("does not fit ") + options.x + ": " + e.what());
+    std::string_view reason = e.what();
+    if (constexpr std::string_view prefix = "conv2d: "; reason.starts_with(prefix))
+      reason.remove_prefix(prefix.size());
+    refuse_file(options.w, fmt::format("does not fit {}: {}", io::displayed(options.x), reason));
   }
 }
 

@@ -52,7 +52,7 @@ inline std::vector<double> conv2d_relu(const nchw_shape& in, const filter_shape&
   const std::int64_t height = in.h + 2 * padding - filter.r + 1;
   const std::int64_t width = in.w + 2 * padding - filter.s + 1;
   std::vector<double> y;
-  y.reserve(static_cast<std::size_t>(in.n * filter.k * height * bin_width));
+  y.reserve(static_cast<std::size_t>(in.n * filter.k * height * width));
   for (std::int64_t n = 0; n < in.n; ++n)
     for (std::int64_t k = 0; k < filter.k; ++k)
       for (std::int64_t row = 0; row < height; ++row)

@@ -118,11 +118,11 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
     write_array(options.output, task.result_shape, download_values(current, result));
   };
   if (from_real) {
-    auto rows = rows_of_length(x.values<Real>(), given_row, row);
+    auto rows = rows_of_length<Real>(x.values<Real>(), given_row, row);
     x.bytes = {};
     finish(transform(current, shape, upload_values(current, std::move(rows))));
   } else {
-    auto rows = rows_of_length(x.values<complex>(), given_row, row);
+    auto rows = rows_of_length<complex>(x.values<complex>(), given_row, row);
     x.bytes = {};
     if (to_real) make_hermitian_ends(std::span(rows), task.length);
     auto input = upload_values(current, std::move(rows));

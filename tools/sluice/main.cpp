@@ -1,3 +1,4 @@
+#include "tools/io/displayed.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/exit_code.hpp"
 
@@ -35,11 +36,20 @@ int fail(const CLI::App& program, int status, std::string_view text) {
   return status;
 }
 
+/// The first argument that nothing was made of, or nothing.
+std::string unexpected_argument(const CLI::App& program) {
+  const auto arguments = program.remaining(true);
+  return arguments.empty() ? std::string() : arguments.front();
+}
+
 /// What the command line parser says, as a clause of our own lines.
 int fail(const CLI::App& program, const CLI::ParseError& e) {
   const std::string command = command_of(program);
   std::string text = e.what();
-  while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
+  if (const std::string argument = unexpected_argument(program); !argument.empty()) {
+    text = io::displayed(argument);
+    text += command.empty() && argument[0] != '-' ? ": no such command" : ": unexpected argument";
+  }
   text += " (see sluice " + (command.empty() ? std::string() : command + ' ') + "--help)";
   return fail(program, cli::exit_status::refused, text);
 }
@@ -79,14 +89,8 @@ int main(int argc, char** argv) {
   cli::add_conv2d_command(program);
   cli::add_fft_command(program);
   cli::add_random_command(program);
-#if SLUICE_HAS_MEL_COMMAND
   cli::add_mel_command(program);
-#endif
-#if SLUICE_HAS_DEMO_COMMAND
   cli::add_demo_command(program);
-#endif
-#if SLUICE_HAS_BENCH_COMMAND
   cli::add_bench_command(program);
-#endif
   return run(program, argc, argv);
 }

@@ -1,5 +1,7 @@
 #include "tools/sluice/memory.hpp"
 
+#include "tools/io/displayed.hpp"
+
 #include <sluice/runtime/error.hpp>
 
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 
 namespace sluice::cli {
@@ -101,18 +104,18 @@ std::size_t free_in_system() {
 
 std::string megabytes(std::size_t bytes) {
   return bytes == unlimited
-             ? std::string("more than can be counted")
-             : fmt::format("{:.6g} MB", std::max(0.1, static_cast<double>(bytes) / 1e6));
+             ? std::string("more memory than can be counted")
+             : fmt::format("{:.6g} MB of memory", std::max(0.1, static_cast<double>(bytes) / 1e6));
 }
 
-void require(std::string_view subject, std::size_t needed, std::size_t available,
-             std::string_view where) {
+/// Refuses when more is needed than can be had.
+void require_available(std::string_view subject, std::size_t needed, std::size_t available,
+                       std::string_view where) {
   // The rest is for everything that is not an array.
   const std::size_t usable = available - available / 16;
   if (needed <= usable) return;
-  throw error(errc::invalid_argument,
-              fmt::format("{}: the arrays need {} of memory, but {} has {}", subject,
-                          megabytes(needed), where, megabytes(usable)));
+  throw error(errc::invalid_argument, fmt::format("{}: the arrays need {}, but {} has {}", subject,
+                                                  megabytes(needed), where, megabytes(usable)));
 }
 
 }  // namespace
@@ -134,9 +137,16 @@ std::size_t available_memory() {
 void require_memory(std::string_view subject, const device_info& device, std::size_t host_bytes,
                     std::size_t device_bytes) {
   const bool shared = device.id.kind == device_kind::host;
-  require(subject, shared ? saturating_add(host_bytes, device_bytes) : host_bytes,
-          available_memory(), "this process");
-  if (!shared) require(subject, device_bytes, device.memory_bytes, to_string(device.id));
+  require_available(subject, shared ? saturating_add(host_bytes, device_bytes) : host_bytes,
+                    available_memory(), "this process");
+  if (!shared) require_available(subject, device_bytes, device.memory_bytes, to_string(device.id));
+}
+
+void require_memory_for_file(const fs::path& path) {
+  std::error_code failure;
+  if (!fs::is_regular_file(path, failure)) return;
+  const auto bytes = fs::file_size(path, failure);
+  if (!failure) require_available(io::displayed(path), bytes, available_memory(), "this process");
 }
 
 }  // namespace sluice::cli

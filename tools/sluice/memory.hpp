@@ -3,6 +3,7 @@
 #include <sluice/runtime/device.hpp>
 
 #include <cstddef>
+#include <filesystem>
 #include <string_view>
 
 namespace sluice::cli {
@@ -17,6 +18,10 @@ namespace sluice::cli {
 /// products with `saturating_add` and `saturating_multiply`.
 void require_memory(std::string_view subject, const device_info& device, std::size_t host_bytes,
                     std::size_t device_bytes);
+
+/// Checks the same for the file at `path`, whose elements are about to be read: throws
+/// `invalid_argument`, naming it, when it is larger than `available_memory`.
+void require_memory_for_file(const std::filesystem::path& path);
 
 /// Sum and product, or the largest value when it does not fit.
 [[nodiscard]] std::size_t saturating_add(std::size_t a, std::size_t b) noexcept;

@@ -1,0 +1,246 @@
+// What only a GPU can show.
+#include "tests/runtime/cuda/illegal_access.hpp"
+#include "tests/runtime/gate.hpp"
+#include "tests/runtime/use_state.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/runtime/host_task.hpp>
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+bool no_gpu() {
+  return !has_device("cuda");
+}
+
+class cuda_device : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (no_gpu()) GTEST_SKIP() << "this machine has no GPU";
+    ASSERT_EQ(cudaGetDevice(&before_), cudaSuccess);
+  }
+  void TearDown() override {
+    if (no_gpu()) return;
+    int after = -1;
+    EXPECT_EQ(cudaGetDevice(&after), cudaSuccess);
+    EXPECT_EQ(after, before_) << "the caller's current device was changed";
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "an error was left to an unrelated call";
+  }
+
+  /// Something of everything on one GPU.
+  static void exercise(const std::string& name) {
+    int current = -1;
+    ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
+    const auto expect_unchanged = [&](const char* after) {
+      int now = -1;
+      EXPECT_EQ(cudaGetDevice(&now), cudaSuccess);
+      EXPECT_EQ(now, current) << after;
+    };
+    {
+      device_runtime runtime(open_device(name));
+      expect_unchanged("opening");
+      const auto s = runtime.create_stream();
+      expect_unchanged("create_stream");
+      auto a = runtime.allocate<float>(1000, s);
+      expect_unchanged("allocate");
+      const float one = 1;
+      auto recorder = launch_recorder::strict(s);
+      recorder.write(a);
+      recorder.preflight();
+      runtime.device().fill(a.data(), &one, sizeof one, a.size(), s.ref().native());
+      expect_unchanged("fill");
+      (void)recorder.commit();
+      expect_unchanged("commit");
+      EXPECT_EQ(download(a, s), std::vector<float>(1000, 1.0F));
+      expect_unchanged("download");
+      auto* staging = runtime.device().allocate_staging(100);
+      runtime.device().deallocate_staging(staging);
+      expect_unchanged("staging");
+      a = {};
+      expect_unchanged("free");
+      EXPECT_TRUE(throws(errc::out_of_memory, "",
+                         [&] { (void)runtime.allocate_bytes(std::size_t{1} << 50U, s); }));
+      expect_unchanged("out of memory");
+    }
+    expect_unchanged("the runtime's end");
+    (void)open_device(name)->info();
+    expect_unchanged("info");
+  }
+
+ private:
+  int before_ = -1;
+};
+
+TEST_F(cuda_device, says_what_it_is) {
+  const auto gpu = open_device("cuda");
+  const auto info = gpu->info();
+  EXPECT_EQ(info.id, (device_id{device_kind::cuda, 0}));
+  EXPECT_FALSE(info.name.empty());
+  EXPECT_GE(info.compute_capability, 70);
+  EXPECT_GT(info.multiprocessors, 0);
+  EXPECT_FALSE(gpu->reports_task_failures());
+}
+
+TEST_F(cuda_device, never_changes_the_callers_current_device) {
+  exercise("cuda:0");
+}
+
+TEST_F(cuda_device, of_another_number_never_changes_the_callers_current_device) {
+  int count = 0;
+  ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  if (count < 2) GTEST_SKIP() << "this machine has one GPU";
+  exercise("cuda:1");
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  exercise("cuda:0");
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+TEST_F(cuda_device, fills_with_patterns_of_1_2_4_8_and_16_bytes) {
+  device_runtime runtime(open_device("cuda"));
+  const auto s = runtime.create_stream();
+  for (const std::size_t size : {1, 2, 4, 8, 16}) {
+    for (const std::size_t count : {0, 1, 3, 1000, 300'001}) {
+      std::array<std::uint8_t, 16> pattern{};
+      for (std::size_t i = 0; i < pattern.size(); ++i) {
+        pattern[i] = static_cast<std::uint8_t>(17 * i + size);
+      }
+      const std::uint8_t zero = 0;
+      const auto bytes = 16 + count * size + 16;
+      const auto a = runtime.allocate<std::uint8_t>(bytes, s);
+      auto recorder = launch_recorder::strict(s);
+      recorder.write(a);
+      recorder.preflight();
+      runtime.device().fill(a.data(), &zero, 1, bytes, s.ref().native());
+      runtime.device().fill(a.data() + 16, pattern.data(), size, count, s.ref().native());
+      (void)recorder.commit();
+      const auto got = download(a, s);
+      for (std::size_t i = 0; i < bytes; ++i) {
+        const bool inside = i >= 16 && i < 16 + count * size;
+        ASSERT_EQ(got[i], inside ? pattern[(i - 16) % size] : 0) << size << " " << count;
+      }
+    }
+  }
+  std::array<std::uint8_t, 64> pattern{};
+  const auto a = runtime.allocate<std::uint8_t>(64, s);
+  for (const std::size_t size : {0, 3, 5, 12, 17, 32}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "pattern_bytes", [&] {
+      runtime.device().fill(a.data(), pattern.data(), size, 1, s.ref().native());
+    }));
+  }
+}
+
+TEST_F(cuda_device, uses_freed_addresses_again) {
+  device_runtime runtime(open_device("cuda"));
+  const auto s = runtime.create_stream();
+  auto a = runtime.allocate_bytes(1 << 20, s);
+  const auto* address = a.address();
+  a = {};
+  const auto b = runtime.allocate_bytes(1 << 20, s);
+  EXPECT_EQ(b.address(), address) << "without reuse a test of use after free would prove nothing";
+}
+
+TEST_F(cuda_device, refuses_host_tasks) {
+  device_runtime runtime(open_device("cuda"));
+  const auto s = runtime.create_stream();
+  EXPECT_TRUE(throws(errc::unsupported, "host", [&] { submit_host_task(s, [] {}); }));
+}
+
+// A fault is final for its process, so a child has it.
+
+#define SLUICE_TEST_REQUIRE(condition)                  \
+  do {                                                  \
+    if (!(condition)) {                                 \
+      std::fprintf(stderr, "not so: %s\n", #condition); \
+      std::exit(1);                                     \
+    }                                                   \
+  } while (false)
+
+template <class Function>
+bool is_device_lost(Function function) {
+  try {
+    function();
+  } catch (const error& e) {
+    return e.code() == errc::device_lost && e.status().library == "CUDA runtime";
+  }
+  return false;
+}
+
+[[noreturn]] void fault() {
+  {
+    device_runtime runtime(open_device("cuda"));
+    auto& gpu = runtime.device();
+    const auto s = runtime.create_stream();
+    const auto other = runtime.create_stream();
+    const auto a = runtime.allocate<float>(100, s);
+    const auto b = runtime.allocate<float>(100, other);
+    auto recorder = launch_recorder::strict(s);
+    recorder.write(a);
+    recorder.preflight();
+    SLUICE_TEST_REQUIRE(launch_illegal_access(s.ref().native()) == cudaSuccess);
+    const auto point = recorder.commit();
+    auto* line = s.ref().timeline();
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { line->wait_until(point.ticket); }));
+    SLUICE_TEST_REQUIRE(gpu.lost());
+    SLUICE_TEST_REQUIRE(line->watermark() < point.ticket);
+    // Everything answers the loss from now on, without calling the driver.
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { s.synchronize(); }));
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { other.synchronize(); }));
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { (void)runtime.create_stream(); }));
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { (void)runtime.allocate_bytes(16, other); }));
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { (void)gpu.create_event(); }));
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { (void)gpu.allocate(16); }));
+    SLUICE_TEST_REQUIRE(gpu.query(nullptr, 1) == event_state::lost);
+    SLUICE_TEST_REQUIRE(gpu.quiescent(s.ref().native()));
+    auto later = launch_recorder::strict(other);
+    later.read(b);
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { later.preflight(); }));
+    SLUICE_TEST_REQUIRE(!runtime.shut_down(std::chrono::seconds(60)));
+    SLUICE_TEST_REQUIRE(runtime.statistics().leases == 0);
+  }
+  std::exit(0);
+}
+
+TEST_F(cuda_device, is_lost_after_a_fault) {
+  EXPECT_EXIT(fault(), ::testing::ExitedWithCode(0), "^$");
+}
+
+// A recorder that is between its ends when the device is lost gives its leases back.
+[[noreturn]] void fault_between_preflight_and_commit() {
+  {
+    device_runtime runtime(open_device("cuda"));
+    const auto s = runtime.create_stream();
+    const auto a = runtime.allocate<float>(100, s);
+    auto recorder = launch_recorder::strict(s);
+    recorder.write(a);
+    recorder.preflight();
+    SLUICE_TEST_REQUIRE(launch_illegal_access(s.ref().native()) == cudaSuccess);
+    await([&] {
+      try {
+        runtime.device().synchronize(s.ref().native());
+      } catch (const error&) {
+      }
+      return runtime.device().lost();
+    });
+    SLUICE_TEST_REQUIRE(is_device_lost([&] { (void)recorder.commit(); }));
+    SLUICE_TEST_REQUIRE(runtime.statistics().leases == 0);
+  }
+  std::exit(0);
+}
+
+TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
+  EXPECT_EXIT(fault_between_preflight_and_commit(), ::testing::ExitedWithCode(0), "^$");
+}
+
+}  // namespace
+}  // namespace sluice::test

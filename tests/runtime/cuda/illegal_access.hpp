@@ -1,0 +1,9 @@
+#pragma once
+
+namespace sluice::test {
+
+/// Launches a kernel on `stream` (a `cudaStream_t`) that writes to an address nobody owns: a sticky
+/// fault, after which the process can use no GPU any more. Returns the launch's `cudaError_t`.
+int launch_illegal_access(void* stream) noexcept;
+
+}  // namespace sluice::test

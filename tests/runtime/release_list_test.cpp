@@ -1,0 +1,97 @@
+#include "runtime/release_list.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace sluice::detail {
+namespace {
+
+class noted final : public releasable {
+ public:
+  noted(std::vector<int>& log, int number) : log_(log), number_(number) {}
+  ~noted() override { log_.push_back(number_); }
+
+ private:
+  std::vector<int>& log_;
+  int number_;
+};
+
+TEST(release_list, destroys_what_was_pushed_oldest_first) {
+  std::vector<int> log;
+  release_list list;
+  EXPECT_TRUE(list.empty());
+  for (int i = 0; i < 5; ++i) list.push(new noted(log, i));
+  EXPECT_EQ(list.size(), 5u);
+  EXPECT_FALSE(list.empty());
+  EXPECT_TRUE(log.empty());
+  list.drain();
+  EXPECT_EQ(log, (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_TRUE(list.empty());
+  EXPECT_EQ(list.size(), 0u);
+  list.drain();
+}
+
+TEST(release_list, drains_at_its_end) {
+  std::vector<int> log;
+  {
+    release_list list;
+    list.push(new noted(log, 1));
+  }
+  EXPECT_EQ(log, std::vector<int>{1});
+}
+
+TEST(release_list, takes_what_a_destructor_pushes) {
+  class pushing final : public releasable {
+   public:
+    pushing(release_list& list, std::vector<int>& log) : list_(list), log_(log) {}
+    ~pushing() override { list_.push(new noted(log_, 2)); }
+
+   private:
+    release_list& list_;
+    std::vector<int>& log_;
+  };
+  std::vector<int> log;
+  release_list list;
+  list.push(new pushing(list, log));
+  list.drain();
+  EXPECT_FALSE(list.empty());
+  list.drain();
+  EXPECT_EQ(log, std::vector<int>{2});
+}
+
+TEST(release_list, loses_and_doubles_nothing_between_threads) {
+  class counted final : public releasable {
+   public:
+    explicit counted(std::atomic<int>& count) : count_(count) {}
+    ~counted() override { count_.fetch_add(1); }
+
+   private:
+    std::atomic<int>& count_;
+  };
+  constexpr int each = 5000;
+  std::atomic<int> destroyed{0};
+  std::atomic<int> pushing{3};
+  release_list list;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < each; ++n) list.push(new counted(destroyed));
+      pushing.fetch_sub(1);
+    });
+  }
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (pushing.load() != 0) list.drain();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  list.drain();
+  EXPECT_EQ(destroyed.load(), 3 * each);
+  EXPECT_EQ(list.size(), 0u);
+}
+
+}  // namespace
+}  // namespace sluice::detail

@@ -1,0 +1,287 @@
+#include "actors/blas/blas_library.hpp"
+#include "tools/sluice/arrays.hpp"
+#include "tools/sluice/command.hpp"
+#include "tools/sluice/session.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::cli {
+
+namespace {
+
+struct bench_options {
+  common_options common;
+  bool json = false;
+};
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::int64_t side = 64;      // of the square matrices
+constexpr std::size_t in_flight = 64;  // requests that a client keeps under way
+
+double microseconds_since(clock::time_point begun) {
+  return std::chrono::duration<double, std::micro>(clock::now() - begun).count();
+}
+
+/// Times of one thing, in microseconds.
+class times {
+ public:
+  void add(double microseconds) { all_.push_back(microseconds); }
+  /// The value that the fraction `part` of the times does not exceed.
+  [[nodiscard]] double quantile(double part) const {
+    auto sorted = all_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
+  }
+  [[nodiscard]] double median() const { return quantile(0.5); }
+
+ private:
+  std::vector<double> all_;
+};
+
+struct figures {
+  times raw_call;
+  times round_trip;
+  times raw_piece;        ///< per call, many queued at a time
+  times pipelined_piece;  ///< per request, `in_flight` under way
+  times recorded;         ///< preflight and commit of three blocks
+};
+
+/// sgemm(64) twice: as requests to the blas actor, and as plain calls of the same library on a
+/// stream of their own.
+class sgemm_bench {
+ public:
+  explicit sgemm_bench(session& current)
+      : system_(current.system()),
+        runtime_(current.device().service().runtime()),
+        actor_(current.device().blas()),
+        stream_(runtime_.create_stream()),
+        library_(actors::make_blas_library(runtime_, stream_.ref())),
+        a_(upload_values(current, numbers())),
+        b_(upload_values(current, numbers())) {
+    for (std::size_t i = 0; i < in_flight; ++i) c_.push_back(upload_values(current, numbers()));
+    raw_c_ = upload_values(current, numbers());
+    call_.shape = {.m = side, .n = side, .k = side, .lda = side, .ldb = side, .ldc = side};
+    call_.a = a_.data();
+    call_.b = b_.data();
+    call_.c = raw_c_.data();
+  }
+  sgemm_bench(const sgemm_bench&) = delete;
+  sgemm_bench& operator=(const sgemm_bench&) = delete;
+  ~sgemm_bench() = default;
+
+  [[nodiscard]] std::string library() const {
+    return std::string(library_->name()) + ' ' + library_->version();
+  }
+
+  /// One call and its end, `count` times.
+  void raw_calls(int count, times& into) {
+    for (int i = 0; i < count; ++i) {
+      const auto begun = clock::now();
+      library_->gemm(call_);
+      stream_.synchronize();
+      into.add(microseconds_since(begun));
+    }
+  }
+  /// One request and its answer, `count` times.
+  void round_trips(int count, times& into) {
+    caf::scoped_actor self{system_};
+    for (int i = 0; i < count; ++i) {
+      const auto begun = clock::now();
+      receive(self->request(actor_, caf::infinite, request(0)));
+      into.add(microseconds_since(begun));
+    }
+  }
+
+  /// `count` calls, then their end.
+  void raw_loop(int count, times& into) {
+    const auto begun = clock::now();
+    for (int i = 0; i < count; ++i) library_->gemm(call_);
+    stream_.synchronize();
+    into.add(microseconds_since(begun) / count);
+  }
+  /// `count` requests of one client, a new one for each answer.
+  void pipelined(int count, times& into) {
+    caf::scoped_actor self{system_};
+    const auto send = [&](std::size_t i) {
+      return self->request(actor_, caf::infinite, request(i % in_flight));
+    };
+    std::deque<decltype(send(0))> pending;
+    const auto begun = clock::now();
+    for (int sent = 0; sent < count; ++sent) {
+      if (pending.size() == in_flight) {
+        receive(std::move(pending.front()));
+        pending.pop_front();
+      }
+      pending.push_back(send(static_cast<std::size_t>(sent)));
+    }
+    for (; !pending.empty(); pending.pop_front()) receive(std::move(pending.front()));
+    into.add(microseconds_since(begun) / count);
+  }
+
+  /// What the runtime adds to a launch that reads two blocks and writes one: `count` times.
+  void recorders(int count, times& into) {
+    const auto begun = clock::now();
+    for (int i = 0; i < count; ++i) {
+      auto recorder = launch_recorder::strict(stream_.ref());
+      recorder.read(a_).read(b_).write(raw_c_);
+      recorder.preflight();
+      recorder.commit();
+    }
+    into.add(microseconds_since(begun) / count);
+    stream_.synchronize();
+  }
+
+ private:
+  std::vector<float> numbers() {
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    std::vector<float> values(side * side);
+    for (float& value : values) value = uniform(random_);
+    return values;
+  }
+  [[nodiscard]] sgemm request(std::size_t i) const {
+    return {.m = side, .n = side, .k = side, .a = a_, .b = b_, .c = c_[i]};
+  }
+  template <class Pending>
+  void receive(Pending pending) {
+    std::optional<error> failure;
+    pending.receive([](const gpu_ref<float>&) {},
+                    [&](const caf::error& why) {
+                      failure = from_caf_error(why);
+                      if (!failure) failure.emplace(errc::library_failure, describe(system_, why));
+                    });
+    if (failure) throw *failure;
+  }
+
+  caf::actor_system& system_;
+  device_runtime& runtime_;
+  blas_actor actor_;
+  stream stream_;
+  std::unique_ptr<actors::blas_library> library_;
+  std::mt19937_64 random_{std::random_device()()};
+  gpu_ref<float> a_;
+  gpu_ref<float> b_;
+  gpu_ref<float> raw_c_;
+  std::vector<gpu_ref<float>> c_;
+  actors::gemm_call<float> call_;
+};
+
+/// Everything in turn, many times, so that whatever else the machine does meets all alike.
+figures measure(sgemm_bench& bench) {
+  times warm_up;
+  bench.raw_calls(300, warm_up);
+  bench.round_trips(300, warm_up);
+  bench.raw_loop(300, warm_up);
+  bench.pipelined(300, warm_up);
+  bench.recorders(300, warm_up);
+  figures result;
+  for (int round = 0; round < 40; ++round) {
+    bench.raw_calls(100, result.raw_call);
+    bench.round_trips(100, result.round_trip);
+    bench.raw_loop(400, result.raw_piece);
+    bench.pipelined(400, result.pipelined_piece);
+    bench.recorders(400, result.recorded);
+  }
+  return result;
+}
+
+/// The processor's name, as Linux tells it.
+std::string processor() {
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("model name"))
+      if (const auto colon = line.find(": "); colon != std::string::npos)
+        return line.substr(colon + 2);
+  return "unknown processor";
+}
+
+std::string json_text(const figures& f, session& current, const std::string& library) {
+  const auto latencies = [](const times& t) {
+    return nlohmann::ordered_json{{"median_us", t.median()}, {"p99_us", t.quantile(0.99)}};
+  };
+  const auto info = current.info();
+  const nlohmann::ordered_json all = {
+      {"version", SLUICE_VERSION},
+      {"machine",
+       {{"processor", processor()}, {"hardware_threads", std::thread::hardware_concurrency()}}},
+      {"device",
+       {{"id", current.device_name()}, {"name", info.name}, {"memory_bytes", info.memory_bytes}}},
+      {"library", library},
+      {"sgemm_64",
+       {{"raw", latencies(f.raw_call)},
+        {"actor", latencies(f.round_trip)},
+        {"ratio", f.round_trip.median() / f.raw_call.median()}}},
+      {"sgemm_64_pipelined",
+       {{"in_flight", in_flight},
+        {"raw_per_second", 1e6 / f.raw_piece.median()},
+        {"actor_per_second", 1e6 / f.pipelined_piece.median()},
+        {"ratio", f.raw_piece.median() / f.pipelined_piece.median()}}},
+      {"preflight_and_commit_3_blocks", {{"median_us", f.recorded.median()}}}};
+  return all.dump(2) + '\n';
+}
+
+std::string table(const figures& f, session& current, const std::string& library) {
+  const auto& raw = f.raw_call;
+  const auto& trip = f.round_trip;
+  const auto per_second = [](const times& t) {
+    return fmt::format("{:.1f} k/s", 1e3 / t.median());
+  };
+  std::string text = fmt::format("sluice {} on {}: {}, {}; {} with {} threads\n\n", SLUICE_VERSION,
+                                 current.device_name(), current.info().name, library, processor(),
+                                 std::thread::hardware_concurrency());
+  const auto line = [&](const std::string& what, const auto& plain, const auto& actor,
+                        const auto& ratio) {
+    text += fmt::format("  {:<36}  {:>12}  {:>12}  {:>7}\n", what, plain, actor, ratio);
+  };
+  const auto latency = [&](const std::string& what, double plain, double actor) {
+    line(what, fmt::format("{:.2f} us", plain), fmt::format("{:.2f} us", actor),
+         fmt::format("{:.2f}", actor / plain));
+  };
+  line("", "library call", "actor", "ratio");
+  latency("sgemm(64), one at a time, median", raw.median(), trip.median());
+  latency("sgemm(64), one at a time, p99", raw.quantile(0.99), trip.quantile(0.99));
+  line(fmt::format("sgemm(64), {} in flight", in_flight), per_second(f.raw_piece),
+       per_second(f.pipelined_piece),
+       fmt::format("{:.2f}", f.raw_piece.median() / f.pipelined_piece.median()));
+  line("preflight and commit of 3 blocks", "", fmt::format("{:.2f} us", f.recorded.median()), "");
+  return text;
+}
+
+void run(const bench_options& options) {
+  require_writable(options.common, {});
+  session current(options.common, session::watch::nothing);
+  sgemm_bench bench(current);
+  const figures result = measure(bench);
+  current.finish();
+  print(options.json ? json_text(result, current, bench.library())
+                     : table(result, current, bench.library()));
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& program) {
+  const auto options = std::make_shared<bench_options>();
+  CLI::App& command = add_command(
+      program, "bench", "What an actor costs beside the plain library call", options->common);
+  command.add_flag("--json", options->json, "Print the figures as JSON");
+  command.callback([options] { run(*options); });
+}
+
+}  // namespace sluice::cli
