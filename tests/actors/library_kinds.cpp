@@ -46,8 +46,7 @@ class variations {
       add(name + " too small", errc::invalid_argument, name,
           [&](Request& r) { r.*member = s.put(s.numbers<T>(count - 1)); });
     }
-    add(name + " stale", errc::stale_ref, name,
-        [&](Request& r) { r.*member = s.stale<T>(count); });
+    add(name + " stale", errc::stale_ref, name, [&](Request& r) { r.*member = s.stale<T>(count); });
     add(name + " elsewhere", errc::invalid_argument, name,
         [&](Request& r) { r.*member = elsewhere.put(elsewhere.numbers<T>(count)); });
   }
@@ -160,8 +159,8 @@ sample make_conv2d(session& s, const sample_options& options) {
   r.w = s.put(w);
   if (!bias.empty()) r.bias = s.put(bias);
   sample made;
-  made.expected = conv2d_reference(r.input, r.filter, g, x, w, bias,
-                                   r.activation == activation::relu);
+  made.expected =
+      conv2d_reference(r.input, r.filter, g, x, w, bias, r.activation == activation::relu);
   made.bound = error_bound<float>();
   give_output(s, options, made.expected.size(), r.y, made);
   made.request = caf::make_message(std::move(r));
@@ -248,8 +247,9 @@ mistakes c2r_mistakes(session& s, session& elsewhere) {
     r.output = good.output.subspan(1, 29);
     r.shape.batch = 2;
   });
-  v.add("output is input", bad, "output:",
-        [&](auto& r) { r.output = r.input.template reinterpret<float>().subspan(0, 30); });
+  v.add("output is input", bad, "output:", [&](auto& r) {
+    r.output = r.input.template reinterpret<float>().subspan(0, 30);
+  });
   v.add_operand(s, elsewhere, "input", &fft_c2r<float>::input, false);
   v.add_operand(s, elsewhere, "output", &fft_c2r<float>::output, true);
   return {v.take(), good.output, contents};
@@ -337,8 +337,9 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
       {.input = s.put(s.numbers<std::complex<float>>(24)), .output = output});
   power.add_operand(s, elsewhere, "input", &power_spectrum<float>::input, false, true);
   power.add_operand(s, elsewhere, "output", &power_spectrum<float>::output, true);
-  power.add("power: output is input", bad, "output:",
-            [](auto& r) { r.output = r.input.template reinterpret<float>().subspan(24, 24); });
+  power.add("power: output is input", bad, "output:", [](auto& r) {
+    r.output = r.input.template reinterpret<float>().subspan(24, 24);
+  });
   append(power.take());
 
   // 5 frames of 4 samples, in the first 20 elements.
@@ -367,9 +368,10 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
 
   variations<maximum<float>> largest(
       {.input = s.put(s.numbers<float>(9)), .output = output.subspan(3, 1)});
-  largest.add("maximum of nothing", bad, "input", [&](auto& r) { r.input = r.input.subspan(9, 0); });
-  largest.add("maximum: output is input", bad, "output:",
-              [](auto& r) { r.output = r.input.subspan(4, 1); });
+  largest.add("maximum of nothing", bad, "input",
+              [&](auto& r) { r.input = r.input.subspan(9, 0); });
+  largest.add("maximum: output is input", bad,
+              "output:", [](auto& r) { r.output = r.input.subspan(4, 1); });
   largest.add_operand(s, elsewhere, "input", &maximum<float>::input, false, true);
   largest.add_operand(s, elsewhere, "output", &maximum<float>::output, true);
   append(largest.take());
@@ -389,8 +391,8 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
     r.output = s.put(s.numbers<float>(30));
     r.input = r.output.subspan(1, 24);
   });
-  decibel.add("decibel: output is reference", bad, "output:",
-              [](auto& r) { r.reference = r.output.subspan(0, 1); });
+  decibel.add("decibel: output is reference", bad,
+              "output:", [](auto& r) { r.reference = r.output.subspan(0, 1); });
   decibel.add_operand(s, elsewhere, "input", &power_to_decibel<float>::input, false, true);
   decibel.add_operand(s, elsewhere, "reference", &power_to_decibel<float>::reference, false);
   decibel.add_operand(s, elsewhere, "output", &power_to_decibel<float>::output, true);

@@ -17,8 +17,8 @@ struct sample {
   caf::message request;
   std::vector<double> expected;
   double bound = 0;
-  gpu_ref<float> output{};            ///< when the request names one
-  std::vector<float> output_before{}; ///< its contents
+  gpu_ref<float> output{};             ///< when the request names one
+  std::vector<float> output_before{};  ///< its contents
 };
 
 struct sample_options {

@@ -52,10 +52,8 @@ std::vector<double> gemm_reference(const gemm_problem& p, double alpha, const st
     for (std::int64_t j = 0; j < p.n; ++j) {
       double sum = 0;
       for (std::int64_t l = 0; l < p.k; ++l) {
-        const auto from_a =
-            p.transpose_a == transpose::no ? p.at(i, l, p.lda) : p.at(l, i, p.lda);
-        const auto from_b =
-            p.transpose_b == transpose::no ? p.at(l, j, p.ldb) : p.at(j, l, p.ldb);
+        const auto from_a = p.transpose_a == transpose::no ? p.at(i, l, p.lda) : p.at(l, i, p.lda);
+        const auto from_b = p.transpose_b == transpose::no ? p.at(l, j, p.ldb) : p.at(j, l, p.ldb);
         sum += static_cast<double>(a[from_a]) * static_cast<double>(b[from_b]);
       }
       double& into = result[p.at(i, j, p.ldc)];
@@ -122,8 +120,7 @@ std::vector<std::complex<double>> dft(const Value* row, std::size_t n, int sign)
     std::complex<double> sum = 0;
     for (std::size_t j = 0; j < n; ++j) {
       const double turn = static_cast<double>(j * k % n) / static_cast<double>(n);
-      sum += std::complex<double>(row[j]) *
-             std::polar(1.0, sign * 2 * std::numbers::pi * turn);
+      sum += std::complex<double>(row[j]) * std::polar(1.0, sign * 2 * std::numbers::pi * turn);
     }
     bins[k] = sum;
   }

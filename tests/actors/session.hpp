@@ -266,9 +266,9 @@ template <class Reply>
     return ::testing::AssertionFailure() << "not an error of sluice: code " << int{a.raw.code()};
   }
   if (a.failure->code() != code) {
-    return ::testing::AssertionFailure() << "the code is " << to_string(a.failure->code())
-                                         << ", not " << to_string(code) << ": "
-                                         << a.failure->what();
+    return ::testing::AssertionFailure()
+           << "the code is " << to_string(a.failure->code()) << ", not " << to_string(code) << ": "
+           << a.failure->what();
   }
   if (std::string(a.failure->what()).find(word) == std::string::npos) {
     return ::testing::AssertionFailure()

@@ -471,6 +471,7 @@ TEST_F(host_device, loss_wakes_who_synchronises) {
   tested().lose(error(errc::library_failure, "smoke"));
   waiting.join();
   open(gate);
+  await([&] { return tested().quiescent(s); });
 }
 
 TEST_F(host_device, what_was_complete_before_the_loss_stays_complete) {
@@ -504,6 +505,7 @@ TEST(lost_host_device, keeps_memory_that_a_running_task_touches) {
   std::atomic<bool> gate{false};
   std::atomic<bool> began{false};
   const auto s = runtime->create_stream();
+  auto* native = s.ref().native();
   auto a = runtime->allocate<std::uint32_t>(1000, s);
   {
     auto recorder = launch_recorder::strict(s);
@@ -522,6 +524,7 @@ TEST(lost_host_device, keeps_memory_that_a_running_task_touches) {
   EXPECT_TRUE(device->lost());
   gate.store(true);
   gate.notify_all();
+  await([&] { return device->quiescent(native); });
 }
 
 // Tasks

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "tests/actors/library_kinds.hpp"
+#include "tests/actors/session.hpp"
+#include "tests/support/relative_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace sluice::test {
+
+using ref = gpu_ref<float>;
+
+/// Launches that one lane has in flight at most.
+constexpr std::size_t most_in_flight = 256;
+
+inline std::vector<std::size_t> every_kind() {
+  std::vector<std::size_t> all(library_kinds().size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  return all;
+}
+
+/// Returns once `actor` has handled everything that was sent to it before.
+inline void wait_until_handled(session& s, const caf::actor& actor) {
+  caf::scoped_actor self{s.system()};
+  self->request(actor, caf::infinite, caf::atom_constant<caf::atom("room")>::value)
+      .receive([] {}, [](const caf::error&) {});
+}
+
+inline void expect_right(session& s, const sample& expected, const answer<ref>& got) {
+  ASSERT_TRUE(succeeded(got));
+  if (expected.output) EXPECT_EQ(*got.value, expected.output);
+  EXPECT_LE(relative_error(s.get(*got.value), expected.expected), expected.bound);
+}
+
+/// Each request is answered once, whatever became of it.
+inline void expect_one_reply_each(session& s, const answers<ref>& to, std::size_t requests) {
+  s.settle();
+  EXPECT_EQ(to.answered(), requests);
+  EXPECT_EQ(to.replies(), requests);
+}
+
+}  // namespace sluice::test

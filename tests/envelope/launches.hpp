@@ -1,0 +1,203 @@
+#pragma once
+
+#include "tests/runtime/hazard_gate.hpp"
+#include "tests/support/devices.hpp"
+
+#include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/runtime/host_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+
+/// What arrived for one request: a value or an error.
+template <class T>
+struct reply {
+  std::optional<T> value;
+  std::optional<error> failure;
+};
+
+/// Where replies arrive. Copies are the same place.
+template <class T>
+class mailbox {
+ public:
+  /// A token whose answer arrives here.
+  [[nodiscard]] reply_token<T> token() const {
+    return reply_token<T>::from(
+        [s = state_](T value) { s->add({std::move(value), std::nullopt}); },
+        [s = state_](const error& why) { s->add({std::nullopt, why}); });
+  }
+
+  [[nodiscard]] std::size_t count() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->replies.size();
+  }
+  /// Blocks until there are `count` replies; returns the last of them.
+  reply<T> wait(std::size_t count = 1) const {
+    std::unique_lock lock(state_->mutex);
+    state_->arrived.wait(lock, [&] { return state_->replies.size() >= count; });
+    return state_->replies[count - 1];
+  }
+  /// The value that arrives first; a test failure when it is an error.
+  T value() const {
+    auto first = wait();
+    if (first.failure) ADD_FAILURE() << "the reply is an error: " << first.failure->what();
+    return first.value.value_or(T{});
+  }
+  /// The code of the error that arrives first; nothing when it is a value.
+  std::optional<errc> failure() const {
+    const auto first = wait();
+    return first.failure ? std::optional(first.failure->code()) : std::nullopt;
+  }
+
+ private:
+  struct state {
+    void add(reply<T> r) {
+      {
+        const std::lock_guard lock(mutex);
+        replies.push_back(std::move(r));
+      }
+      arrived.notify_all();
+    }
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::vector<reply<T>> replies;
+  };
+  std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+using words = gpu_ref<std::uint32_t>;
+
+/// Waits until every launch of the service has been answered and let go of.
+inline void settle(device_service& service) {
+  while (service.engine().pending() != 0) std::this_thread::yield();
+  service.runtime().reap_pending();
+}
+
+/// Nothing of any launch is left: no bytes, blocks, leases, completed owners or forgotten
+/// recorders. All references of the test have to be gone.
+inline void expect_nothing_left(device_service& service) {
+  settle(service);
+  EXPECT_EQ(service.runtime().bytes_outstanding(), 0u);
+  const auto left = service.runtime().statistics();
+  EXPECT_EQ(left.blocks, 0u);
+  EXPECT_EQ(left.leases, 0u);
+  EXPECT_EQ(left.releases_pending, 0u);
+  EXPECT_EQ(left.recorders_abandoned, 0u);
+  EXPECT_EQ(service.engine().pending(), 0u);
+}
+
+/// A closure that fills `out`, on every device.
+inline auto filling(words out, std::uint32_t value) {
+  return [out = std::move(out), value](const launch_context& context) {
+    context.stream.device().fill(out.data(), &value, sizeof value, out.size(), context.native());
+  };
+}
+/// A closure that copies `from` to `to`, on every device.
+inline auto copying(words to, words from) {
+  return [to = std::move(to), from = std::move(from)](const launch_context& context) {
+    context.stream.device().copy(to.data(), from.data(), to.bytes(),
+                                 copy_direction::device_to_device, context.native());
+  };
+}
+
+/// Memory of the process that the device copies to without blocking anybody.
+inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& on,
+                                              std::size_t count) {
+  auto* memory = static_cast<std::uint32_t*>(on->allocate_staging(count * sizeof(std::uint32_t)));
+  for (std::size_t i = 0; i < count; ++i) memory[i] = 0;
+  return {memory, [on](std::uint32_t* m) { on->deallocate_staging(m); }};
+}
+
+inline std::string to_string(completion_strategy strategy) {
+  switch (strategy) {
+    case completion_strategy::polled:
+      return "polled";
+    case completion_strategy::host_function:
+      return "host_function";
+    case completion_strategy::synchronous:
+      return "synchronous";
+  }
+  return "unknown";
+}
+
+using where = std::tuple<std::string, completion_strategy>;
+
+/// A service and a lane for each device and completion strategy. Afterwards nothing may be left.
+class service_test : public testing::TestWithParam<where> {
+ protected:
+  void SetUp() override {
+    const auto& [name, strategy] = GetParam();
+    if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
+    if (name == "host") {
+      faults_ = std::make_shared<fault_script>();
+      host_device_options options;
+      options.faults = faults_;
+      device_ = open_host_device(options);
+    } else {
+      device_ = open_device(name);
+    }
+    open_service();
+  }
+  void TearDown() override {
+    if (!service_) return;
+    lane_.reset();
+    expect_nothing_left(*service_);
+  }
+
+  /// A service on the fixture's device, with a lane; another one takes the place of the one before.
+  void open_service(runtime_options options = {}, lane_options of_lane = {}) {
+    lane_.reset();
+    service_.reset();
+    service_ = std::make_shared<device_service>(
+        device_, device_service_options{std::move(options), std::get<1>(GetParam())});
+    lane_ = std::make_unique<lane>(service_, of_lane);
+  }
+
+  [[nodiscard]] device_runtime& runtime() const { return service_->runtime(); }
+  [[nodiscard]] lane& on() const { return *lane_; }
+  [[nodiscard]] words allocate(std::size_t count = 64) const {
+    return runtime().allocate<std::uint32_t>(count, lane_->stream(), "test");
+  }
+  /// Fills `out` by a launch that is answered when it has finished.
+  void fill(const words& out, std::uint32_t value) const {
+    mailbox<words> box;
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out,
+               filling(out, value));
+    EXPECT_EQ(box.failure(), std::nullopt);
+  }
+  void expect_filled(const words& ref, std::uint32_t value) const {
+    EXPECT_EQ(download(ref, lane_->stream()), std::vector<std::uint32_t>(ref.size(), value));
+  }
+
+  std::shared_ptr<device> device_;
+  std::shared_ptr<fault_script> faults_;  // on the host
+  std::shared_ptr<device_service> service_;
+  std::unique_ptr<lane> lane_;
+};
+
+inline auto every_strategy() {
+  return testing::Values(completion_strategy::polled, completion_strategy::host_function,
+                         completion_strategy::synchronous);
+}
+/// Those under which the launching thread does not wait, so that it may stand before a gate.
+inline auto asynchronous_strategies() {
+  return testing::Values(completion_strategy::polled, completion_strategy::host_function);
+}
+inline std::string name_of_where(const testing::TestParamInfo<where>& parameter) {
+  return std::get<0>(parameter.param) + "_" + to_string(std::get<1>(parameter.param));
+}
+
+}  // namespace sluice::test
