@@ -239,12 +239,24 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
 }
 
 void timeline::retire() noexcept {
-  // Under the lock: another thread may be freeing memory in this stream's order.
-  const std::lock_guard lock(submission_);
-  if (!retired_.exchange(true, std::memory_order_acq_rel)) {
-    device_.destroy_stream(native_);
-    core_.count_stream_retired();
+  if (retired()) return;
+  bool reserved = false;
+  try {
+    reserve();
+    reserved = true;
+  } catch (...) {
+    // Only a launch that commits after its stream has gone misses the last ticket.
   }
+  const std::lock_guard lock(submission_);
+  if (reserved) --reserved_;
+  if (retired_.exchange(true, std::memory_order_acq_rel)) return;
+  try {
+    if (reserved) (void)take_ticket({}, nullptr, no_ticket);
+  } catch (...) {
+    // The device is lost: nothing runs any more.
+  }
+  device_.destroy_stream(native_);
+  core_.count_stream_retired();
 }
 
 }  // namespace sluice::detail
