@@ -99,6 +99,9 @@ void reply_address::send_error(const error& why) noexcept {
     report(std::string("the answer to a message that was no request is an error: ") + why.what());
     return;
   }
+  // An error is for who asked. A stage in between has no use for it: it would take it for its own
+  // and end.
+  stages_.clear();
   try {
     send(caf::make_message(to_caf_error(why)));
   } catch (...) {

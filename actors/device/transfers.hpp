@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ class transfers {
   template <class T>
   void run(fill<T>& r, const reply_token<gpu_ref<T>>& token) {
     auto used = access_all(lane_.runtime(), write(r.target, "target"));
+    if (r.target.offset() % sizeof(T) != 0) {
+      throw error(errc::invalid_argument, "target: is not aligned to the size of its elements");
+    }
     envelope<T>("fill").run(lane_.lane(), std::move(used), token, r.target,
                             {r.reply, sizes(r.target.size())}, [&](const launch_context& context) {
                               device().fill(r.target.data(), &r.value, sizeof(T), r.target.size(),
@@ -53,6 +57,7 @@ class transfers {
     if (overlap(r.source, r.target))
       throw error(errc::invalid_argument, "target: shares memory with source");
     const auto target = given_or_new(std::move(r.target), r.source.size(), "copy");
+    require_size(target, r.source.size());
     auto used = access_all(lane_.runtime(), read(r.source, "source"),
                            write(target, "target", r.source.size()));
     envelope<T>("copy").run(lane_.lane(), std::move(used), token, target,
@@ -67,6 +72,7 @@ class transfers {
     const auto count = r.values.size();
     const auto bytes = count * sizeof(T);
     const auto target = given_or_new(std::move(r.target), count, "upload");
+    require_size(target, count);
     auto used = access_all(lane_.runtime(), write(target, "target", count));
     const void* source = nullptr;
     if (staging_ && bytes != 0) {
@@ -117,6 +123,14 @@ class transfers {
   template <class T>
   [[nodiscard]] gpu_ref<T> given_or_new(gpu_ref<T> given, std::size_t count, allocation_tag tag) {
     return given ? std::move(given) : lane_.runtime().template allocate<T>(count, stream(), tag);
+  }
+
+  template <class T>
+  static void require_size(const gpu_ref<T>& target, std::size_t count) {
+    if (target.size() == count) return;
+    throw error(errc::invalid_argument, "target: has " + std::to_string(target.size()) +
+                                            " elements, and there are " + std::to_string(count) +
+                                            " for it");
   }
 
   template <class T>

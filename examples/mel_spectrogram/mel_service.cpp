@@ -2,6 +2,7 @@
 
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
+#include <cmath>
 #include <complex>
 #include <map>
 #include <memory>
@@ -86,6 +87,8 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
 
   void find_tables() {
     const auto fmax = request_.fmax.value_or(request_.sample_rate / 2);
+    if (!std::isfinite(request_.sample_rate + request_.fmin + fmax))
+      throw error(errc::invalid_argument, "sample_rate, fmin and fmax must be finite");
     const parameters key(request_.sample_rate, request_.n_fft, request_.n_mels, request_.fmin,
                          fmax);
     if (const auto found = known().find(key); found != known().end()) return begin(found->second);

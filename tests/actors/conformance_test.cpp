@@ -150,7 +150,7 @@ TEST_P(library_actor, keeps_requests_waiting_in_order_while_the_lane_is_full) {
 
 TEST_P(library_actor, serves_thousands_of_requests_of_several_clients) {
   constexpr std::size_t clients = 5;
-  constexpr std::size_t each = 700;
+  constexpr std::size_t each = 300;
   std::vector<sample> samples;
   std::vector<std::shared_ptr<answers<ref>>> all;
   for (std::size_t c = 0; c < clients; ++c) {
@@ -277,7 +277,7 @@ TEST_P(library_actor, answers_every_sort_of_requester) {
     caf::scoped_actor self{s().system()};
     self->request(actor(), caf::infinite, good.request).receive(on_value, on_error);
     check("scoped");
-    self->request(actor(), std::chrono::hours(1), good.request).receive(on_value, on_error);
+    self->request(actor(), std::chrono::minutes(60), good.request).receive(on_value, on_error);
     check("scoped, with a time limit of CAF's");
   }
   caf::scoped_actor self{s().system()};

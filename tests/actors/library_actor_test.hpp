@@ -33,7 +33,9 @@ inline void wait_until_handled(session& s, const caf::actor& actor) {
 
 inline void expect_right(session& s, const sample& expected, const answer<ref>& got) {
   ASSERT_TRUE(succeeded(got));
-  if (expected.output) EXPECT_EQ(*got.value, expected.output);
+  if (expected.output) {
+    EXPECT_EQ(*got.value, expected.output);
+  }
   EXPECT_LE(relative_error(s.get(*got.value), expected.expected), expected.bound);
 }
 

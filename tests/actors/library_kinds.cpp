@@ -435,8 +435,8 @@ mistakes transfer_mistakes(session& s, session& elsewhere) {
   });
   append(copied.take());
 
-  variations<upload<float>> uploaded({.values = s.numbers<float>(12), .target = target});
-  uploaded.add_operand(s, elsewhere, "target", &upload<float>::target, true);
+  variations<sluice::upload<float>> uploaded({.values = s.numbers<float>(12), .target = target});
+  uploaded.add_operand(s, elsewhere, "target", &sluice::upload<float>::target, true);
   uploaded.add("upload: fewer values than the target has", bad, "target",
                [](auto& r) { r.values.pop_back(); });
   append(uploaded.take());

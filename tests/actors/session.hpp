@@ -232,6 +232,7 @@ class session {
   }
   /// To be called when the test has dropped its references and ended its actors.
   void expect_nothing_left() {
+    clients_.clear();
     const auto left = settle();
     EXPECT_EQ(left.bytes_outstanding, 0U);
     EXPECT_EQ(left.blocks, 0U);

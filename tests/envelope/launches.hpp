@@ -36,8 +36,12 @@ class mailbox {
   /// A token whose answer arrives here.
   [[nodiscard]] reply_token<T> token() const {
     return reply_token<T>::from(
-        [s = state_](T value) { s->add({std::move(value), std::nullopt}); },
-        [s = state_](const error& why) { s->add({std::nullopt, why}); });
+        [s = state_](T value) {
+          s->add({std::move(value), std::nullopt});
+        },
+        [s = state_](const error& why) {
+          s->add({std::nullopt, why});
+        });
   }
 
   [[nodiscard]] std::size_t count() const {
@@ -99,17 +103,17 @@ inline void expect_nothing_left(device_service& service) {
   EXPECT_EQ(service.engine().pending(), 0u);
 }
 
-/// A closure that fills `out`, on every device.
-inline auto filling(words out, std::uint32_t value) {
-  return [out = std::move(out), value](const launch_context& context) {
-    context.stream.device().fill(out.data(), &value, sizeof value, out.size(), context.native());
+/// A closure that fills `out`, on every device. It holds no reference: owners do.
+inline auto filling(const words& out, std::uint32_t value) {
+  return [address = out.data(), count = out.size(), value](const launch_context& context) {
+    context.stream.device().fill(address, &value, sizeof value, count, context.native());
   };
 }
 /// A closure that copies `from` to `to`, on every device.
-inline auto copying(words to, words from) {
-  return [to = std::move(to), from = std::move(from)](const launch_context& context) {
-    context.stream.device().copy(to.data(), from.data(), to.bytes(),
-                                 copy_direction::device_to_device, context.native());
+inline auto copying(const words& to, const words& from) {
+  return [to = to.data(), from = from.data(), bytes = to.bytes()](const launch_context& context) {
+    context.stream.device().copy(to, from, bytes, copy_direction::device_to_device,
+                                 context.native());
   };
 }
 
@@ -118,7 +122,9 @@ inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& on,
                                               std::size_t count) {
   auto* memory = static_cast<std::uint32_t*>(on->allocate_staging(count * sizeof(std::uint32_t)));
   for (std::size_t i = 0; i < count; ++i) memory[i] = 0;
-  return {memory, [on](std::uint32_t* m) { on->deallocate_staging(m); }};
+  return {memory, [on](std::uint32_t* m) {
+            on->deallocate_staging(m);
+          }};
 }
 
 inline std::string to_string(completion_strategy strategy) {

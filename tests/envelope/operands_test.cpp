@@ -91,8 +91,8 @@ TEST_P(access_check, a_stale_reference_is_named) {
   const auto b = allocate(4);
   runtime().deallocate(b.block());
   const auto launches = runtime().statistics().launches;
-  EXPECT_TRUE(throws(errc::stale_ref, "b: ",
-                     [&] { (void)access_all(runtime(), read(a, "a"), write(b, "b")); }));
+  EXPECT_TRUE(throws(errc::stale_ref,
+                     "b: ", [&] { (void)access_all(runtime(), read(a, "a"), write(b, "b")); }));
   expect_untouched(launches);
 }
 
@@ -120,8 +120,8 @@ TEST_P(access_check, memory_of_a_runtime_that_is_gone_is_refused) {
     device_runtime other(open_device(GetParam()));
     orphan = other.allocate<float>(4, other.create_stream());
   }
-  EXPECT_TRUE(throws(errc::invalid_argument, "x: ",
-                     [&] { (void)access_all(runtime(), read(orphan, "x")); }));
+  EXPECT_TRUE(throws(errc::invalid_argument,
+                     "x: ", [&] { (void)access_all(runtime(), read(orphan, "x")); }));
 }
 
 TEST_P(access_check, memory_that_is_too_small_is_named) {
@@ -144,8 +144,7 @@ TEST_P(access_check, memory_without_bytes_is_an_operand) {
 TEST_P(access_check, is_refused_while_shutting_down) {
   const auto a = allocate(4);
   EXPECT_TRUE(runtime().shut_down(std::chrono::seconds(10)));
-  EXPECT_TRUE(
-      throws(errc::shutting_down, "", [&] { (void)access_all(runtime(), read(a, "a")); }));
+  EXPECT_TRUE(throws(errc::shutting_down, "", [&] { (void)access_all(runtime(), read(a, "a")); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, access_check, every_device(), parameter_name);
@@ -154,8 +153,8 @@ TEST(access_check_on_loss, is_refused) {
   device_runtime runtime(open_host_device());
   const auto a = runtime.allocate<float>(4, runtime.create_stream());
   runtime.device().lose(error(errc::library_failure, "the cause"));
-  EXPECT_TRUE(throws(errc::device_lost, "the cause",
-                     [&] { (void)access_all(runtime, read(a, "a")); }));
+  EXPECT_TRUE(
+      throws(errc::device_lost, "the cause", [&] { (void)access_all(runtime, read(a, "a")); }));
 }
 
 TEST(overlap, is_about_bytes_of_one_block) {

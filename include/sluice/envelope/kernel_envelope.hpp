@@ -162,7 +162,8 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
 /// the stream has passed the launch.
 class kernel_envelope {
  public:
-  explicit kernel_envelope(kernel_description description) : description_(std::move(description)) {}
+  explicit kernel_envelope(kernel_description description)
+      : names_(std::make_shared<const names>(names{std::move(description), {}})) {}
 
   /// Attaches a trace; nullptr takes it off. With none, the cost is a branch per hook. Before the
   /// first run.
@@ -173,10 +174,12 @@ class kernel_envelope {
   /// Names the NVTX range around the closure (and the label that traces see). Empty: no range.
   /// Before the first run.
   kernel_envelope& nvtx_label(std::string label) {
-    nvtx_label_ = std::move(label);
+    names_ = std::make_shared<const names>(names{names_->description, std::move(label)});
     return *this;
   }
-  [[nodiscard]] const kernel_description& description() const noexcept { return description_; }
+  [[nodiscard]] const kernel_description& description() const noexcept {
+    return names_->description;
+  }
 
   /// Launches `closure` on `on`, and answers `token` with `output` or an error, exactly once on
   /// every path. `used` are the owners of everything the launch touches, from `access_all`.
@@ -184,17 +187,15 @@ class kernel_envelope {
   void run(lane& on, operands used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
     try {
-      const kernel_info info{description_.library,
-                             description_.operation,
-                             nvtx_label_,
-                             description_.type,
-                             on.runtime().device().id(),
-                             on.stream().id(),
-                             detail::next_request_id(),
-                             options.sizes};
+      const kernel_info info{description().library,      description().operation,
+                             names_->nvtx_label,         description().type,
+                             on.runtime().device().id(), on.stream().id(),
+                             detail::next_request_id(),  options.sizes};
+      // The trace is told of the names at completion, too, when this envelope may be gone.
+      if (trace_) used.keep(names_);
       auto work = std::make_unique<detail::typed_continuation<Reply>>(
           std::move(used), trace_, info, on.load(), token, std::move(output));
-      detail::run_launch(on, std::move(work), options.when, nvtx_label_,
+      detail::run_launch(on, std::move(work), options.when, names_->nvtx_label,
                          detail::closure_ref(closure));
     } catch (...) {
       token.fail(current_error());
@@ -202,9 +203,13 @@ class kernel_envelope {
   }
 
  private:
-  kernel_description description_;
+  struct names {
+    kernel_description description;
+    std::string nvtx_label;
+  };
+
+  std::shared_ptr<const names> names_;
   std::shared_ptr<kernel_trace> trace_;
-  std::string nvtx_label_;
 };
 
 /// The short form: one launch without a trace or a label.

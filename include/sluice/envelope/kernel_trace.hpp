@@ -14,7 +14,8 @@
 
 namespace sluice {
 
-/// What is known of a launch before it is made. The strings live as long as the envelope.
+/// What is known of a launch before it is made. The strings live until `after_complete` has
+/// returned.
 struct kernel_info {
   std::string_view library;    ///< "cuBLAS", "OpenBLAS"
   std::string_view operation;  ///< "gemm"

@@ -65,7 +65,8 @@ class lane {
   /// Asks for one call of `room`. False when there is room already and no call will come.
   [[nodiscard]] bool want_room() noexcept {
     load_->wanted.store(true, std::memory_order_seq_cst);
-    return !(in_flight() < load_->most_in_flight &&
+    // Sequentially consistent against the completion, which counts down and then looks at `wanted`.
+    return !(load_->in_flight.load(std::memory_order_seq_cst) < load_->most_in_flight &&
              load_->wanted.exchange(false, std::memory_order_seq_cst));
   }
 

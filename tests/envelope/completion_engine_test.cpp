@@ -1,0 +1,222 @@
+// The engine on its own, with continuations of the test.
+#include "runtime/timeline.hpp"
+#include "tests/envelope/launches.hpp"
+
+#include <sluice/envelope/completion_engine.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+
+/// Calls a function with the failure, after releasing; says when it is destroyed.
+class calling final : public continuation {
+ public:
+  using function = std::function<void(std::optional<errc>)>;
+  explicit calling(function f, std::function<void()> destroyed = {})
+      : function_(std::move(f)), destroyed_(std::move(destroyed)) {}
+  ~calling() override {
+    if (destroyed_) destroyed_();
+  }
+  void complete(const error* failure, const std::function<void()>& release) noexcept override {
+    const auto call = std::move(function_);
+    const auto code = failure != nullptr ? std::optional(failure->code()) : std::nullopt;
+    release();
+    call(code);
+  }
+
+ private:
+  function function_;
+  std::function<void()> destroyed_;
+};
+
+std::uint64_t take_ticket(stream_ref stream) {
+  stream.timeline()->reserve();
+  return stream.timeline()->submit();
+}
+
+class completion_engine_test : public service_test {};
+
+TEST_P(completion_engine_test, completes_what_has_run_already) {
+  const auto stream = on().stream();
+  const auto ticket = take_ticket(stream);
+  stream.synchronize();
+  std::atomic<int> calls{0};
+  service_->engine().submit(stream, ticket, std::make_unique<calling>([&](std::optional<errc> f) {
+                              EXPECT_EQ(f, std::nullopt);
+                              ++calls;
+                            }));
+  settle(*service_);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(service_->engine().strategy(), std::get<1>(GetParam()));
+}
+
+TEST_P(completion_engine_test, destroys_continuations_on_the_release_list) {
+  std::atomic<bool> destroyed{false};
+  std::atomic<bool> destroyed_at_call{true};
+  service_->engine().submit(
+      on().stream(), take_ticket(on().stream()),
+      std::make_unique<calling>([&](std::optional<errc>) { destroyed_at_call = destroyed.load(); },
+                                [&] { destroyed = true; }));
+  settle(*service_);
+  EXPECT_FALSE(destroyed_at_call);
+  EXPECT_TRUE(destroyed);
+}
+
+TEST_P(completion_engine_test, takes_work_from_many_threads) {
+  constexpr int threads = 4;
+  constexpr int each = 500;
+  std::atomic<int> calls{0};
+  std::vector<std::thread> submitting;
+  for (int t = 0; t < threads; ++t) {
+    submitting.emplace_back([&] {
+      const auto stream = runtime().create_stream();
+      for (int i = 0; i < each; ++i) {
+        service_->engine().submit(stream, take_ticket(stream),
+                                  std::make_unique<calling>([&](std::optional<errc>) { ++calls; }));
+      }
+    });
+  }
+  for (auto& t : submitting) t.join();
+  settle(*service_);
+  EXPECT_EQ(calls, threads * each);
+  EXPECT_EQ(runtime().statistics().releases_pending, 0u);
+}
+
+TEST_P(completion_engine_test, may_be_given_work_by_a_continuation) {
+  std::atomic<int> calls{0};
+  service_->engine().submit(on().stream(), take_ticket(on().stream()),
+                            std::make_unique<calling>([&](std::optional<errc>) {
+                              ++calls;
+                              service_->engine().submit(
+                                  on().stream(), take_ticket(on().stream()),
+                                  std::make_unique<calling>([&](std::optional<errc>) { ++calls; }));
+                            }));
+  settle(*service_);
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_P(completion_engine_test, takes_streams_that_come_and_go) {
+  // More than the engine has made room for, and all of them retired with work in flight.
+  std::atomic<int> calls{0};
+  for (int i = 0; i < 100; ++i) {
+    const auto stream = runtime().create_stream();
+    service_->engine().submit(stream, take_ticket(stream),
+                              std::make_unique<calling>([&](std::optional<errc>) { ++calls; }));
+  }
+  settle(*service_);
+  EXPECT_EQ(calls, 100);
+}
+
+TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_owner) {
+  std::atomic<bool> called{false};
+  const gate closed;
+  const open_at_exit opened(closed);
+  lane_.reset();
+  {
+    const bool waits = std::get<1>(GetParam()) == completion_strategy::synchronous;
+    auto own = std::make_shared<device_service>(
+        device_, device_service_options{{}, std::get<1>(GetParam())});
+    const auto stream = own->runtime().create_stream();
+    if (!waits) closed.close(stream);
+    auto& engine = own->engine();
+    const auto ticket = take_ticket(stream);
+    // Under `synchronous` the caller needs the engine until the call returns.
+    const auto kept = waits ? own : nullptr;
+    engine.submit(
+        stream, ticket,
+        std::make_unique<calling>([&, last = std::move(own)](std::optional<errc>) mutable {
+          last.reset();
+          called = true;
+        }));
+  }
+  closed.open();
+  while (!called) std::this_thread::yield();
+  lane_ = std::make_unique<lane>(service_);
+}
+
+TEST_P(completion_engine_test, ends_again_and_again) {
+  // Whatever the strategy has queued behind the launches may still be about to run.
+  for (int round = 0; round < 50; ++round) {
+    mailbox<int> box;
+    {
+      auto own = std::make_shared<device_service>(
+          std::get<0>(GetParam()), device_service_options{{}, std::get<1>(GetParam())});
+      lane l(own);
+      own.reset();
+      run_kernel(l, operands(), box.token(), 1, [](const launch_context&) {});
+      EXPECT_EQ(box.value(), 1);
+    }
+    EXPECT_EQ(box.count(), 1u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, completion_engine_test,
+                         testing::Combine(every_device(), every_strategy()), name_of_where);
+
+class gated_completion_test : public service_test {};
+
+TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
+  const auto stream = on().stream();
+  const gate closed;
+  const open_at_exit opened(closed);
+  closed.close(stream);
+  std::vector<std::uint64_t> tickets;
+  for (int i = 0; i < 5; ++i) tickets.push_back(take_ticket(stream));
+  std::vector<int> order;  // by the completion thread only
+  for (const int i : {3, 1, 4, 0, 2}) {
+    service_->engine().submit(
+        stream, tickets[static_cast<std::size_t>(i)],
+        std::make_unique<calling>([&order, i](std::optional<errc>) { order.push_back(i); }));
+  }
+  EXPECT_EQ(service_->engine().pending(), 5u);
+  closed.open();
+  settle(*service_);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+TEST_P(gated_completion_test, wakes_for_work_that_comes_while_it_sleeps) {
+  // The engine is idle again before each round.
+  for (int i = 0; i < 200; ++i) {
+    std::atomic<bool> called{false};
+    service_->engine().submit(
+        on().stream(), take_ticket(on().stream()),
+        std::make_unique<calling>([&](std::optional<errc>) { called = true; }));
+    while (!called) std::this_thread::yield();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, gated_completion_test,
+                         testing::Combine(every_device(), asynchronous_strategies()),
+                         name_of_where);
+
+TEST(completion_of_failures, are_told_like_results) {
+  for (const auto strategy : {completion_strategy::polled, completion_strategy::host_function,
+                              completion_strategy::synchronous}) {
+    device_service service(open_host_device(), {{}, strategy});
+    const auto stream = service.runtime().create_stream();
+    std::vector<std::optional<errc>> seen(3);
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      submit_host_task(stream, [i] {
+        if (i == 1) throw error(errc::unsupported, "the second");
+      });
+      service.engine().submit(stream, take_ticket(stream),
+                              std::make_unique<calling>(
+                                  [&seen, i](std::optional<errc> failure) { seen[i] = failure; }));
+    }
+    settle(service);
+    EXPECT_EQ(seen, (std::vector<std::optional<errc>>{{}, errc::unsupported, {}}));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,558 @@
+// A fault injected at each step of the envelope. After each there has been exactly one reply with
+// the right code, and nothing is left: no lease, no byte, no release, no forgotten recorder. And
+// the next launch succeeds, wherever the device has not been lost.
+#include "tests/envelope/launches.hpp"
+#include "tests/envelope/recording_trace.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+
+class kernel_failure_test : public service_test {
+ protected:
+  void TearDown() override {
+    if (service_ && !service_->device().lost()) {
+      // The process goes on.
+      const auto next = allocate();
+      fill(next, 77);
+      expect_filled(next, 77);
+    }
+    service_test::TearDown();
+  }
+
+  /// Exactly one reply: this error. In the callback nothing is outstanding any more.
+  void expect_failure(const mailbox<words>& box, errc code, const std::string& word = {}) {
+    const auto first = box.wait();
+    ASSERT_TRUE(first.failure);
+    EXPECT_EQ(first.failure->code(), code) << first.failure->what();
+    EXPECT_NE(std::string(first.failure->what()).find(word), std::string::npos)
+        << first.failure->what();
+    settle(*service_);
+    EXPECT_EQ(box.count(), 1u);
+    EXPECT_EQ(on().in_flight(), 0u);
+    EXPECT_EQ(runtime().statistics().leases, 0u);
+    EXPECT_EQ(runtime().statistics().releases_pending, 0u);
+  }
+
+  mailbox<words> box_;
+};
+
+// Step 1: access. The references are checked before anything is held; what it throws is the reply.
+
+TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
+  const auto good = allocate();
+  const auto stale = allocate();
+  runtime().deallocate(stale.block());
+  device_runtime other(open_host_device());
+  const auto foreign = other.allocate<std::uint32_t>(64, other.create_stream());
+  struct refused {
+    words ref;
+    std::size_t elements;
+    errc code;
+  };
+  for (const auto& r :
+       {refused{{}, 0, errc::invalid_argument}, refused{stale, 0, errc::stale_ref},
+        refused{foreign, 0, errc::invalid_argument}, refused{good, 65, errc::invalid_argument}}) {
+    const mailbox<words> box;
+    // As every actor does it.
+    try {
+      run_kernel(on(), access_all(runtime(), read(good, "a"), write(r.ref, "second", r.elements)),
+                 box.token(), r.ref, [](const launch_context&) { FAIL() << "must not run"; });
+    } catch (...) {
+      box.token().fail(current_error());
+    }
+    expect_failure(box, r.code, "second");
+  }
+}
+
+// Step 2: the leases.
+
+TEST_P(kernel_failure_test, memory_given_back_after_access) {
+  {
+    const auto out = allocate();
+    auto used = access_all(runtime(), write(out, "out"));
+    runtime().deallocate(out.block());
+    run_kernel(on(), std::move(used), box_.token(), out,
+               [](const launch_context&) { FAIL() << "must not run"; });
+  }
+  expect_failure(box_, errc::stale_ref);
+}
+
+TEST_P(kernel_failure_test, memory_that_cannot_be_tracked) {
+  runtime_options options;
+  options.resource = make_direct_resource();
+  open_service(std::move(options));
+  {
+    const auto out = allocate();
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+               [](const launch_context&) { FAIL() << "must not run"; });
+  }
+  expect_failure(box_, errc::stream_misuse, "cannot track");
+  open_service();
+}
+
+TEST_P(kernel_failure_test, a_lease_that_this_thread_holds_itself) {
+  const auto out = allocate();
+  auto holding = launch_recorder::strict(on().stream());
+  holding.write(out);
+  holding.preflight();
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             [](const launch_context&) { FAIL() << "must not run"; });
+  EXPECT_EQ(box_.failure(), errc::stream_misuse);
+  (void)holding.commit();
+  expect_failure(box_, errc::stream_misuse, "lease");
+}
+
+TEST_P(kernel_failure_test, nothing_is_held_any_more_when_a_refusal_arrives) {
+  auto plan = std::make_shared<int>(1);
+  const std::weak_ptr<int> plan_alive = plan;
+  std::optional<std::size_t> then;
+  bool plan_then = true;
+  const auto before = runtime().bytes_outstanding();
+  {
+    auto out = allocate();
+    const auto gone = allocate();
+    auto used = access_all(runtime(), write(out, "out"), read(gone, "gone"));
+    used.keep(std::move(plan));
+    runtime().deallocate(gone.block());
+    run_kernel(on(), std::move(used),
+               reply_token<words>::from([](const words&) {},
+                                        [&](const error&) {
+                                          then = runtime().bytes_outstanding();
+                                          plan_then = !plan_alive.expired();
+                                        }),
+               std::exchange(out, {}), [](const launch_context&) {});
+  }
+  EXPECT_EQ(then, before);
+  EXPECT_FALSE(plan_then);
+}
+
+TEST_P(kernel_failure_test, an_input_whose_launch_has_failed) {
+  const auto in = allocate();
+  const auto out = allocate();
+  mailbox<words> failing;
+  run_kernel(on(), access_all(runtime(), write(in, "in")), failing.token(), in,
+             [](const launch_context&) { throw error(errc::unsupported, "the cause"); });
+  EXPECT_EQ(failing.failure(), errc::unsupported);
+  for (const bool reads : {true, false}) {
+    mailbox<words> box;
+    auto used = reads ? access_all(runtime(), read(in, "in"), write(out, "out"))
+                      : access_all(runtime(), read_write(in, "in"));
+    run_kernel(on(), std::move(used), box.token(), out,
+               [](const launch_context&) { FAIL() << "must not run"; });
+    expect_failure(box, errc::upstream_failed, "the cause");
+  }
+  // Writing all of it makes it good again; writing a part does not.
+  mailbox<words> part;
+  run_kernel(on(), access_all(runtime(), write(in.subspan(0, 8), "in")), part.token(), in,
+             [](const launch_context&) { FAIL() << "must not run"; });
+  expect_failure(part, errc::upstream_failed);
+  fill(in, 4);
+  expect_filled(in, 4);
+}
+
+// Step 4: the closure.
+
+TEST_P(kernel_failure_test, a_closure_that_throws_before_it_has_enqueued_anything) {
+  const auto out = allocate();
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             [](const launch_context&) { throw error(errc::unsupported, "not this one"); });
+  expect_failure(box_, errc::unsupported, "not this one");
+}
+
+TEST_P(kernel_failure_test, a_closure_that_throws_after_it_has_enqueued_something) {
+  const auto out = allocate();
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             [&](const launch_context& context) {
+               filling(out, 1)(context);
+               throw std::runtime_error("half way");
+             });
+  expect_failure(box_, errc::library_failure, "half way");
+}
+
+TEST_P(kernel_failure_test, a_closure_that_throws_what_is_no_exception) {
+  const auto out = allocate();
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             [](const launch_context&) { throw 42; });
+  expect_failure(box_, errc::library_failure);
+}
+
+TEST_P(kernel_failure_test, a_closure_without_memory) {
+  const auto out = allocate();
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             [](const launch_context&) { throw std::bad_alloc(); });
+  expect_failure(box_, errc::out_of_memory);
+}
+
+TEST_P(kernel_failure_test, a_closure_without_operands_that_throws) {
+  run_kernel(on(), access_all(runtime()), box_.token(), words(),
+             [](const launch_context&) { throw error(errc::unsupported, "no"); });
+  expect_failure(box_, errc::unsupported, "no");
+}
+
+TEST_P(kernel_failure_test, an_output_that_cannot_be_copied_for_its_enqueued_reply) {
+  struct uncopyable {
+    uncopyable() = default;
+    explicit uncopyable(bool t) : throws(t) {}
+    uncopyable(const uncopyable& other) : throws(other.throws) {
+      if (throws) throw std::bad_alloc();
+    }
+    uncopyable(uncopyable&&) noexcept = default;
+    uncopyable& operator=(const uncopyable&) = default;
+    uncopyable& operator=(uncopyable&&) noexcept = default;
+    bool throws = false;
+  };
+  std::optional<errc> code;
+  int values = 0;
+  kernel_envelope envelope({.library = "tests", .operation = "uncopyable"});
+  envelope.run(on(), access_all(runtime()),
+               reply_token<uncopyable>::from([&](uncopyable) { ++values; },
+                                             [&](const error& why) { code = why.code(); }),
+               uncopyable(true), {.when = reply_on::enqueued}, [](const launch_context&) {});
+  settle(*service_);
+  EXPECT_EQ(code, errc::out_of_memory);
+  EXPECT_EQ(values, 0);
+}
+
+// Shutting down.
+
+TEST_P(kernel_failure_test, launches_while_shutting_down) {
+  const auto out = allocate();
+  auto used = access_all(runtime(), write(out, "out"));
+  EXPECT_TRUE(runtime().shut_down(std::chrono::seconds(10)));
+  run_kernel(on(), std::move(used), box_.token(), out,
+             [](const launch_context&) { FAIL() << "must not run"; });
+  expect_failure(box_, errc::shutting_down);
+  mailbox<int> without;
+  run_kernel(on(), operands(), without.token(), 0,
+             [](const launch_context&) { FAIL() << "must not run"; });
+  EXPECT_EQ(without.failure(), errc::shutting_down);
+  open_service();
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, kernel_failure_test,
+                         testing::Combine(every_device(), every_strategy()), name_of_where);
+
+/// Faults that only the host device can be made to have.
+class host_failure_test : public kernel_failure_test {};
+
+TEST_P(host_failure_test, a_kernel_that_fails_on_the_device) {
+  const auto out = allocate();
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             [](const launch_context& context) {
+               context.submit_host([] { throw error(errc::invalid_argument, "in the kernel"); });
+             });
+  expect_failure(box_, errc::invalid_argument, "in the kernel");
+}
+
+TEST_P(host_failure_test, nothing_is_held_any_more_when_a_late_failure_arrives) {
+  const auto before = runtime().bytes_outstanding();
+  std::optional<std::size_t> then;
+  {
+    auto out = allocate();
+    auto used = access_all(runtime(), write(out, "out"));
+    run_kernel(
+        on(), std::move(used),
+        reply_token<words>::from([](const words&) {},
+                                 [&](const error&) { then = runtime().bytes_outstanding(); }),
+        std::exchange(out, {}), [](const launch_context& context) {
+          context.submit_host([] { throw std::runtime_error("in the kernel"); });
+        });
+  }
+  settle(*service_);
+  EXPECT_EQ(then, before);
+}
+
+TEST_P(host_failure_test, scripted_launches_and_copies_fail) {
+  const auto out = allocate();
+  faults_->fail_nth(fault_target::launch, 2);
+  for (const bool second : {false, true}) {
+    mailbox<words> box;
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out,
+               [](const launch_context& context) { context.submit_host([] {}); });
+    EXPECT_EQ(box.failure(), second ? std::optional(errc::library_failure) : std::nullopt);
+  }
+  faults_->fail_nth(fault_target::copy, 1);
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 1));
+  expect_failure(box_, errc::library_failure, "scripted");
+}
+
+TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on_it) {
+  const auto bad = allocate();
+  const auto good = allocate();
+  const auto after = allocate();
+  std::vector<mailbox<words>> boxes(4);
+  const auto launch = [&](std::size_t i, operands used, bool fails) {
+    run_kernel(on(), std::move(used), boxes[i].token(), good,
+               [fails](const launch_context& context) {
+                 context.submit_host([fails] {
+                   if (fails) throw std::runtime_error("the first one");
+                 });
+               });
+  };
+  launch(0, access_all(runtime(), write(bad, "bad")), true);
+  launch(1, access_all(runtime(), write(good, "good")), false);
+  launch(2, access_all(runtime(), read(bad, "bad"), write(after, "after")), false);
+  launch(3, access_all(runtime(), read(after, "after")), false);
+  EXPECT_EQ(boxes[0].failure(), errc::library_failure);
+  EXPECT_EQ(boxes[1].failure(), std::nullopt);
+  EXPECT_EQ(boxes[2].failure(), errc::upstream_failed);
+  EXPECT_EQ(boxes[3].failure(), errc::upstream_failed);
+}
+
+TEST_P(host_failure_test, memory_that_is_not_to_be_had) {
+  faults_->fail_nth(fault_target::allocation, 1);
+  // As an actor does that makes its output.
+  try {
+    const auto out = allocate();
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 1));
+  } catch (...) {
+    box_.token().fail(current_error());
+  }
+  expect_failure(box_, errc::out_of_memory);
+}
+
+TEST_P(host_failure_test, a_device_that_was_lost_before) {
+  const auto out = allocate();
+  auto used = access_all(runtime(), write(out, "out"));
+  device_->lose(error(errc::library_failure, "the cause"));
+  run_kernel(on(), std::move(used), box_.token(), out,
+             [](const launch_context&) { FAIL() << "must not run"; });
+  expect_failure(box_, errc::device_lost, "the cause");
+}
+
+TEST_P(host_failure_test, a_device_that_is_lost_while_enqueueing) {
+  {
+    const auto out = allocate();
+    faults_->fail_nth(fault_target::loss, 1);
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 1));
+  }
+  expect_failure(box_, errc::device_lost, "scripted loss");
+}
+
+TEST_P(host_failure_test, a_device_that_is_lost_by_the_closure_without_operands) {
+  run_kernel(on(), access_all(runtime()), box_.token(), words(), [&](const launch_context&) {
+    device_->lose(error(errc::library_failure, "the cause"));
+  });
+  expect_failure(box_, errc::device_lost, "the cause");
+}
+
+TEST_P(host_failure_test, a_device_that_the_kernel_loses) {
+  {
+    const auto out = allocate();
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+               [&](const launch_context& context) {
+                 context.submit_host(
+                     [&] { device_->lose(error(errc::library_failure, "by the kernel")); });
+               });
+  }
+  expect_failure(box_, errc::device_lost, "by the kernel");
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, host_failure_test,
+                         testing::Combine(testing::Values(std::string("host")), every_strategy()),
+                         name_of_where);
+
+/// Faults that strike while the stream stands behind a gate.
+class gated_failure_test : public kernel_failure_test {};
+
+TEST_P(gated_failure_test, a_failed_closure_is_answered_at_once_and_its_owners_wait) {
+  const gate closed;
+  const open_at_exit opened(closed);
+  const auto before = runtime().bytes_outstanding();
+  closed.close(on().stream());
+  {
+    const auto out = allocate();
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+               [&](const launch_context& context) {
+                 filling(out, 1)(context);
+                 throw error(errc::library_failure, "half way");
+               });
+  }
+  EXPECT_EQ(box_.failure(), errc::library_failure);
+  EXPECT_EQ(runtime().bytes_outstanding(), before + 64 * sizeof(std::uint32_t));
+  EXPECT_EQ(service_->engine().pending(), 1u);
+  closed.open();
+  expect_failure(box_, errc::library_failure);
+  EXPECT_EQ(runtime().bytes_outstanding(), before);
+}
+
+TEST_P(gated_failure_test, destroying_the_lane_leaves_its_launches_alone) {
+  const gate closed;
+  const open_at_exit opened(closed);
+  const auto out = allocate();
+  const auto before = allocate();
+  fill(before, 1);
+  closed.close(on().stream());
+  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 6));
+  lane_ = std::make_unique<lane>(service_);
+  EXPECT_EQ(box_.count(), 0u);
+  closed.open();
+  EXPECT_EQ(box_.failure(), std::nullopt);
+  expect_filled(out, 6);
+}
+
+TEST_P(gated_failure_test, destroying_the_service_waits_for_its_launches) {
+  const gate closed;
+  const open_at_exit opened(closed);
+  std::vector<mailbox<int>> boxes(20);
+  {
+    const auto out = allocate();
+    closed.close(on().stream());
+    for (auto& box : boxes) {
+      run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), 1, filling(out, 6));
+    }
+  }
+  lane_.reset();
+  std::thread destroying([&] { service_.reset(); });
+  for (const auto& box : boxes) EXPECT_EQ(box.count(), 0u);
+  closed.open();
+  destroying.join();
+  for (const auto& box : boxes) {
+    ASSERT_EQ(box.count(), 1u);
+    EXPECT_EQ(box.failure(), std::nullopt);
+  }
+  open_service();
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, gated_failure_test,
+                         testing::Combine(every_device(), asynchronous_strategies()),
+                         name_of_where);
+
+class gated_host_failure_test : public kernel_failure_test {};
+
+TEST_P(gated_host_failure_test, an_enqueued_reply_hands_a_late_failure_down_the_chain) {
+  lane second(service_);
+  const auto x = allocate();
+  const auto y = allocate();
+  const gate closed;
+  const open_at_exit opened(closed);
+  closed.close(on().stream());
+  kernel_envelope envelope({.library = "tests", .operation = "chain"});
+  mailbox<words> early;
+  envelope.run(on(), access_all(runtime(), write(x, "x")), early.token(), x,
+               {.when = reply_on::enqueued}, [](const launch_context& context) {
+                 context.submit_host([] { throw std::runtime_error("the first link"); });
+               });
+  EXPECT_EQ(early.failure(), std::nullopt);
+  mailbox<words> middle;
+  envelope.run(second, access_all(runtime(), read(x, "x"), write(y, "y")), middle.token(), y,
+               {.when = reply_on::enqueued}, copying(y, x));
+  EXPECT_EQ(middle.failure(), std::nullopt);
+  mailbox<words> last;
+  envelope.run(on(), access_all(runtime(), read_write(y, "y")), last.token(), y, {},
+               [](const launch_context& context) { context.submit_host([] {}); });
+  EXPECT_EQ(last.count(), 0u);
+  closed.open();
+  const auto answer = last.wait();
+  ASSERT_TRUE(answer.failure);
+  EXPECT_EQ(answer.failure->code(), errc::upstream_failed);
+  EXPECT_NE(std::string(answer.failure->what()).find("the first link"), std::string::npos);
+  settle(*service_);
+  EXPECT_EQ(early.count() + middle.count() + last.count(), 3u);
+  // Known by now: the next reader is refused before it is launched.
+  run_kernel(second, access_all(runtime(), read(y, "y")), box_.token(), y,
+             [](const launch_context&) { FAIL() << "must not run"; });
+  expect_failure(box_, errc::upstream_failed, "the first link");
+}
+
+TEST_P(gated_host_failure_test, loss_answers_everything_at_once_and_keeps_owners_until_rest) {
+  lane second(service_);
+  const gate closed;
+  const open_at_exit opened(closed);
+  auto plan = std::make_shared<int>(1);
+  const std::weak_ptr<int> plan_alive = plan;
+  std::vector<mailbox<words>> boxes(6);
+  {
+    const auto x = allocate();
+    fill(x, 1);
+    closed.close(on().stream());
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      auto used = access_all(runtime(), read_write(x, "x"));
+      used.keep(plan);
+      // On two streams: one stands behind the gate, the other behind the first.
+      run_kernel(i % 2 == 0 ? on() : second, std::move(used), boxes[i].token(), x, filling(x, 2));
+    }
+    plan.reset();
+  }
+  device_->lose(error(errc::library_failure, "the cause"));
+  for (const auto& box : boxes) EXPECT_EQ(box.failure(), errc::device_lost);
+  // The gated stream is still in its task: what it may touch stays.
+  EXPECT_FALSE(plan_alive.expired());
+  closed.open();
+  settle(*service_);
+  while (!plan_alive.expired()) {
+    runtime().reap_pending();
+    std::this_thread::yield();
+  }
+  for (const auto& box : boxes) EXPECT_EQ(box.count(), 1u);
+  EXPECT_EQ(on().in_flight(), 0u);
+  mailbox<words> next;
+  run_kernel(second, operands(), next.token(), words(),
+             [](const launch_context&) { FAIL() << "must not run"; });
+  EXPECT_EQ(next.failure(), errc::device_lost);
+}
+
+TEST_P(gated_host_failure_test, a_service_that_cannot_finish_declares_the_device_lost) {
+  runtime_options options;
+  options.drain_timeout = std::chrono::milliseconds(20);
+  open_service(std::move(options));
+  const gate closed;
+  const open_at_exit opened(closed);
+  {
+    const auto out = allocate();
+    closed.close(on().stream());
+    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 6));
+  }
+  lane_.reset();
+  std::thread destroying([&] { service_.reset(); });
+  EXPECT_EQ(box_.failure(), errc::device_lost);
+  closed.open();
+  destroying.join();
+  EXPECT_EQ(box_.count(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, gated_host_failure_test,
+                         testing::Combine(testing::Values(std::string("host")),
+                                          asynchronous_strategies()),
+                         name_of_where);
+
+TEST(synchronous_failure, a_lost_device_is_answered_before_its_stream_has_come_to_rest) {
+  const auto device = open_host_device();
+  auto service = std::make_shared<device_service>(
+      device, device_service_options{{}, completion_strategy::synchronous});
+  lane on(service);
+  const gate closed;
+  const open_at_exit opened(closed);
+  const mailbox<int> box;
+  auto plan = std::make_shared<int>(1);
+  const std::weak_ptr<int> plan_alive = plan;
+  std::thread launching([&] {
+    operands used;
+    used.keep(std::move(plan));
+    closed.close(on.stream());
+    run_kernel(on, std::move(used), box.token(), 1, [](const launch_context&) {});
+  });
+  while (on.in_flight() == 0) std::this_thread::yield();
+  device->lose(error(errc::library_failure, "the cause"));
+  EXPECT_EQ(box.failure(), errc::device_lost);
+  EXPECT_FALSE(plan_alive.expired());
+  closed.open();
+  launching.join();
+  service->runtime().reap_pending();
+  EXPECT_TRUE(plan_alive.expired());
+}
+
+}  // namespace

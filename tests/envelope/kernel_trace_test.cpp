@@ -1,0 +1,99 @@
+#include "tests/envelope/launches.hpp"
+#include "tests/envelope/recording_trace.hpp"
+
+#include <sluice/envelope/nvtx_trace.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+using names = std::vector<std::string>;
+
+const names all_hooks{"before_enqueue", "after_enqueue", "before_complete", "after_complete"};
+
+void launch(device_service& service, std::shared_ptr<kernel_trace> trace, bool fails = false) {
+  lane on(std::shared_ptr<device_service>(&service, [](device_service*) {}));
+  kernel_envelope envelope({.library = "tests", .operation = "nothing"});
+  envelope.trace(std::move(trace)).nvtx_label("a label");
+  mailbox<int> box;
+  envelope.run(on, operands(), box.token(), 0, {}, [&](const launch_context&) {
+    if (fails) throw error(errc::unsupported, "no");
+  });
+  (void)box.wait();
+  settle(service);
+}
+
+TEST(fan_out_trace, calls_every_trace_in_order) {
+  device_service service("host");
+  auto first = std::make_shared<recording_trace>();
+  auto second = std::make_shared<recording_trace>();
+  names order;
+  first->in_hook = [&](const std::string& hook) {
+    order.push_back("first " + hook);
+  };
+  second->in_hook = [&](const std::string& hook) {
+    order.push_back("second " + hook);
+  };
+  launch(service, std::make_shared<fan_out_trace>(
+                      std::vector<std::shared_ptr<kernel_trace>>{first, second}));
+  EXPECT_EQ(first->names(), all_hooks);
+  EXPECT_EQ(second->names(), all_hooks);
+  names expected;
+  for (const auto& hook : all_hooks) {
+    expected.push_back("first " + hook);
+    expected.push_back("second " + hook);
+  }
+  EXPECT_EQ(order, expected);
+}
+
+TEST(fan_out_trace, passes_failures_on) {
+  device_service service("host");
+  auto trace = std::make_shared<recording_trace>();
+  launch(service,
+         std::make_shared<fan_out_trace>(std::vector<std::shared_ptr<kernel_trace>>{trace}), true);
+  const auto calls = trace->calls();
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[1].failure, errc::unsupported);
+  EXPECT_EQ(calls[3].failure, errc::unsupported);
+}
+
+TEST(fan_out_trace, one_that_throws_does_not_silence_the_others) {
+  device_service service("host");
+  auto throwing = std::make_shared<recording_trace>();
+  throwing->in_hook = [](const std::string&) {
+    throw std::runtime_error("from a hook");
+  };
+  auto quiet = std::make_shared<recording_trace>();
+  const auto dropped = dropped_trace_exceptions();
+  launch(service, std::make_shared<fan_out_trace>(
+                      std::vector<std::shared_ptr<kernel_trace>>{throwing, nullptr, quiet}));
+  EXPECT_EQ(quiet->names(), all_hooks);
+  EXPECT_EQ(dropped_trace_exceptions(), dropped + 4);
+}
+
+TEST(kernel_trace, has_empty_hooks) {
+  device_service service("host");
+  launch(service, std::make_shared<kernel_trace>());
+}
+
+TEST(nvtx_trace, is_harmless) {
+  device_service service("host");
+#if defined(SLUICE_HAS_CUDA)
+  EXPECT_TRUE(nvtx_trace::available());
+#else
+  EXPECT_FALSE(nvtx_trace::available());
+#endif
+  const auto trace = std::make_shared<nvtx_trace>();
+  const auto dropped = dropped_trace_exceptions();
+  for (int i = 0; i < 10; ++i) launch(service, trace, i % 2 == 1);
+  EXPECT_EQ(dropped_trace_exceptions(), dropped);
+}
+
+}  // namespace

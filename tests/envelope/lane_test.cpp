@@ -1,0 +1,164 @@
+#include "tests/envelope/launches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+
+class lane_test : public service_test {
+ protected:
+  /// One launch on `l` that counts its replies.
+  void launch(lane& l, std::atomic<int>& replies) {
+    run_kernel(l, operands(),
+               reply_token<int>::from([&](int) { ++replies; }, [&](const error&) { ++replies; }), 0,
+               [](const launch_context&) {});
+  }
+};
+
+TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
+  open_service({}, {.most_in_flight = 3});
+  std::atomic<int> rooms{0};
+  std::atomic<int> replies{0};
+  on().on_room([&] { ++rooms; });
+  const gate closed;
+  const open_at_exit opened(closed);
+  closed.close(on().stream());
+  EXPECT_FALSE(on().want_room());  // there is room: no call will come
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(on().full());
+    launch(on(), replies);
+  }
+  EXPECT_TRUE(on().full());
+  EXPECT_EQ(on().in_flight(), 3u);
+  EXPECT_TRUE(on().want_room());
+  EXPECT_EQ(rooms, 0);
+  closed.open();
+  settle(*service_);
+  EXPECT_EQ(on().in_flight(), 0u);
+  EXPECT_FALSE(on().full());
+  EXPECT_EQ(rooms, 1);  // once, however many launches complete
+  EXPECT_EQ(replies, 3);
+  EXPECT_FALSE(on().want_room());
+}
+
+TEST_P(lane_test, never_loses_the_call_for_room) {
+  // The lane is filled as fast as it empties; were one call lost, this would never end.
+  open_service({}, {.most_in_flight = 2});
+  std::counting_semaphore<> room(0);
+  std::atomic<int> replies{0};
+  on().on_room([&] { room.release(); });
+  constexpr int launches = 3000;
+  for (int i = 0; i < launches; ++i) {
+    while (on().full()) {
+      if (on().want_room()) room.acquire();
+    }
+    launch(on(), replies);
+  }
+  settle(*service_);
+  EXPECT_EQ(replies, launches);
+}
+
+TEST_P(lane_test, a_failed_launch_makes_room_too) {
+  open_service({}, {.most_in_flight = 1});
+  std::atomic<int> rooms{0};
+  on().on_room([&] { ++rooms; });
+  const gate closed;
+  const open_at_exit opened(closed);
+  closed.close(on().stream());
+  mailbox<int> box;
+  run_kernel(on(), operands(), box.token(), 0,
+             [](const launch_context&) { throw error(errc::unsupported, "no"); });
+  EXPECT_EQ(box.failure(), errc::unsupported);
+  EXPECT_TRUE(on().full());
+  EXPECT_TRUE(on().want_room());
+  closed.open();
+  settle(*service_);
+  EXPECT_EQ(rooms, 1);
+  EXPECT_FALSE(on().full());
+}
+
+TEST_P(lane_test, keeps_its_library_until_the_last_launch_has_completed) {
+  const gate closed;
+  const open_at_exit opened(closed);
+  const auto before = runtime().statistics().streams;
+  auto library = std::make_shared<int>(1);
+  const std::weak_ptr<int> alive = library;
+  std::atomic<int> replies{0};
+  {
+    lane other(service_);
+    other.keep(std::move(library));
+    closed.close(other.stream());
+    launch(other, replies);
+    launch(other, replies);
+  }
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(replies, 0);
+  closed.open();
+  settle(*service_);
+  EXPECT_TRUE(alive.expired());
+  EXPECT_EQ(replies, 2);
+  EXPECT_EQ(runtime().statistics().streams, before);
+}
+
+TEST_P(lane_test, lets_its_library_go_when_nothing_was_launched) {
+  auto library = std::make_shared<int>(1);
+  const std::weak_ptr<int> alive = library;
+  {
+    lane other(service_);
+    other.keep(std::move(library));
+  }
+  settle(*service_);
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(lane_test, lanes_launch_at_the_same_time) {
+  constexpr int threads = 4;
+  constexpr int launches = 200;
+  const auto shared = allocate();
+  fill(shared, 0);
+  std::vector<std::thread> launching;
+  std::atomic<int> replies{0};
+  for (int t = 0; t < threads; ++t) {
+    launching.emplace_back([&] {
+      lane mine(service_);
+      for (int i = 0; i < launches; ++i) {
+        const auto own = runtime().allocate<std::uint32_t>(64, mine.stream());
+        run_kernel(mine, access_all(runtime(), write(own, "own"), read(shared, "shared")),
+                   reply_token<words>::from([&](const words&) { ++replies; }, [](const error&) {}),
+                   own, copying(own, shared));
+      }
+    });
+  }
+  for (auto& t : launching) t.join();
+  settle(*service_);
+  EXPECT_EQ(replies, threads * launches);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, lane_test,
+                         testing::Combine(every_device(), asynchronous_strategies()),
+                         name_of_where);
+
+TEST(lane_on_loss, lets_its_library_go_on_the_host) {
+  const auto device = open_host_device();
+  auto service = std::make_shared<device_service>(device);
+  auto library = std::make_shared<int>(1);
+  const std::weak_ptr<int> alive = library;
+  {
+    lane other(service);
+    other.keep(std::move(library));
+    device->lose(error(errc::library_failure, "the cause"));
+  }
+  settle(*service);
+  service.reset();
+  EXPECT_TRUE(alive.expired());
+}
+
+}  // namespace

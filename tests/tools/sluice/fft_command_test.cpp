@@ -1,0 +1,247 @@
+#include "tests/support/relative_error.hpp"
+#include "tests/support/seed.hpp"
+#include "tests/tools/sluice/program.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using complex = std::complex<double>;
+using complexes = std::vector<complex>;
+using dimensions = std::vector<std::int64_t>;
+
+/// The sum over j of row[j] · exp(sign · 2πi jk/n), k = 0 ... n - 1, of a row cut or padded to n.
+complexes transform(complexes row, std::size_t n, int sign) {
+  row.resize(n);
+  complexes result(n);
+  for (std::size_t k = 0; k < n; ++k) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const double turns = static_cast<double>(j * k % n) / static_cast<double>(n);
+      result[k] += row[j] * std::polar(1.0, sign * 2 * std::numbers::pi * turns);
+    }
+  }
+  return result;
+}
+
+/// n real numbers from the first bins of a Hermitian spectrum; the others are the mirrored ones.
+std::vector<double> real_transform(complexes row, std::size_t n) {
+  row.resize(n / 2 + 1);
+  complexes spectrum(n);
+  for (std::size_t k = 0; k < row.size(); ++k) spectrum[k] = row[k];
+  for (std::size_t k = row.size(); k < n; ++k) spectrum[k] = std::conj(row[n - k]);
+  spectrum[0].imag(0);
+  if (n % 2 == 0) spectrum[n / 2].imag(0);
+  std::vector<double> result;
+  for (const complex value : transform(spectrum, n, +1))
+    result.push_back(value.real() / static_cast<double>(n));
+  return result;
+}
+
+template <class T>
+complexes widened(std::span<const T> values) {
+  complexes wide;
+  for (const T value : values) wide.emplace_back(value);
+  return wide;
+}
+
+/// What one run is to do.
+struct fft_case {
+  dimensions shape;
+  bool inverse = false;
+  std::optional<std::int64_t> length;
+};
+
+class fft_command : public program_test {
+ protected:
+  /// Saves `values`, runs the program and returns its result, whose shape was checked.
+  template <class T>
+  io::array result_of(const fft_case& what, const std::vector<T>& values, const std::string& device,
+                      std::int64_t row) const {
+    save<T>("x.npy", what.shape, values);
+    std::vector<std::string> arguments{"fft", "x.npy", "-o", "out.npy", "--device", device};
+    if (what.inverse) arguments.push_back("--inverse");
+    if (what.length) arguments.insert(arguments.end(), {"--length", std::to_string(*what.length)});
+    expect_success(arguments);
+    io::array out = load("out.npy");
+    dimensions expected = what.shape;
+    expected.back() = row;
+    EXPECT_EQ(out.shape, expected) << ::testing::PrintToString(arguments);
+    return out;
+  }
+
+  /// Calls `check` for each row with the given elements; returns all that it returns, joined.
+  template <class T, class Check>
+  auto rows(const std::vector<T>& values, std::int64_t length, Check check) const {
+    decltype(check(complexes{})) all;
+    for (std::size_t first = 0; first < values.size(); first += static_cast<std::size_t>(length)) {
+      const auto row = check(
+          widened(std::span<const T>(values).subspan(first, static_cast<std::size_t>(length))));
+      all.insert(all.end(), row.begin(), row.end());
+    }
+    return all;
+  }
+
+  template <class Real>
+  void check_real(std::mt19937_64& generator, const fft_case& what,
+                  const std::string& device) const {
+    const auto values = normal_values<Real>(generator, count_of(what.shape));
+    const std::int64_t n = what.length.value_or(what.shape.back());
+    const io::array out = result_of(what, values, device, n / 2 + 1);
+    const auto expected = rows(values, what.shape.back(), [&](const complexes& row) {
+      complexes half = transform(row, static_cast<std::size_t>(n), -1);
+      half.resize(static_cast<std::size_t>(n / 2 + 1));
+      return half;
+    });
+    EXPECT_LE(relative_error(out.values<std::complex<Real>>(), expected), error_bound<Real>());
+  }
+
+  template <class Real>
+  void check_complex(std::mt19937_64& generator, const fft_case& what,
+                     const std::string& device) const {
+    const auto parts = normal_values<Real>(generator, 2 * count_of(what.shape));
+    std::vector<std::complex<Real>> values;
+    for (std::size_t i = 0; i < parts.size(); i += 2) values.emplace_back(parts[i], parts[i + 1]);
+    const std::int64_t n = what.length.value_or(what.shape.back());
+    const auto size = static_cast<std::size_t>(n);
+    const io::array out = result_of(what, values, device, n);
+    if (what.inverse && what.length) {
+      const auto expected = rows(values, what.shape.back(),
+                                 [&](const complexes& row) { return real_transform(row, size); });
+      EXPECT_LE(relative_error(out.values<Real>(), expected), error_bound<Real>());
+      return;
+    }
+    const auto expected = rows(values, what.shape.back(), [&](const complexes& row) {
+      complexes all = transform(row, size, what.inverse ? +1 : -1);
+      if (what.inverse) {
+        for (complex& value : all) value /= static_cast<double>(n);
+      }
+      return all;
+    });
+    EXPECT_LE(relative_error(out.values<std::complex<Real>>(), expected), error_bound<Real>());
+  }
+
+  static std::size_t count_of(const dimensions& shape) {
+    std::size_t count = 1;
+    for (const std::int64_t dimension : shape) count *= static_cast<std::size_t>(dimension);
+    return count;
+  }
+
+  static fft_case random_case(std::mt19937_64& generator) {
+    fft_case what;
+    for (std::int64_t axis = integer(generator, 0, 2); axis > 0; --axis)
+      what.shape.push_back(integer(generator, 1, 4));
+    what.shape.push_back(integer(generator, 1, 60));
+    if (integer(generator, 0, 1) == 1) what.length = integer(generator, 1, 80);
+    return what;
+  }
+};
+
+TEST_F(fft_command, real_input_gives_the_half_spectrum) {
+  auto generator = make_generator();
+  for (const std::string& device : program_devices()) {
+    for (int i = 0; i < 6; ++i) {
+      check_real<float>(generator, random_case(generator), device);
+      check_real<double>(generator, random_case(generator), device);
+    }
+    check_real<float>(generator, {.shape = {1}, .length = {}}, device);
+    check_real<double>(generator, {.shape = {8}, .length = 9}, device);
+    check_real<double>(generator, {.shape = {9}, .length = 8}, device);
+  }
+}
+
+TEST_F(fft_command, complex_input_forward_and_back) {
+  auto generator = make_generator();
+  for (const std::string& device : program_devices()) {
+    for (const bool inverse : {false, true}) {
+      for (int i = 0; i < 5; ++i) {
+        fft_case what = random_case(generator);
+        what.inverse = inverse;
+        if (inverse) what.length.reset();
+        check_complex<float>(generator, what, device);
+        check_complex<double>(generator, what, device);
+      }
+    }
+  }
+}
+
+TEST_F(fft_command, inverse_with_length_gives_real_numbers) {
+  auto generator = make_generator();
+  for (const std::string& device : program_devices()) {
+    for (int i = 0; i < 5; ++i) {
+      fft_case what = random_case(generator);
+      what.inverse = true;
+      what.length = integer(generator, 1, 90);
+      check_complex<float>(generator, what, device);
+      check_complex<double>(generator, what, device);
+    }
+    check_complex<double>(generator, {.shape = {5}, .inverse = true, .length = 1}, device);
+    check_complex<double>(generator, {.shape = {2, 5}, .inverse = true, .length = 8}, device);
+    check_complex<double>(generator, {.shape = {2, 5}, .inverse = true, .length = 9}, device);
+    check_complex<double>(generator, {.shape = {2, 1}, .inverse = true, .length = 12}, device);
+  }
+}
+
+TEST_F(fft_command, keeps_the_precision) {
+  save<float>("f4.npy", {4}, {1, 2, 3, 4});
+  save<double>("f8.npy", {4}, {1, 2, 3, 4});
+  save<std::complex<float>>("c8.npy", {4}, {1, 2, 3, 4});
+  save<std::complex<double>>("c16.npy", {4}, {1, 2, 3, 4});
+  const auto expect = [&](std::vector<std::string> arguments, std::string_view descr,
+                          const dimensions& shape) {
+    arguments.insert(arguments.begin(), "fft");
+    arguments.insert(arguments.end(), {"-o", "out.npy"});
+    expect_success(arguments);
+    expect_npy_header(folder() / "out.npy", descr, shape);
+  };
+  expect({"f4.npy"}, "<c8", {3});
+  expect({"f8.npy"}, "<c16", {3});
+  expect({"c8.npy"}, "<c8", {4});
+  expect({"c16.npy"}, "<c16", {4});
+  expect({"c8.npy", "--inverse"}, "<c8", {4});
+  expect({"c16.npy", "--inverse"}, "<c16", {4});
+  expect({"c8.npy", "--inverse", "--length", "7"}, "<f4", {7});
+  expect({"c16.npy", "--inverse", "--length", "7"}, "<f8", {7});
+}
+
+TEST_F(fft_command, empty_batches) {
+  save<float>("x.npy", {0, 6}, {});
+  save<std::complex<double>>("c.npy", {2, 0, 3}, {});
+  for (const std::string& device : program_devices()) {
+    expect_success({"fft", "x.npy", "-o", "out.npy", "--device", device});
+    expect_npy_header(folder() / "out.npy", "<c8", {0, 4});
+    expect_success({"fft", "x.npy", "-o", "out.npy", "--length", "11", "--device", device});
+    expect_npy_header(folder() / "out.npy", "<c8", {0, 6});
+    expect_success(
+        {"fft", "c.npy", "-o", "out.npy", "--inverse", "--length", "5", "--device", device});
+    expect_npy_header(folder() / "out.npy", "<f8", {2, 0, 5});
+  }
+}
+
+TEST_F(fft_command, refuses_what_cannot_be_transformed) {
+  save<float>("x.npy", {3, 4}, std::vector<float>(12, 1));
+  save<double>("x64.npy", {3, 4}, std::vector<double>(12, 1));
+  save<float>("scalar.npy", {}, {1});
+  save<float>("empty.npy", {3, 0}, {});
+  save<std::int64_t>("integers.npy", {4}, {1, 2, 3, 4});
+  expect_refused({"scalar.npy"}, {"fft", "scalar.npy", "-o", "out.npy"});
+  expect_refused({"empty.npy"}, {"fft", "empty.npy", "-o", "out.npy"});
+  expect_refused({"empty.npy"}, {"fft", "empty.npy", "-o", "out.npy", "--length", "4"});
+  expect_refused({"integers.npy"}, {"fft", "integers.npy", "-o", "out.npy"});
+  expect_refused({"missing.npy"}, {"fft", "missing.npy", "-o", "out.npy"});
+  expect_refused({"x.npy", "--inverse"}, {"fft", "x.npy", "-o", "out.npy", "--inverse"});
+  expect_refused({"x64.npy"}, {"fft", "x64.npy", "-o", "out.npy", "--inverse", "--length", "4"});
+  for (const char* length : {"0", "-1", "3.5", "4x", "", "1e3", "9223372036854775807",
+                             "9223372036854775808", "1000000000000000"})
+    expect_refused({"--length"}, {"fft", "x.npy", "-o", "out.npy", "--length", length});
+}
+
+}  // namespace
+}  // namespace sluice::test
