@@ -38,7 +38,7 @@ function(sluice_add_test)
 
   # Listed when ctest starts, not when the program is linked: a build runs nothing it has built.
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  gtest_discover_tests(${test_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${test_NAME}."
+  gtest_discover_tests(${test_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${test_NAME}."
     PROPERTIES LABELS "${folder}" TIMEOUT ${test_TIMEOUT} ENVIRONMENT "SLUICE_PROGRAM=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sluice")
 
   install(TARGETS ${test_NAME} RUNTIME DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)

@@ -32,9 +32,19 @@ struct library_actors {
 };
 
 struct device_state {
+  device_state() = default;
+  device_state(const device_state&) = delete;
+  device_state& operator=(const device_state&) = delete;
+  /// An actor that is killed does not come to `end_in_order`.
+  ~device_state() {
+    libraries.for_each([](auto& library) {
+      if (library) caf::anon_send_exit(*library, caf::exit_reason::user_shutdown);
+    });
+  }
+
   std::shared_ptr<device_service> service;
   std::shared_ptr<kernel_trace> trace;
-  std::unique_ptr<transfers> moves;
+  std::shared_ptr<transfers> moves;
   library_actors libraries;
   std::optional<caf::error>
       ending;  // why the actor ends, while it waits for its library actors' ends
@@ -126,7 +136,7 @@ struct behavior_of {
           });
           return taken.promise;
         },
-        [](const detail::deferred_work& work) { work.run(); },
+        [](const detail::deferred_work&) {},  // done as the message goes
         [self](room_atom) {
           self->state.moves->lane().room();
         }};
@@ -134,17 +144,18 @@ struct behavior_of {
 };
 
 device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_service> service,
-                                     std::shared_ptr<kernel_trace> trace) {
+                                     std::shared_ptr<kernel_trace> trace,
+                                     std::shared_ptr<transfers> moves) {
   self->state.service = std::move(service);
   self->state.trace = std::move(trace);
   const auto address = self->address();
-  self->state.moves = std::make_unique<transfers>(
-      self->state.service, self->state.trace, [address](std::function<void()> work) {
-        if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(address)) {
-          actor->enqueue(nullptr, caf::make_message_id(),
-                         caf::make_message(detail::deferred_work{std::move(work)}), nullptr);
-        }
-      });
+  self->state.moves = std::move(moves);
+  self->state.moves->defer_to([address](std::shared_ptr<const void> work) {
+    if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(address)) {
+      actor->enqueue(nullptr, caf::make_message_id(),
+                     caf::make_message(detail::deferred_work{std::move(work)}), nullptr);
+    }
+  });
   self->state.moves->lane().wake(address);
   self->set_exit_handler([self](caf::exit_msg& m) { end_in_order(self, m.reason); });
   self->set_down_handler([self](caf::down_msg& m) { library_ended(self, m.source); });
@@ -155,7 +166,10 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
 
 device_actor spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
                           std::shared_ptr<kernel_trace> trace) {
-  return system.spawn<caf::detached>(behavior, std::move(service), std::move(trace));
+  // Made here, so that failing is an error of this call and not an actor's end.
+  auto moves = std::make_shared<transfers>(service, trace);
+  return system.spawn<caf::detached>(behavior, std::move(service), std::move(trace),
+                                     std::move(moves));
 }
 
 scoped_device::scoped_device(caf::actor_system& system, std::string_view device_name,

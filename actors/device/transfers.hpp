@@ -20,17 +20,18 @@ namespace sluice::actors {
 /// themselves.
 class transfers {
  public:
-  /// Runs work later on the owning actor's thread.
-  using defer_function = std::function<void(std::function<void()>)>;
+  /// Takes something, on the completion thread, to drop it later on the owning actor's thread.
+  using defer_function = std::function<void(std::shared_ptr<const void>)>;
 
-  transfers(std::shared_ptr<device_service> service, const std::shared_ptr<kernel_trace>& trace,
-            defer_function defer)
+  transfers(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace)
       : lane_(std::move(service)),
         staging_(lane_.runtime().device().id().kind == device_kind::cuda
                      ? staging_pool::make(lane_.runtime().shared_device())
                      : nullptr),
-        defer_(std::move(defer)),
-        trace_(trace) {}
+        trace_(std::move(trace)) {}
+
+  /// Before the first launch.
+  void defer_to(defer_function defer) { defer_ = std::move(defer); }
 
   [[nodiscard]] lane_queue& lane() noexcept { return lane_; }
 
@@ -57,9 +58,9 @@ class transfers {
     if (overlap(r.source, r.target))
       throw error(errc::invalid_argument, "target: shares memory with source");
     const auto target = given_or_new(std::move(r.target), r.source.size(), "copy");
-    require_size(target, r.source.size());
     auto used = access_all(lane_.runtime(), read(r.source, "source"),
                            write(target, "target", r.source.size()));
+    require_size(target, r.source.size());
     envelope<T>("copy").run(lane_.lane(), std::move(used), token, target,
                             {r.reply, sizes(r.source.size())}, [&](const launch_context& context) {
                               device().copy(target.data(), r.source.data(), r.source.bytes(),
@@ -72,8 +73,8 @@ class transfers {
     const auto count = r.values.size();
     const auto bytes = count * sizeof(T);
     const auto target = given_or_new(std::move(r.target), count, "upload");
-    require_size(target, count);
     auto used = access_all(lane_.runtime(), write(target, "target", count));
+    require_size(target, count);
     const void* source = nullptr;
     if (staging_ && bytes != 0) {
       const auto staged = staging_->acquire(bytes);
@@ -144,10 +145,10 @@ class transfers {
   void download_staged(download<T>& r, operands used, std::shared_ptr<std::byte> staged,
                        const reply_token<std::vector<T>>& token) {
     const auto count = r.source.size();
-    const auto unpack = [token, count](const std::shared_ptr<std::byte>& from) {
+    const auto unpack = [token, count](const std::byte* from) {
       try {
         std::vector<T> values(count);
-        std::memcpy(static_cast<void*>(values.data()), from.get(), count * sizeof(T));
+        std::memcpy(static_cast<void*>(values.data()), from, count * sizeof(T));
         token.succeed(std::move(values));
       } catch (...) {
         token.fail(current_error());
@@ -155,11 +156,13 @@ class transfers {
     };
     const bool at_once = count * sizeof(T) <= copied_at_once;
     const auto arrived = reply_token<std::shared_ptr<std::byte>>::from(
-        [unpack, at_once, defer = defer_](const std::shared_ptr<std::byte>& from) {
-          if (at_once) {
-            unpack(from);
-          } else {
-            defer([unpack, from] { unpack(from); });
+        [token, unpack, at_once, defer = defer_](const std::shared_ptr<std::byte>& from) {
+          if (at_once) return unpack(from.get());
+          try {
+            defer(std::shared_ptr<const void>(
+                from.get(), [unpack, from](const std::byte* staging) { unpack(staging); }));
+          } catch (...) {
+            token.fail(current_error());
           }
         },
         [token](const error& why) { token.fail(why); });

@@ -15,6 +15,7 @@
 #include <complex>
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,6 +66,11 @@ class answers {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return answered_ >= all_.size(); });
     return all_;
+  }
+  /// Drops the replies. Clients may hold this object for a little longer than the test.
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    all_.clear();
   }
   /// The requests in the order in which they were answered.
   [[nodiscard]] std::vector<std::size_t> order() const {
@@ -201,6 +207,7 @@ class session {
     auto to = std::make_shared<answers<Reply>>(requests.size());
     auto client = system_.spawn<counting_client<Reply>>(to, target, std::move(requests));
     clients_.push_back(client);
+    drop_replies_.push_back([to] { to->clear(); });
     return to;
   }
   template <class Reply>
@@ -232,7 +239,11 @@ class session {
   }
   /// To be called when the test has dropped its references and ended its actors.
   void expect_nothing_left() {
-    clients_.clear();
+    for (const auto& drop : drop_replies_) drop();
+    if (device().lost()) {
+      // Owners stay until the task that was running has returned; nothing but their going tells.
+      await([this] { return runtime().bytes_outstanding() == 0; });
+    }
     const auto left = settle();
     EXPECT_EQ(left.bytes_outstanding, 0U);
     EXPECT_EQ(left.blocks, 0U);
@@ -250,7 +261,8 @@ class session {
   sluice::stream transfer_stream_;
   sluice::stream gate_stream_;
   std::mt19937_64 generator_;
-  std::vector<caf::actor> clients_;
+  std::vector<caf::actor> clients_;  // so that superfluous replies still find them
+  std::vector<std::function<void()>> drop_replies_;
 };
 
 template <class Handle>

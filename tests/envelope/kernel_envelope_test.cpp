@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -118,7 +119,9 @@ TEST_P(kernel_envelope_test, tells_hooks_what_is_launched) {
     EXPECT_EQ(call.failure, std::nullopt);
     if (call.hook == "before_enqueue") requests.push_back(call.request_id);
     EXPECT_EQ(call.request_id, requests.back());
-    if (call.hook == "after_complete") EXPECT_GT(call.latency.count(), 0);
+    if (call.hook == "after_complete") {
+      EXPECT_GT(call.latency.count(), 0);
+    }
   }
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_LT(requests[0], requests[1]);
@@ -162,7 +165,7 @@ TEST_P(kernel_envelope_test, launches_what_touches_no_memory) {
   EXPECT_EQ(trace_->names().size(), 4u);
 }
 
-TEST_P(kernel_envelope_test, carries_outputs_that_can_only_be_moved_or_hold_several_references) {
+TEST_P(kernel_envelope_test, carries_outputs_of_several_references) {
   const auto a = allocate();
   const auto b = allocate();
   mailbox<std::vector<words>> box;

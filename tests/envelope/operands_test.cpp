@@ -2,10 +2,12 @@
 #include "tests/support/expect_error.hpp"
 
 #include <sluice/envelope/operands.hpp>
+#include <sluice/runtime/host_device.hpp>
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <chrono>
+#include <vector>
 
 namespace {
 

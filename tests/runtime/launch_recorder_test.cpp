@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -247,6 +249,31 @@ TEST_P(launch_recorder_on, a_stale_use_does_not_touch_the_block_that_took_its_re
   EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { (void)recorder.commit(); }));
   EXPECT_EQ(uses_of(b).version, before.version);
   EXPECT_EQ(uses_of(b).last_write, before.last_write);
+  expect_no_lease();
+}
+
+// Recorders hold no reference: the record of what they noted may become another block at any
+// moment.
+TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
+  std::atomic<bool> done{false};
+  std::thread churning([&] {
+    const auto on = runtime().create_stream();
+    while (!done.load()) {
+      const auto a = runtime().allocate_bytes(64, on, "churn");
+      const auto b = runtime().allocate_bytes(64, on, "churn");
+    }
+  });
+  for (int round = 0; round < 300; ++round) {
+    auto recorder = launch_recorder::strict(stream());
+    {
+      const auto read = fresh();
+      const auto written = fresh();
+      recorder.read(read).write(written);
+    }
+    EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
+  }
+  done.store(true);
+  churning.join();
   expect_no_lease();
 }
 

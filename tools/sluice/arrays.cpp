@@ -27,6 +27,14 @@ void require_dimensions(const std::filesystem::path& path, const io::array& arra
                                 array.shape.size() == 1 ? "" : "s", meaning, dimensions));
 }
 
+std::size_t require_countable(std::string_view subject, element_type type,
+                              std::span<const std::int64_t> shape) {
+  if (const auto bytes = io::byte_size(type, shape)) return *bytes;
+  throw error(errc::invalid_argument,
+              fmt::format("{}: the result, {}, would have more elements than can be counted",
+                          subject, shape_text(shape)));
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   if (shape.empty()) return "()";
   return fmt::format("{}", fmt::join(shape.begin(), shape.end(), "x"));

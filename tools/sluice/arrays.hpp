@@ -26,6 +26,11 @@ void require_dimensions(const std::filesystem::path& path, const io::array& arra
 /// Throws `invalid_argument`, naming `path`, with `what` behind it.
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& what);
 
+/// The bytes of a result of this type and shape. Throws `invalid_argument` beginning with
+/// `subject`, the option or file to blame, when they are too many to be counted.
+[[nodiscard]] std::size_t require_countable(std::string_view subject, element_type type,
+                                            std::span<const std::int64_t> shape);
+
 /// "3x4"; "()" for no dimension.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 

@@ -100,7 +100,8 @@ void run(const conv2d_options& options) {
   conv2d_inputs in = read_inputs(options);
   const nchw_shape& y = in.result;
   const std::array shape{y.n, y.c, y.h, y.w};
-  const std::size_t result_bytes = saturating_multiply(y.elements(), sizeof(float));
+  const std::size_t result_bytes =
+      require_countable(io::displayed(options.w), element_type::f32, shape);
 
   session current(options.common);
   require_memory(options.output, current.info(), std::max(in.x.bytes.size(), result_bytes),

@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,72 +68,84 @@ fft_task task_for(const fft_options& options, const io::array& x) {
   return task;
 }
 
-/// What the request to the fft actor has for each kind of transform.
 template <class Real>
-gpu_ref<std::complex<Real>> transform(session& current, const fft_task& task,
-                                      const fft_shape& shape, gpu_ref<std::complex<Real>> input) {
-  const bool forward = task.kind == fft_kind::c2c_forward;
+gpu_ref<std::complex<Real>> complex_to_complex(session& current, fft_kind kind,
+                                               const fft_shape& shape,
+                                               gpu_ref<std::complex<Real>> input) {
+  const bool forward = kind == fft_kind::c2c_forward;
   return current.ask<gpu_ref<std::complex<Real>>>(
       current.device().fft(),
       fft_c2c<Real>{.direction = forward ? fft_direction::forward : fft_direction::inverse,
                     .shape = shape,
                     .input = std::move(input),
-                    .scale = forward ? 1.0 : 1.0 / static_cast<double>(task.length)});
+                    .scale = forward ? 1.0 : 1.0 / static_cast<double>(shape.length)});
 }
+
 template <class Real>
-gpu_ref<std::complex<Real>> transform(session& current, const fft_shape& shape,
-                                      gpu_ref<Real> input) {
+gpu_ref<std::complex<Real>> real_to_complex(session& current, const fft_shape& shape,
+                                            gpu_ref<Real> input) {
   return current.ask<gpu_ref<std::complex<Real>>>(
       current.device().fft(), fft_r2c<Real>{.shape = shape, .input = std::move(input)});
 }
+
 template <class Real>
-gpu_ref<Real> transform_to_real(session& current, const fft_shape& shape,
-                                gpu_ref<std::complex<Real>> input) {
+gpu_ref<Real> complex_to_real(session& current, const fft_shape& shape,
+                              gpu_ref<std::complex<Real>> input) {
   return current.ask<gpu_ref<Real>>(
       current.device().fft(), fft_c2r<Real>{.shape = shape,
                                             .input = std::move(input),
                                             .scale = 1.0 / static_cast<double>(shape.length)});
 }
 
-/// Uploads the rows of `x`, cut or padded, computes and writes the result.
-template <class Real>
-void compute(const fft_options& options, io::array& x, const fft_task& task) {
+/// The result, from the rows of `x` cut or padded. `x` is given up.
+template <class Real, class Result>
+gpu_ref<Result> transform_rows(session& current, io::array& x, const fft_task& task) {
   using complex = std::complex<Real>;
-  const bool from_real = task.kind == fft_kind::r2c;
-  const bool to_real = task.kind == fft_kind::c2r;
-  const std::size_t row = input_row(task.kind, task.length);
-  const std::size_t in_bytes = saturating_multiply(saturating_multiply(task.batch, row),
-                                                   from_real ? sizeof(Real) : sizeof(complex));
+  const fft_shape shape{.length = task.length, .batch = task.batch};
+  const auto given = static_cast<std::size_t>(x.shape.back());
+  const std::size_t wanted = input_row(task.kind, task.length);
+  if constexpr (std::is_same_v<Result, Real>) {
+    auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
+    make_hermitian_ends(std::span(rows), task.length);
+    x.bytes = {};
+    return complex_to_real<Real>(current, shape, upload_values(current, std::move(rows)));
+  } else if (task.kind == fft_kind::r2c) {
+    auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
+    x.bytes = {};
+    return real_to_complex<Real>(current, shape, upload_values(current, std::move(rows)));
+  } else {
+    auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
+    x.bytes = {};
+    return complex_to_complex<Real>(current, task.kind, shape,
+                                    upload_values(current, std::move(rows)));
+  }
+}
+
+/// Computes and writes the result.
+template <class Real, class Result>
+void compute(const fft_options& options, io::array& x, const fft_task& task) {
+  const std::string subject = options.length ? "--length" : io::displayed(options.x);
   const std::size_t out_bytes =
-      saturating_multiply(saturating_multiply(task.batch, output_row(task.kind, task.length)),
-                          to_real ? sizeof(Real) : sizeof(complex));
+      require_countable(subject, element_type_v<Result>, task.result_shape);
+  const std::size_t in_bytes = saturating_multiply(
+      task.batch,
+      saturating_multiply(input_row(task.kind, task.length),
+                          task.kind == fft_kind::r2c ? sizeof(Real) : 2 * sizeof(Real)));
 
   session current(options.common);
-  require_memory(options.length ? "--length" : options.x, current.info(),
-                 std::max(in_bytes, out_bytes), saturating_add(in_bytes, out_bytes));
-
-  const fft_shape shape{.length = task.length, .batch = task.batch};
-  const auto given_row = static_cast<std::size_t>(x.shape.back());
+  std::vector<Result> values;
   launch_summary launch;
-  const auto finish = [&](const auto& result) {
+  // Without rows there is nothing to transform, whatever the length.
+  if (task.batch != 0) {
+    // A plan holds a table of the roots of unity and space for a row.
+    const std::size_t plan_bytes = saturating_multiply(task.length, 4 * sizeof(Real));
+    require_memory(subject, current.info(), std::max(in_bytes, out_bytes),
+                   saturating_add(plan_bytes, saturating_add(in_bytes, out_bytes)));
+    const auto result = transform_rows<Real, Result>(current, x, task);
     launch = current.last_launch();
-    write_array(options.output, task.result_shape, download_values(current, result));
-  };
-  if (from_real) {
-    auto rows = rows_of_length<Real>(x.values<Real>(), given_row, row);
-    x.bytes = {};
-    finish(transform(current, shape, upload_values(current, std::move(rows))));
-  } else {
-    auto rows = rows_of_length<complex>(x.values<complex>(), given_row, row);
-    x.bytes = {};
-    if (to_real) make_hermitian_ends(std::span(rows), task.length);
-    auto input = upload_values(current, std::move(rows));
-    if (to_real) {
-      finish(transform_to_real<Real>(current, shape, std::move(input)));
-    } else {
-      finish(transform<Real>(current, task, shape, std::move(input)));
-    }
+    values = download_values(current, result);
   }
+  write_array(options.output, task.result_shape, values);
   current.finish();
   print_summary(
       options.common, {{"-o", options.output}},
@@ -145,8 +159,14 @@ void run(const fft_options& options) {
   io::array x = read_array("X", options.x);
   const fft_task task = task_for(options, x);
   const bool wide = x.type == element_type::f64 || x.type == element_type::c128;
-  with_real_type(wide ? element_type::f64 : element_type::f32,
-                 [&](auto zero) { compute<decltype(zero)>(options, x, task); });
+  with_real_type(wide ? element_type::f64 : element_type::f32, [&](auto zero) {
+    using real = decltype(zero);
+    if (task.kind == fft_kind::c2r) {
+      compute<real, real>(options, x, task);
+    } else {
+      compute<real, std::complex<real>>(options, x, task);
+    }
+  });
 }
 
 }  // namespace

@@ -104,15 +104,14 @@ void compute(const gemm_options& options, gemm_inputs& in) {
   const std::array shape{in.m, in.n};
   const T alpha = scalar<T>("--alpha", options.alpha);
   const T beta = scalar<T>("--beta", options.c ? options.beta.value_or(1.0) : 0.0);
-  const auto result_bytes = io::byte_size(element_type_v<T>, shape);
-  if (!result_bytes)
-    refuse_file(options.b, fmt::format("the product would be {}", shape_text(shape)));
+  const std::size_t result_bytes =
+      require_countable(io::displayed(options.b), element_type_v<T>, shape);
 
   session current(options.common);
   const std::size_t operand_bytes = in.a.bytes.size() + in.b.bytes.size();
   require_memory(options.output, current.info(),
-                 std::max({in.a.bytes.size(), in.b.bytes.size(), *result_bytes}),
-                 saturating_add(operand_bytes, *result_bytes));
+                 std::max({in.a.bytes.size(), in.b.bytes.size(), result_bytes}),
+                 saturating_add(operand_bytes, result_bytes));
 
   gemm<T> request{.transpose_a = options.transpose_a ? transpose::yes : transpose::no,
                   .transpose_b = options.transpose_b ? transpose::yes : transpose::no,

@@ -103,9 +103,7 @@ std::size_t free_in_system() {
 }
 
 std::string megabytes(std::size_t bytes) {
-  return bytes == unlimited
-             ? std::string("more memory than can be counted")
-             : fmt::format("{:.6g} MB of memory", std::max(0.1, static_cast<double>(bytes) / 1e6));
+  return fmt::format("{:.6g} MB", std::max(0.1, static_cast<double>(bytes) / 1e6));
 }
 
 /// Refuses when more is needed than can be had.
@@ -114,8 +112,10 @@ void require_available(std::string_view subject, std::size_t needed, std::size_t
   // The rest is for everything that is not an array.
   const std::size_t usable = available - available / 16;
   if (needed <= usable) return;
+  const std::string wanted =
+      needed == unlimited ? "more memory than can be counted" : megabytes(needed) + " of memory";
   throw error(errc::invalid_argument, fmt::format("{}: the arrays need {}, but {} has {}", subject,
-                                                  megabytes(needed), where, megabytes(usable)));
+                                                  wanted, where, megabytes(usable)));
 }
 
 }  // namespace

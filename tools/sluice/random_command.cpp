@@ -49,16 +49,13 @@ std::size_t require_valid_options(const random_options& options) {
   if (options.stddev && *options.stddev < 0)
     throw error(errc::invalid_argument, fmt::format("--stddev: {} is negative", *options.stddev));
 
-  const auto bytes = io::byte_size(options.type, options.shape);
-  if (!bytes)
-    throw error(errc::invalid_argument,
-                "--shape: " + shape_text(options.shape) + " has more elements than can be counted");
-  const std::size_t count = *bytes / size_of(options.type);
+  const std::size_t bytes = require_countable("--shape", options.type, options.shape);
+  const std::size_t count = bytes / size_of(options.type);
   if (count != 0 && count - 1 > std::numeric_limits<std::uint64_t>::max() - options.offset)
     throw error(errc::invalid_argument,
                 fmt::format("--offset: {} and {} elements reach beyond the last one, 2^64 - 1",
                             options.offset, count));
-  return *bytes;
+  return bytes;
 }
 
 template <class T>

@@ -11,7 +11,6 @@
 #include <sluice/envelope/reply_token.hpp>
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,9 +86,10 @@ using transfer_types =
 
 namespace detail {
 /// Work that the completion thread leaves to the device actor: copying large results out of staging
-/// memory.
+/// memory. It is done when the last copy of the message goes: by the device actor, once it has
+/// handled the message, or by whoever drops it when that actor has ended.
 struct deferred_work {
-  std::function<void()> run;
+  std::shared_ptr<const void> done_when_dropped;
 };
 
 template <class... T>
@@ -102,8 +102,8 @@ using device_actor_of = caf::typed_actor<
     caf::replies_to<get_blas>::with<blas_actor>, caf::replies_to<get_dnn>::with<dnn_actor>,
     caf::replies_to<get_fft>::with<fft_actor>, caf::replies_to<get_rng>::with<rng_actor>,
     caf::replies_to<get_elementwise>::with<elementwise_actor>,
-    caf::replies_to<get_statistics>::with<device_status>,
-    caf::reacts_to<deferred_work>, caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
+    caf::replies_to<get_statistics>::with<device_status>, caf::reacts_to<deferred_work>,
+    caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
 }  // namespace detail
 
 /// The actor that owns a device: memory, transfers, its library actors. Its end ends its library

@@ -109,7 +109,7 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
 template <class... Arguments>
 [[nodiscard]] operands access_all(const device_runtime& runtime, Arguments&&... arguments) {
   operands used;
-  const auto add = [&](operand_argument argument) {
+  [[maybe_unused]] const auto add = [&](operand_argument argument) {
     check_operand(runtime, argument);
     // A write of part of a block keeps the rest.
     const bool whole = argument.bytes == argument.block.bytes() &&

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -199,6 +200,15 @@ TEST_F(cli, respects_a_limit_on_memory) {
   // 8 GB, which many machines have.
   expect_error(2, {"--shape", "memory"},
                {"random", "-o", "out.npy", "--shape", "2000000000", "--device", "host"}, limited);
+}
+
+TEST_F(cli, refuses_a_file_larger_than_memory) {
+  const std::string header = npy_file("<f4", false, "(1000000000000000,)", "");
+  write_text(folder() / "x.npy", header);
+  std::error_code unsupported;
+  fs::resize_file(folder() / "x.npy", header.size() + 4'000'000'000'000'000, unsupported);
+  if (unsupported) GTEST_SKIP() << "the file system has no files of this size";
+  expect_refused({"x.npy", "memory"}, {"fft", "x.npy", "-o", "out.npy"});
 }
 
 TEST_F(cli, an_existing_output_is_replaced_and_keeps_its_permissions) {

@@ -188,7 +188,10 @@ TEST_F(conv2d_command, refuses_options_out_of_range) {
     refused("--padding", value);
   for (const char* value : {"0", "-1", "1,1", "", "1.0", "all"}) refused("--groups", value);
   for (const char* value : {"gelu", "ReLU", ""}) refused("--activation", value);
-  // Too large together.
+  // Too large together, also when there is nothing to compute.
+  save<float>("none.npy", {0, 4, 6, 6}, {});
+  expect_refused({"w.npy"},
+                 {"conv2d", "none.npy", "w.npy", "-o", "out.npy", "--padding", "2147483647"});
   expect_refused({}, {"conv2d", "x.npy", "w.npy", "-o", "out.npy", "--padding", "2147483647"});
   expect_refused({"memory"}, {"conv2d", "x.npy", "w.npy", "-o", "out.npy", "--padding", "9000000"});
 }

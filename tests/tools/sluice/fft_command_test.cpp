@@ -223,6 +223,10 @@ TEST_F(fft_command, empty_batches) {
         {"fft", "c.npy", "-o", "out.npy", "--inverse", "--length", "5", "--device", device});
     expect_npy_header(folder() / "out.npy", "<f8", {2, 0, 5});
   }
+  // A length of which no plan could be made.
+  write_text(folder() / "long.npy", npy_file("<f4", false, "(0, 1125899906842624)", ""));
+  expect_success({"fft", "long.npy", "-o", "out.npy"});
+  expect_npy_header(folder() / "out.npy", "<c8", {0, 562949953421313});
 }
 
 TEST_F(fft_command, refuses_what_cannot_be_transformed) {
@@ -238,6 +242,8 @@ TEST_F(fft_command, refuses_what_cannot_be_transformed) {
   expect_refused({"missing.npy"}, {"fft", "missing.npy", "-o", "out.npy"});
   expect_refused({"x.npy", "--inverse"}, {"fft", "x.npy", "-o", "out.npy", "--inverse"});
   expect_refused({"x64.npy"}, {"fft", "x64.npy", "-o", "out.npy", "--inverse", "--length", "4"});
+  write_text(folder() / "wide.npy", npy_file("<f4", false, "(1099511627776, 0, 8)", ""));
+  expect_refused({"--length"}, {"fft", "wide.npy", "-o", "out.npy", "--length", "1099511627776"});
   for (const char* length : {"0", "-1", "3.5", "4x", "", "1e3", "9223372036854775807",
                              "9223372036854775808", "1000000000000000"})
     expect_refused({"--length"}, {"fft", "x.npy", "-o", "out.npy", "--length", length});
