@@ -99,6 +99,31 @@ TEST_F(one_lease, waiting_ends_when_the_way_is_free_or_the_block_dies) {
   late_writer.join();
 }
 
+// A lost wake-up would hang here. Whoever holds the lease keeps it long enough, now and then, for
+// the others to fall asleep.
+TEST_F(one_lease, loses_no_wake_up) {
+  auto generator = make_generator();
+  const auto run = [&](bool writes, std::uint64_t seed) {
+    std::mt19937_64 draw(seed);
+    for (int round = 0; round < 400; ++round) {
+      if (writes) {
+        tested.announce_writer();
+        while (tested.try_exclusive() != lease_answer::granted) tested.wait_exclusive();
+        tested.withdraw_writer();
+      } else {
+        while (tested.try_shared() != lease_answer::granted) tested.wait_shared();
+      }
+      for (auto yields = draw() % 200; yields != 0; --yields) std::this_thread::yield();
+      (void)(writes ? tested.release_exclusive() : tested.release_shared());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const bool writes : {true, false, false}) {
+    threads.emplace_back(run, writes, generator());
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 // Exactly one party completes the free, whatever the order of the last return and the mark.
 TEST_F(one_lease, exactly_one_party_completes_a_free) {
   for (int round = 0; round < 500; ++round) {
@@ -383,6 +408,26 @@ TEST_P(leases_on, a_writer_that_waits_for_a_block_that_dies_gets_stale_ref) {
   reader.commit();
   reader.join();
   EXPECT_EQ(runtime().statistics().blocks, 0u);
+}
+
+TEST_P(leases_on, a_recorder_that_waits_for_one_lease_holds_no_other) {
+  auto first = fresh();
+  auto second = fresh();
+  // Leases are taken in the order of the records' addresses.
+  if (second.block().record() < first.block().record()) std::swap(first, second);
+  launching_thread reader(runtime(), [&](launch_recorder& r) { r.read(second); });
+  reader.await_through();
+  launching_thread both(runtime(), [&](launch_recorder& r) { r.write(first).write(second); });
+  await_waiting_writer(second);
+  auto& lease = first.block().record()->lease;
+  EXPECT_EQ(lease.try_exclusive(), lease_answer::granted);
+  (void)lease.release_exclusive();
+  reader.commit();
+  reader.join();
+  both.await_through();
+  both.commit();
+  both.join();
+  EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
 TEST_P(leases_on, crossed_orders_do_not_deadlock) {

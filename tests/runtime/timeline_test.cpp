@@ -107,14 +107,18 @@ TEST_P(timeline_on, launches_in_a_steady_state_make_no_events) {
 }
 
 TEST_P(timeline_on, reservations_are_kept_while_others_submit) {
+  const auto events = runtime().statistics().events;
   gate closed;
   closed.hold(stream());
-  for (int i = 0; i < 20; ++i) line().reserve();
+  for (int i = 0; i < 100; ++i) line().reserve();
+  EXPECT_GE(runtime().statistics().events, events + 64) << "a slot for each reservation";
   for (int i = 0; i < 100; ++i) (void)take(line());
   line().unreserve();
-  for (int i = 0; i < 19; ++i) (void)line().submit();
+  const auto made = runtime().statistics().events;
+  for (int i = 0; i < 99; ++i) (void)line().submit();
+  EXPECT_EQ(runtime().statistics().events, made) << "a reserved submission makes none";
   const auto last = line().newest().ticket;
-  EXPECT_EQ(last, 119u);
+  EXPECT_EQ(last, 199u);
   closed.open();
   line().wait_until(last);
 }
