@@ -162,21 +162,30 @@ std::string chrome_trace::json() const {
   };
 
   // A stream runs its launches one after the other: a slice begins where the one before it ended.
-  std::map<std::uint64_t, clock::time_point> stream_free;
+  // Tracks are numbered here: viewers read a `tid` as 32 bits.
+  struct track {
+    std::size_t number = 0;
+    clock::time_point free{};
+  };
+  std::map<std::uint64_t, track> tracks;
   std::map<std::uint64_t, bool> thread_named;
   for (const auto* r : complete) {
-    const auto track = (static_cast<std::uint64_t>(r->stream.runtime) << 32U) | r->stream.index;
     const auto process = process_of(r->device);
-    if (!stream_free.contains(track)) {
-      name_track(process, track, to_string(r->device), "stream " + std::to_string(r->stream.index));
+    const auto [found, is_new] = tracks.try_emplace(
+        (static_cast<std::uint64_t>(r->stream.runtime) << 32U) | r->stream.index);
+    auto& on = found->second;
+    if (is_new) {
+      on.number = tracks.size();
+      name_track(process, on.number, to_string(r->device),
+                 "stream " + std::to_string(r->stream.index));
     }
     if (!thread_named[r->thread]) {
       thread_named[r->thread] = true;
       name_track(host_process, r->thread, "enqueueing", "thread " + std::to_string(r->thread));
     }
-    const auto begin = std::max(r->enqueue_end, stream_free[track]);
+    const auto begin = std::max(r->enqueue_end, on.free);
     const auto end = std::max(begin, r->completed);
-    stream_free[track] = end;
+    on.free = end;
     const std::string name = r->label.text[0] != '\0' ? r->label.text : r->operation.text;
     json arguments = {{"library", r->library.text},
                       {"operation", r->operation.text},
@@ -188,7 +197,7 @@ std::string chrome_trace::json() const {
                       {"name", name},
                       {"cat", "launch"},
                       {"pid", process},
-                      {"tid", track},
+                      {"tid", on.number},
                       {"ts", b.microseconds(begin)},
                       {"dur", b.microseconds(end) - b.microseconds(begin)},
                       {"args", arguments}});

@@ -22,10 +22,15 @@ struct completion_engine::state {
   completion_strategy strategy;
   std::atomic<continuation*> inbox{nullptr};  // newest first
   std::atomic<std::size_t> pending{0};
-  std::atomic<std::uint64_t> wakes{0};  // host functions that have run
   std::atomic<bool> stopping{false};
-  detail::one_way_signal changed;
   std::thread thread;
+
+  /// What a host function touches. It may run late, and it must not be the one to end a runtime.
+  struct alarm {
+    std::atomic<std::uint64_t> wakes{0};  // host functions that have run
+    detail::one_way_signal changed;
+  };
+  std::shared_ptr<alarm> wake = std::make_shared<alarm>();
 
   // The completion thread's own:
   struct queue {
@@ -34,8 +39,7 @@ struct completion_engine::state {
     continuation* newest = nullptr;
   };
   std::vector<queue> queues;
-  std::vector<continuation*>
-      unreleased;  // answered after loss; their streams are not known to be quiescent
+  continuation* unreleased = nullptr;  // answered after loss; their streams may not be quiescent
 
   void take_inbox() noexcept {
     auto* item = inbox.exchange(nullptr, std::memory_order_acquire);
@@ -104,22 +108,26 @@ struct completion_engine::state {
       item->complete(failure ? &*failure : nullptr, [&] { core->releases().push(item); });
     } else {
       const auto failure = core->device().loss();
-      item->complete(&failure, [&] { unreleased.push_back(item); });
+      item->complete(&failure, [&] { item->next_ = std::exchange(unreleased, item); });
     }
     pending.fetch_sub(1, std::memory_order_release);
   }
 
   /// After loss: lets go of what belongs to streams that have come to rest.
   void release_quiescent() noexcept {
-    std::erase_if(unreleased, [&](continuation* item) {
-      if (!core->device().quiescent(item->timeline_->native())) return false;
-      core->releases().push(item);
-      return true;
-    });
+    for (auto** link = &unreleased; *link != nullptr;) {
+      auto* item = *link;
+      if (core->device().quiescent(item->timeline_->native())) {
+        *link = item->next_;
+        core->releases().push(item);
+      } else {
+        link = &item->next_;
+      }
+    }
   }
 
   [[nodiscard]] bool idle() const noexcept {
-    if (!unreleased.empty()) return false;
+    if (unreleased != nullptr) return false;
     for (const auto& q : queues) {
       if (q.oldest != nullptr) return false;
     }
@@ -137,7 +145,7 @@ completion_engine::completion_engine(device_runtime& runtime, completion_strateg
 
 completion_engine::~completion_engine() {
   state_->stopping.store(true, std::memory_order_release);
-  state_->changed.raise();
+  state_->wake->changed.raise();
   if (!state_->thread.joinable()) return;
   // A continuation may have dropped the last owner of this engine: then the thread ends on its own.
   if (state_->thread.get_id() == std::this_thread::get_id()) {
@@ -168,9 +176,10 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
       s.complete(item, true);
     } catch (const error&) {
       const auto failure = s.core->device().loss();
-      while (!s.core->device().quiescent(item->timeline_->native())) std::this_thread::yield();
-      item->complete(&failure, [&] { s.core->releases().push(item); });
+      item->complete(&failure, [] {});
       s.pending.fetch_sub(1, std::memory_order_release);
+      while (!s.core->device().quiescent(item->timeline_->native())) std::this_thread::yield();
+      s.core->releases().push(item);
     }
     s.core->releases().drain();
     return;
@@ -178,9 +187,9 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
 
   if (s.strategy == completion_strategy::host_function) {
     try {
-      s.core->device().notify(stream.native(), [shared = state_] {
-        shared->wakes.fetch_add(1, std::memory_order_release);
-        shared->changed.raise();
+      s.core->device().notify(stream.native(), [wake = s.wake] {
+        wake->wakes.fetch_add(1, std::memory_order_release);
+        wake->changed.raise();
       });
     } catch (...) {
       // Only the early wake-up is lost; the event is asked anyway.
@@ -190,7 +199,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
   while (!s.inbox.compare_exchange_weak(item->next_, item, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
-  s.changed.raise();
+  s.wake->changed.raise();
 }
 
 void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
@@ -203,7 +212,7 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
   for (;;) {
-    const auto wakes = s.wakes.load(std::memory_order_acquire);
+    const auto wakes = s.wake->wakes.load(std::memory_order_acquire);
     s.take_inbox();
     if (s.complete_ready()) {
       pause = shortest;
@@ -224,15 +233,15 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
       if (s.stopping.load(std::memory_order_acquire) &&
           s.inbox.load(std::memory_order_acquire) == nullptr)
         return;
-      s.changed.wait(changed);
+      s.wake->changed.wait(changed);
       pause = shortest;
       spin_end = clock::now() + spin;
     } else if (clock::now() < spin_end) {
       std::this_thread::yield();
     } else {
-      s.changed.wait_for(pause, [&] {
+      s.wake->changed.wait_for(pause, [&] {
         return s.inbox.load(std::memory_order_acquire) != nullptr ||
-               s.wakes.load(std::memory_order_acquire) != wakes;
+               s.wake->wakes.load(std::memory_order_acquire) != wakes;
       });
       pause = std::min(pause * 2, longest);
     }

@@ -24,6 +24,21 @@ class launch {
     work_.begun_ = std::chrono::steady_clock::now();
     work_.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
   }
+  /// Answers a launch that was not made. Its owners go first.
+  static void refuse(std::unique_ptr<launch_continuation> work, const error& why) noexcept {
+    struct parts {
+      std::unique_ptr<launch_continuation> work;
+      const error& why;
+    } p{std::move(work), why};
+    p.work->detach(
+        &why,
+        [](launch_continuation::detached_answer& answer, void* context) {
+          auto& refused = *static_cast<parts*>(context);
+          refused.work.reset();
+          answer.give(&refused.why);
+        },
+        &p);
+  }
 
  private:
   launch_continuation& work_;
@@ -41,6 +56,7 @@ void launch_continuation::complete(const error* failure,
     const std::function<void()>& release;
   } p{failure, release};
   detach(
+      failure,
       [](detached_answer& answer, void* context) {
         const auto& given = *static_cast<parts*>(context);
         given.release();  // this object belongs to the release list from here on
@@ -57,6 +73,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   std::optional<launch_recorder> recorder;
   bool reserved = false;
   try {
+    on.runtime().core()->require_open();  // a recorder without operands would not ask
     recorder = launch_recorder::strict(on.stream());
     for (std::size_t i = 0; i < l.used().size(); ++i) {
       recorder->use(l.used()[i].block, l.used()[i].access, l.used()[i].whole);
@@ -67,8 +84,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
       reserved = true;
     }
   } catch (...) {
-    const auto failure = current_error();
-    work->answer(&failure);
+    launch::refuse(std::move(work), current_error());
     return;
   }
 

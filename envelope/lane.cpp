@@ -39,14 +39,14 @@ lane::~lane() {
     try {
       on.timeline()->reserve();
       ticket = on.timeline()->submit();
-    } catch (const error&) {
-      // Lost: the engine completes it at once, whatever the ticket.
-      ticket = on.timeline()->newest().ticket + 1;
-      if (!service_->device().lost()) throw;
+    } catch (...) {
+      // Lost: the engine completes it at once, whatever the ticket. Otherwise the newest ticket
+      // is behind every launch.
+      ticket = on.timeline()->newest().ticket + (service_->device().lost() ? 1 : 0);
     }
     service_->engine().submit(on, ticket, std::move(end));
-  } catch (const error& e) {
-    detail::report(std::string("a lane could not be retired in order: ") + e.what());
+  } catch (...) {
+    detail::report(std::string("a lane could not be retired in order: ") + current_error().what());
   }
 }
 

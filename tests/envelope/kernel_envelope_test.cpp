@@ -279,7 +279,7 @@ TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
              filling(early, 3));
   (void)aside.value();
   EXPECT_EQ(box.count(), 0u);
-  EXPECT_EQ(service_->engine().pending(), 1u);
+  EXPECT_GE(service_->engine().pending(), 1u);
   closed.open();
   EXPECT_EQ(box.value(), out);
   settle(*service_);

@@ -29,6 +29,7 @@ class kernel_failure_test : public service_test {
       fill(next, 77);
       expect_filled(next, 77);
     }
+    box_ = {};
     service_test::TearDown();
   }
 
@@ -66,12 +67,13 @@ TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
        {refused{{}, 0, errc::invalid_argument}, refused{stale, 0, errc::stale_ref},
         refused{foreign, 0, errc::invalid_argument}, refused{good, 65, errc::invalid_argument}}) {
     const mailbox<words> box;
+    const auto token = box.token();
     // As every actor does it.
     try {
       run_kernel(on(), access_all(runtime(), read(good, "a"), write(r.ref, "second", r.elements)),
-                 box.token(), r.ref, [](const launch_context&) { FAIL() << "must not run"; });
+                 token, r.ref, [](const launch_context&) { FAIL() << "must not run"; });
     } catch (...) {
-      box.token().fail(current_error());
+      token.fail(current_error());
     }
     expect_failure(box, r.code, "second");
   }
@@ -293,7 +295,7 @@ TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on
   const auto bad = allocate();
   const auto good = allocate();
   const auto after = allocate();
-  std::vector<mailbox<words>> boxes(4);
+  std::vector<mailbox<words>> boxes(3);
   const auto launch = [&](std::size_t i, operands used, bool fails) {
     run_kernel(on(), std::move(used), boxes[i].token(), good,
                [fails](const launch_context& context) {
@@ -305,21 +307,20 @@ TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on
   launch(0, access_all(runtime(), write(bad, "bad")), true);
   launch(1, access_all(runtime(), write(good, "good")), false);
   launch(2, access_all(runtime(), read(bad, "bad"), write(after, "after")), false);
-  launch(3, access_all(runtime(), read(after, "after")), false);
   EXPECT_EQ(boxes[0].failure(), errc::library_failure);
   EXPECT_EQ(boxes[1].failure(), std::nullopt);
   EXPECT_EQ(boxes[2].failure(), errc::upstream_failed);
-  EXPECT_EQ(boxes[3].failure(), errc::upstream_failed);
 }
 
 TEST_P(host_failure_test, memory_that_is_not_to_be_had) {
   faults_->fail_nth(fault_target::allocation, 1);
   // As an actor does that makes its output.
+  const auto token = box_.token();
   try {
     const auto out = allocate();
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 1));
+    run_kernel(on(), access_all(runtime(), write(out, "out")), token, out, filling(out, 1));
   } catch (...) {
-    box_.token().fail(current_error());
+    token.fail(current_error());
   }
   expect_failure(box_, errc::out_of_memory);
 }
@@ -487,6 +488,7 @@ TEST_P(gated_host_failure_test, loss_answers_everything_at_once_and_keeps_owners
     }
     plan.reset();
   }
+  closed.await(1);
   device_->lose(error(errc::library_failure, "the cause"));
   for (const auto& box : boxes) EXPECT_EQ(box.failure(), errc::device_lost);
   // The gated stream is still in its task: what it may touch stays.
@@ -546,6 +548,7 @@ TEST(synchronous_failure, a_lost_device_is_answered_before_its_stream_has_come_t
     run_kernel(on, std::move(used), box.token(), 1, [](const launch_context&) {});
   });
   while (on.in_flight() == 0) std::this_thread::yield();
+  closed.await(1);
   device->lose(error(errc::library_failure, "the cause"));
   EXPECT_EQ(box.failure(), errc::device_lost);
   EXPECT_FALSE(plan_alive.expired());

@@ -84,10 +84,13 @@ class mailbox {
 
 using words = gpu_ref<std::uint32_t>;
 
-/// Waits until every launch of the service has been answered and let go of.
+/// Waits until every launch of the service has been answered and its owners are gone, whoever drops
+/// them.
 inline void settle(device_service& service) {
   while (service.engine().pending() != 0) std::this_thread::yield();
-  service.runtime().reap_pending();
+  do {
+    service.runtime().reap_pending();
+  } while (service.runtime().statistics().releases_pending != 0);
 }
 
 /// Nothing of any launch is left: no bytes, blocks, leases, completed owners or forgotten

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
 
 namespace sluice::test {
 
@@ -19,8 +20,13 @@ class gate {
   /// Everything queued on `stream` from now on waits until the gate is open.
   void close(stream_ref stream) const {
     stream.device().notify(stream.native(), [s = state_] {
+      s->reached.fetch_add(1, std::memory_order_relaxed);
       s->opened.wait([&] { return s->open.load(std::memory_order_acquire); });
     });
+  }
+  /// Returns when `streams` streams stand before the gate, having learnt nothing else of them.
+  void await(int streams) const noexcept {
+    while (state_->reached.load(std::memory_order_relaxed) < streams) std::this_thread::yield();
   }
   void open() const noexcept {
     state_->open.store(true, std::memory_order_release);
@@ -30,6 +36,7 @@ class gate {
  private:
   struct state {
     std::atomic<bool> open{false};
+    std::atomic<int> reached{0};
     detail::one_way_signal opened;
   };
   std::shared_ptr<state> state_;

@@ -124,6 +124,17 @@ TEST_F(one_lease, loses_no_wake_up) {
   for (auto& thread : threads) thread.join();
 }
 
+TEST_F(one_lease, a_writer_that_gives_up_wakes_the_readers) {
+  auto generator = make_generator();
+  for (int round = 0; round < 300; ++round) {
+    tested.announce_writer();
+    std::thread reader([&] { tested.wait_shared(); });
+    for (auto yields = generator() % 200; yields != 0; --yields) std::this_thread::yield();
+    tested.withdraw_writer();
+    reader.join();
+  }
+}
+
 // Exactly one party completes the free, whatever the order of the last return and the mark.
 TEST_F(one_lease, exactly_one_party_completes_a_free) {
   for (int round = 0; round < 500; ++round) {

@@ -194,8 +194,13 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   recorder.preflight();
   elsewhere.ref().device().copy(result.data(), a.data(), a.bytes(),
                                 copy_direction::device_to_device, elsewhere.ref().native());
-  (void)recorder.commit();
+  const auto used = recorder.commit();
   a = {};  // freed behind a use that does not end before the gate opens
+  if (GetParam().ordered) {
+    auto* reclaim = runtime().core()->reclaim_stream().timeline();
+    EXPECT_FALSE(reclaim->wait_for(*elsewhere.ref().timeline(), used.ticket))
+        << "the free's wait has not been queued";
+  }
   // New memory, new work on the lane, all of it complete while the gate is closed.
   const auto b = runtime().allocate<std::uint32_t>(1000, lane);
   (void)write(b, 4, lane);

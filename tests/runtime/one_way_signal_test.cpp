@@ -45,6 +45,17 @@ TEST(one_way_signal, makes_visible_what_happened_before) {
   }
 }
 
+// Raised after every look: whichever look is the last before sleeping, the sleep must not begin.
+TEST(one_way_signal, does_not_sleep_over_a_raise_after_its_last_look) {
+  one_way_signal signal;
+  int looks = 0;
+  signal.wait([&] {
+    signal.raise();
+    return ++looks == 1000;
+  });
+  EXPECT_EQ(looks, 1000);
+}
+
 // A lost wake-up would hang here: each side sleeps until the other's count arrives.
 TEST(one_way_signal, loses_no_wake_up) {
   constexpr int rounds = 20'000;

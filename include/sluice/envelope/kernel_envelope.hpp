@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -59,7 +60,8 @@ class launch_continuation : public continuation {
   virtual void answer_enqueued() noexcept = 0;
 
  protected:
-  /// Takes the reply out of this object, which may be gone when it is called.
+  /// Takes the reply out of this object, which may be gone when it is called. Outputs leave with a
+  /// reply that carries them, and stay with the owners otherwise.
   class detached_answer {
    public:
     detached_answer() = default;
@@ -68,7 +70,8 @@ class launch_continuation : public continuation {
     virtual ~detached_answer() = default;
     virtual void give(const error* failure) noexcept = 0;
   };
-  virtual void detach(void (*then)(detached_answer&, void*), void* context) noexcept = 0;
+  virtual void detach(const error* failure, void (*then)(detached_answer&, void*),
+                      void* context) noexcept = 0;
 
  private:
   friend class launch;
@@ -88,31 +91,43 @@ class typed_continuation final : public launch_continuation {
         token_(std::move(token)),
         output_(std::move(output)) {}
 
-  void answer(const error* failure) noexcept override { give(token_, output_, failure); }
-  void answer_enqueued() noexcept override { token_.succeed(Reply(output_)); }
-
- private:
-  static void give(const reply_token<Reply>& token, Reply& output, const error* failure) noexcept {
+  void answer(const error* failure) noexcept override {
     if (failure == nullptr) {
-      token.succeed(std::move(output));
+      token_.succeed(std::move(output_));
     } else {
-      token.fail(*failure);
+      token_.fail(*failure);
+    }
+  }
+  void answer_enqueued() noexcept override {
+    try {
+      token_.succeed(Reply(output_));
+    } catch (...) {
+      token_.fail(current_error());
     }
   }
 
-  void detach(void (*then)(detached_answer&, void*), void* context) noexcept override {
+ private:
+  void detach(const error* failure, void (*then)(detached_answer&, void*),
+              void* context) noexcept override {
     class moved final : public detached_answer {
      public:
-      moved(reply_token<Reply> token, Reply output)
-          : token_(std::move(token)), output_(std::move(output)) {}
-      void give(const error* failure) noexcept override {
-        typed_continuation::give(token_, output_, failure);
+      explicit moved(reply_token<Reply> token) : token_(std::move(token)) {}
+      void take(Reply& output) { output_.emplace(std::move(output)); }
+      void give(const error* why) noexcept override {
+        if (why != nullptr) {
+          token_.fail(*why);
+        } else if (output_) {
+          token_.succeed(std::move(*output_));
+        }
       }
 
      private:
       reply_token<Reply> token_;
-      Reply output_;
-    } answer(std::move(token_), std::move(output_));
+      std::optional<Reply> output_;
+    };
+    const bool carries_output = failure == nullptr && !token_.answered();
+    moved answer(std::move(token_));
+    if (carries_output) answer.take(output_);
     then(answer, context);
   }
 

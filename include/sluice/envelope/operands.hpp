@@ -123,8 +123,8 @@ template <class... Arguments>
 /// Whether two references share any bytes.
 template <element T, element U>
 [[nodiscard]] bool overlap(const gpu_ref<T>& a, const gpu_ref<U>& b) noexcept {
-  return a && b && a.block() == b.block() && a.offset() < b.offset() + b.bytes() &&
-         b.offset() < a.offset() + a.bytes();
+  return !a.empty() && !b.empty() && a.block() == b.block() &&
+         a.offset() < b.offset() + b.bytes() && b.offset() < a.offset() + a.bytes();
 }
 
 }  // namespace sluice

@@ -85,7 +85,8 @@ class conv2d_command : public program_test {
                          std::int64_t usual) {
       if (h == usual && v == usual) return;
       // One number stands for both.
-      const std::string pair = std::to_string(h) + (h == v ? "" : "," + std::to_string(v));
+      std::string pair = std::to_string(h);
+      if (h != v) pair.append(",").append(std::to_string(v));
       arguments.insert(arguments.end(), {name, pair});
     };
     add("--stride", c.stride_h, c.stride_w, 1);

@@ -1,0 +1,292 @@
+#include "tests/actors/session.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <thread>
+
+namespace sluice::test {
+namespace {
+
+/// Downloads up to this size take another way on a GPU.
+constexpr std::size_t small_bytes = 64 * 1024;
+
+class device_actor_tests : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam()))
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    session_ = std::make_unique<session>(GetParam());
+    actor_ = spawn_device(session_->system(), session_->service());
+  }
+  void TearDown() override {
+    if (!session_) return;
+    if (actor_) session_->end(actor_);
+    actor_ = {};
+    session_->expect_nothing_left();
+  }
+  [[nodiscard]] session& s() { return *session_; }
+  [[nodiscard]] const device_actor& actor() const { return actor_; }
+  void forget_actor() { actor_ = {}; }
+
+  /// Calls `check(T{})` for each element type.
+  template <class Check>
+  static void for_each_type(Check check) {
+    check(std::uint32_t{});
+    check(float{});
+    check(double{});
+    check(std::complex<float>{});
+    check(std::complex<double>{});
+  }
+
+ private:
+  std::unique_ptr<session> session_;
+  device_actor actor_;
+};
+
+TEST_P(device_actor_tests, brings_values_to_the_device_and_back) {
+  for_each_type([this]<class T>(T) {
+    const auto boundary = small_bytes / sizeof(T);
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{37}, boundary - 1,
+                                    boundary, boundary + 1, 3 * boundary + 5}) {
+      SCOPED_TRACE(count);
+      const auto values = s().numbers<T>(count);
+      for (const auto when : {reply_on::finished, reply_on::enqueued}) {
+        const auto there =
+            s().ask<gpu_ref<T>>(actor(), sluice::upload<T>{.values = values, .reply = when});
+        EXPECT_EQ(there.size(), count);
+        EXPECT_EQ(there.device(), s().device().id());
+        EXPECT_EQ(s().ask<std::vector<T>>(actor(), sluice::download<T>{there}), values);
+      }
+      // Into a part of something larger, and from it.
+      const auto all = s().numbers<T>(count + 7);
+      const auto large = s().put(all);
+      const auto part = large.subspan(3, count);
+      EXPECT_EQ(s().ask<gpu_ref<T>>(actor(), sluice::upload<T>{.values = values, .target = part}),
+                part);
+      auto expected = all;
+      std::copy(values.begin(), values.end(), expected.begin() + 3);
+      EXPECT_EQ(s().ask<std::vector<T>>(actor(), sluice::download<T>{large}), expected);
+      EXPECT_EQ(s().ask<std::vector<T>>(actor(), sluice::download<T>{part}), values);
+    }
+  });
+}
+
+TEST_P(device_actor_tests, allocates_fills_and_copies) {
+  for_each_type([this]<class T>(T) {
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, std::size_t{513}, std::size_t{30'011}}) {
+      SCOPED_TRACE(count);
+      const auto memory = s().ask<gpu_ref<T>>(actor(), allocate<T>{count});
+      EXPECT_EQ(memory.size(), count);
+      const T value = s().numbers<T>(1).front();
+      EXPECT_EQ(s().ask<gpu_ref<T>>(actor(), fill<T>{memory, value}), memory);
+      EXPECT_EQ(s().get(memory), std::vector<T>(count, value));
+      if (count < 100) continue;
+      const T other = s().numbers<T>(1).front();
+      (void)s().ask<gpu_ref<T>>(actor(),
+                                fill<T>{memory.subspan(9, count - 20), other, reply_on::enqueued});
+      auto expected = std::vector<T>(count, other);
+      std::fill_n(expected.begin(), 9, value);
+      std::fill_n(expected.end() - 11, 11, value);
+      const auto copied = s().ask<gpu_ref<T>>(actor(), copy<T>{.source = memory});
+      EXPECT_FALSE(copied == memory);
+      EXPECT_EQ(s().get(copied), expected);
+      // Within one block, from the end to the beginning.
+      (void)s().ask<gpu_ref<T>>(actor(),
+                                copy<T>{memory.subspan(count - 40, 40), memory.subspan(0, 40)});
+      EXPECT_EQ(s().get(memory.subspan(0, 40)),
+                std::vector<T>(expected.end() - 40, expected.end()));
+    }
+  });
+}
+
+TEST_P(device_actor_tests, refuses_to_fill_elements_that_are_not_aligned) {
+  const auto numbers = s().numbers<double>(9);
+  const auto memory = s().put(numbers);
+  const auto odd = memory.subspan(1, 4).reinterpret<std::complex<double>>();
+  EXPECT_TRUE(throws(errc::invalid_argument, "target", [&] {
+    (void)s().ask<gpu_ref<std::complex<double>>>(actor(), fill<std::complex<double>>{odd, 1.0});
+  }));
+  EXPECT_EQ(s().get(memory), numbers);
+}
+
+TEST_P(device_actor_tests, answers_many_downloads_at_once) {
+  std::vector<caf::message> requests;
+  std::vector<std::vector<float>> values;
+  for (std::size_t i = 0; i < 600; ++i) {
+    values.push_back(s().numbers<float>(i % 7 == 0 ? small_bytes / sizeof(float) + i : i));
+    requests.push_back(caf::make_message(sluice::download<float>{s().put(values.back())}));
+  }
+  const auto to = s().send<std::vector<float>>(untyped(actor()), requests);
+  requests.clear();
+  const auto got = to->wait();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(succeeded(got[i]));
+    EXPECT_EQ(*got[i].value, values[i]);
+  }
+  s().settle();
+  EXPECT_EQ(to->replies(), values.size());
+}
+
+TEST_P(device_actor_tests, refuses_downloads_of_what_is_not_there) {
+  session elsewhere("host");
+  const auto failure = [&](const gpu_ref<float>& source, errc code) {
+    return throws(code, "source", [&] {
+      (void)s().ask<std::vector<float>>(actor(), sluice::download<float>{source});
+    });
+  };
+  EXPECT_TRUE(failure({}, errc::invalid_argument));
+  EXPECT_TRUE(failure(s().stale<float>(4), errc::stale_ref));
+  EXPECT_TRUE(failure(elsewhere.put(elsewhere.numbers<float>(4)), errc::invalid_argument));
+}
+
+TEST_P(device_actor_tests, orders_downloads_after_writes) {
+  gate g;
+  const auto memory = s().put(s().numbers<float>(100'000));
+  s().hold(g, memory);
+  (void)s().ask<gpu_ref<float>>(actor(), fill<float>{memory, 4, reply_on::enqueued});
+  const auto to = s().send<std::vector<float>>(
+      untyped(actor()), {caf::make_message(sluice::download<float>{memory})});
+  const auto status = s().ask<device_status>(actor(), get_statistics{});
+  EXPECT_EQ(to->answered(), 0U);
+  EXPECT_EQ(status.launches_pending, 2U);
+  g.open();
+  EXPECT_EQ(*to->wait()[0].value, std::vector<float>(100'000, 4.0F));
+}
+
+TEST_P(device_actor_tests, tells_what_it_has_in_its_hands) {
+  const auto before = s().ask<device_status>(actor(), get_statistics{});
+  EXPECT_EQ(before.info.id, s().device().id());
+  EXPECT_EQ(before.launches_pending, 0U);
+  {
+    const auto memory = s().ask<gpu_ref<double>>(actor(), allocate<double>{1'000});
+    const auto during = s().ask<device_status>(actor(), get_statistics{});
+    EXPECT_EQ(during.memory.bytes_outstanding - before.memory.bytes_outstanding, 8'000U);
+    EXPECT_EQ(during.memory.blocks - before.memory.blocks, 1U);
+    EXPECT_EQ(during.memory.leases, 0U);
+  }
+  const auto after = s().ask<device_status>(actor(), get_statistics{});
+  EXPECT_EQ(after.memory.bytes_outstanding, before.memory.bytes_outstanding);
+  EXPECT_GE(after.memory.peak_bytes, 8'000U);
+}
+
+TEST_P(device_actor_tests, makes_each_library_actor_once_and_again_when_it_has_ended) {
+  const auto blas = s().ask<blas_actor>(actor(), get_blas{});
+  EXPECT_EQ(s().ask<blas_actor>(actor(), get_blas{}), blas);
+  s().end(blas, caf::exit_reason::kill);
+  // The device actor learns of the end by a message.
+  blas_actor again;
+  await([&] {
+    again = s().ask<blas_actor>(actor(), get_blas{});
+    return again != blas;
+  });
+  const auto c = s().ask<gpu_ref<float>>(again, gemm<float>{.m = 2, .n = 2, .k = 0});
+  EXPECT_EQ(s().get(c), std::vector<float>(4, 0.0F));
+  EXPECT_NE(s().ask<fft_actor>(actor(), get_fft{}), nullptr);
+  EXPECT_NE(s().ask<rng_actor>(actor(), get_rng{}), nullptr);
+  EXPECT_NE(s().ask<elementwise_actor>(actor(), get_elementwise{}), nullptr);
+}
+
+TEST_P(device_actor_tests, ends_its_library_actors_however_it_ends) {
+  for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill}) {
+    const auto device = spawn_device(s().system(), s().service());
+    const auto blas = s().ask<blas_actor>(device, get_blas{});
+    const auto rng = s().ask<rng_actor>(device, get_rng{});
+    s().end(device, reason);
+    caf::scoped_actor self{s().system()};
+    self->wait_for(blas, rng);
+  }
+}
+
+TEST_P(device_actor_tests, answers_downloads_that_are_in_flight_when_it_ends) {
+  gate g;
+  const auto values = s().numbers<double>(small_bytes);
+  const auto memory = s().put(values);
+  s().hold(g, memory);
+  const auto to = s().send<std::vector<double>>(
+      untyped(actor()), {caf::make_message(sluice::download<double>{memory}),
+                         caf::make_message(sluice::download<double>{memory.subspan(5, 10)})});
+  await([&] { return s().service()->engine().pending() == 2; });
+  s().end(actor());
+  forget_actor();
+  EXPECT_EQ(to->answered(), 0U);
+  g.open();
+  const auto got = to->wait();
+  ASSERT_TRUE(succeeded(got[0]));
+  EXPECT_EQ(*got[0].value, values);
+  ASSERT_TRUE(succeeded(got[1]));
+  EXPECT_EQ(*got[1].value, std::vector<double>(values.begin() + 5, values.begin() + 15));
+}
+
+TEST_P(device_actor_tests, waits_for_its_library_actors_and_serves_meanwhile) {
+  // Requests that arrive while it ends are answered one way or the other.
+  for (int round = 0; round < 20; ++round) {
+    const auto device = spawn_device(s().system(), s().service());
+    (void)s().ask<blas_actor>(device, get_blas{});
+    const auto memory = s().put(s().numbers<float>(10));
+    const auto to = s().send<gpu_ref<float>>(
+        untyped(device),
+        std::vector<caf::message>(50, caf::make_message(copy<float>{.source = memory})));
+    caf::scoped_actor self{s().system()};
+    self->send_exit(device, caf::exit_reason::user_shutdown);
+    const auto late = s().send<blas_actor>(untyped(device), {caf::make_message(get_blas{})});
+    self->wait_for(device);
+    (void)to->wait();
+    (void)late->wait();
+    s().settle();
+    EXPECT_EQ(to->replies(), 50U);
+    EXPECT_EQ(late->replies(), 1U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, device_actor_tests, every_device(), parameter_name);
+
+TEST(device_actor_on_a_failing_device, answers_failed_transfers) {
+  const auto script = std::make_shared<fault_script>();
+  session s(open_host_device({.faults = script}));
+  {
+    const auto device = spawn_device(s.system(), s.service());
+    const auto values = s.numbers<float>(100);
+    const auto memory = s.put(values);
+    script->fail_nth(fault_target::copy, 1);
+    EXPECT_TRUE(throws(errc::library_failure, "scripted", [&] {
+      (void)s.ask<std::vector<float>>(device, sluice::download<float>{memory});
+    }));
+    // A failed read harms nothing.
+    EXPECT_EQ(s.ask<std::vector<float>>(device, sluice::download<float>{memory}), values);
+    script->fail_nth(fault_target::copy, 1);
+    EXPECT_TRUE(throws(errc::library_failure, "scripted", [&] {
+      (void)s.ask<gpu_ref<float>>(device,
+                                  sluice::upload<float>{.values = values, .target = memory});
+    }));
+    EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
+      (void)s.ask<std::vector<float>>(device, sluice::download<float>{memory});
+    }));
+    // A new upload makes it good.
+    (void)s.ask<gpu_ref<float>>(device, sluice::upload<float>{.values = values, .target = memory});
+    EXPECT_EQ(s.ask<std::vector<float>>(device, sluice::download<float>{memory}), values);
+
+    for (const int nth : {1, 2}) {
+      script->fail_nth(fault_target::allocation, static_cast<std::uint64_t>(nth));
+      const auto got = s.ask_all<gpu_ref<float>>(
+          untyped(device), std::vector<caf::message>(3, caf::make_message(allocate<float>{10})));
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(i + 1 == nth
+                        ? failed_with(got[static_cast<std::size_t>(i)], errc::out_of_memory)
+                        : succeeded(got[static_cast<std::size_t>(i)]));
+      }
+    }
+    s.device().lose(error(errc::device_lost, "the test lost it"));
+    EXPECT_TRUE(throws(errc::device_lost, "the test lost it",
+                       [&] { (void)s.ask<blas_actor>(device, get_blas{}); }));
+    EXPECT_TRUE(throws(errc::device_lost, "the test lost it",
+                       [&] { (void)s.ask<gpu_ref<float>>(device, allocate<float>{1}); }));
+    s.end(device);
+  }
+  s.expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace sluice::test
