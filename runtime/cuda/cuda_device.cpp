@@ -41,6 +41,7 @@ class cuda_device final : public device {
   explicit cuda_device(int ordinal) : device({device_kind::cuda, ordinal}) {
     const current_device_scope scope(*this);
     check(cudaFree(nullptr));  // makes the context now, not inside somebody's first launch
+    check(static_cast<cudaError_t>(load_fill()));
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;

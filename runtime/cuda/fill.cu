@@ -29,7 +29,21 @@ int launch(void* destination, const void* pattern, std::size_t count, void* stre
   return cudaGetLastError();
 }
 
+template <class Word>
+int load() {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, fill_kernel<Word>);
+}
+
 }  // namespace
+
+int load_fill() noexcept {
+  for (const int status :
+       {load<std::uint16_t>(), load<std::uint32_t>(), load<std::uint64_t>(), load<uint4>()}) {
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
 
 int launch_fill(void* destination, const void* pattern, std::size_t pattern_bytes,
                 std::size_t count, void* stream) noexcept {

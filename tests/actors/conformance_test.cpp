@@ -93,7 +93,7 @@ TEST_P(library_actor, errors_of_messages_that_are_no_requests_are_counted_and_ha
   const auto before = unsent_errors();
 
   const auto results = std::make_shared<answers<ref>>(2);
-  const auto sender = s().system().spawn(
+  const auto sender = s().spawn(
       [results, target = actor(), &bad, &good](caf::event_based_actor* self) -> caf::behavior {
         self->send(target, good.request);
         for (const auto& m : bad.all) self->send(target, m.request);
@@ -216,16 +216,15 @@ TEST_P(library_actor, survives_requesters_that_die_before_their_answers) {
 TEST_P(library_actor, answers_whoever_a_request_was_delegated_for) {
   session elsewhere("host");
   const auto bad = kind().make_mistakes(s(), elsewhere);
-  const auto middle =
-      s().system().spawn([target = actor()](caf::event_based_actor* self) -> caf::behavior {
-        self->set_default_handler([target](caf::scheduled_actor* me,
-                                           caf::message_view& view) -> caf::result<caf::message> {
+  const auto middle = s().spawn([target = actor()](caf::event_based_actor* self) -> caf::behavior {
+    self->set_default_handler(
+        [target](caf::scheduled_actor* me, caf::message_view& view) -> caf::result<caf::message> {
           return static_cast<caf::event_based_actor*>(me)->delegate(target,
                                                                     view.move_content_to_message());
         });
-        return {[](int) {
-        }};
-      });
+    return {[](int) {
+    }};
+  });
   const auto good = make();
   const auto to = s().send<ref>(middle, {good.request, bad.all.front().request, good.request});
   const auto got = to->wait();
@@ -240,7 +239,7 @@ TEST_P(library_actor, hands_results_to_the_next_stage_and_errors_to_the_requeste
   session elsewhere("host");
   const auto bad = kind().make_mistakes(s(), elsewhere);
   const auto passed = std::make_shared<std::atomic<int>>(0);
-  const auto next = s().system().spawn([passed](caf::event_based_actor*) -> caf::behavior {
+  const auto next = s().spawn([passed](caf::event_based_actor*) -> caf::behavior {
     return {[passed](ref& r) {
       ++*passed;
       return std::move(r);
@@ -284,19 +283,19 @@ TEST_P(library_actor, answers_every_sort_of_requester) {
   const auto run = [&](auto client) {
     self->wait_for(client);
   };
-  run(s().system().spawn([&](caf::blocking_actor* me) {
+  run(s().spawn<caf::no_spawn_options, caf::blocking_actor>([&](caf::blocking_actor* me) {
     me->request(actor(), caf::infinite, good.request).receive(on_value, on_error);
   }));
   check("blocking");
-  run(s().system().spawn([&](caf::event_based_actor* me) {
+  run(s().spawn([&](caf::event_based_actor* me) {
     me->request(actor(), caf::infinite, good.request).then(on_value, on_error);
   }));
   check("then");
-  run(s().system().spawn([&](caf::event_based_actor* me) {
+  run(s().spawn([&](caf::event_based_actor* me) {
     me->request(actor(), caf::infinite, good.request).await(on_value, on_error);
   }));
   check("await");
-  run(s().system().spawn<caf::detached>([&](caf::event_based_actor* me) {
+  run(s().spawn<caf::detached>([&](caf::event_based_actor* me) {
     me->request(actor(), caf::infinite, good.request).then(on_value, on_error);
   }));
   check("detached");

@@ -97,6 +97,8 @@ inline void settle(device_service& service) {
 /// recorders. All references of the test have to be gone.
 inline void expect_nothing_left(device_service& service) {
   settle(service);
+  // After a loss owners go when their streams have come to rest.
+  while (service.device().lost() && service.runtime().statistics().blocks != 0) settle(service);
   EXPECT_EQ(service.runtime().bytes_outstanding(), 0u);
   const auto left = service.runtime().statistics();
   EXPECT_EQ(left.blocks, 0u);

@@ -112,7 +112,8 @@ class typed_continuation final : public launch_continuation {
     class moved final : public detached_answer {
      public:
       explicit moved(reply_token<Reply> token) : token_(std::move(token)) {}
-      void take(Reply& output) { output_.emplace(std::move(output)); }
+      moved(reply_token<Reply> token, Reply output)
+          : token_(std::move(token)), output_(std::move(output)) {}
       void give(const error* why) noexcept override {
         if (why != nullptr) {
           token_.fail(*why);
@@ -125,10 +126,13 @@ class typed_continuation final : public launch_continuation {
       reply_token<Reply> token_;
       std::optional<Reply> output_;
     };
-    const bool carries_output = failure == nullptr && !token_.answered();
-    moved answer(std::move(token_));
-    if (carries_output) answer.take(output_);
-    then(answer, context);
+    if (failure == nullptr && !token_.answered()) {
+      moved answer(std::move(token_), std::move(output_));
+      then(answer, context);
+    } else {
+      moved answer(std::move(token_));
+      then(answer, context);
+    }
   }
 
   reply_token<Reply> token_;

@@ -22,13 +22,13 @@ class device_actor_tests : public ::testing::TestWithParam<std::string> {
   }
   void TearDown() override {
     if (!session_) return;
-    if (actor_) session_->end(actor_);
-    actor_ = {};
+    if (actor_) session_->end(*actor_);
+    actor_.reset();
     session_->expect_nothing_left();
   }
   [[nodiscard]] session& s() { return *session_; }
-  [[nodiscard]] const device_actor& actor() const { return actor_; }
-  void forget_actor() { actor_ = {}; }
+  [[nodiscard]] const device_actor& actor() const { return *actor_; }
+  void forget_actor() { actor_.reset(); }
 
   /// Calls `check(T{})` for each element type.
   template <class Check>
@@ -42,7 +42,7 @@ class device_actor_tests : public ::testing::TestWithParam<std::string> {
 
  private:
   std::unique_ptr<session> session_;
-  device_actor actor_;
+  std::optional<device_actor> actor_;
 };
 
 TEST_P(device_actor_tests, brings_values_to_the_device_and_back) {
