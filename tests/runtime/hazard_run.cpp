@@ -130,6 +130,7 @@ class hazard_session::submission {
       if (!claimed_.exchange(true)) {
         failure_ = failure;
         failed_ = true;
+        pass_all_turns();
       }
     }
   }
@@ -137,20 +138,37 @@ class hazard_session::submission {
   void await_turn(const std::vector<needed_turn>& needed) const {
     for (const auto& n : needed) {
       const auto& done = done_[n.block];
-      while (done.writers.load(std::memory_order_acquire) < n.writers ||
-             (n.writes && done.readers.load(std::memory_order_acquire) < n.readers)) {
-        if (claimed_.load(std::memory_order_relaxed)) {
-          throw error(errc::cancelled, "another submitting thread failed");
-        }
-        std::this_thread::yield();
-      }
+      await_count(done.writers, n.writers);
+      if (n.writes) await_count(done.readers, n.readers);
+    }
+  }
+
+  void await_count(const std::atomic<std::size_t>& count, std::size_t wanted) const {
+    for (auto seen = count.load(std::memory_order_acquire); seen < wanted;
+         seen = count.load(std::memory_order_acquire)) {
+      count.wait(seen, std::memory_order_acquire);
+    }
+    if (claimed_.load(std::memory_order_acquire)) {
+      throw error(errc::cancelled, "another submitting thread failed");
     }
   }
 
   void pass_turn(const std::vector<needed_turn>& needed) {
     for (const auto& n : needed) {
       auto& done = done_[n.block];
-      (n.writes ? done.writers : done.readers).fetch_add(1, std::memory_order_acq_rel);
+      auto& count = n.writes ? done.writers : done.readers;
+      count.fetch_add(1, std::memory_order_acq_rel);
+      count.notify_all();
+    }
+  }
+
+  /// A thread has failed: the others find every turn passed, and why.
+  void pass_all_turns() {
+    for (auto& done : done_) {
+      for (auto* count : {&done.writers, &done.readers}) {
+        count->fetch_add(dag_.steps.size(), std::memory_order_acq_rel);
+        count->notify_all();
+      }
     }
   }
 

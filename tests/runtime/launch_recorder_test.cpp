@@ -256,11 +256,13 @@ TEST_P(launch_recorder_on, a_stale_use_does_not_touch_the_block_that_took_its_re
 // moment.
 TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
   std::atomic<bool> done{false};
+  std::atomic<int> churned{0};
   std::thread churning([&] {
     const auto on = runtime().create_stream();
-    while (!done.load()) {
+    while (!done.load(std::memory_order_relaxed)) {
       const auto a = runtime().allocate_bytes(64, on, "churn");
       const auto b = runtime().allocate_bytes(64, on, "churn");
+      churned.fetch_add(1, std::memory_order_relaxed);
     }
   });
   for (int round = 0; round < 300; ++round) {
@@ -270,6 +272,9 @@ TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
       const auto written = fresh();
       recorder.read(read).write(written);
     }
+    // The other thread takes the records, most of the time. Relaxed, so that this orders nothing.
+    const auto before = churned.load(std::memory_order_relaxed);
+    await([&] { return churned.load(std::memory_order_relaxed) != before; });
     EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
   }
   done.store(true);

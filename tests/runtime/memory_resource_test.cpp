@@ -159,7 +159,7 @@ TEST_P(resource_on, counts_the_bytes_that_are_out) {
 }
 
 TEST_P(resource_on, memory_is_ready_anywhere_through_a_recorder) {
-  if (!tracked()) return;
+  if (!tracked()) GTEST_SKIP() << "its blocks may not be recorded";
   gate closed;
   closed.hold(stream());
   const auto a = runtime().allocate<std::uint32_t>(1000, stream());
@@ -181,7 +181,7 @@ TEST_P(resource_on, an_allocation_counts_as_a_use_where_memory_is_stream_ordered
 }
 
 TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_stream) {
-  if (!tracked()) return;
+  if (!tracked()) GTEST_SKIP() << "its blocks may not be recorded";
   const auto lane = runtime().create_stream();
   const auto elsewhere = runtime().create_stream();
   gate closed;
@@ -213,7 +213,7 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
 }
 
 TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
-  if (!GetParam().ordered) return;
+  if (!GetParam().ordered) GTEST_SKIP() << "its memory is not stream-ordered";
   gate closed;
   closed.hold(stream());
   auto a = runtime().allocate<std::uint32_t>(1 << 16, stream());
@@ -308,7 +308,7 @@ TEST_P(resource_on, a_free_may_meet_the_end_of_its_stream) {
 
 // Blocks of random sizes live for a while on random streams; each keeps what was written to it.
 TEST_P(resource_on, keeps_contents_while_memory_is_used_again) {
-  if (!tracked()) return;
+  if (!tracked()) GTEST_SKIP() << "its blocks may not be recorded";
   auto generator = make_generator();
   std::vector<sluice::stream> streams;
   for (int i = 0; i < 3; ++i) streams.push_back(runtime().create_stream());
@@ -360,7 +360,7 @@ TEST_P(resource_on, threads_allocate_and_free_at_once) {
 }
 
 TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
-  if (!on_host()) return;
+  if (!on_host()) GTEST_SKIP() << "only host devices fail as scripted";
   const auto script = std::make_shared<fault_script>();
   device_runtime scripted(open_host_device({.faults = script}), {.resource = GetParam().make()});
   const auto on = scripted.create_stream();

@@ -199,6 +199,27 @@ TEST_P(timeline_on, a_retired_stream_takes_no_work) {
   ref.timeline()->retire();  // once more changes nothing
 }
 
+TEST_P(timeline_on, a_stream_is_not_retired_while_it_is_in_use) {
+  auto going = runtime().create_stream();
+  auto& used = *going.ref().timeline();
+  std::atomic<bool> retiring{false};
+  std::thread other;
+  EXPECT_TRUE(used.unless_retired([&](native_stream* native) {
+    EXPECT_EQ(native, used.native());
+    other = std::thread([&] {
+      retiring.store(true);
+      used.retire();
+    });
+    await([&] { return retiring.load(); });
+    for (int i = 0; i < 1000; ++i) {
+      std::this_thread::yield();
+      EXPECT_FALSE(used.retired());
+    }
+  }));
+  other.join();
+  EXPECT_TRUE(used.retired());
+}
+
 TEST_P(timeline_on, stream_ids_are_never_used_again) {
   std::vector<stream_id> seen;
   for (int i = 0; i < 20; ++i) {

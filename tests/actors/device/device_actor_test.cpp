@@ -149,9 +149,8 @@ TEST_P(device_actor_tests, orders_downloads_after_writes) {
   (void)s().ask<gpu_ref<float>>(actor(), fill<float>{memory, 4, reply_on::enqueued});
   const auto to = s().send<std::vector<float>>(
       untyped(actor()), {caf::make_message(sluice::download<float>{memory})});
-  const auto status = s().ask<device_status>(actor(), get_statistics{});
+  await([&] { return s().ask<device_status>(actor(), get_statistics{}).launches_pending == 2; });
   EXPECT_EQ(to->answered(), 0U);
-  EXPECT_EQ(status.launches_pending, 2U);
   g.open();
   EXPECT_EQ(*to->wait()[0].value, std::vector<float>(100'000, 4.0F));
 }

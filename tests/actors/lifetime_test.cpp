@@ -1,0 +1,227 @@
+// Devices, actor systems and references that end in every order that users are allowed.
+#include "tests/actors/session.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <chrono>
+#include <thread>
+
+namespace sluice::test {
+namespace {
+
+struct configured : caf::actor_system_config {
+  configured() { sluice::configure(*this); }
+};
+
+using ref = gpu_ref<float>;
+
+class lifetime : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam()))
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+  }
+};
+
+caf::message small_gemm(const ref& a, const ref& c = {}, reply_on when = reply_on::finished) {
+  return caf::make_message(
+      gemm<float>{.m = 3, .n = 3, .k = 3, .a = a, .b = a, .c = c, .reply = when});
+}
+
+TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
+  for (int round = 0; round < 10; ++round) {
+    configured configuration;
+    caf::actor_system system{configuration};
+    std::vector<std::shared_ptr<answers<ref>>> all;
+    {
+      scoped_device device(system, GetParam());
+      const auto a = ask<ref>(system, device.actor(),
+                              sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
+      for (const auto when : {reply_on::finished, reply_on::enqueued}) {
+        for (const auto& target : {untyped(device.blas()), untyped(device.actor())}) {
+          all.push_back(std::make_shared<answers<ref>>(400));
+          system.spawn<counting_client<ref>>(
+              all.back(), target,
+              std::vector<caf::message>(
+                  400, target == untyped(device.actor())
+                           ? caf::make_message(copy<float>{.source = a, .reply = when})
+                           : small_gemm(a, {}, when)));
+        }
+      }
+      await([&] { return all.front()->answered() > static_cast<std::size_t>(round); });
+    }
+    for (const auto& to : all) {
+      for (const auto& a : to->wait()) {
+        // Finished, or refused by whoever it reached.
+        if (a.value) {
+          EXPECT_TRUE(a.value->stale());
+        } else if (a.failure) {
+          EXPECT_TRUE(a.failure->code() == errc::cancelled ||
+                      a.failure->code() == errc::shutting_down)
+              << a.failure->what();
+        }
+      }
+      EXPECT_EQ(to->replies(), 400U);
+    }
+  }
+}
+
+TEST_P(lifetime, references_and_handles_may_outlive_their_device) {
+  configured configuration;
+  caf::actor_system system{configuration};
+  ref kept;
+  std::optional<blas_actor> blas;
+  std::optional<device_actor> actor;
+  {
+    scoped_device device(system, GetParam());
+    actor = device.actor();
+    blas = device.blas();
+    kept = ask<ref>(system, *actor, sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
+    kept = ask<ref>(system, *blas, gemm<float>{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
+    EXPECT_FALSE(kept.stale());
+  }
+  EXPECT_TRUE(kept.stale());
+  EXPECT_EQ(kept.size(), 9U);
+  EXPECT_THROW((void)ask<ref>(system, *blas, gemm<float>{.m = 3, .n = 3, .k = 3, .a = kept}),
+               error);
+  EXPECT_THROW((void)ask<ref>(system, *actor, allocate<float>{1}), error);
+  scoped_device again(system, GetParam());
+  EXPECT_TRUE(throws(errc::invalid_argument, "a:", [&] {
+    (void)ask<ref>(system, again.blas(), gemm<float>{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
+  }));
+  const auto copied = kept.subspan(2, 3);
+  kept = {};
+}
+
+TEST_P(lifetime, a_reference_may_outlive_the_actor_system) {
+  ref kept;
+  {
+    configured configuration;
+    caf::actor_system system{configuration};
+    scoped_device device(system, GetParam());
+    kept = ask<ref>(system, device.rng(), random_uniform<float>{.range = {.count = 10}});
+  }
+  EXPECT_TRUE(kept.stale());
+}
+
+TEST_P(lifetime, nobody_needs_to_use_a_device) {
+  configured configuration;
+  caf::actor_system system{configuration};
+  const scoped_device unused(system, GetParam());
+}
+
+TEST_P(lifetime, two_devices_work_side_by_side_and_refuse_each_others_memory) {
+  configured configuration;
+  caf::actor_system system{configuration};
+  // Of one name, and of two.
+  scoped_device first(system, GetParam());
+  scoped_device second(system, GetParam());
+  scoped_device third(system, std::make_shared<device_service>(open_host_device({.ordinal = 1})));
+  std::vector<ref> memory;
+  for (auto* device : {&first, &second, &third}) {
+    memory.push_back(ask<ref>(system, device->actor(),
+                              sluice::upload<float>{.values = {1, 2, 3, 4, 5, 6, 7, 8, 9}}));
+  }
+  std::vector<scoped_device*> devices{&first, &second, &third};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& own = memory[i];
+    const auto c = ask<ref>(system, devices[i]->blas(),
+                            gemm<float>{.m = 3, .n = 3, .k = 3, .a = own, .b = own});
+    EXPECT_EQ(ask<std::vector<float>>(system, devices[i]->actor(), sluice::download<float>{c}),
+              (std::vector<float>{30, 36, 42, 66, 81, 96, 102, 126, 150}));
+    for (std::size_t j = 0; j < 3; ++j) {
+      if (i == j) continue;
+      EXPECT_TRUE(throws(errc::invalid_argument, "b:", [&] {
+        (void)ask<ref>(system, devices[i]->blas(),
+                       gemm<float>{.m = 3, .n = 3, .k = 3, .a = own, .b = memory[j]});
+      }));
+      EXPECT_TRUE(throws(errc::invalid_argument, "source", [&] {
+        (void)ask<ref>(system, devices[i]->actor(), copy<float>{.source = memory[j]});
+      }));
+    }
+  }
+}
+
+TEST_P(lifetime, an_actor_that_nobody_knows_any_more_answers_first) {
+  session s(GetParam());
+  {
+    const auto a = s.put(s.numbers<float>(9));
+    gate g;
+    s.hold(g, a);
+    std::vector<std::shared_ptr<answers<ref>>> all;
+    for (int i = 0; i < 20; ++i) {
+      // The client alone has the handle, and drops it when it has sent its requests.
+      all.push_back(s.send<ref>(untyped(spawn_blas(s.system(), s.service())),
+                                {small_gemm(a), small_gemm(a)}));
+    }
+    await([&] { return s.service()->engine().pending() >= 40; });
+    g.open();
+    for (const auto& to : all) {
+      for (const auto& one : to->wait()) EXPECT_TRUE(succeeded(one));
+    }
+  }
+  s.expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, lifetime, every_device(), parameter_name);
+
+TEST(shutting_down, a_device_that_does_not_finish_in_time_is_lost_and_everything_answered) {
+  configured configuration;
+  caf::actor_system system{configuration};
+  gate g;
+  const auto to = std::make_shared<answers<ref>>(300);
+  std::vector<answer<ref>> got;
+  std::thread opener;
+  {
+    device_service_options options;
+    options.runtime.drain_timeout = std::chrono::milliseconds(50);
+    const auto service = std::make_shared<device_service>("host", std::move(options));
+    auto device = std::make_unique<scoped_device>(system, service);
+    auto stream = service->runtime().create_stream();
+    const auto c = service->runtime().allocate<float>(9, stream);
+    {
+      auto recorder = launch_recorder::strict(stream);
+      recorder.write(c);
+      recorder.preflight();
+      g.hold(stream);
+      recorder.commit();
+    }
+    system.spawn<counting_client<ref>>(
+        to, untyped(device->actor()),
+        std::vector<caf::message>(300, caf::make_message(fill<float>{c, 1.0F})));
+    await([&] { return service->engine().pending() == 256; });
+    device.reset();  // what waited has been answered with the actor's end
+    await([&] { return to->answered() == 300 - 256; });
+    // The stream's thread stands at the gate until the answers are there.
+    opener = std::thread([&] {
+      got = to->wait();
+      g.open();
+    });
+  }
+  opener.join();
+  std::size_t lost = 0;
+  for (const auto& a : got) {
+    EXPECT_FALSE(a.value);
+    if (a.failure && a.failure->code() == errc::device_lost) ++lost;
+  }
+  EXPECT_EQ(lost, 256U);
+  EXPECT_EQ(to->replies(), 300U);
+}
+
+TEST(starting, fails_where_it_is_called) {
+  configured configuration;
+  caf::actor_system system{configuration};
+  EXPECT_TRUE(throws(errc::invalid_argument, "", [&] { scoped_device(system, "nonsense"); }));
+  const auto service = std::make_shared<device_service>("host");
+  service->device().lose(error(errc::device_lost, "the test lost it"));
+  EXPECT_TRUE(
+      throws(errc::device_lost, "the test lost it", [&] { (void)spawn_device(system, service); }));
+  EXPECT_TRUE(
+      throws(errc::device_lost, "the test lost it", [&] { scoped_device(system, service); }));
+  EXPECT_TRUE(
+      throws(errc::device_lost, "the test lost it", [&] { (void)spawn_blas(system, service); }));
+}
+
+}  // namespace
+}  // namespace sluice::test
