@@ -265,6 +265,28 @@ TEST_P(operations, fft_f64) {
   check_fft<double>();
 }
 
+/// More lengths than a library keeps plans for, all of them queued before the first is computed.
+TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them) {
+  constexpr std::size_t lengths = 300;
+  const auto fft = device().fft();
+  const auto in = s().numbers<std::complex<double>>(lengths);
+  const auto input = s().put(in);
+  gate g;
+  s().hold(g, input);
+  std::vector<caf::message> requests;
+  for (std::size_t n = 1; n <= lengths; ++n) {
+    requests.push_back(caf::make_message(fft_c2c<double>{.shape = {.length = n}, .input = input}));
+  }
+  const auto to = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
+  await([&] { return s().service()->engine().pending() >= 256; });
+  g.open();
+  const auto got = to->wait();
+  for (std::size_t n = 1; n <= lengths; ++n) {
+    ASSERT_TRUE(succeeded(got[n - 1]));
+    ASSERT_LE(relative_error(s().get(*got[n - 1].value), dft(in.data(), n, -1)), 1e-12);
+  }
+}
+
 template <class T>
 void operations::check_random() {
   const auto rng = device().rng();

@@ -24,7 +24,7 @@ std::size_t number_of_dags(std::size_t usual) {
   if (const char* given = std::getenv("SLUICE_DAGS"); given != nullptr && *given != '\0') {
     return std::strtoull(given, nullptr, 0);
   }
-  return host::thread_sanitizer_on ? (usual + 3) / 4 : usual;
+  return host::thread_sanitizer_on ? (usual + 1) / 2 : usual;
 }
 
 void expect_nothing_left(device_runtime& runtime) {
