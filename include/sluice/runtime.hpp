@@ -1,6 +1,7 @@
 #pragma once
 
-/// Everything of layer 1, in one header: devices, streams, memory, references and the launch recorder.
+/// Everything of layer 1, in one header: devices, streams, memory, references and the launch
+/// recorder.
 #include <sluice/runtime/column.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/device_id.hpp>
