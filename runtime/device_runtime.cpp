@@ -2,17 +2,24 @@
 
 #include <sluice/runtime/device_runtime.hpp>
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
 
 namespace sluice {
 
+bool explicit_waits_by_default() noexcept {
+  const char* value = std::getenv("SLUICE_EXPLICIT_WAITS");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
 device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_options options)
     : drain_timeout_(options.drain_timeout) {
   if (!device) throw error(errc::invalid_argument, "device_runtime: no device was given");
   auto resource = options.resource ? std::move(options.resource) : make_async_resource();
-  core_ = std::make_shared<detail::runtime_core>(std::move(device), std::move(resource));
+  core_ = std::make_shared<detail::runtime_core>(std::move(device), std::move(resource),
+                                                 options.explicit_waits);
   core_->start();
 }
 

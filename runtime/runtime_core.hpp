@@ -27,11 +27,14 @@ void report(std::string_view what) noexcept;
 class runtime_core final : public resource_context,
                            public std::enable_shared_from_this<runtime_core> {
  public:
-  runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource);
+  runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource,
+               bool explicit_waits);
   ~runtime_core() override;
   /// The second half of making: what needs `shared_from_this`.
   void start();
 
+  /// Whether a completed point may stand for a wait.
+  [[nodiscard]] bool completion_orders() const noexcept { return !explicit_waits_; }
   [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
   [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
   [[nodiscard]] const std::shared_ptr<sluice::device>& shared_device() const noexcept {
@@ -103,6 +106,7 @@ class runtime_core final : public resource_context,
   void drop_hold(block_record& record) noexcept;
 
   const std::uint32_t serial_;
+  const bool explicit_waits_;
   std::shared_ptr<sluice::device> device_;
   std::unique_ptr<memory_resource> resource_;
   left_out_function left_out_;

@@ -225,7 +225,7 @@ void timeline::acquire(std::uint64_t ticket) noexcept {
 
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   if (ticket == 0 || &source == this) return false;
-  if (source.completed(ticket)) {
+  if (core_.completion_orders() && source.completed(ticket)) {
     // The completed point stands for a wait.
     source.acquire(ticket);
     return false;

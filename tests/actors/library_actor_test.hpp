@@ -39,6 +39,16 @@ inline void expect_right(session& s, const sample& expected, const answer<ref>& 
   EXPECT_LE(relative_error(s.get(*got.value), expected.expected), expected.bound);
 }
 
+/// A sample with a given output, whose request has been served once before, so that all of its
+/// kernels are loaded; see `session::hold`.
+inline sample make_to_be_held(session& s, const library_kind& kind, const caf::actor& actor,
+                              reply_on when = reply_on::finished) {
+  auto made = kind.make(s, {.output_given = true, .reply = when});
+  EXPECT_TRUE(succeeded(s.ask_all<ref>(actor, {made.request})[0]));
+  s.put_into(made.output, made.output_before);
+  return made;
+}
+
 /// Each request is answered once, whatever became of it.
 inline void expect_one_reply_each(session& s, const answers<ref>& to, std::size_t requests) {
   s.settle();

@@ -147,13 +147,19 @@ TEST_P(lifetime, an_actor_that_nobody_knows_any_more_answers_first) {
   session s(GetParam());
   {
     const auto a = s.put(s.numbers<float>(9));
+    std::vector<caf::actor> actors;
+    for (int i = 0; i < 20; ++i) {
+      actors.push_back(untyped(spawn_blas(s.system(), s.service())));
+      EXPECT_TRUE(succeeded(s.ask_all<ref>(actors.back(), {small_gemm(a)})[0]));
+    }
     gate g;
     s.hold(g, a);
     std::vector<std::shared_ptr<answers<ref>>> all;
-    for (int i = 0; i < 20; ++i) {
+    while (!actors.empty()) {
       // The client alone has the handle, and drops it when it has sent its requests.
-      all.push_back(s.send<ref>(untyped(spawn_blas(s.system(), s.service())),
-                                {small_gemm(a), small_gemm(a)}));
+      const auto actor = std::move(actors.back());
+      actors.pop_back();
+      all.push_back(s.send<ref>(actor, {small_gemm(a), small_gemm(a)}));
     }
     await([&] { return s.service()->engine().pending() >= 40; });
     g.open();

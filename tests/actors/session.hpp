@@ -183,6 +183,17 @@ class session {
   [[nodiscard]] std::vector<T> get(const gpu_ref<T>& ref) {
     return download(ref, transfer_stream_);
   }
+  /// Puts `values` into memory that is there.
+  template <class T>
+  void put_into(const gpu_ref<T>& ref, const std::vector<T>& values) {
+    auto recorder = launch_recorder::strict(transfer_stream_);
+    recorder.write(ref);
+    recorder.preflight();
+    device().copy(ref.data(), values.data(), ref.bytes(), copy_direction::host_to_device,
+                  transfer_stream_.ref().native());
+    recorder.commit();
+    transfer_stream_.synchronize();
+  }
   /// A reference to memory that has been given back.
   template <class T>
   [[nodiscard]] gpu_ref<T> stale(std::size_t count) {
@@ -190,7 +201,9 @@ class session {
     runtime().deallocate(ref.block());
     return ref;
   }
-  /// Launches that use `ref` from now on start once `g` is open.
+  /// Launches that use `ref` from now on start once `g` is open. A GPU may have to come to rest
+  /// before it can load a kernel: what is going to be launched behind a closed gate must have been
+  /// launched before.
   template <class T>
   void hold(gate& g, const gpu_ref<T>& ref) {
     auto recorder = launch_recorder::strict(gate_stream_);

@@ -288,6 +288,11 @@ TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
 }
 
 TEST_P(gated_envelope_test, a_long_kernel_does_not_delay_another_streams_replies) {
+  // The gate is a host function, and CUDA runs one host function at a time.
+  if (std::get<0>(GetParam()) == "cuda" &&
+      std::get<1>(GetParam()) == completion_strategy::host_function) {
+    GTEST_SKIP() << "the gate would hold back the other stream's host functions, too";
+  }
   const gate closed;
   const open_at_exit opened(closed);
   const auto slow = allocate();

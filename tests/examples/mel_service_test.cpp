@@ -285,6 +285,7 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
 }
 
 TEST_P(MelService, ForgetsTablesInsteadOfGrowing) {
+  const auto before = studio_->runtime().bytes_outstanding();
   for (std::int64_t n_mels = 1; n_mels <= 40; ++n_mels)
     ASSERT_EQ(outcome(*studio_, {.sample_rate = 16000,
                                  .samples = std::vector<float>(100, 0.5F),
@@ -292,7 +293,10 @@ TEST_P(MelService, ForgetsTablesInsteadOfGrowing) {
                                  .n_mels = n_mels}),
               std::nullopt);
   studio_->drain();
-  EXPECT_LE(studio_->runtime().bytes_outstanding(), 16 * (256 + 40 * 129) * sizeof(float));
+  const auto grown = studio_->runtime().bytes_outstanding() - before;
+  // On a GPU the FFT keeps a workspace, too.
+  const std::size_t workspace = GetParam() == "host" ? 0 : 1U << 20U;
+  EXPECT_LE(grown, 16 * (256 + 40 * 129) * sizeof(float) + workspace);
 }
 
 TEST_P(MelService, AnswersManyRequestsAtATime) {

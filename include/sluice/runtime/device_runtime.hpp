@@ -27,11 +27,18 @@ struct runtime_statistics {
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
 };
 
+/// Whether the environment variable SLUICE_EXPLICIT_WAITS is set to 1.
+[[nodiscard]] bool explicit_waits_by_default() noexcept;
+
 struct runtime_options {
   /// The memory resource; none means `make_async_resource()`.
   std::unique_ptr<memory_resource> resource{};
   /// How long shutting down waits for work in flight before the device is declared lost.
   std::chrono::milliseconds drain_timeout{10'000};
+  /// Queue a wait also for a point that is known to have completed. Costs driver calls and changes
+  /// no result: for compute-sanitizer, which learns an order from events that are waited for, not
+  /// from events that were asked.
+  bool explicit_waits = explicit_waits_by_default();
 };
 
 /// A use of one block outside a recorder, between `prepare_use` and `finish_use`.

@@ -145,6 +145,7 @@ TEST_P(device_actor_tests, refuses_downloads_of_what_is_not_there) {
 TEST_P(device_actor_tests, orders_downloads_after_writes) {
   gate g;
   const auto memory = s().put(s().numbers<float>(100'000));
+  (void)s().ask<gpu_ref<float>>(actor(), fill<float>{memory, 3});  // loads the kernel
   s().hold(g, memory);
   (void)s().ask<gpu_ref<float>>(actor(), fill<float>{memory, 4, reply_on::enqueued});
   const auto to = s().send<std::vector<float>>(
