@@ -294,6 +294,13 @@ TEST(chains_on_a_failing_device, a_failed_first_link_fails_all_later_ones) {
     EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
       (void)s.ask<gpu_ref<float>>(elementwise, power_spectrum<float>{.input = spectrum});
     }));
+    // An operation that has nothing to write makes nothing good.
+    (void)s.ask_all<gpu_ref<float>>(
+        untyped(device.blas()),
+        {caf::make_message(gemm<float>{.m = 0, .n = 3, .k = 3, .c = signal})});
+    EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
+      (void)s.ask<std::vector<float>>(device.actor(), sluice::download<float>{signal});
+    }));
     // The chain can be made again over the same memory.
     (void)s.ask<gpu_ref<float>>(device.actor(),
                                 sluice::upload<float>{.values = values, .target = signal});

@@ -128,7 +128,7 @@ TEST_P(library_actor, waits_for_earlier_uses_of_its_operands) {
   const auto finished = s().send<ref>(actor(), {first.request});
   const auto enqueued = s().ask_all<ref>(actor(), {second.request});
   ASSERT_TRUE(succeeded(enqueued[0]));
-  wait_until_handled(s(), actor());
+  wait_until_handled(s(), actor(), *finished);
   EXPECT_EQ(finished->answered(), 0U);
   g.open();
   expect_right(s(), first, finished->wait()[0]);
@@ -141,8 +141,7 @@ TEST_P(library_actor, keeps_requests_waiting_in_order_while_the_lane_is_full) {
   gate g;
   s().hold(g, held.output);
   const auto to = s().send<ref>(actor(), std::vector<caf::message>(count, held.request));
-  await([&] { return s().service()->engine().pending() >= most_in_flight; });
-  wait_until_handled(s(), actor());
+  wait_until_handled(s(), actor(), *to);
   EXPECT_EQ(s().service()->engine().pending(), most_in_flight);
   EXPECT_EQ(to->answered(), 0U);
   g.open();
@@ -182,8 +181,7 @@ TEST_P(library_actor, answers_what_waits_when_it_ends) {
     std::vector<caf::message> requests(most_in_flight - 1 + waiting, held.request);
     requests.insert(requests.begin(), early.request);
     const auto to = s().send<ref>(actor(), requests);
-    await([&] { return s().service()->engine().pending() >= most_in_flight; });
-    wait_until_handled(s(), actor());
+    wait_until_handled(s(), actor(), *to);
     s().end(actor(), reason);
     await([&] { return to->answered() == 1 + waiting; });  // by now, with the gate closed
     g.open();
@@ -208,7 +206,7 @@ TEST_P(library_actor, survives_requesters_that_die_before_their_answers) {
   const auto to = std::make_shared<answers<ref>>(40);
   const auto client = s().system().spawn<counting_client<ref>>(
       to, actor(), std::vector<caf::message>(40, held.request));
-  await([&] { return s().service()->engine().pending() == 40; });
+  wait_until_handled(s(), actor(), *to);
   s().end(client, caf::exit_reason::kill);
   g.open();
   s().settle();
@@ -346,7 +344,7 @@ TEST_P(library_actor, tells_its_trace_of_every_launch_also_after_its_end) {
   gate g;
   s().hold(g, held.output);
   const auto to = s().send<ref>(actor(), std::vector<caf::message>(10, held.request));
-  await([&] { return s().service()->engine().pending() == 10; });
+  wait_until_handled(s(), actor(), *to);
   s().end(actor());
   g.open();
   for (const auto& a : to->wait()) EXPECT_TRUE(succeeded(a));

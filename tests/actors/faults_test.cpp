@@ -101,8 +101,7 @@ TEST_P(failing_library_actor, answers_everything_when_the_device_is_lost) {
   std::vector<caf::message> requests(most_in_flight - 1 + waiting, held.request);
   requests.insert(requests.begin(), early.request);
   const auto to = s().send<ref>(actor(), requests);
-  await([&] { return s().service()->engine().pending() >= most_in_flight; });
-  wait_until_handled(s(), actor());
+  wait_until_handled(s(), actor(), *to);
   s().device().lose(error(errc::device_lost, "the test lost it"));
   const auto got = to->wait();  // with the gate closed
   EXPECT_TRUE(succeeded(got[0]));

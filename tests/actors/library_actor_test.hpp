@@ -24,11 +24,18 @@ inline std::vector<std::size_t> every_kind() {
   return all;
 }
 
-/// Returns once `actor` has handled everything that was sent to it before.
+/// Returns once `actor` has handled everything that was sent to it before: launched it, or put it
+/// behind what fills its lane.
 inline void wait_until_handled(session& s, const caf::actor& actor) {
   caf::scoped_actor self{s.system()};
   self->request(actor, caf::infinite, caf::atom_constant<caf::atom("room")>::value)
       .receive([] {}, [](const caf::error&) {});
+}
+
+/// The same for the requests of `to`.
+inline void wait_until_handled(session& s, const caf::actor& actor, const answers<ref>& to) {
+  to.wait_until_sent();
+  wait_until_handled(s, actor);
 }
 
 inline void expect_right(session& s, const sample& expected, const answer<ref>& got) {
@@ -46,6 +53,7 @@ inline sample make_to_be_held(session& s, const library_kind& kind, const caf::a
   auto made = kind.make(s, {.output_given = true, .reply = when});
   EXPECT_TRUE(succeeded(s.ask_all<ref>(actor, {made.request})[0]));
   s.put_into(made.output, made.output_before);
+  s.settle();
   return made;
 }
 

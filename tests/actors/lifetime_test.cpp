@@ -152,6 +152,7 @@ TEST_P(lifetime, an_actor_that_nobody_knows_any_more_answers_first) {
       actors.push_back(untyped(spawn_blas(s.system(), s.service())));
       EXPECT_TRUE(succeeded(s.ask_all<ref>(actors.back(), {small_gemm(a)})[0]));
     }
+    s.settle();
     gate g;
     s.hold(g, a);
     std::vector<std::shared_ptr<answers<ref>>> all;

@@ -53,6 +53,18 @@ class answers {
     const std::lock_guard lock(mutex_);
     ++replies_;
   }
+  void note_all_sent() {
+    {
+      const std::lock_guard lock(mutex_);
+      all_sent_ = true;
+    }
+    changed_.notify_all();
+  }
+  /// Waits until all requests are in the mailbox of whom they are for.
+  void wait_until_sent() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return all_sent_; });
+  }
   [[nodiscard]] std::size_t replies() const {
     const std::lock_guard lock(mutex_);
     return replies_;
@@ -96,6 +108,7 @@ class answers {
   std::vector<std::size_t> order_;
   std::size_t answered_ = 0;
   std::size_t replies_ = 0;
+  bool all_sent_ = false;
 };
 
 /// An event-based actor that sends requests, all at once, and counts every reply that reaches its
@@ -124,6 +137,7 @@ class counting_client final : public caf::event_based_actor {
     }
     requests_.clear();
     target_ = nullptr;
+    to_->note_all_sent();
     return {};
   }
 

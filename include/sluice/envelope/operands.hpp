@@ -24,10 +24,14 @@ struct operand_argument {
   std::string_view name;
 };
 
+/// As a number of elements: whatever there is.
+inline constexpr std::size_t all_elements = std::numeric_limits<std::size_t>::max();
+
 namespace detail {
 template <element T>
 [[nodiscard]] operand_argument make_operand(const gpu_ref<T>& ref, std::string_view name,
                                             std::size_t elements, access_kind access) {
+  if (elements == all_elements) elements = ref.size();
   const auto most = std::numeric_limits<std::size_t>::max() / sizeof(T);
   return {ref.block(), ref.offset(),
           ref.bytes(), elements <= most ? elements * sizeof(T) : most * sizeof(T),
@@ -35,21 +39,21 @@ template <element T>
 }
 }  // namespace detail
 
-/// The launch reads, writes, or reads and writes `ref`, of which it needs `elements` elements (0:
-/// whatever there is).
+/// The launch reads, writes, or reads and writes `ref`, of which it needs `elements` elements.
+/// Only a write of all elements of a block replaces what the block held.
 template <element T>
 [[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name,
-                                    std::size_t elements = 0) {
+                                    std::size_t elements = all_elements) {
   return detail::make_operand(ref, name, elements, access_kind::read);
 }
 template <element T>
 [[nodiscard]] operand_argument write(const gpu_ref<T>& ref, std::string_view name,
-                                     std::size_t elements = 0) {
+                                     std::size_t elements = all_elements) {
   return detail::make_operand(ref, name, elements, access_kind::write);
 }
 template <element T>
 [[nodiscard]] operand_argument read_write(const gpu_ref<T>& ref, std::string_view name,
-                                          std::size_t elements = 0) {
+                                          std::size_t elements = all_elements) {
   return detail::make_operand(ref, name, elements, access_kind::read_write);
 }
 
@@ -112,8 +116,8 @@ template <class... Arguments>
   [[maybe_unused]] const auto add = [&](operand_argument argument) {
     check_operand(runtime, argument);
     // A write of part of a block keeps the rest.
-    const bool whole = argument.bytes == argument.block.bytes() &&
-                       (argument.required_bytes == 0 || argument.required_bytes == argument.bytes);
+    const bool whole =
+        argument.bytes == argument.block.bytes() && argument.required_bytes == argument.bytes;
     used.add({std::move(argument.block), argument.access, whole});
   };
   (add(std::forward<Arguments>(arguments)), ...);
