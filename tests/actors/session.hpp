@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/runtime/gate.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/seed.hpp"
 

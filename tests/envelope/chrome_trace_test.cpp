@@ -167,9 +167,8 @@ TEST_F(chrome_trace_test, cuts_long_names_and_stays_valid) {
 TEST_F(chrome_trace_test, leaves_out_what_has_not_completed) {
   const auto trace = std::make_shared<chrome_trace>(4);
   lane on(service_);
-  const gate closed;
-  const open_at_exit opened(closed);
-  closed.close(on.stream());
+  gate closed;
+  closed.hold(on.stream());
   kernel_envelope envelope({.library = "tests", .operation = "slow"});
   envelope.trace(trace);
   mailbox<int> box;

@@ -120,15 +120,14 @@ TEST_P(completion_engine_test, takes_streams_that_come_and_go) {
 
 TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_owner) {
   std::atomic<bool> called{false};
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   lane_.reset();
   {
     const bool waits = std::get<1>(GetParam()) == completion_strategy::synchronous;
     auto own = std::make_shared<device_service>(
         device_, device_service_options{{}, std::get<1>(GetParam())});
     const auto stream = own->runtime().create_stream();
-    if (!waits) closed.close(stream);
+    if (!waits) closed.hold(stream);
     auto& engine = own->engine();
     const auto ticket = take_ticket(stream);
     // Under `synchronous` the caller needs the engine until the call returns.
@@ -168,9 +167,8 @@ class gated_completion_test : public service_test {};
 
 TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
   const auto stream = on().stream();
-  const gate closed;
-  const open_at_exit opened(closed);
-  closed.close(stream);
+  gate closed;
+  closed.hold(stream);
   std::vector<std::uint64_t> tickets;
   for (int i = 0; i < 5; ++i) tickets.push_back(take_ticket(stream));
   std::vector<int> order;  // by the completion thread only

@@ -263,13 +263,12 @@ class gated_envelope_test : public service_test {};
 TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
   const auto out = allocate();
   const auto early = allocate();
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   mailbox<words> before;
   run_kernel(on(), access_all(runtime(), write(early, "early")), before.token(), early,
              filling(early, 1));
   (void)before.value();
-  closed.close(on().stream());
+  closed.hold(on().stream());
   mailbox<words> box;
   run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out, filling(out, 2));
   // Another lane's whole round trip later there is still no answer.
@@ -288,15 +287,9 @@ TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
 }
 
 TEST_P(gated_envelope_test, a_long_kernel_does_not_delay_another_streams_replies) {
-  // The gate is a host function, and CUDA runs one host function at a time.
-  if (std::get<0>(GetParam()) == "cuda" &&
-      std::get<1>(GetParam()) == completion_strategy::host_function) {
-    GTEST_SKIP() << "the gate would hold back the other stream's host functions, too";
-  }
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const auto slow = allocate();
-  closed.close(on().stream());
+  closed.hold(on().stream());
   mailbox<words> late;
   run_kernel(on(), access_all(runtime(), write(slow, "slow")), late.token(), slow,
              filling(slow, 1));
@@ -320,10 +313,9 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
   constexpr std::size_t count = 256;
   lane second(service_);
   lane third(service_);
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const auto result = staging(device_, count);
-  closed.close(on().stream());
+  closed.hold(on().stream());
   kernel_envelope envelope({.library = "tests", .operation = "chain"});
 
   mailbox<words> first_reply;
@@ -367,13 +359,12 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
 TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped) {
   constexpr std::size_t count = 256;
   const auto result = staging(device_, count);
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   auto plan = std::make_shared<int>(1);
   const std::weak_ptr<int> plan_alive = plan;
   {
     const auto x = allocate(count);
-    closed.close(on().stream());
+    closed.hold(on().stream());
     run_kernel(on(), access_all(runtime(), write(x, "x")), reply_token<words>(), x, filling(x, 5));
     auto used = access_all(runtime(), read(x, "x"));
     used.keep(std::move(plan));
@@ -395,11 +386,10 @@ TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped)
 }
 
 TEST_P(gated_envelope_test, answers_in_the_order_of_the_stream) {
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const auto out = allocate();
   std::vector<int> order;  // by the completion thread only, read when all is over
-  closed.close(on().stream());
+  closed.hold(on().stream());
   for (int i = 0; i < 100; ++i) {
     run_kernel(on(), access_all(runtime(), write(out, "out")),
                reply_token<int>::from([&order](int n) { order.push_back(n); },

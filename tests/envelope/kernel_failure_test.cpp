@@ -369,10 +369,9 @@ INSTANTIATE_TEST_SUITE_P(devices, host_failure_test,
 class gated_failure_test : public kernel_failure_test {};
 
 TEST_P(gated_failure_test, a_failed_closure_is_answered_at_once_and_its_owners_wait) {
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const auto before = runtime().bytes_outstanding();
-  closed.close(on().stream());
+  closed.hold(on().stream());
   {
     const auto out = allocate();
     run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
@@ -390,12 +389,11 @@ TEST_P(gated_failure_test, a_failed_closure_is_answered_at_once_and_its_owners_w
 }
 
 TEST_P(gated_failure_test, destroying_the_lane_leaves_its_launches_alone) {
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const auto out = allocate();
   const auto before = allocate();
   fill(before, 1);
-  closed.close(on().stream());
+  closed.hold(on().stream());
   run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 6));
   lane_ = std::make_unique<lane>(service_);
   EXPECT_EQ(box_.count(), 0u);
@@ -405,12 +403,11 @@ TEST_P(gated_failure_test, destroying_the_lane_leaves_its_launches_alone) {
 }
 
 TEST_P(gated_failure_test, destroying_the_service_waits_for_its_launches) {
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   std::vector<mailbox<int>> boxes(20);
   {
     const auto out = allocate();
-    closed.close(on().stream());
+    closed.hold(on().stream());
     for (auto& box : boxes) {
       run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), 1, filling(out, 6));
     }
@@ -437,9 +434,8 @@ TEST_P(gated_host_failure_test, an_enqueued_reply_hands_a_late_failure_down_the_
   lane second(service_);
   const auto x = allocate();
   const auto y = allocate();
-  const gate closed;
-  const open_at_exit opened(closed);
-  closed.close(on().stream());
+  gate closed;
+  closed.hold(on().stream());
   kernel_envelope envelope({.library = "tests", .operation = "chain"});
   mailbox<words> early;
   envelope.run(on(), access_all(runtime(), write(x, "x")), early.token(), x,
@@ -470,15 +466,14 @@ TEST_P(gated_host_failure_test, an_enqueued_reply_hands_a_late_failure_down_the_
 
 TEST_P(gated_host_failure_test, loss_answers_everything_at_once_and_keeps_owners_until_rest) {
   lane second(service_);
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   auto plan = std::make_shared<int>(1);
   const std::weak_ptr<int> plan_alive = plan;
   std::vector<mailbox<words>> boxes(6);
   {
     const auto x = allocate();
     fill(x, 1);
-    closed.close(on().stream());
+    closed.hold(on().stream());
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       auto used = access_all(runtime(), read_write(x, "x"));
       used.keep(plan);
@@ -487,7 +482,7 @@ TEST_P(gated_host_failure_test, loss_answers_everything_at_once_and_keeps_owners
     }
     plan.reset();
   }
-  closed.await(1);
+  closed.wait_until_reached(1);
   device_->lose(error(errc::library_failure, "the cause"));
   for (const auto& box : boxes) EXPECT_EQ(box.failure(), errc::device_lost);
   // The gated stream is still in its task: what it may touch stays.
@@ -510,11 +505,10 @@ TEST_P(gated_host_failure_test, a_service_that_cannot_finish_declares_the_device
   runtime_options options;
   options.drain_timeout = std::chrono::milliseconds(20);
   open_service(std::move(options));
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   {
     const auto out = allocate();
-    closed.close(on().stream());
+    closed.hold(on().stream());
     run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 6));
   }
   lane_.reset();
@@ -535,19 +529,18 @@ TEST(synchronous_failure, a_lost_device_is_answered_before_its_stream_has_come_t
   auto service = std::make_shared<device_service>(
       device, device_service_options{{}, completion_strategy::synchronous});
   lane on(service);
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const mailbox<int> box;
   auto plan = std::make_shared<int>(1);
   const std::weak_ptr<int> plan_alive = plan;
   std::thread launching([&] {
     operands used;
     used.keep(std::move(plan));
-    closed.close(on.stream());
+    closed.hold(on.stream());
     run_kernel(on, std::move(used), box.token(), 1, [](const launch_context&) {});
   });
   while (on.in_flight() == 0) std::this_thread::yield();
-  closed.await(1);
+  closed.wait_until_reached(1);
   device->lose(error(errc::library_failure, "the cause"));
   EXPECT_EQ(box.failure(), errc::device_lost);
   EXPECT_FALSE(plan_alive.expired());

@@ -28,9 +28,8 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   std::atomic<int> rooms{0};
   std::atomic<int> replies{0};
   on().on_room([&] { ++rooms; });
-  const gate closed;
-  const open_at_exit opened(closed);
-  closed.close(on().stream());
+  gate closed;
+  closed.hold(on().stream());
   EXPECT_FALSE(on().want_room());  // there is room: no call will come
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(on().full());
@@ -70,9 +69,8 @@ TEST_P(lane_test, a_failed_launch_makes_room_too) {
   open_service({}, {.most_in_flight = 1});
   std::atomic<int> rooms{0};
   on().on_room([&] { ++rooms; });
-  const gate closed;
-  const open_at_exit opened(closed);
-  closed.close(on().stream());
+  gate closed;
+  closed.hold(on().stream());
   mailbox<int> box;
   run_kernel(on(), operands(), box.token(), 0,
              [](const launch_context&) { throw error(errc::unsupported, "no"); });
@@ -86,8 +84,7 @@ TEST_P(lane_test, a_failed_launch_makes_room_too) {
 }
 
 TEST_P(lane_test, keeps_its_library_until_the_last_launch_has_completed) {
-  const gate closed;
-  const open_at_exit opened(closed);
+  gate closed;
   const auto before = runtime().statistics().streams;
   auto library = std::make_shared<int>(1);
   const std::weak_ptr<int> alive = library;
@@ -95,7 +92,7 @@ TEST_P(lane_test, keeps_its_library_until_the_last_launch_has_completed) {
   {
     lane other(service_);
     other.keep(std::move(library));
-    closed.close(other.stream());
+    closed.hold(other.stream());
     launch(other, replies);
     launch(other, replies);
   }

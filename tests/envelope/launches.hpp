@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/runtime/hazard_gate.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/devices.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>

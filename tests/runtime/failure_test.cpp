@@ -1,7 +1,7 @@
-#include "tests/runtime/gate.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>

@@ -1,7 +1,7 @@
 #include "tests/runtime/hazard_run.hpp"
 
 #include "runtime/runtime_core.hpp"
-#include "tests/runtime/hazard_gate.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -247,9 +247,8 @@ hazard_session::hazard_session(std::shared_ptr<device> device, memory resource, 
 block_contents hazard_session::run(const hazard_dag& dag, bool gated) {
   submission all(*this, dag);
   gate closed;
-  const open_at_exit opened(closed);
   if (gated) {
-    for (std::size_t s = 0; s < dag.streams; ++s) closed.close(streams_[s]);
+    for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
   }
   all.submit();
   closed.open();

@@ -1,9 +1,9 @@
 #include "tests/runtime/hazard_scenarios.hpp"
 
 #include "runtime/runtime_core.hpp"
-#include "tests/runtime/hazard_gate.hpp"
 #include "tests/runtime/hazard_run.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
 
@@ -34,7 +34,6 @@ class scenario {
   }
 
   bool run() {
-    const open_at_exit opened(gate_);
     switch (kind_) {
       case hazard::read_after_write:
         return read_after_write();
@@ -146,7 +145,7 @@ class scenario {
     return {};
   }
 
-  void close(const stream& s) { gate_.close(s); }
+  void close(const stream& s) { gate_.hold(s); }
 
   void mix(const stream& on, const word_ref& out, const word_ref& a, std::uint32_t constant) {
     auto recorder = launch_recorder::strict(on);

@@ -2,4 +2,4 @@
 sluice_add_test(NAME hazards_test TIMEOUT 300
   SOURCES hazards_test.cpp hazard_controls_test.cpp hazard_scenarios.cpp hazard_dag.cpp hazard_run.cpp
   CUDA_SOURCES hazard_kernels.cu
-  LIBRARIES sluice::runtime)
+  LIBRARIES sluice_test_support)

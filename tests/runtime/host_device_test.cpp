@@ -1,5 +1,5 @@
-#include "tests/runtime/gate.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>

@@ -1,9 +1,9 @@
 #include "runtime/lease.hpp"
 
-#include "tests/runtime/gate.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // One conformance suite for all memory resources on all devices.
-#include "tests/runtime/gate.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/host_device.hpp>

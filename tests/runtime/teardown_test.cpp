@@ -1,7 +1,7 @@
 // How a process ends: every test here runs one to its end, as a child of its own. The sanitizers
 // check it, too: a leak or a race is an exit code.
-#include "tests/runtime/gate.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>

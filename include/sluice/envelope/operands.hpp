@@ -24,14 +24,10 @@ struct operand_argument {
   std::string_view name;
 };
 
-/// As a number of elements: whatever there is.
-inline constexpr std::size_t all_elements = std::numeric_limits<std::size_t>::max();
-
 namespace detail {
 template <element T>
 [[nodiscard]] operand_argument make_operand(const gpu_ref<T>& ref, std::string_view name,
                                             std::size_t elements, access_kind access) {
-  if (elements == all_elements) elements = ref.size();
   const auto most = std::numeric_limits<std::size_t>::max() / sizeof(T);
   return {ref.block(), ref.offset(),
           ref.bytes(), elements <= most ? elements * sizeof(T) : most * sizeof(T),
@@ -39,22 +35,34 @@ template <element T>
 }
 }  // namespace detail
 
-/// The launch reads, writes, or reads and writes `ref`, of which it needs `elements` elements.
-/// Only a write of all elements of a block replaces what the block held.
+/// The launch reads, writes, or reads and writes the first `elements` elements of `ref`; without
+/// that number, all of them. Only a write of all elements of a block replaces what the block held.
 template <element T>
 [[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name,
-                                    std::size_t elements = all_elements) {
+                                    std::size_t elements) {
   return detail::make_operand(ref, name, elements, access_kind::read);
 }
 template <element T>
+[[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name) {
+  return read(ref, name, ref.size());
+}
+template <element T>
 [[nodiscard]] operand_argument write(const gpu_ref<T>& ref, std::string_view name,
-                                     std::size_t elements = all_elements) {
+                                     std::size_t elements) {
   return detail::make_operand(ref, name, elements, access_kind::write);
 }
 template <element T>
+[[nodiscard]] operand_argument write(const gpu_ref<T>& ref, std::string_view name) {
+  return write(ref, name, ref.size());
+}
+template <element T>
 [[nodiscard]] operand_argument read_write(const gpu_ref<T>& ref, std::string_view name,
-                                          std::size_t elements = all_elements) {
+                                          std::size_t elements) {
   return detail::make_operand(ref, name, elements, access_kind::read_write);
+}
+template <element T>
+[[nodiscard]] operand_argument read_write(const gpu_ref<T>& ref, std::string_view name) {
+  return read_write(ref, name, ref.size());
 }
 
 /// Everything one launch touches, as owners: references that keep it alive until the launch has

@@ -122,14 +122,12 @@ TEST(SpectrogramPng, DownsamplingKeepsTheLargest) {
   std::vector<float> values(2000 * 20000, -80);
   const auto position = std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(generator);
   SCOPED_TRACE(position);
-  const auto without = render_spectrogram_png(std::vector<float>(values), axes_of(2000, 20000));
+  // The colour bar shows the brightest colour too, and the brightest value sets the scale.
+  values[(position + values.size() / 2) % values.size()] = 0;
+  const picture one = decode(render_spectrogram_png(values, axes_of(2000, 20000)));
   values[position] = 0;
-  const picture image = decode(render_spectrogram_png(values, axes_of(2000, 20000)));
-  int found = 0;
-  for (int y = 0; y < image.height; ++y)
-    for (int x = 0; x < image.width - 250; ++x) found += image.at(x, y) == magma(1) ? 1 : 0;
-  EXPECT_EQ(found, 1);
-  EXPECT_FALSE(without.empty());
+  const picture two = decode(render_spectrogram_png(values, axes_of(2000, 20000)));
+  EXPECT_EQ(count(two, magma(1)), count(one, magma(1)) + 1);
 }
 
 TEST(SpectrogramPng, ValuesThatAreNoNumbers) {

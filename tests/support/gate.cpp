@@ -1,0 +1,65 @@
+#include "tests/support/gate.hpp"
+
+#include "runtime/one_way_signal.hpp"
+#include "tests/support/stream_words.hpp"
+
+#include <sluice/runtime/device.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace sluice::test {
+
+struct gate::state {
+  // Of streams of the host device.
+  std::atomic<bool> open{false};
+  std::atomic<int> reached{0};
+  sluice::detail::one_way_signal opened;
+  // Of streams of GPUs: a word for each that stands at the gate, and one that they wait for.
+  mutable std::mutex mutex;
+  std::vector<stream_word*> reached_words;
+  stream_word* open_word = nullptr;
+};
+
+gate::gate() : state_(std::make_shared<state>()) {}
+
+void gate::hold(stream_ref stream) {
+  if (stream.device().id().kind == device_kind::host) {
+    stream.device().notify(stream.native(), [s = state_] {
+      s->reached.fetch_add(1, std::memory_order_relaxed);
+      s->opened.wait([&] { return s->open.load(std::memory_order_acquire); });
+    });
+    return;
+  }
+  const std::lock_guard lock(state_->mutex);
+  if (state_->open_word == nullptr) {
+    state_->open_word = make_stream_word();
+    if (state_->open.load()) state_->open_word->store(1);
+  }
+  state_->reached_words.push_back(make_stream_word());
+  set_word_on(stream, *state_->reached_words.back());
+  await_word_on(stream, *state_->open_word);
+}
+
+void gate::open() noexcept {
+  state_->open.store(true, std::memory_order_release);
+  state_->opened.raise();
+  const std::lock_guard lock(state_->mutex);
+  if (state_->open_word != nullptr) state_->open_word->store(1, std::memory_order_release);
+}
+
+void gate::wait_until_reached(int streams) const noexcept {
+  await([&] {
+    const auto on_host = state_->reached.load(std::memory_order_relaxed);
+    const std::lock_guard lock(state_->mutex);
+    return on_host + std::ranges::count_if(state_->reached_words,
+                                           [](const stream_word* word) {
+                                             return word->load(std::memory_order_relaxed) != 0;
+                                           }) >=
+           streams;
+  });
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,75 @@
+// A stream of a GPU writes and polls words by its memory operations (CUDA driver API, "Stream
+// Memory Operations"), which take neither a multiprocessor nor the driver's one thread for host
+// functions.
+#include "runtime/cuda/check.hpp"
+#include "tests/support/stream_words.hpp"
+
+#include <sluice/runtime/device.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <new>
+#include <string>
+
+namespace sluice::test {
+namespace {
+
+using stream_operation = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+
+// Both take a stream, an address, a value and flags. Asked for, not linked: a machine without a
+// GPU has no driver library.
+stream_operation* operation(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  cuda::check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
+  if (result != cudaDriverEntryPointSuccess || found == nullptr) {
+    throw error(errc::unsupported, std::string("this driver has no ") + name);
+  }
+  return reinterpret_cast<stream_operation*>(found);
+}
+
+void queue(stream_operation* function, const char* name, stream_ref stream, stream_word& word) {
+  const current_device_scope scope(stream.device());
+  // Pinned memory has the same address on the device.
+  const CUresult status = function(reinterpret_cast<CUstream>(stream.native()),
+                                   reinterpret_cast<CUdeviceptr>(&word), 1, 0);
+  if (status != CUDA_SUCCESS) {
+    throw error(errc::library_failure, std::string(name) + " failed",
+                {"CUDA driver", static_cast<long>(status)});
+  }
+}
+
+static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0 && CU_STREAM_WRITE_VALUE_DEFAULT == 0);
+
+}  // namespace
+
+stream_word* make_stream_word() {
+  constexpr std::size_t words = 1024;
+  static std::mutex mutex;
+  static stream_word* next = nullptr;
+  static std::size_t left = 0;
+  const std::lock_guard lock(mutex);
+  if (left == 0) {
+    void* page = nullptr;
+    cuda::check(cudaHostAlloc(&page, words * sizeof(stream_word), cudaHostAllocPortable));
+    next = static_cast<stream_word*>(page);
+    left = words;
+  }
+  --left;
+  return ::new (static_cast<void*>(next++)) stream_word(0);
+}
+
+void set_word_on(stream_ref stream, stream_word& word) {
+  static auto* const write = operation("cuStreamWriteValue32");
+  queue(write, "cuStreamWriteValue32", stream, word);
+}
+
+void await_word_on(stream_ref stream, stream_word& word) {
+  static auto* const wait = operation("cuStreamWaitValue32");
+  queue(wait, "cuStreamWaitValue32", stream, word);
+}
+
+}  // namespace sluice::test
