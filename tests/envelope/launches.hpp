@@ -97,14 +97,13 @@ inline void settle(device_service& service) {
 /// recorders. All references of the test have to be gone.
 inline void expect_nothing_left(device_service& service) {
   settle(service);
+  auto left = service.runtime().statistics();
   // After a loss owners go when their streams have come to rest.
-  while (service.device().lost()) {
-    const auto now = service.runtime().statistics();
-    if (now.blocks == 0 && now.releases_pending == 0) break;
+  while (service.device().lost() && (left.blocks != 0 || left.releases_pending != 0)) {
     settle(service);
+    left = service.runtime().statistics();
   }
   EXPECT_EQ(service.runtime().bytes_outstanding(), 0u);
-  const auto left = service.runtime().statistics();
   EXPECT_EQ(left.blocks, 0u);
   EXPECT_EQ(left.leases, 0u);
   EXPECT_EQ(left.releases_pending, 0u);
