@@ -30,7 +30,7 @@ class lane_end final : public continuation {
 }  // namespace
 
 lane::~lane() {
-  if (!kept_) return;
+  if (!kept_ && in_flight() == 0) return;
   const bool on_host = service_->device().id().kind == device_kind::host;
   try {
     const auto on = stream_.ref();

@@ -16,7 +16,6 @@ namespace sluice::test {
 using ref = gpu_ref<float>;
 
 /// Launches that one lane has in flight at most.
-constexpr std::size_t most_in_flight = 256;
 
 inline std::vector<std::size_t> every_kind() {
   std::vector<std::size_t> all(library_kinds().size());

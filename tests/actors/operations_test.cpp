@@ -279,7 +279,9 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
     requests.push_back(caf::make_message(fft_c2c<double>{.shape = {.length = n}, .input = input}));
   }
   const auto to = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
-  if (s().on_host()) await([&] { return s().service()->engine().pending() >= 256; });
+  if (s().on_host()) {
+    await([&] { return s().service()->engine().pending() >= most_in_flight; });
+  }
   g.open();
   const auto got = to->wait();
   for (std::size_t n = 1; n <= lengths; ++n) {

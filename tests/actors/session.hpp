@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tests/support/gate.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/actors/caf.hpp>
@@ -147,13 +147,17 @@ class counting_client final : public caf::event_based_actor {
   std::vector<caf::message> requests_;
 };
 
+/// Launches that a lane of a session has in flight at most.
+inline constexpr std::size_t most_in_flight = 48;
+
 /// An actor system over one device, and streams of the test's own on it. Members are made and
 /// destroyed in the order that users are told to keep.
 class session {
  public:
   explicit session(const std::string& device_name) : session(open_device(device_name)) {}
-  explicit session(std::shared_ptr<sluice::device> device, device_service_options options = {})
-      : service_(std::make_shared<device_service>(std::move(device), std::move(options))),
+  explicit session(std::shared_ptr<sluice::device> device)
+      : service_(std::make_shared<device_service>(
+            std::move(device), device_service_options{.most_in_flight = most_in_flight})),
         transfer_stream_(runtime().create_stream()),
         gate_stream_(runtime().create_stream()),
         generator_(make_generator()) {}

@@ -48,6 +48,31 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   EXPECT_FALSE(on().want_room());
 }
 
+TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
+  // Each launch waits for two streams, and nothing runs before the gate opens.
+  const auto first = runtime().create_stream();
+  const auto second = runtime().create_stream();
+  gate closed;
+  closed.hold(first);
+  closed.hold(second);
+  std::atomic<int> replies{0};
+  const auto answered = [&] {
+    return reply_token<int>::from([&](int) { ++replies; }, [&](const error&) { ++replies; });
+  };
+  int launches = 0;
+  for (; !on().full(); ++launches) {
+    const auto a = runtime().allocate<std::uint32_t>(16, first);
+    const auto b = runtime().allocate<std::uint32_t>(16, second);
+    run_kernel(on(), access_all(runtime(), read(a, "a"), write(b, "b")), answered(), 0,
+               copying(b, a));
+  }
+  EXPECT_EQ(launches, static_cast<int>(service_->most_in_flight()));
+  EXPECT_EQ(replies, 0);
+  closed.open();
+  settle(*service_);
+  EXPECT_EQ(replies, launches);
+}
+
 TEST_P(lane_test, never_loses_the_call_for_room) {
   // The lane is filled as fast as it empties; were one call lost, this would never end.
   open_service({}, {.most_in_flight = 2});

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tests/support/gate.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/runtime/host_device.hpp>

@@ -224,6 +224,7 @@ TEST_P(runtime_on, the_first_use_of_scratch_memory_is_ordered_after_its_allocati
   const auto point = runtime().finish_first_use(scratch, elsewhere, access_kind::write, prepared);
   EXPECT_EQ(uses_of(scratch).last_write, point);
   EXPECT_TRUE(uses_of(scratch).holds(ready));
+  closed.open();
 }
 
 TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {

@@ -262,6 +262,7 @@ TEST_P(leases_on, a_writer_waits_for_the_reader_and_is_fenced_behind_it) {
       << "the wait for the read has not been queued";
   writer.commit();
   EXPECT_EQ(uses_of(a).last_write, writer.join());
+  closed.open();
 }
 
 TEST_P(leases_on, a_reader_waits_for_the_writer_and_is_fenced_behind_it) {
@@ -280,6 +281,7 @@ TEST_P(leases_on, a_reader_waits_for_the_writer_and_is_fenced_behind_it) {
   reader.commit();
   const auto read = reader.join();
   EXPECT_TRUE(uses_of(a).holds(read) || runtime().core()->settled(read));
+  closed.open();
 }
 
 TEST_P(leases_on, writers_follow_each_other) {
@@ -297,6 +299,7 @@ TEST_P(leases_on, writers_follow_each_other) {
   EXPECT_FALSE(second.stream().timeline()->wait_for(*first.stream().timeline(), written.ticket));
   second.commit();
   EXPECT_EQ(uses_of(a).last_write, second.join());
+  closed.open();
 }
 
 TEST_P(leases_on, a_reader_that_comes_while_a_writer_waits_comes_after_it) {

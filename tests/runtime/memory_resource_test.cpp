@@ -1,5 +1,6 @@
 // One conformance suite for all memory resources on all devices.
 #include "tests/runtime/use_state.hpp"
+#include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -203,13 +204,16 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   }
   // New memory, new work on the lane, all of it complete while the gate is closed.
   const auto b = runtime().allocate<std::uint32_t>(1000, lane);
-  (void)write(b, 4, lane);
-  lane.synchronize();
-  EXPECT_EQ(download(b, lane), std::vector<std::uint32_t>(1000, 4));
+  const auto written = write(b, 4, lane);
+  await([&] {
+    runtime().reap_pending();
+    return runtime().core()->settled(written);
+  });
   EXPECT_FALSE(runtime().core()->settled(uses_of(result).last_write));
   closed.open();
   EXPECT_EQ(download(result, elsewhere), std::vector<std::uint32_t>(1000, 21))
       << "the freed memory was given out again before its last use";
+  EXPECT_EQ(download(b, lane), std::vector<std::uint32_t>(1000, 4));
 }
 
 TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
@@ -275,6 +279,7 @@ TEST_P(resource_on, deallocation_refuses_what_is_not_its_own) {
 TEST_P(resource_on, memory_outlives_the_stream_it_was_allocated_on) {
   auto going = runtime().create_stream();
   auto a = runtime().allocate<std::uint32_t>(1000, going);
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it waits for a stream's work where the stream is destroyed");
   gate closed;
   if (tracked()) {
     closed.hold(going);

@@ -11,7 +11,7 @@ namespace sluice::test {
 using stream_word = std::atomic<std::uint32_t>;
 static_assert(stream_word::is_always_lock_free && sizeof(stream_word) == 4);
 
-/// A word that is 0. It stays for the life of the process: a stream may look at it at any time.
+/// A word that is 0. It stays until all tests have ended: a stream may look at it at any time.
 /// Thread-safe. @throws error `unsupported` in a build without CUDA, as all of these
 [[nodiscard]] stream_word* make_stream_word();
 

@@ -9,10 +9,12 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
 
 #include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -44,22 +46,42 @@ void queue(stream_operation* function, const char* name, stream_ref stream, stre
 
 static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0 && CU_STREAM_WRITE_VALUE_DEFAULT == 0);
 
+/// The words' memory. It goes when all tests have ended.
+class word_pages final : public ::testing::Environment {
+ public:
+  stream_word* make_word() {
+    constexpr std::size_t words = 1024;
+    const std::lock_guard lock(mutex_);
+    if (left_ == 0) {
+      void* page = nullptr;
+      cuda::check(cudaHostAlloc(&page, words * sizeof(stream_word), cudaHostAllocPortable));
+      pages_.push_back(page);
+      next_ = static_cast<stream_word*>(page);
+      left_ = words;
+    }
+    --left_;
+    return ::new (static_cast<void*>(next_++)) stream_word(0);
+  }
+  void TearDown() override {
+    for (void* page : pages_) (void)cudaFreeHost(page);
+    pages_.clear();
+    left_ = 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<void*> pages_;
+  stream_word* next_ = nullptr;
+  std::size_t left_ = 0;
+};
+
+// GoogleTest owns it.
+auto& pages = static_cast<word_pages&>(*::testing::AddGlobalTestEnvironment(new word_pages));
+
 }  // namespace
 
 stream_word* make_stream_word() {
-  constexpr std::size_t words = 1024;
-  static std::mutex mutex;
-  static stream_word* next = nullptr;
-  static std::size_t left = 0;
-  const std::lock_guard lock(mutex);
-  if (left == 0) {
-    void* page = nullptr;
-    cuda::check(cudaHostAlloc(&page, words * sizeof(stream_word), cudaHostAllocPortable));
-    next = static_cast<stream_word*>(page);
-    left = words;
-  }
-  --left;
-  return ::new (static_cast<void*>(next++)) stream_word(0);
+  return pages.make_word();
 }
 
 void set_word_on(stream_ref stream, stream_word& word) {

@@ -3,6 +3,7 @@
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <string_view>
 
@@ -11,6 +12,13 @@ namespace sluice {
 struct device_service_options {
   runtime_options runtime{};
   completion_strategy completion = completion_strategy::polled;
+  /// Launches that a lane has in flight at most; what comes on top waits in its actor. 0: 128, and
+  /// 32 with `host_function`.
+  ///
+  /// CUDA's queue of a stream has about a thousand entries, and a call that finds it full blocks,
+  /// with everybody else who needs the driver, until the device gets on. A launch takes one for
+  /// each kernel, wait and event, a host function takes some 17.
+  std::size_t most_in_flight = 0;
 };
 
 /// A device's runtime together with the completion engine of its launches: what lanes stand on.
@@ -23,7 +31,10 @@ class device_service {
   explicit device_service(std::shared_ptr<sluice::device> device,
                           device_service_options options = {})
       : runtime_(std::move(device), std::move(options.runtime)),
-        engine_(runtime_, options.completion) {}
+        engine_(runtime_, options.completion),
+        most_in_flight_(options.most_in_flight != 0 ? options.most_in_flight
+                        : options.completion == completion_strategy::host_function ? 32
+                                                                                   : 128) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits, as `device_runtime::shut_down`; what cannot finish is answered
@@ -33,10 +44,12 @@ class device_service {
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
   [[nodiscard]] completion_engine& engine() noexcept { return engine_; }
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
+  [[nodiscard]] std::size_t most_in_flight() const noexcept { return most_in_flight_; }
 
  private:
   device_runtime runtime_;
   completion_engine engine_;  // ends before the runtime: everything pending is answered first
+  std::size_t most_in_flight_;
 };
 
 }  // namespace sluice

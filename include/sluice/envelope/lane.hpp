@@ -12,9 +12,9 @@
 namespace sluice {
 
 struct lane_options {
-  /// Launches in flight above which `full` answers true. The driver's own queue blocks at about a
-  /// thousand.
-  std::size_t most_in_flight = 256;
+  /// Launches in flight above which `full` answers true. 0: the service's (see
+  /// `device_service_options`).
+  std::size_t most_in_flight = 0;
 };
 
 namespace detail {
@@ -30,14 +30,15 @@ struct lane_load {
 }  // namespace detail
 
 /// A stream and what belongs to it: a library handle, its workspace, its plans. Owned by exactly
-/// one library actor (or thread), which alone launches on it. Destroying a lane hands what it keeps
-/// back behind its last launch.
+/// one library actor (or thread), which alone launches on it. Destroying a lane gives back its
+/// stream and what it keeps behind its last launch.
 class lane {
  public:
   /// @throws error as `device_runtime::create_stream`
   explicit lane(std::shared_ptr<device_service> service, lane_options options = {})
       : service_(std::move(service)), stream_(service_->runtime().create_stream()) {
-    load_->most_in_flight = options.most_in_flight;
+    load_->most_in_flight =
+        options.most_in_flight != 0 ? options.most_in_flight : service_->most_in_flight();
   }
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace sluice::test {
+
+/// Whether NVIDIA's compute-sanitizer watches this process: it is run with SLUICE_EXPLICIT_WAITS=1
+/// (see CONTRIBUTING.md).
+inline bool under_compute_sanitizer() {
+  return std::getenv("SLUICE_EXPLICIT_WAITS") != nullptr;
+}
+
+}  // namespace sluice::test
+
+/// Skips the test, visibly, under compute-sanitizer, because of what that does.
+#define SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(because) \
+  if (::sluice::test::under_compute_sanitizer())     \
+  GTEST_SKIP() << "not under compute-sanitizer: " << (because)
