@@ -1,9 +1,9 @@
 // What only a GPU can show.
 #include "tests/runtime/cuda/illegal_access.hpp"
-#include "tests/support/gate.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 
