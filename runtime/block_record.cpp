@@ -6,12 +6,12 @@
 
 namespace sluice::detail {
 
-void use_state::begin(timeline_point ready) noexcept {
+void use_state::begin(timeline_point ready, timeline_points&& inherited) noexcept {
   last_write_ = ready;
   last_write_is_allocation_ = static_cast<bool>(ready);
   ++version_;
   reads_.clear();
-  inherited_.clear();
+  inherited_ = std::move(inherited);
 }
 
 void use_state::collect(access_kind access, small_vector<hazard_point, 16>& waits) const {
@@ -28,7 +28,7 @@ void use_state::collect(access_kind access, small_vector<hazard_point, 16>& wait
   }
 }
 
-void use_state::collect_all(point_list& points) const {
+void use_state::collect_all(timeline_points& points) const {
   if (last_write_) points.push_back(last_write_);
   points.append(reads_.view());
   points.append(inherited_.view());
@@ -57,7 +57,7 @@ void use_state::add(access_kind access, timeline_point point, runtime_core& core
   last_write_is_allocation_ = false;
 }
 
-void use_state::keep(point_list& points, timeline_point point, runtime_core& core) noexcept {
+void use_state::keep(timeline_points& points, timeline_point point, runtime_core& core) noexcept {
   for (std::size_t i = 0; i < points.size();) {
     if (points[i].stream == point.stream) {
       points[i].ticket = std::max(points[i].ticket, point.ticket);

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "runtime/lease.hpp"
-#include "runtime/small_vector.hpp"
 #include "runtime/spin_lock.hpp"
 #include "runtime/timeline.hpp"
 
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 #include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/small_vector.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -37,15 +37,16 @@ struct hazard_point {
 /// covers it.
 class use_state {
  public:
-  /// The state of a block that becomes ready at `ready` (the empty point: at once).
-  void begin(timeline_point ready) noexcept;
+  /// The state of a block that becomes ready at `ready` (the empty point: at once), where lay what
+  /// `inherited` may still be using.
+  void begin(timeline_point ready, timeline_points&& inherited) noexcept;
 
   [[nodiscard]] timeline_point last_write() const noexcept { return last_write_; }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   /// Appends what a use of this kind has to wait for. @throws std::bad_alloc
   void collect(access_kind access, small_vector<hazard_point, 16>& waits) const;
   /// Appends every point that a free has to wait for. @throws std::bad_alloc
-  void collect_all(point_list& points) const;
+  void collect_all(timeline_points& points) const;
 
   /// Publishes a use that was fenced by a preflight: a write stands for everything before it.
   void publish(access_kind access, timeline_point point, runtime_core& core) noexcept;
@@ -55,13 +56,13 @@ class use_state {
  private:
   /// Keeps the newest point per stream and drops completed ones. Without memory for another one,
   /// waits for a point.
-  static void keep(point_list& points, timeline_point point, runtime_core& core) noexcept;
+  static void keep(timeline_points& points, timeline_point point, runtime_core& core) noexcept;
 
   timeline_point last_write_{};
   bool last_write_is_allocation_ = false;
   std::uint64_t version_ = 0;
-  point_list reads_;
-  point_list inherited_;  // waited for by any use until the first write has been published
+  timeline_points reads_;
+  timeline_points inherited_;  // waited for by any use until the first write has been published
 };
 
 /// One block of device memory and everything the runtime knows of it. Lives in a slab that is never
@@ -70,7 +71,8 @@ class use_state {
 struct block_record {
   // Written while nobody else knows the block.
   std::shared_ptr<runtime_core> core;  // while references or the block exist
-  allocation memory;
+  allocation memory;                   // as the resource granted it
+  std::size_t bytes = 0;               // asked for
   stream_ref stream;
   bool tracked = false;
   std::atomic<std::uint64_t> generation{0};

@@ -62,6 +62,12 @@ void device_runtime::reap_pending() {
   core_->releases().drain();
 }
 
+std::size_t device_runtime::trim_memory() {
+  core_->require_open();
+  reap_pending();
+  return core_->resource().trim();
+}
+
 bool device_runtime::supports_use_tracking() const noexcept {
   return core_->resource().supports_use_tracking();
 }

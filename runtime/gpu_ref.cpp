@@ -26,7 +26,7 @@ void* block_ref::address() const noexcept {
   return record_ == nullptr ? nullptr : record_->memory.address;
 }
 std::size_t block_ref::bytes() const noexcept {
-  return record_ == nullptr ? 0 : record_->memory.bytes;
+  return record_ == nullptr ? 0 : record_->bytes;
 }
 allocation_tag block_ref::tag() const noexcept {
   return record_ == nullptr ? allocation_tag{} : record_->memory.tag;

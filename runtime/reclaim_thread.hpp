@@ -29,7 +29,7 @@ class reclaim_thread {
 
  private:
   struct item {
-    point_list points;
+    timeline_points points;
     allocation memory;
     reclaim_function reclaim;
   };

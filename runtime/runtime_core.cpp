@@ -91,6 +91,10 @@ bool runtime_core::settled(timeline_point point) const noexcept {
   return true;
 }
 
+void runtime_core::look_at(timeline_point point) noexcept {
+  if (auto* source = find(point.stream)) source->advance();
+}
+
 void runtime_core::wait_until_complete(timeline_point point) noexcept {
   auto* source = find(point.stream);
   if (source == nullptr) return;
@@ -156,34 +160,41 @@ void runtime_core::give_record(block_record& record) noexcept {
   unused_.push_back(&record);  // has room: reserved for every record when its slab was made
 }
 
+granted_memory runtime_core::obtain(std::size_t bytes, stream_ref stream, allocation_tag tag) {
+  try {
+    return resource_->allocate(bytes, stream, tag);
+  } catch (const error& e) {
+    if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
+  }
+  // Owners of completed launches may hold what is missing, or the resource itself.
+  releases_.drain();
+  (void)resource_->trim();
+  return resource_->allocate(bytes, stream, tag);
+}
+
 block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) {
   require_open();
   auto& on = require(stream);
   auto& record = take_record();
-  const bool ordered = bytes != 0 && resource_->is_stream_ordered();
-  allocation memory{nullptr, 0, tag};
+  granted_memory granted{.memory = {nullptr, 0, tag}};
   timeline_point ready;
-  bool reserved = false;
   try {
-    if (ordered) {
+    if (bytes != 0) granted = obtain(bytes, stream, tag);
+    if (granted.stream_ordered) {
       on.reserve();
-      reserved = true;
-    }
-    if (bytes != 0) memory = resource_->allocate(bytes, stream, tag);
-    if (ordered) {
-      reserved = false;
       // Allocating is a use: the memory is ready when this point has completed.
       ready = {on.id(), on.submit()};
     }
   } catch (...) {
-    if (reserved) on.unreserve();
-    if (memory.address != nullptr) resource_->deallocate(memory, stream, {});
+    if (granted.memory.address != nullptr) {
+      resource_->deallocate(granted.memory, stream, granted.inherited.view());
+    }
     give_record(record);
     throw;
   }
-  memory.bytes = bytes;
   record.core = shared_from_this();
-  record.memory = memory;
+  record.memory = granted.memory;
+  record.bytes = bytes;
   record.stream = stream;
   record.tracked = resource_->supports_use_tracking();
   record.generation.fetch_add(1, std::memory_order_relaxed);
@@ -191,7 +202,7 @@ block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocatio
   record.holds.store(2, std::memory_order_relaxed);
   {
     const std::lock_guard lock(record.guard);
-    record.uses.begin(ready);
+    record.uses.begin(ready, std::move(granted.inherited));
   }
   blocks_.fetch_add(1, std::memory_order_relaxed);
   raise_maximum(peak_bytes_, bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
@@ -215,7 +226,7 @@ bool runtime_core::free(block_record& record) noexcept {
 void runtime_core::complete_free(block_record& record) noexcept {
   if (record.memory.address != nullptr && !device_->lost()) {
     try {
-      point_list points;
+      timeline_points points;
       {
         const std::lock_guard lock(record.guard);
         record.uses.collect_all(points);
@@ -233,7 +244,7 @@ void runtime_core::complete_free(block_record& record) noexcept {
              current_error().what());
     }
   }
-  bytes_.fetch_sub(record.memory.bytes, std::memory_order_relaxed);
+  bytes_.fetch_sub(record.bytes, std::memory_order_relaxed);
   const auto self = record.core;  // `this` may end with the record's hold
   drop_hold(record);
   blocks_.fetch_sub(1, std::memory_order_release);
@@ -315,6 +326,7 @@ void runtime_core::tear_down() noexcept {
     });
     return;
   }
+  (void)resource_->trim();
   reclaimer_.stop();
   resource_.reset();
   for_each_timeline([](timeline& t) { t.retire(); });

@@ -57,7 +57,8 @@ class runtime_core final : public resource_context,
   [[nodiscard]] timeline& require(stream_ref stream) const;
   /// Whether `point` has completed; if so its effects are visible to this thread, as if it had
   /// waited.
-  [[nodiscard]] bool settled(timeline_point point) const noexcept;
+  [[nodiscard]] bool settled(timeline_point point) const noexcept override;
+  void look_at(timeline_point point) noexcept override;
   void wait_until_complete(timeline_point point) noexcept;
   void for_each_timeline(const std::function<void(timeline&)>& visit) const;
 
@@ -101,6 +102,7 @@ class runtime_core final : public resource_context,
   static constexpr std::size_t slab_size = 64;
   using slab = std::array<block_record, slab_size>;
 
+  [[nodiscard]] granted_memory obtain(std::size_t bytes, stream_ref stream, allocation_tag tag);
   [[nodiscard]] block_record& take_record();
   void give_record(block_record& record) noexcept;
   void drop_hold(block_record& record) noexcept;

@@ -86,7 +86,7 @@ void timeline::unreserve() noexcept {
   --reserved_;
 }
 
-std::uint64_t timeline::submit(point_list&& dependencies, const error* failure,
+std::uint64_t timeline::submit(timeline_points&& dependencies, const error* failure,
                                std::uint64_t first) {
   const std::lock_guard lock(submission_);
   --reserved_;
@@ -94,7 +94,7 @@ std::uint64_t timeline::submit(point_list&& dependencies, const error* failure,
   return take_ticket(std::move(dependencies), failure, first);
 }
 
-std::uint64_t timeline::take_ticket(point_list&& dependencies, const error* failure,
+std::uint64_t timeline::take_ticket(timeline_points&& dependencies, const error* failure,
                                     std::uint64_t first) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);

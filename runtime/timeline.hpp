@@ -1,10 +1,10 @@
 #pragma once
 
 #include "runtime/chunked_table.hpp"
-#include "runtime/small_vector.hpp"
 #include "runtime/spin_lock.hpp"
 
 #include <sluice/runtime/device.hpp>
+#include <sluice/runtime/small_vector.hpp>
 #include <sluice/runtime/timeline_point.hpp>
 
 #include <atomic>
@@ -18,7 +18,6 @@
 namespace sluice::detail {
 
 class runtime_core;
-using point_list = small_vector<timeline_point, 4>;
 
 /// A stream's record: its tickets, the pooled events behind them and the watermark of what has
 /// completed. Lives as long as the runtime's core, longer than the stream.
@@ -55,7 +54,7 @@ class timeline {
   /// the tickets from there on is its own.
   /// @throws error `device_lost`, `stream_misuse` (the stream has been retired); then no ticket was
   ///   taken
-  std::uint64_t submit(point_list&& dependencies = {}, const error* failure = nullptr,
+  std::uint64_t submit(timeline_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket);
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
@@ -100,7 +99,7 @@ class timeline {
   struct slot {
     native_event* event = nullptr;
     std::uint64_t first = no_ticket;
-    point_list dependencies;
+    timeline_points dependencies;
   };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
   struct ring {
@@ -114,7 +113,8 @@ class timeline {
                                                 std::unique_ptr<ring> older);
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
   /// Takes the next ticket. Under `submission_`.
-  std::uint64_t take_ticket(point_list&& dependencies, const error* failure, std::uint64_t first);
+  std::uint64_t take_ticket(timeline_points&& dependencies, const error* failure,
+                            std::uint64_t first);
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
   void fail(std::uint64_t ticket, const error& why) noexcept;

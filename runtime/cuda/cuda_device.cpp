@@ -131,6 +131,15 @@ class cuda_device final : public device {
   void deallocate_async(void* address, native_stream* stream) noexcept override {
     if (!lost()) note(cudaFreeAsync(address, as_stream(stream)));
   }
+  std::size_t trim_async() noexcept override {
+    if (lost()) return 0;
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+    (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &before);
+    note(cudaMemPoolTrimTo(pool_, 0));
+    (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &after);
+    return before > after ? before - after : 0;
+  }
   void* allocate_staging(std::size_t bytes) override {
     require_usable();
     const current_device_scope scope(*this);

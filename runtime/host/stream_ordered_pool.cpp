@@ -1,8 +1,8 @@
 #include "runtime/host/stream_ordered_pool.hpp"
 
 #include "runtime/host/announce.hpp"
+#include "runtime/memory/size_class.hpp"
 
-#include <bit>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -11,14 +11,8 @@
 namespace sluice::host {
 namespace {
 
-constexpr std::size_t alignment = 256;
-
-// Eight classes per power of two: at most an eighth is wasted.
-std::size_t size_class(std::size_t bytes) noexcept {
-  if (bytes <= alignment * 8) return (bytes + alignment - 1) / alignment * alignment;
-  const std::size_t step = std::bit_floor(bytes) / 8;
-  return (bytes + step - 1) / step * step;
-}
+using detail::block_alignment;
+using detail::size_class;
 
 std::size_t physical_memory() noexcept {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -32,7 +26,8 @@ void* allocate_aligned(std::size_t bytes) {
   void* address = nullptr;
   // Linux would promise more than there is and kill the process when it is touched.
   if (bytes <= physical_memory()) {
-    address = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    address = std::aligned_alloc(block_alignment,
+                                 (bytes + block_alignment - 1) / block_alignment * block_alignment);
   }
   if (address == nullptr) {
     throw error(errc::out_of_memory,
@@ -77,7 +72,7 @@ void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
     try {
       address = allocate_aligned(rounded);
     } catch (const error&) {
-      trim();
+      (void)give_back();
       address = allocate_aligned(rounded);
     }
   }
@@ -114,14 +109,21 @@ void stream_ordered_pool::deallocate(void* address, host_stream& stream) noexcep
   }
 }
 
-void stream_ordered_pool::trim() noexcept {
+std::size_t stream_ordered_pool::trim() noexcept {
+  const std::lock_guard lock(mutex_);
+  return give_back();
+}
+
+std::size_t stream_ordered_pool::give_back() noexcept {
+  std::size_t given = 0;
   for (auto& [bytes, blocks] : free_) {
-    std::erase_if(blocks, [](const block& b) {
-      if (!b.free_reached->load(std::memory_order_acquire)) return false;
-      deallocate_aligned(b.address);
-      return true;
-    });
+    given += bytes * std::erase_if(blocks, [](const block& b) {
+               if (!b.free_reached->load(std::memory_order_acquire)) return false;
+               deallocate_aligned(b.address);
+               return true;
+             });
   }
+  return given;
 }
 
 }  // namespace sluice::host

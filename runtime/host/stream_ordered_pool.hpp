@@ -25,6 +25,8 @@ class stream_ordered_pool {
   /// @throws error `out_of_memory`
   [[nodiscard]] void* allocate(std::size_t bytes, host_stream& stream);
   void deallocate(void* address, host_stream& stream) noexcept;
+  /// Returns what is kept for later, and free by now, to the system.
+  std::size_t trim() noexcept;
 
  private:
   struct block {
@@ -35,7 +37,7 @@ class stream_ordered_pool {
   };
 
   [[nodiscard]] void* take(std::size_t bytes, const host_stream& stream);
-  void trim() noexcept;
+  [[nodiscard]] std::size_t give_back() noexcept;
 
   std::mutex mutex_;
   std::unordered_map<void*, std::size_t> used_;

@@ -11,8 +11,9 @@ class async_resource final : public memory_resource {
  public:
   void bind(resource_context& context) override { context_ = &context; }
 
-  allocation allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    return {context_->device().allocate_async(bytes, stream.native()), bytes, tag};
+  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+    return {.memory = {context_->device().allocate_async(bytes, stream.native()), bytes, tag},
+            .stream_ordered = true};
   }
 
   void deallocate(allocation memory, stream_ref stream,
@@ -36,7 +37,7 @@ class async_resource final : public memory_resource {
     context_->device().deallocate_async(memory.address, reclaim.native());
   }
 
-  bool is_stream_ordered() const noexcept override { return true; }
+  std::size_t trim() noexcept override { return context_->device().trim_async(); }
   bool supports_use_tracking() const noexcept override { return true; }
   std::string_view name() const noexcept override { return "async"; }
 

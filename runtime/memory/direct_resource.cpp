@@ -11,8 +11,8 @@ class direct_resource final : public memory_resource {
 
   void bind(resource_context& context) override { context_ = &context; }
 
-  allocation allocate(std::size_t bytes, stream_ref, allocation_tag tag) override {
-    return {context_->device().allocate(bytes), bytes, tag};
+  granted_memory allocate(std::size_t bytes, stream_ref, allocation_tag tag) override {
+    return {.memory = {context_->device().allocate(bytes), bytes, tag}};
   }
 
   void deallocate(allocation memory, stream_ref,
@@ -28,7 +28,6 @@ class direct_resource final : public memory_resource {
     }
   }
 
-  bool is_stream_ordered() const noexcept override { return false; }
   bool supports_use_tracking() const noexcept override { return options_.tracked; }
   std::string_view name() const noexcept override { return "direct"; }
 

@@ -82,7 +82,7 @@ TEST_P(failing_library_actor, passes_a_failure_on_to_who_uses_an_early_answer) {
 
 TEST_P(failing_library_actor, answers_with_the_want_of_memory_and_can_be_asked_again) {
   const auto wanted = kind().make(s(), {});
-  script().fail_nth(fault_target::allocation, 1);
+  script().fail_nth(fault_target::allocation, 1, 2);
   const auto to = s().send<ref>(actor(), {wanted.request, wanted.request});
   const auto got = to->wait();
   EXPECT_TRUE(failed_with(got[0], errc::out_of_memory));

@@ -312,7 +312,7 @@ TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on
 }
 
 TEST_P(host_failure_test, memory_that_is_not_to_be_had) {
-  faults_->fail_nth(fault_target::allocation, 1);
+  faults_->fail_nth(fault_target::allocation, 1, 2);
   // As an actor does that makes its output.
   const auto token = box_.token();
   try {

@@ -394,7 +394,8 @@ TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
                                     .decibels = decibel_options{}};
       caf::scoped_actor self{studio_->system()};
       std::optional<errc> failure;
-      faults_->fail_nth(target, nth);
+      // A runtime asks twice for memory.
+      faults_->fail_nth(target, nth, target == fault_target::allocation ? 2 : 1);
       self->request(studio_->mel(), caf::infinite, request)
           .receive([](const gpu_ref<float>&) {},
                    [&](const caf::error& why) {

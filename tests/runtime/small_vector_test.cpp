@@ -1,6 +1,6 @@
-#include "runtime/small_vector.hpp"
-
 #include "tests/support/seed.hpp"
+
+#include <sluice/runtime/small_vector.hpp>
 
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@ struct observed_uses {
 
 inline observed_uses uses_of(const block_ref& block) {
   auto& record = *block.record();
-  detail::point_list points;
+  timeline_points points;
   const std::lock_guard lock(record.guard);
   record.uses.collect_all(points);
   return {record.uses.last_write(), {points.begin(), points.end()}, record.uses.version()};

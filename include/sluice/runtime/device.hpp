@@ -98,6 +98,9 @@ class device {
   [[nodiscard]] virtual void* allocate_async(std::size_t bytes, native_stream* stream) = 0;
   /// Gives memory of `allocate_async` back in the order of `stream`; does not block.
   virtual void deallocate_async(void* address, native_stream* stream) noexcept = 0;
+  /// Gives what the device's pool keeps for later back to the system. Returns how many bytes, as
+  /// far as is known.
+  virtual std::size_t trim_async() noexcept { return 0; }
   /// Allocates memory of the process that the device transfers from and to at full speed (pinned on
   /// CUDA).
   [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;

@@ -103,6 +103,9 @@ class device_runtime {
   [[nodiscard]] std::size_t bytes_outstanding();
   /// Drops the owners of completed launches now, in this thread.
   void reap_pending();
+  /// Gives memory that the resource keeps for later back to where it came from, behind its last
+  /// uses. Returns how many bytes.
+  std::size_t trim_memory();
   /// Whether blocks of the resource may be recorded.
   [[nodiscard]] bool supports_use_tracking() const noexcept;
   [[nodiscard]] runtime_statistics statistics();

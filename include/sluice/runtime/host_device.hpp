@@ -23,15 +23,17 @@ enum class fault_target : std::uint8_t {
 /// starting with 1.
 class fault_script {
  public:
-  /// The `nth` operation of this kind from now on fails (1 is the next one). One fault per kind is
-  /// pending at a time; a second call replaces it. 0 takes it back.
-  void fail_nth(fault_target target, std::uint64_t nth) noexcept;
+  /// The `nth` operation of this kind from now on fails (1 is the next one), and so do the ones
+  /// after it, `count` in all. (A runtime asks twice for memory.) One fault per kind is pending at
+  /// a time; a second call replaces it. 0 takes it back.
+  void fail_nth(fault_target target, std::uint64_t nth, std::uint64_t count = 1) noexcept;
   /// For the device: counts one operation; true when it is to fail.
   [[nodiscard]] bool strikes(fault_target target) noexcept;
 
  private:
   // Relaxed everywhere: a script must not order the threads that it runs on.
-  std::array<std::atomic<std::int64_t>, 4> countdown_{};
+  std::array<std::atomic<std::int64_t>, 4> countdown_{};  // to the end of the fault
+  std::array<std::atomic<std::int64_t>, 4> count_{};
 };
 
 /// A random delay before each task, to shake out orderings. Results never depend on it.

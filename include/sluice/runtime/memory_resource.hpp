@@ -31,6 +31,17 @@ struct allocation {
   allocation_tag tag{};
 };
 
+/// What a resource grants for one request.
+struct granted_memory {
+  allocation memory{};
+  /// The memory is ready only in the order of the stream it was asked for on: the runtime makes the
+  /// allocation a use of the block.
+  bool stream_ordered = false;
+  /// Uses of what lay there before which may not have ended. Until the block's first write has been
+  /// committed, every use of it waits for all of them.
+  timeline_points inherited{};
+};
+
 /// What a resource may ask of the runtime that it belongs to. Thread-safe. Alive until after the
 /// resource is destroyed.
 class resource_context {
@@ -43,6 +54,11 @@ class resource_context {
   [[nodiscard]] virtual sluice::device& device() noexcept = 0;
   /// A stream of the runtime's own that carries no launches, for frees that have to wait.
   [[nodiscard]] virtual stream_ref reclaim_stream() noexcept = 0;
+  /// Whether `point` is known to have completed; if so its effects are visible to this thread, as
+  /// if it had waited.
+  [[nodiscard]] virtual bool settled(timeline_point point) const noexcept = 0;
+  /// Asks the device how far the stream of `point` is; then `settled` knows.
+  virtual void look_at(timeline_point point) noexcept = 0;
   /// Orders `stream` after `point`. @throws error `device_lost`, `library_failure`
   virtual void wait(stream_ref stream, timeline_point point) = 0;
   /// Calls `reclaim` with `memory` on the runtime's reclaim thread once all `points` have
@@ -63,17 +79,17 @@ class memory_resource {
 
   /// Called once by the runtime, before anything else.
   virtual void bind(resource_context& context) = 0;
-  /// At least `bytes` (> 0) of memory, aligned to 256 bytes, usable in the order of `stream`.
-  /// @throws error `out_of_memory`, `over_budget`, `device_lost`
-  [[nodiscard]] virtual allocation allocate(std::size_t bytes, stream_ref stream,
-                                            allocation_tag tag) = 0;
+  /// At least `bytes` (> 0) of memory, aligned to 256 bytes, for use as the grant says.
+  /// `memory.bytes` is what `deallocate` gets to see. @throws error `out_of_memory`, `over_budget`,
+  /// `device_lost`
+  [[nodiscard]] virtual granted_memory allocate(std::size_t bytes, stream_ref stream,
+                                                allocation_tag tag) = 0;
   /// Takes `memory` back. `stream` is where it was allocated; `unfinished` are the points that may
   /// still touch it, on any stream. Neither blocks nor delays a stream that carries launches.
   virtual void deallocate(allocation memory, stream_ref stream,
                           std::span<const timeline_point> unfinished) noexcept = 0;
-  /// Whether memory is ready only in the order of the allocating stream, so that an allocation
-  /// counts as a use.
-  [[nodiscard]] virtual bool is_stream_ordered() const noexcept = 0;
+  /// Gives memory that nobody uses back to where it came from. Returns how many bytes.
+  virtual std::size_t trim() noexcept { return 0; }
   /// Whether blocks of this resource may be recorded. Without it preflight answers `stream_misuse`.
   [[nodiscard]] virtual bool supports_use_tracking() const noexcept = 0;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
@@ -87,6 +103,27 @@ struct direct_options {
   bool tracked = false;
 };
 [[nodiscard]] std::unique_ptr<memory_resource> make_direct_resource(direct_options options = {});
+
+/// Free lists over another resource, by size and stream.
+struct pool_options {
+  /// Bytes that the pool keeps for later at most; a free beyond goes back to where it came from.
+  std::size_t most_kept = ~std::size_t{0};
+  /// Hand out memory whose last use on another stream has not ended before asking for more: less
+  /// memory, but streams then wait for each other.
+  bool prefer_unfinished = false;
+};
+
+/// Hands freed memory out again, without a call of the driver and without a wait of anybody: a
+/// block carries the points of its last uses, and its next use waits for those that have not
+/// completed.
+///
+/// Sizes are rounded up to eight classes per power of two, 256 bytes at least, so at most an eighth
+/// of a block is wasted. In this order it looks for: memory that was used last on the asking
+/// stream; memory whose uses have all completed; new memory from `upstream`; where there is none,
+/// memory with unfinished uses elsewhere. `upstream` must support use tracking.
+/// @throws error `invalid_argument` (no upstream, or one that does not track)
+[[nodiscard]] std::unique_ptr<memory_resource> make_pool_resource(
+    std::unique_ptr<memory_resource> upstream, pool_options options = {});
 
 /// The device's own stream-ordered pool: `cudaMallocAsync` from a pool of this process's runtime on
 /// CUDA.

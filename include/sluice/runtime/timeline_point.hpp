@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sluice/runtime/small_vector.hpp>
+
 #include <compare>
 #include <cstdint>
 
@@ -23,5 +25,8 @@ struct timeline_point {
   [[nodiscard]] bool operator==(const timeline_point&) const noexcept = default;
   [[nodiscard]] explicit operator bool() const noexcept { return ticket != 0; }
 };
+
+/// Some points; no heap up to four.
+using timeline_points = detail::small_vector<timeline_point, 4>;
 
 }  // namespace sluice

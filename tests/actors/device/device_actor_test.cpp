@@ -269,7 +269,7 @@ TEST(device_actor_on_a_failing_device, answers_failed_transfers) {
     EXPECT_EQ(s.ask<std::vector<float>>(device, sluice::download<float>{memory}), values);
 
     for (const int nth : {1, 2}) {
-      script->fail_nth(fault_target::allocation, static_cast<std::uint64_t>(nth));
+      script->fail_nth(fault_target::allocation, static_cast<std::uint64_t>(nth), 2);
       const auto got = s.ask_all<gpu_ref<float>>(
           untyped(device), std::vector<caf::message>(3, caf::make_message(allocate<float>{10})));
       for (int i = 0; i < 3; ++i) {

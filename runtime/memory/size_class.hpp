@@ -1,0 +1,36 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <limits>
+
+namespace sluice::detail {
+
+/// Every block begins at a multiple of this.
+inline constexpr std::size_t block_alignment = 256;
+
+/// The size to which pools round `bytes` (> 0): eight classes per power of two, so that at most an
+/// eighth is wasted. What cannot be rounded stays as it is.
+[[nodiscard]] constexpr std::size_t size_class(std::size_t bytes) noexcept {
+  const std::size_t step =
+      bytes <= block_alignment * 8 ? block_alignment : std::bit_floor(bytes - 1) / 8;
+  if (bytes > std::numeric_limits<std::size_t>::max() - step) return bytes;
+  return (bytes + step - 1) / step * step;
+}
+
+/// The number of the class that `rounded`, a result of `size_class`, is.
+[[nodiscard]] constexpr std::size_t class_number(std::size_t rounded) noexcept {
+  if (rounded <= block_alignment * 8) return rounded / block_alignment - 1;
+  // (2^p, 2^(p+1)] holds eight classes; 2^p = 2048 is the first of these ranges.
+  const auto power = static_cast<std::size_t>(std::bit_width(rounded - 1)) - 1;
+  return 8 * (power - 10) + (rounded - 1) / ((std::size_t{1} << power) / 8) - 8;
+}
+
+/// The size of the class with this number.
+[[nodiscard]] constexpr std::size_t class_size(std::size_t number) noexcept {
+  if (number < 8) return (number + 1) * block_alignment;
+  const auto power = (number - 8) / 8 + 11;
+  return (std::size_t{1} << power) + ((number - 8) % 8 + 1) * ((std::size_t{1} << power) / 8);
+}
+
+}  // namespace sluice::detail

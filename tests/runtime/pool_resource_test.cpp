@@ -1,0 +1,366 @@
+// What the pool promises beyond every resource's contract.
+#include "runtime/host/announce.hpp"
+#include "tests/runtime/use_state.hpp"
+#include "tests/support/compute_sanitizer.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/memory_resource.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+/// What reached the resource under the pool.
+struct upstream_calls {
+  std::atomic<int> allocations{0};
+  std::atomic<int> frees{0};
+  std::atomic<std::size_t> bytes{0};  // out at present
+  std::atomic<bool> refuse{false};    // allocations: out of memory
+};
+
+class counting_resource final : public memory_resource {
+ public:
+  counting_resource(std::unique_ptr<memory_resource> under, std::shared_ptr<upstream_calls> calls)
+      : under_(std::move(under)), calls_(std::move(calls)) {}
+  void bind(resource_context& context) override { under_->bind(context); }
+  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+    if (calls_->refuse) throw error(errc::out_of_memory, "scripted");
+    auto granted = under_->allocate(bytes, stream, tag);
+    ++calls_->allocations;
+    calls_->bytes += granted.memory.bytes;
+    return granted;
+  }
+  void deallocate(allocation memory, stream_ref stream,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    ++calls_->frees;
+    calls_->bytes -= memory.bytes;
+    under_->deallocate(memory, stream, unfinished);
+  }
+  bool supports_use_tracking() const noexcept override { return under_->supports_use_tracking(); }
+  std::string_view name() const noexcept override { return "counting"; }
+
+ private:
+  std::unique_ptr<memory_resource> under_;
+  std::shared_ptr<upstream_calls> calls_;
+};
+
+using words = gpu_ref<std::uint32_t>;
+
+class pool_on : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+    open({});
+  }
+  void open(pool_options options) { open(open_device(GetParam()), options); }
+  void open(std::shared_ptr<device> on, pool_options options) {
+    close();
+    calls_ = std::make_shared<upstream_calls>();
+    runtime_ = std::make_unique<device_runtime>(
+        std::move(on),
+        runtime_options{
+            .resource = make_pool_resource(
+                std::make_unique<counting_resource>(make_async_resource(), calls_), options)});
+    stream_ = runtime_->create_stream();
+    other_ = runtime_->create_stream();
+  }
+  void close() {
+    stream_ = {};
+    other_ = {};
+    runtime_.reset();
+    if (calls_) {
+      EXPECT_EQ(calls_->bytes, 0u) << "the pool kept memory";
+    }
+  }
+  void TearDown() override { close(); }
+
+  [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
+  [[nodiscard]] stream_ref stream() const { return stream_; }
+  [[nodiscard]] stream_ref other() const { return other_; }
+  [[nodiscard]] upstream_calls& calls() const { return *calls_; }
+  [[nodiscard]] words allocate(stream_ref on, std::size_t count = 1000) const {
+    return runtime().allocate<std::uint32_t>(count, on, "pooled");
+  }
+  timeline_point write(const words& ref, std::uint32_t value, stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(ref);
+    recorder.preflight();
+    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
+    return recorder.commit();
+  }
+  /// Asks until the device is known to have got there.
+  void wait_for(timeline_point point) const {
+    await([&] {
+      runtime().reap_pending();
+      return runtime().core()->find(point.stream)->completed(point.ticket);
+    });
+  }
+
+ private:
+  std::shared_ptr<upstream_calls> calls_;
+  std::unique_ptr<device_runtime> runtime_;
+  sluice::stream stream_;
+  sluice::stream other_;
+};
+INSTANTIATE_TEST_SUITE_P(devices, pool_on, every_device(), parameter_name);
+
+TEST_P(pool_on, makes_no_call_and_takes_no_ticket_in_a_steady_state) {
+  const auto* first = allocate(stream()).data();
+  const auto launches = runtime().statistics().launches;
+  const auto events = runtime().statistics().events;
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(allocate(stream(), 980 + i % 20).data(), first);
+  EXPECT_EQ(calls().allocations, 1);
+  EXPECT_EQ(calls().frees, 0);
+  EXPECT_EQ(runtime().statistics().launches, launches);
+  EXPECT_EQ(runtime().statistics().events, events);
+}
+
+TEST_P(pool_on, hands_memory_out_again_behind_its_last_use_on_the_same_stream) {
+  gate closed;
+  closed.hold(stream());
+  auto a = allocate(stream());
+  const auto last = write(a, 1, stream());
+  const auto* address = a.data();
+  a = {};
+  const auto b = allocate(stream());
+  EXPECT_EQ(b.data(), address);
+  EXPECT_EQ(calls().allocations, 1);
+  // Whoever uses it elsewhere waits for that use.
+  (void)write(b, 2, other());
+  EXPECT_FALSE(other().timeline()->wait_for(*stream().timeline(), last.ticket));
+  closed.open();
+  EXPECT_EQ(download(b, other()), std::vector<std::uint32_t>(b.size(), 2));
+}
+
+TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
+  auto a = allocate(stream());
+  (void)write(a, 1, stream());
+  gate closed;
+  closed.hold(other());
+  const auto used = write(a, 2, other());
+  const auto* address = a.data();
+  a = {};
+  auto b = allocate(stream());
+  EXPECT_NE(b.data(), address);
+  closed.open();
+  wait_for(used);
+  // Now it is anybody's.
+  const auto third = runtime().create_stream();
+  const auto c = allocate(third);
+  EXPECT_EQ(c.data(), address);
+  EXPECT_EQ(calls().allocations, 2);
+  EXPECT_EQ(uses_of(c).last_write, timeline_point{});
+}
+
+TEST_P(pool_on, asks_the_device_before_it_asks_for_more) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
+  auto a = allocate(stream());
+  const auto used = write(a, 1, other());
+  const auto* address = a.data();
+  a = {};
+  // Nobody has looked at the streams since.
+  other().device().synchronize(other().native());
+  EXPECT_FALSE(other().completed(used.ticket));
+  EXPECT_EQ(allocate(stream()).data(), address);
+  EXPECT_EQ(calls().allocations, 1);
+}
+
+TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {
+  open({.prefer_unfinished = true});
+  auto a = allocate(stream());
+  const auto* address = a.data();
+  gate closed;
+  closed.hold(other());
+  const auto written = write(a, 1, other());
+  const auto reader = runtime().create_stream();
+  auto recorder = launch_recorder::strict(reader);
+  recorder.read(a);
+  recorder.preflight();
+  const auto read = recorder.commit();
+  a = {};
+  const auto launches = runtime().statistics().launches;
+  auto b = allocate(stream());
+  EXPECT_EQ(b.data(), address);
+  EXPECT_EQ(runtime().statistics().launches, launches) << "nothing is queued at the allocation";
+  // Given back unused, it still brings them.
+  b = {};
+  b = allocate(stream());
+  EXPECT_EQ(b.data(), address);
+  // Even a read waits for both: nothing has been written to the block yet.
+  const auto third = runtime().create_stream();
+  auto early = launch_recorder::strict(third);
+  early.read(b);
+  early.preflight();
+  (void)early.commit();
+  EXPECT_FALSE(third.ref().timeline()->wait_for(*reader.ref().timeline(), read.ticket));
+  EXPECT_FALSE(third.ref().timeline()->wait_for(*other().timeline(), written.ticket));
+  (void)write(b, 7, stream());
+  EXPECT_FALSE(stream().timeline()->wait_for(*reader.ref().timeline(), read.ticket));
+  closed.open();
+  EXPECT_EQ(download(b, stream()), std::vector<std::uint32_t>(b.size(), 7));
+}
+
+// With the negative control: a late use of what lay there before shows.
+TEST_P(pool_on, only_the_inherited_wait_keeps_memory_whole) {
+  for (const bool left_out : {false, true}) {
+    if (left_out && host::thread_sanitizer_on) break;  // it would report the race
+    open({.prefer_unfinished = true});
+    runtime().core()->leave_out(
+        [left_out](detail::hazard kind) { return left_out && kind == detail::hazard::inherited; });
+    auto a = allocate(stream());
+    const auto* address = a.data();
+    gate closed;
+    closed.hold(other());
+    const auto late = write(a, 1, other());
+    a = {};
+    const auto b = allocate(stream());
+    ASSERT_EQ(b.data(), address);
+    const auto early = write(b, 2, stream());
+    if (left_out) wait_for(early);
+    closed.open();
+    wait_for(late);
+    wait_for(early);
+    EXPECT_EQ(download(b, stream()), std::vector<std::uint32_t>(b.size(), left_out ? 1U : 2U));
+  }
+}
+
+TEST_P(pool_on, takes_unfinished_memory_where_there_is_no_other) {
+  auto a = allocate(stream());
+  gate closed;
+  closed.hold(other());
+  (void)write(a, 1, other());
+  const auto* address = a.data();
+  a = {};
+  calls().refuse = true;
+  const auto b = allocate(stream());
+  EXPECT_EQ(b.data(), address);
+  EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)allocate(stream()); }));
+  closed.open();
+}
+
+TEST_P(pool_on, gives_back_what_it_keeps_when_memory_is_short_or_when_told) {
+  (void)allocate(stream(), 1000);
+  (void)allocate(other(), 50'000);
+  EXPECT_EQ(calls().frees, 0);
+  calls().refuse = true;
+  // Of a size that it has not: it gives everything back and asks once more.
+  EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)allocate(stream(), 7); }));
+  EXPECT_EQ(calls().frees, 2);
+  EXPECT_EQ(calls().bytes, 0u);
+  calls().refuse = false;
+  (void)allocate(stream(), 1000);
+  EXPECT_GE(runtime().trim_memory(), 4000u);
+  EXPECT_EQ(calls().frees, 3);
+  EXPECT_EQ(runtime().trim_memory(), 0u);
+}
+
+TEST_P(pool_on, keeps_no_more_than_it_may) {
+  open({.most_kept = 10'000});
+  std::vector<words> all;
+  for (int i = 0; i < 5; ++i) all.push_back(allocate(stream(), 1024));
+  all.clear();
+  EXPECT_EQ(calls().allocations, 5);
+  EXPECT_EQ(calls().frees, 3);
+}
+
+TEST_P(pool_on, wastes_at_most_an_eighth) {
+  auto generator = make_generator();
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t bytes = 2048 + generator() % 2'000'000;
+    const auto before = calls().bytes.load();
+    const auto a = runtime().allocate_bytes(bytes, stream());
+    if (calls().bytes == before) continue;
+    EXPECT_LE(calls().bytes - before, bytes + bytes / 8 + 1);
+  }
+}
+
+TEST_P(pool_on, serves_threads_at_a_time) {
+  constexpr int threads = 4;
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&, seed = process_seed() + static_cast<std::uint64_t>(t)] {
+      std::mt19937_64 generator(seed);
+      const auto mine = runtime().create_stream();
+      std::vector<std::pair<words, std::uint32_t>> living;
+      for (int i = 0; i < 300; ++i) {
+        if (living.size() > 8 || (!living.empty() && generator() % 3 == 0)) {
+          const auto which = generator() % living.size();
+          const auto& [ref, value] = living[which];
+          if (generator() % 8 == 0) {
+            EXPECT_EQ(download(ref, mine), std::vector<std::uint32_t>(ref.size(), value));
+          }
+          living[which] = living.back();
+          living.pop_back();
+        }
+        const auto value = static_cast<std::uint32_t>(generator());
+        const auto& on = generator() % 4 == 0 ? other() : mine.ref();
+        living.emplace_back(allocate(on, 1 + generator() % 3000), value);
+        (void)write(living.back().first, value, generator() % 4 == 0 ? stream() : mine.ref());
+      }
+      for (const auto& [ref, value] : living) {
+        EXPECT_EQ(download(ref, mine), std::vector<std::uint32_t>(ref.size(), value));
+      }
+    });
+  }
+  for (auto& thread : all) thread.join();
+  EXPECT_LT(calls().allocations, threads * 300);
+  runtime().reap_pending();
+  EXPECT_EQ(runtime().bytes_outstanding(), 0u);
+}
+
+TEST(pool, inherits_no_failure) {
+  device_runtime runtime(open_host_device(),
+                         {.resource = make_pool_resource(make_async_resource())});
+  const auto on = runtime.create_stream();
+  auto a = runtime.allocate<std::uint32_t>(100, on);
+  const auto* address = a.data();
+  gate closed;
+  closed.hold(on);
+  auto recorder = launch_recorder::strict(on);
+  recorder.write(a);
+  recorder.preflight();
+  submit_host_task(on, [] { throw std::runtime_error("the launch fails"); });
+  const auto failing = recorder.commit();
+  a = {};
+  const auto b = runtime.allocate<std::uint32_t>(100, on);
+  EXPECT_EQ(b.data(), address);
+  auto next = launch_recorder::strict(on);
+  next.read(b);
+  next.preflight();
+  const auto reading = next.commit();
+  closed.open();
+  on.ref().timeline()->wait_until(reading.ticket);
+  EXPECT_TRUE(on.ref().timeline()->failure_of(failing.ticket));
+  EXPECT_FALSE(on.ref().timeline()->failure_of(reading.ticket));
+}
+
+TEST(pool, refuses_an_upstream_that_cannot_serve_it) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "upstream is missing",
+                     [] { (void)make_pool_resource(nullptr); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "does not track",
+                     [] { (void)make_pool_resource(make_direct_resource()); }));
+}
+
+}  // namespace
+}  // namespace sluice::test
