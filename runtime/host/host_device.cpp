@@ -15,21 +15,6 @@
 
 namespace sluice {
 
-void fault_script::fail_nth(fault_target target, std::uint64_t nth, std::uint64_t count) noexcept {
-  const auto index = static_cast<std::size_t>(target);
-  count_[index].store(static_cast<std::int64_t>(count), std::memory_order_relaxed);
-  countdown_[index].store(nth == 0 ? 0 : static_cast<std::int64_t>(nth + count - 1),
-                          std::memory_order_relaxed);
-}
-
-bool fault_script::strikes(fault_target target) noexcept {
-  auto& countdown = countdown_[static_cast<std::size_t>(target)];
-  if (countdown.load(std::memory_order_relaxed) <= 0) return false;
-  const auto left = countdown.fetch_sub(1, std::memory_order_relaxed);
-  return left >= 1 &&
-         left <= count_[static_cast<std::size_t>(target)].load(std::memory_order_relaxed);
-}
-
 namespace host {
 namespace {
 

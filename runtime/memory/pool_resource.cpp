@@ -1,3 +1,4 @@
+#include "runtime/memory/adaptor.hpp"
 #include "runtime/memory/size_class.hpp"
 #include "runtime/timeline.hpp"
 
@@ -25,16 +26,21 @@ struct stream_list {
   std::vector<free_block> blocks;
 };
 
-class pool_resource final : public memory_resource {
+class pool_resource final : public detail::memory_adaptor {
  public:
-  pool_resource(std::unique_ptr<memory_resource> upstream, pool_options options)
-      : upstream_(std::move(upstream)), options_(options) {}
+  pool_resource(std::unique_ptr<memory_resource> under, pool_options options)
+      : memory_adaptor(std::move(under), "make_pool_resource"), options_(options) {
+    if (upstream().supports_use_tracking()) return;
+    throw error(errc::invalid_argument,
+                "make_pool_resource: upstream '" + std::string(upstream().name()) +
+                    "' does not track uses, so nobody knows when its memory may be used again");
+  }
   ~pool_resource() override {
     if (context_ != nullptr) give_all_back();
   }
 
   void bind(resource_context& context) override {
-    upstream_->bind(context);
+    memory_adaptor::bind(context);
     context_ = &context;
   }
 
@@ -50,7 +56,7 @@ class pool_resource final : public memory_resource {
       if (auto block = find(rounded, stream)) return granted(std::move(*block));
     }
     try {
-      auto fresh = upstream_->allocate(rounded, stream, tag);
+      auto fresh = upstream().allocate(rounded, stream, tag);
       fresh.memory.bytes = rounded;
       return fresh;
     } catch (const error& e) {
@@ -75,15 +81,14 @@ class pool_resource final : public memory_resource {
     } catch (const std::bad_alloc&) {
       // Without memory to note it, it goes back at once.
     }
-    upstream_->deallocate(memory, stream, unfinished);
+    upstream().deallocate(memory, stream, unfinished);
   }
 
   std::size_t trim() noexcept override {
     const auto given = give_all_back();
-    return given + upstream_->trim();
+    return given + upstream().trim();
   }
 
-  bool supports_use_tracking() const noexcept override { return true; }
   std::string_view name() const noexcept override { return "pool"; }
 
  private:
@@ -204,7 +209,7 @@ class pool_resource final : public memory_resource {
       for (auto& list : bins[number]) {
         for (auto& block : list.blocks) {
           drop_settled(block.unfinished);
-          upstream_->deallocate({block.address, detail::class_size(number), {}}, list.stream,
+          upstream().deallocate({block.address, detail::class_size(number), {}}, list.stream,
                                 block.unfinished.view());
         }
       }
@@ -212,7 +217,6 @@ class pool_resource final : public memory_resource {
     return given;
   }
 
-  std::unique_ptr<memory_resource> upstream_;
   const pool_options options_;
   resource_context* context_ = nullptr;
   std::mutex mutex_;
@@ -224,12 +228,6 @@ class pool_resource final : public memory_resource {
 
 std::unique_ptr<memory_resource> make_pool_resource(std::unique_ptr<memory_resource> upstream,
                                                     pool_options options) {
-  if (!upstream) throw error(errc::invalid_argument, "make_pool_resource: upstream is missing");
-  if (!upstream->supports_use_tracking()) {
-    throw error(errc::invalid_argument,
-                "make_pool_resource: upstream '" + std::string(upstream->name()) +
-                    "' does not track uses, so nobody knows when its memory may be used again");
-  }
   return std::make_unique<pool_resource>(std::move(upstream), options);
 }
 

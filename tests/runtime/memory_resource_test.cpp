@@ -7,7 +7,7 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/host_device.hpp>
-#include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +39,14 @@ std::vector<stack> every_stack() {
     all.push_back(
         {device, "direct_tracked", [] { return make_direct_resource({.tracked = true}); }, true});
     all.push_back({device, "pool_async", [] { return make_pool_resource(make_async_resource()); },
+                   true, true, true});
+    all.push_back({device, "statistics_pool_failing_async",
+                   [] {
+                     return make_statistics_resource(
+                         make_pool_resource(make_failing_resource(
+                             make_async_resource(), std::make_shared<fault_countdown>())),
+                         std::make_shared<memory_statistics>());
+                   },
                    true, true, true});
     all.push_back({device, "pool_direct",
                    [] { return make_pool_resource(make_direct_resource({.tracked = true})); }, true,

@@ -9,58 +9,21 @@
 
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
-#include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <random>
-#include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace sluice::test {
 namespace {
-
-/// What reached the resource under the pool.
-struct upstream_calls {
-  std::atomic<int> allocations{0};
-  std::atomic<int> frees{0};
-  std::atomic<std::size_t> bytes{0};  // out at present
-  std::atomic<bool> refuse{false};    // allocations: out of memory
-};
-
-class counting_resource final : public memory_resource {
- public:
-  counting_resource(std::unique_ptr<memory_resource> under, std::shared_ptr<upstream_calls> calls)
-      : under_(std::move(under)), calls_(std::move(calls)) {}
-  void bind(resource_context& context) override { under_->bind(context); }
-  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    if (calls_->refuse) throw error(errc::out_of_memory, "scripted");
-    auto granted = under_->allocate(bytes, stream, tag);
-    ++calls_->allocations;
-    calls_->bytes += granted.memory.bytes;
-    return granted;
-  }
-  void deallocate(allocation memory, stream_ref stream,
-                  std::span<const timeline_point> unfinished) noexcept override {
-    ++calls_->frees;
-    calls_->bytes -= memory.bytes;
-    under_->deallocate(memory, stream, unfinished);
-  }
-  bool supports_use_tracking() const noexcept override { return under_->supports_use_tracking(); }
-  std::string_view name() const noexcept override { return "counting"; }
-
- private:
-  std::unique_ptr<memory_resource> under_;
-  std::shared_ptr<upstream_calls> calls_;
-};
 
 using words = gpu_ref<std::uint32_t>;
 
@@ -75,12 +38,14 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   void open(pool_options options) { open(open_device(GetParam()), options); }
   void open(std::shared_ptr<device> on, pool_options options) {
     close();
-    calls_ = std::make_shared<upstream_calls>();
+    upstream_ = std::make_shared<memory_statistics>();
+    faults_ = std::make_shared<fault_countdown>();
     runtime_ = std::make_unique<device_runtime>(
         std::move(on),
-        runtime_options{
-            .resource = make_pool_resource(
-                std::make_unique<counting_resource>(make_async_resource(), calls_), options)});
+        runtime_options{.resource = make_pool_resource(
+                            make_statistics_resource(
+                                make_failing_resource(make_async_resource(), faults_), upstream_),
+                            options)});
     stream_ = runtime_->create_stream();
     other_ = runtime_->create_stream();
   }
@@ -88,8 +53,8 @@ class pool_on : public ::testing::TestWithParam<std::string> {
     stream_ = {};
     other_ = {};
     runtime_.reset();
-    if (calls_) {
-      EXPECT_EQ(calls_->bytes, 0u) << "the pool kept memory";
+    if (upstream_) {
+      EXPECT_EQ(upstream_->counters().bytes.current, 0u) << "the pool kept memory";
     }
   }
   void TearDown() override { close(); }
@@ -97,7 +62,15 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
   [[nodiscard]] stream_ref stream() const { return stream_; }
   [[nodiscard]] stream_ref other() const { return other_; }
-  [[nodiscard]] upstream_calls& calls() const { return *calls_; }
+  /// What reached the resource under the pool.
+  [[nodiscard]] std::size_t asked_for() const { return upstream_->counters().allocations.total; }
+  [[nodiscard]] std::size_t given_back() const {
+    const auto counted = upstream_->counters().allocations;
+    return counted.total - counted.current;
+  }
+  [[nodiscard]] std::size_t held_bytes() const { return upstream_->counters().bytes.current; }
+  /// From now on it is out of memory, or no longer.
+  void refuse(bool on) { faults_->fail_nth(on ? 1 : 0, 1'000'000); }
   [[nodiscard]] words allocate(stream_ref on, std::size_t count = 1000) const {
     return runtime().allocate<std::uint32_t>(count, on, "pooled");
   }
@@ -117,7 +90,8 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   }
 
  private:
-  std::shared_ptr<upstream_calls> calls_;
+  std::shared_ptr<memory_statistics> upstream_;
+  std::shared_ptr<fault_countdown> faults_;
   std::unique_ptr<device_runtime> runtime_;
   sluice::stream stream_;
   sluice::stream other_;
@@ -129,8 +103,8 @@ TEST_P(pool_on, makes_no_call_and_takes_no_ticket_in_a_steady_state) {
   const auto launches = runtime().statistics().launches;
   const auto events = runtime().statistics().events;
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(allocate(stream(), 980 + i % 20).data(), first);
-  EXPECT_EQ(calls().allocations, 1);
-  EXPECT_EQ(calls().frees, 0);
+  EXPECT_EQ(asked_for(), 1u);
+  EXPECT_EQ(given_back(), 0u);
   EXPECT_EQ(runtime().statistics().launches, launches);
   EXPECT_EQ(runtime().statistics().events, events);
 }
@@ -144,7 +118,7 @@ TEST_P(pool_on, hands_memory_out_again_behind_its_last_use_on_the_same_stream) {
   a = {};
   const auto b = allocate(stream());
   EXPECT_EQ(b.data(), address);
-  EXPECT_EQ(calls().allocations, 1);
+  EXPECT_EQ(asked_for(), 1u);
   // Whoever uses it elsewhere waits for that use.
   (void)write(b, 2, other());
   EXPECT_FALSE(other().timeline()->wait_for(*stream().timeline(), last.ticket));
@@ -169,7 +143,7 @@ TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
   const auto third = runtime().create_stream();
   const auto c = allocate(third);
   EXPECT_EQ(c.data(), address);
-  EXPECT_EQ(calls().allocations, 2);
+  EXPECT_EQ(asked_for(), 2u);
   EXPECT_EQ(uses_of(c).last_write, timeline_point{});
 }
 
@@ -183,7 +157,7 @@ TEST_P(pool_on, asks_the_device_before_it_asks_for_more) {
   other().device().synchronize(other().native());
   EXPECT_FALSE(other().completed(used.ticket));
   EXPECT_EQ(allocate(stream()).data(), address);
-  EXPECT_EQ(calls().allocations, 1);
+  EXPECT_EQ(asked_for(), 1u);
 }
 
 TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {
@@ -252,7 +226,7 @@ TEST_P(pool_on, takes_unfinished_memory_where_there_is_no_other) {
   (void)write(a, 1, other());
   const auto* address = a.data();
   a = {};
-  calls().refuse = true;
+  refuse(true);
   const auto b = allocate(stream());
   EXPECT_EQ(b.data(), address);
   EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)allocate(stream()); }));
@@ -262,16 +236,16 @@ TEST_P(pool_on, takes_unfinished_memory_where_there_is_no_other) {
 TEST_P(pool_on, gives_back_what_it_keeps_when_memory_is_short_or_when_told) {
   (void)allocate(stream(), 1000);
   (void)allocate(other(), 50'000);
-  EXPECT_EQ(calls().frees, 0);
-  calls().refuse = true;
+  EXPECT_EQ(given_back(), 0u);
+  refuse(true);
   // Of a size that it has not: it gives everything back and asks once more.
   EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)allocate(stream(), 7); }));
-  EXPECT_EQ(calls().frees, 2);
-  EXPECT_EQ(calls().bytes, 0u);
-  calls().refuse = false;
+  EXPECT_EQ(given_back(), 2u);
+  EXPECT_EQ(held_bytes(), 0u);
+  refuse(false);
   (void)allocate(stream(), 1000);
   EXPECT_GE(runtime().trim_memory(), 4000u);
-  EXPECT_EQ(calls().frees, 3);
+  EXPECT_EQ(given_back(), 3u);
   EXPECT_EQ(runtime().trim_memory(), 0u);
 }
 
@@ -280,18 +254,18 @@ TEST_P(pool_on, keeps_no_more_than_it_may) {
   std::vector<words> all;
   for (int i = 0; i < 5; ++i) all.push_back(allocate(stream(), 1024));
   all.clear();
-  EXPECT_EQ(calls().allocations, 5);
-  EXPECT_EQ(calls().frees, 3);
+  EXPECT_EQ(asked_for(), 5u);
+  EXPECT_EQ(given_back(), 3u);
 }
 
 TEST_P(pool_on, wastes_at_most_an_eighth) {
   auto generator = make_generator();
   for (int i = 0; i < 200; ++i) {
     const std::size_t bytes = 2048 + generator() % 2'000'000;
-    const auto before = calls().bytes.load();
+    const auto before = held_bytes();
     const auto a = runtime().allocate_bytes(bytes, stream());
-    if (calls().bytes == before) continue;
-    EXPECT_LE(calls().bytes - before, bytes + bytes / 8 + 1);
+    if (held_bytes() == before) continue;
+    EXPECT_LE(held_bytes() - before, bytes + bytes / 8 + 1);
   }
 }
 
@@ -324,7 +298,7 @@ TEST_P(pool_on, serves_threads_at_a_time) {
     });
   }
   for (auto& thread : all) thread.join();
-  EXPECT_LT(calls().allocations, threads * 300);
+  EXPECT_LT(asked_for(), std::size_t{threads} * 300);
   runtime().reap_pending();
   EXPECT_EQ(runtime().bytes_outstanding(), 0u);
 }

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <sluice/runtime/device.hpp>
+#include <sluice/runtime/fault_countdown.hpp>
 
 #include <array>
-#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,21 +20,21 @@ enum class fault_target : std::uint8_t {
   loss,        ///< the device is lost when the n-th launch, copy or fill is queued
 };
 
-/// Says which operations of a host device fail. Thread-safe; counts operations from its making,
-/// starting with 1.
+/// Says which operations of a host device fail. One fault per kind is pending at a time.
+/// Thread-safe.
 class fault_script {
  public:
-  /// The `nth` operation of this kind from now on fails (1 is the next one), and so do the ones
-  /// after it, `count` in all. (A runtime asks twice for memory.) One fault per kind is pending at
-  /// a time; a second call replaces it. 0 takes it back.
-  void fail_nth(fault_target target, std::uint64_t nth, std::uint64_t count = 1) noexcept;
+  /// See `fault_countdown::fail_nth`. (A runtime asks twice for memory.)
+  void fail_nth(fault_target target, std::uint64_t nth, std::uint64_t count = 1) noexcept {
+    countdowns_[static_cast<std::size_t>(target)].fail_nth(nth, count);
+  }
   /// For the device: counts one operation; true when it is to fail.
-  [[nodiscard]] bool strikes(fault_target target) noexcept;
+  [[nodiscard]] bool strikes(fault_target target) noexcept {
+    return countdowns_[static_cast<std::size_t>(target)].strikes();
+  }
 
  private:
-  // Relaxed everywhere: a script must not order the threads that it runs on.
-  std::array<std::atomic<std::int64_t>, 4> countdown_{};  // to the end of the fault
-  std::array<std::atomic<std::int64_t>, 4> count_{};
+  std::array<fault_countdown, 4> countdowns_;
 };
 
 /// A random delay before each task, to shake out orderings. Results never depend on it.

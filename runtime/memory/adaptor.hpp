@@ -1,0 +1,44 @@
+#pragma once
+
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/memory_resource.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice::detail {
+
+/// A resource over another one that passes everything on. @throws error `invalid_argument` when
+/// `upstream` is missing, naming the function `maker`
+class memory_adaptor : public memory_resource {
+ public:
+  memory_adaptor(std::unique_ptr<memory_resource> upstream, std::string_view maker)
+      : upstream_(std::move(upstream)) {
+    if (!upstream_) {
+      throw error(errc::invalid_argument, std::string(maker) + ": upstream is missing");
+    }
+  }
+
+  void bind(resource_context& context) override { upstream_->bind(context); }
+  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+    return upstream_->allocate(bytes, stream, tag);
+  }
+  void deallocate(allocation memory, stream_ref stream,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    upstream_->deallocate(memory, stream, unfinished);
+  }
+  std::size_t trim() noexcept override { return upstream_->trim(); }
+  bool supports_use_tracking() const noexcept override {
+    return upstream_->supports_use_tracking();
+  }
+
+ protected:
+  [[nodiscard]] memory_resource& upstream() noexcept { return *upstream_; }
+
+ private:
+  std::unique_ptr<memory_resource> upstream_;
+};
+
+}  // namespace sluice::detail

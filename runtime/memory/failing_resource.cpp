@@ -1,0 +1,38 @@
+#include "runtime/memory/adaptor.hpp"
+
+#include <sluice/runtime/memory_adaptors.hpp>
+
+namespace sluice {
+namespace {
+
+class failing_resource final : public detail::memory_adaptor {
+ public:
+  failing_resource(std::unique_ptr<memory_resource> upstream,
+                   std::shared_ptr<fault_countdown> faults)
+      : memory_adaptor(std::move(upstream), "make_failing_resource"), faults_(std::move(faults)) {
+    if (!faults_) {
+      throw error(errc::invalid_argument, "make_failing_resource: faults is missing");
+    }
+  }
+
+  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+    if (faults_->strikes()) {
+      throw error(errc::out_of_memory, "scripted: " + std::to_string(bytes) + " bytes for '" +
+                                           std::string(tag.name()) + "'");
+    }
+    return upstream().allocate(bytes, stream, tag);
+  }
+  std::string_view name() const noexcept override { return "failing"; }
+
+ private:
+  std::shared_ptr<fault_countdown> faults_;
+};
+
+}  // namespace
+
+std::unique_ptr<memory_resource> make_failing_resource(std::unique_ptr<memory_resource> upstream,
+                                                       std::shared_ptr<fault_countdown> faults) {
+  return std::make_unique<failing_resource>(std::move(upstream), std::move(faults));
+}
+
+}  // namespace sluice

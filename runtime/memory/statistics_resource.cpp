@@ -1,0 +1,95 @@
+#include "runtime/memory/adaptor.hpp"
+
+#include <sluice/runtime/memory_adaptors.hpp>
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+void add(memory_counter& counter, std::size_t amount) noexcept {
+  counter.current += amount;
+  counter.peak = std::max(counter.peak, counter.current);
+  counter.total += amount;
+}
+
+void take(memory_counter& counter, std::size_t amount) noexcept {
+  counter.current -= std::min(counter.current, amount);
+}
+
+class statistics_resource final : public detail::memory_adaptor {
+ public:
+  statistics_resource(std::unique_ptr<memory_resource> upstream,
+                      std::shared_ptr<memory_statistics> statistics)
+      : memory_adaptor(std::move(upstream), "make_statistics_resource"),
+        statistics_(std::move(statistics)) {
+    if (!statistics_) {
+      throw error(errc::invalid_argument, "make_statistics_resource: statistics is missing");
+    }
+  }
+
+  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+    auto granted = upstream().allocate(bytes, stream, tag);
+    statistics_->count_allocation(granted.memory.bytes);
+    return granted;
+  }
+  void deallocate(allocation memory, stream_ref stream,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    statistics_->count_free(memory.bytes);
+    upstream().deallocate(memory, stream, unfinished);
+  }
+  std::string_view name() const noexcept override { return "statistics"; }
+
+ private:
+  std::shared_ptr<memory_statistics> statistics_;
+};
+
+}  // namespace
+
+memory_counters memory_statistics::counters() const {
+  const std::lock_guard lock(mutex_);
+  return all_;
+}
+
+void memory_statistics::count_allocation(std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  add(all_.bytes, bytes);
+  add(all_.allocations, 1);
+  for (auto& open : scopes_) {
+    add(open.bytes, bytes);
+    add(open.allocations, 1);
+  }
+}
+
+void memory_statistics::count_free(std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  take(all_.bytes, bytes);
+  take(all_.allocations, 1);
+  for (auto& open : scopes_) {
+    take(open.bytes, bytes);
+    take(open.allocations, 1);
+  }
+}
+
+memory_statistics::scope::scope(memory_statistics& of) : of_(of) {
+  const std::lock_guard lock(of_.mutex_);
+  depth_ = of_.scopes_.size();
+  of_.scopes_.emplace_back();
+}
+
+memory_statistics::scope::~scope() {
+  const std::lock_guard lock(of_.mutex_);
+  of_.scopes_.resize(depth_);
+}
+
+memory_counters memory_statistics::scope::counters() const {
+  const std::lock_guard lock(of_.mutex_);
+  return of_.scopes_[depth_];
+}
+
+std::unique_ptr<memory_resource> make_statistics_resource(
+    std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_statistics> statistics) {
+  return std::make_unique<statistics_resource>(std::move(upstream), std::move(statistics));
+}
+
+}  // namespace sluice
