@@ -14,7 +14,8 @@ class lane_end final : public continuation {
         may_destroy_after_loss_(may_destroy_after_loss) {}
 
   void complete(const error* failure, const std::function<void()>& release) noexcept override {
-    if (failure != nullptr && failure->code() == errc::device_lost && !may_destroy_after_loss_) {
+    if (kept_ && failure != nullptr && failure->code() == errc::device_lost &&
+        !may_destroy_after_loss_) {
       // Deliberately leaked.
       [[maybe_unused]] auto* leaked = new std::shared_ptr<void>(std::move(kept_));
     }

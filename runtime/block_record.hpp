@@ -42,10 +42,15 @@ class use_state {
   void begin(timeline_point ready, timeline_points&& inherited) noexcept;
 
   [[nodiscard]] timeline_point last_write() const noexcept { return last_write_; }
+  /// The last launch that wrote; an allocation is none, and the launches before it on its stream
+  /// have failed for others.
+  [[nodiscard]] timeline_point last_written() const noexcept {
+    return last_write_is_allocation_ ? timeline_point{} : last_write_;
+  }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   /// Appends what a use of this kind has to wait for. @throws std::bad_alloc
   void collect(access_kind access, small_vector<hazard_point, 16>& waits) const;
-  /// Appends every point that a free has to wait for. @throws std::bad_alloc
+  /// Every point that a free has to wait for, the newest of each stream. @throws std::bad_alloc
   void collect_all(timeline_points& points) const;
 
   /// Publishes a use that was fenced by a preflight: a write stands for everything before it.

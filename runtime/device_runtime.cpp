@@ -25,7 +25,7 @@ device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_o
 
 device_runtime::~device_runtime() {
   (void)shut_down(drain_timeout_);
-  core_->tear_down();
+  core_->tear_down(drain_timeout_);
 }
 
 device& device_runtime::device() const noexcept {

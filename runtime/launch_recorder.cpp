@@ -18,13 +18,16 @@ struct recorder_memory {
   static constexpr std::size_t most = 4;
   std::array<void*, most> kept{};
   std::size_t count = 0;
-  bool ended = false;
-  ~recorder_memory() {
-    while (count != 0) ::operator delete(kept[--count]);
-    ended = true;
-  }
+  ~recorder_memory();
 };
 thread_local recorder_memory kept_memory;
+/// Set when the thread's memory has gone; a recorder of a later destructor must not look at it.
+thread_local bool kept_memory_ended = false;
+
+recorder_memory::~recorder_memory() {
+  while (count != 0) ::operator delete(kept[--count]);
+  kept_memory_ended = true;
+}
 
 }  // namespace
 
@@ -37,11 +40,11 @@ class recorder_state {
   ~recorder_state() { abandon(); }
 
   static void* operator new(std::size_t size) {
-    if (kept_memory.count != 0) return kept_memory.kept[--kept_memory.count];
+    if (!kept_memory_ended && kept_memory.count != 0) return kept_memory.kept[--kept_memory.count];
     return ::operator new(size);
   }
   static void operator delete(void* memory) noexcept {
-    if (!kept_memory.ended && kept_memory.count < recorder_memory::most) {
+    if (!kept_memory_ended && kept_memory.count < recorder_memory::most) {
       kept_memory.kept[kept_memory.count++] = memory;
     } else {
       ::operator delete(memory);
@@ -247,7 +250,7 @@ class recorder_state {
 
   /// What is read must not have failed; if that is not known yet, the launch depends on it.
   void depend_on(const block_record& record) {
-    const auto written = record.uses.last_write();
+    const auto written = record.uses.last_written();
     auto* source = written ? core_->find(written.stream) : nullptr;
     if (source == nullptr) return;
     const bool finished = source->completed(written.ticket);

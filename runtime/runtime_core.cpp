@@ -31,6 +31,8 @@ runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
       reclaimer_(*this) {}
 
 runtime_core::~runtime_core() {
+  // Still there only if a recorder outlived the runtime.
+  resource_.reset();
   reclaimer_.stop();
   timelines_.clear();
 }
@@ -178,20 +180,30 @@ block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocatio
   auto& record = take_record();
   granted_memory granted{.memory = {nullptr, 0, tag}};
   timeline_point ready;
+  bool reserved = false;
   try {
+    if (bytes != 0 && resource_->may_order_by_stream()) {
+      on.reserve();
+      reserved = true;
+    }
     if (bytes != 0) granted = obtain(bytes, stream, tag);
     if (granted.stream_ordered) {
-      on.reserve();
+      reserved = false;
       // Allocating is a use: the memory is ready when this point has completed.
       ready = {on.id(), on.submit()};
     }
   } catch (...) {
+    if (reserved) on.unreserve();
     if (granted.memory.address != nullptr) {
+      // The stream was retired meanwhile (or the device is lost): its last ticket is behind the
+      // allocation.
+      if (granted.stream_ordered) granted.inherited.push_back(on.newest());
       resource_->deallocate(granted.memory, stream, granted.inherited.view());
     }
     give_record(record);
     throw;
   }
+  if (reserved && !granted.stream_ordered) on.unreserve();
   record.core = shared_from_this();
   record.memory = granted.memory;
   record.bytes = bytes;
@@ -299,7 +311,7 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   }
 }
 
-void runtime_core::tear_down() noexcept {
+void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   if (std::exchange(torn_down_, true)) return;
   releases_.drain();
   // References that are still around become stale; records are walked without the lock, since slabs
@@ -314,21 +326,29 @@ void runtime_core::tear_down() noexcept {
   }
   // Other threads may be completing frees; a recorder between preflight and commit completes its
   // own.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (blocks_.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   if (blocks_.load(std::memory_order_acquire) != 0) {
     // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone.
     report("a launch recorder still holds memory of a runtime that is gone");
+    (void)resource_->trim();
     for_each_timeline([this](timeline& t) {
-      if (&t != reclaim_timeline_) t.retire();
+      if (&t != reclaim_timeline_ && t.leases() == 0) t.retire();
     });
     return;
   }
   (void)resource_->trim();
   reclaimer_.stop();
   resource_.reset();
+  // The frees that have to wait, too, have run when the device goes.
+  try {
+    reclaim_timeline_->reserve();
+    reclaim_timeline_->wait_until(reclaim_timeline_->submit());
+  } catch (...) {
+    // Lost: nothing runs any more.
+  }
   for_each_timeline([](timeline& t) { t.retire(); });
 }
 

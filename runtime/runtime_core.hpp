@@ -95,8 +95,10 @@ class runtime_core final : public resource_context,
 
   /// See `device_runtime::shut_down`.
   bool drain(std::chrono::milliseconds timeout) noexcept;
-  /// Frees every block, gives the resource and the streams back. After `drain`.
-  void tear_down() noexcept;
+  /// Frees every block, gives the resource and the streams back. After `drain`. Waits up to
+  /// `timeout` for launches that are between preflight and commit; what is left then goes with the
+  /// last of them.
+  void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:
   static constexpr std::size_t slab_size = 64;

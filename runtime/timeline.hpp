@@ -76,10 +76,10 @@ class timeline {
   /// The stream is gone: takes a last ticket and destroys the native stream behind its work.
   /// Idempotent.
   void retire() noexcept;
-  /// Calls `function`, which is short and throws nothing, with the native stream unless that has
+  /// Calls `function`, which is short, with the native stream unless that has
   /// been retired; it is not retired meanwhile. Returns whether it was called.
   template <class Function>
-  bool unless_retired(Function function) noexcept {
+  bool unless_retired(Function function) noexcept(noexcept(function(nullptr))) {
     const std::lock_guard lock(submission_);
     if (retired()) return false;
     function(native_);

@@ -1,5 +1,6 @@
 // The main function of all test programs: GoogleTest's, with the seed of this process on the first
 // line.
+#include "tests/support/crash_report.hpp"
 #include "tests/support/seed.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  sluice::test::report_crashes();
   // Child processes run the program anew: a forked copy would lack the stream threads.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   // A list of tests is read by programs.

@@ -30,6 +30,7 @@ class memory_adaptor : public memory_resource {
     upstream_->deallocate(memory, stream, unfinished);
   }
   std::size_t trim() noexcept override { return upstream_->trim(); }
+  bool may_order_by_stream() const noexcept override { return upstream_->may_order_by_stream(); }
   bool supports_use_tracking() const noexcept override {
     return upstream_->supports_use_tracking();
   }

@@ -12,8 +12,13 @@ class async_resource final : public memory_resource {
   void bind(resource_context& context) override { context_ = &context; }
 
   granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    return {.memory = {context_->device().allocate_async(bytes, stream.native()), bytes, tag},
-            .stream_ordered = true};
+    granted_memory granted{.memory = {nullptr, bytes, tag}, .stream_ordered = true};
+    if (!stream.timeline()->unless_retired([&](native_stream* native) {
+          granted.memory.address = context_->device().allocate_async(bytes, native);
+        })) {
+      throw error(errc::stream_misuse, "the stream has been retired");
+    }
+    return granted;
   }
 
   void deallocate(allocation memory, stream_ref stream,
@@ -21,7 +26,7 @@ class async_resource final : public memory_resource {
     const bool only_here =
         std::all_of(unfinished.begin(), unfinished.end(),
                     [&](const timeline_point& point) { return point.stream == stream.id(); });
-    if (only_here && stream.timeline()->unless_retired([&](native_stream* native) {
+    if (only_here && stream.timeline()->unless_retired([&](native_stream* native) noexcept {
           context_->device().deallocate_async(memory.address, native);
         })) {
       return;
@@ -38,6 +43,7 @@ class async_resource final : public memory_resource {
   }
 
   std::size_t trim() noexcept override { return context_->device().trim_async(); }
+  bool may_order_by_stream() const noexcept override { return true; }
   bool supports_use_tracking() const noexcept override { return true; }
   std::string_view name() const noexcept override { return "async"; }
 

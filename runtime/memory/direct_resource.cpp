@@ -28,6 +28,7 @@ class direct_resource final : public memory_resource {
     }
   }
 
+  bool may_order_by_stream() const noexcept override { return false; }
   bool supports_use_tracking() const noexcept override { return options_.tracked; }
   std::string_view name() const noexcept override { return "direct"; }
 

@@ -2,11 +2,11 @@
 #include "runtime/memory/size_class.hpp"
 #include "runtime/timeline.hpp"
 
-#include <sluice/runtime/error.hpp>
-#include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/device.hpp>
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,14 +16,16 @@ namespace {
 
 /// Memory that waits to be handed out again.
 struct free_block {
-  void* address = nullptr;
+  allocation memory;           // as upstream granted it
   timeline_points unfinished;  // uses that had not completed when it was freed
 };
 
-/// The free blocks of one size that were allocated last on one stream, the newest last.
+/// The free blocks of one size that were granted last for one stream, the newest last for the most
+/// part.
 struct stream_list {
   stream_ref stream;
   std::vector<free_block> blocks;
+  std::size_t next_look = 0;  // where the search for settled blocks goes on
 };
 
 class pool_resource final : public detail::memory_adaptor {
@@ -46,35 +48,28 @@ class pool_resource final : public detail::memory_adaptor {
 
   granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
     const auto rounded = detail::size_class(bytes);
-    const auto granted = [&](free_block&& block) {
-      drop_settled(block.unfinished);
-      return granted_memory{.memory = {block.address, rounded, tag},
-                            .inherited = std::move(block.unfinished)};
-    };
-    {
-      const std::lock_guard lock(mutex_);
-      if (auto block = find(rounded, stream)) return granted(std::move(*block));
-    }
+    const auto number = detail::class_number(rounded);
+    if (auto block = find(number, stream)) return grant(std::move(*block), tag);
     try {
-      auto fresh = upstream().allocate(rounded, stream, tag);
-      fresh.memory.bytes = rounded;
-      return fresh;
+      return upstream().allocate(rounded, stream, tag);
     } catch (const error& e) {
       if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
-      const std::lock_guard lock(mutex_);
-      if (auto block = take_unfinished(rounded, stream)) return granted(std::move(*block));
-      throw;
+      std::unique_lock lock(mutex_);
+      auto block = take_unfinished(number, stream);
+      lock.unlock();
+      if (!block) throw;
+      return grant(std::move(*block), tag);
     }
   }
 
   void deallocate(allocation memory, stream_ref stream,
                   std::span<const timeline_point> unfinished) noexcept override {
     try {
-      free_block block{memory.address, {}};
+      free_block block{memory, {}};
       block.unfinished.append(unfinished);
       const std::lock_guard lock(mutex_);
       if (memory.bytes <= options_.most_kept - std::min(kept_, options_.most_kept)) {
-        list_of(memory.bytes, stream).blocks.push_back(std::move(block));
+        list_of(detail::class_within(memory.bytes), stream).blocks.push_back(std::move(block));
         kept_ += memory.bytes;
         return;
       }
@@ -86,7 +81,8 @@ class pool_resource final : public detail::memory_adaptor {
 
   std::size_t trim() noexcept override {
     const auto given = give_all_back();
-    return given + upstream().trim();
+    (void)upstream().trim();
+    return given;
   }
 
   std::string_view name() const noexcept override { return "pool"; }
@@ -94,62 +90,80 @@ class pool_resource final : public detail::memory_adaptor {
  private:
   using bin = std::vector<stream_list>;
 
-  // Looking further is not worth the time: what is not found here is asked for above.
+  // Looking further at a time is not worth it; the next search goes on where this one ended.
   static constexpr std::size_t looked_at = 8;
 
-  /// What can be handed out without a wait of another stream's, or, where that is wanted, with one.
-  std::optional<free_block> find(std::size_t rounded, stream_ref stream) {
-    auto* lists = bin_of(rounded);
-    if (lists == nullptr) return std::nullopt;
-    if (auto block = take_own(rounded, *lists, stream)) return block;
-    if (auto block = take_settled(rounded, *lists)) return block;
-    if (options_.prefer_unfinished) {
-      if (auto block = take_unfinished(rounded, stream)) return block;
-    }
-    // Asking the device costs less than new memory.
-    for (const auto& list : *lists) {
-      if (list.blocks.empty()) continue;
-      for (const auto& point : list.blocks.front().unfinished) context_->look_at(point);
-    }
-    return take_settled(rounded, *lists);
+  [[nodiscard]] granted_memory grant(free_block&& block, allocation_tag tag) const noexcept {
+    block.memory.tag = tag;
+    drop_settled(block.unfinished);
+    return {.memory = block.memory, .inherited = std::move(block.unfinished)};
   }
 
-  /// Of the blocks that were last on `stream`: a late one that nobody else may still be using.
-  std::optional<free_block> take_own(std::size_t rounded, bin& lists, stream_ref stream) {
+  /// What can be handed out without a wait for another stream, or, where that is wanted, with one.
+  std::optional<free_block> find(std::size_t number, stream_ref stream) {
+    timeline_points open;
+    {
+      const std::lock_guard lock(mutex_);
+      auto* lists = bin_of(number);
+      if (lists == nullptr) return std::nullopt;
+      if (auto block = take_own(*lists, stream)) return block;
+      if (auto block = take_settled(*lists, &open)) return block;
+      if (options_.prefer_unfinished) {
+        if (auto block = take_unfinished(number, stream)) return block;
+      }
+    }
+    if (open.empty()) return std::nullopt;
+    // Asking the device costs less than new memory, but not while others want the lists.
+    for (const auto& point : open) context_->look_at(point);
+    const std::lock_guard lock(mutex_);
+    auto* lists = bin_of(number);
+    return lists == nullptr ? std::nullopt : take_settled(*lists, nullptr);
+  }
+
+  /// Of `stream`'s own blocks: a late one that no other stream may still be using.
+  std::optional<free_block> take_own(bin& lists, stream_ref stream) noexcept {
     for (auto& list : lists) {
       if (!(list.stream == stream)) continue;
       const auto size = list.blocks.size();
       for (std::size_t i = 0; i < std::min(size, looked_at); ++i) {
-        const auto index = size - 1 - i;
-        const auto& points = list.blocks[index].unfinished;
+        const auto& points = list.blocks[size - 1 - i].unfinished;
         if (std::all_of(points.begin(), points.end(), [&](const timeline_point& point) {
               return point.stream == stream.id() || context_->settled(point);
             })) {
-          return take(rounded, list, index);
+          return take(list, size - 1 - i);
         }
       }
-      return std::nullopt;
     }
     return std::nullopt;
   }
 
-  /// Of all streams' blocks: an early one that nobody uses any more.
-  std::optional<free_block> take_settled(std::size_t rounded, bin& lists) {
+  /// Of all streams' blocks: one that nobody uses any more. `open`: gets the newest point per
+  /// stream that was in the way.
+  std::optional<free_block> take_settled(bin& lists, timeline_points* open) {
     for (auto& list : lists) {
-      for (std::size_t index = 0; index < std::min(list.blocks.size(), looked_at); ++index) {
+      const auto size = list.blocks.size();
+      const auto start = size == 0 ? 0 : list.next_look % size;
+      for (std::size_t i = 0; i < std::min(size, looked_at); ++i) {
+        const auto index = (start + i) % size;
         const auto& points = list.blocks[index].unfinished;
-        if (std::all_of(points.begin(), points.end(),
-                        [&](const timeline_point& point) { return context_->settled(point); })) {
-          return take(rounded, list, index);
+        const auto in_the_way =
+            std::find_if_not(points.begin(), points.end(),
+                             [&](const timeline_point& point) { return context_->settled(point); });
+        if (in_the_way == points.end()) {
+          list.next_look = index;
+          return take(list, index);
         }
+        if (open != nullptr) add(*open, *in_the_way);
       }
+      // With the device asked, the same ones are looked at once more.
+      if (open == nullptr) list.next_look = start + looked_at;
     }
     return std::nullopt;
   }
 
   /// Any block, one of `stream`'s own first.
-  std::optional<free_block> take_unfinished(std::size_t rounded, stream_ref stream) {
-    auto* lists = bin_of(rounded);
+  std::optional<free_block> take_unfinished(std::size_t number, stream_ref stream) noexcept {
+    auto* lists = bin_of(number);
     if (lists == nullptr) return std::nullopt;
     stream_list* chosen = nullptr;
     for (auto& list : *lists) {
@@ -157,15 +171,24 @@ class pool_resource final : public detail::memory_adaptor {
       if (chosen == nullptr || list.stream == stream) chosen = &list;
     }
     if (chosen == nullptr) return std::nullopt;
-    return take(rounded, *chosen, 0);
+    return take(*chosen, 0);
   }
 
-  free_block take(std::size_t rounded, stream_list& list, std::size_t index) {
+  free_block take(stream_list& list, std::size_t index) noexcept {
     auto block = std::move(list.blocks[index]);
     if (index + 1 != list.blocks.size()) list.blocks[index] = std::move(list.blocks.back());
     list.blocks.pop_back();
-    kept_ -= rounded;
+    kept_ -= block.memory.bytes;
     return block;
+  }
+
+  static void add(timeline_points& points, timeline_point point) {
+    for (auto& known : points) {
+      if (known.stream != point.stream) continue;
+      known.ticket = std::max(known.ticket, point.ticket);
+      return;
+    }
+    points.push_back(point);
   }
 
   void drop_settled(timeline_points& points) const noexcept {
@@ -178,13 +201,11 @@ class pool_resource final : public detail::memory_adaptor {
     }
   }
 
-  [[nodiscard]] bin* bin_of(std::size_t rounded) noexcept {
-    const auto number = detail::class_number(rounded);
+  [[nodiscard]] bin* bin_of(std::size_t number) noexcept {
     return number < bins_.size() ? &bins_[number] : nullptr;
   }
 
-  stream_list& list_of(std::size_t rounded, stream_ref stream) {
-    const auto number = detail::class_number(rounded);
+  stream_list& list_of(std::size_t number, stream_ref stream) {
     if (number >= bins_.size()) bins_.resize(number + 1);
     auto& lists = bins_[number];
     for (auto& list : lists) {
@@ -205,12 +226,14 @@ class pool_resource final : public detail::memory_adaptor {
       bins.swap(bins_);
       given = std::exchange(kept_, 0);
     }
-    for (std::size_t number = 0; number < bins.size(); ++number) {
-      for (auto& list : bins[number]) {
+    if (context_->device().lost()) return 0;  // the memory is lost with it
+    for (auto& lists : bins) {
+      for (auto& list : lists) {
         for (auto& block : list.blocks) {
           drop_settled(block.unfinished);
-          upstream().deallocate({block.address, detail::class_size(number), {}}, list.stream,
-                                block.unfinished.view());
+          // What nobody uses does not go behind the work that a lane has still to do.
+          const auto on = block.unfinished.empty() ? context_->reclaim_stream() : list.stream;
+          upstream().deallocate(block.memory, on, block.unfinished.view());
         }
       }
     }

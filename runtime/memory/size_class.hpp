@@ -9,8 +9,9 @@ namespace sluice::detail {
 /// Every block begins at a multiple of this.
 inline constexpr std::size_t block_alignment = 256;
 
-/// The size to which pools round `bytes` (> 0): eight classes per power of two, so that at most an
-/// eighth is wasted. What cannot be rounded stays as it is.
+/// The size to which pools round `bytes` (> 0): eight classes per power of two, in steps of at
+/// least `block_alignment`, so that above 2 KiB at most an eighth is wasted. What cannot be rounded
+/// stays as it is.
 [[nodiscard]] constexpr std::size_t size_class(std::size_t bytes) noexcept {
   const std::size_t step =
       bytes <= block_alignment * 8 ? block_alignment : std::bit_floor(bytes - 1) / 8;
@@ -24,6 +25,13 @@ inline constexpr std::size_t block_alignment = 256;
   // (2^p, 2^(p+1)] holds eight classes; 2^p = 2048 is the first of these ranges.
   const auto power = static_cast<std::size_t>(std::bit_width(rounded - 1)) - 1;
   return 8 * (power - 10) + (rounded - 1) / ((std::size_t{1} << power) / 8) - 8;
+}
+
+/// The number of the largest class that `bytes` (at least the smallest one) can serve.
+[[nodiscard]] constexpr std::size_t class_within(std::size_t bytes) noexcept {
+  const auto rounded = size_class(bytes);
+  const auto number = class_number(rounded);
+  return rounded == bytes ? number : number - 1;
 }
 
 /// The size of the class with this number.

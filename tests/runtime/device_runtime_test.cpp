@@ -315,13 +315,18 @@ TEST_P(runtime_on, references_and_streams_may_outlive_it) {
 }
 
 TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
-  for (const bool tracked_direct : {false, true}) {
+  using make_resource = std::unique_ptr<memory_resource> (*)();
+  for (const make_resource make :
+       {make_resource([] { return make_async_resource(); }),
+        make_resource([] { return make_direct_resource({.tracked = true}); }),
+        make_resource([] { return make_pool_resource(make_async_resource()); }), make_resource([] {
+          return make_pool_resource(make_direct_resource({.tracked = true}));
+        })}) {
     auto owned = std::make_unique<device_runtime>(
-        open_device(GetParam()),
-        runtime_options{.resource = tracked_direct ? make_direct_resource({.tracked = true})
-                                                   : make_async_resource()});
+        open_device(GetParam()), runtime_options{.resource = make(), .drain_timeout = 100ms});
     auto own_stream = owned->create_stream();
-    const auto a = owned->allocate<float>(16, own_stream, "kept");
+    (void)owned->allocate<float>(16, own_stream, "pooled");
+    auto a = owned->allocate<float>(16, own_stream, "kept");
     ::testing::internal::CaptureStderr();
     {
       auto recorder = launch_recorder::strict(own_stream);
@@ -334,6 +339,9 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
     EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
     EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
     EXPECT_EQ(a.block().record()->core->statistics().blocks, 0u);
+    // The rest goes with the last of them.
+    own_stream = {};
+    a = {};
   }
 }
 

@@ -3,13 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string_view>
 
 namespace sluice::test {
 
 /// Whether NVIDIA's compute-sanitizer watches this process: it is run with SLUICE_EXPLICIT_WAITS=1
 /// (see CONTRIBUTING.md).
 inline bool under_compute_sanitizer() {
-  return std::getenv("SLUICE_EXPLICIT_WAITS") != nullptr;
+  const char* value = std::getenv("SLUICE_EXPLICIT_WAITS");
+  return value != nullptr && std::string_view(value) == "1";
 }
 
 }  // namespace sluice::test

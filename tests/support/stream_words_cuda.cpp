@@ -50,7 +50,8 @@ static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0 && CU_STREAM_WRITE_VALUE_DEFAULT == 
 class word_pages final : public ::testing::Environment {
  public:
   stream_word* make_word() {
-    constexpr std::size_t words = 1024;
+    // Enough for a program, so that nothing is allocated while a gate is closed.
+    constexpr std::size_t words = 65'536;
     const std::lock_guard lock(mutex_);
     if (left_ == 0) {
       void* page = nullptr;

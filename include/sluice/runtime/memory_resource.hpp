@@ -84,11 +84,15 @@ class memory_resource {
   /// `device_lost`
   [[nodiscard]] virtual granted_memory allocate(std::size_t bytes, stream_ref stream,
                                                 allocation_tag tag) = 0;
-  /// Takes `memory` back. `stream` is where it was allocated; `unfinished` are the points that may
-  /// still touch it, on any stream. Neither blocks nor delays a stream that carries launches.
+  /// Whether a grant may say `stream_ordered`.
+  [[nodiscard]] virtual bool may_order_by_stream() const noexcept = 0;
+  /// Takes `memory` back as it was granted. `stream` is the one that it was granted for last, or
+  /// the reclaim stream; `unfinished` are the points that may still touch it, on any stream.
+  /// Neither blocks nor delays a stream that carries launches.
   virtual void deallocate(allocation memory, stream_ref stream,
                           std::span<const timeline_point> unfinished) noexcept = 0;
-  /// Gives memory that nobody uses back to where it came from. Returns how many bytes.
+  /// Gives what is kept for later back to where it came from, behind its last uses. Returns how
+  /// many bytes the outermost resource that keeps any gave up, as far as is known.
   virtual std::size_t trim() noexcept { return 0; }
   /// Whether blocks of this resource may be recorded. Without it preflight answers `stream_misuse`.
   [[nodiscard]] virtual bool supports_use_tracking() const noexcept = 0;
@@ -113,14 +117,15 @@ struct pool_options {
   bool prefer_unfinished = false;
 };
 
-/// Hands freed memory out again, without a call of the driver and without a wait of anybody: a
-/// block carries the points of its last uses, and its next use waits for those that have not
-/// completed.
+/// Hands freed memory out again without a wait of anybody, and in a steady state without a call of
+/// the driver: a block carries the points of its last uses, and its next use waits for those that
+/// have not completed.
 ///
-/// Sizes are rounded up to eight classes per power of two, 256 bytes at least, so at most an eighth
-/// of a block is wasted. In this order it looks for: memory that was used last on the asking
-/// stream; memory whose uses have all completed; new memory from `upstream`; where there is none,
-/// memory with unfinished uses elsewhere. `upstream` must support use tracking.
+/// Sizes are rounded up to eight classes per power of two, in steps of at least 256 bytes: above
+/// 2 KiB at most an eighth is wasted. In this order it looks for: memory of the asking stream that
+/// no other stream may still be using; memory whose uses have all completed (it asks the device
+/// before it asks for more); new memory from `upstream`; where there is none, memory with
+/// unfinished uses elsewhere. `upstream` must support use tracking.
 /// @throws error `invalid_argument` (no upstream, or one that does not track)
 [[nodiscard]] std::unique_ptr<memory_resource> make_pool_resource(
     std::unique_ptr<memory_resource> upstream, pool_options options = {});
