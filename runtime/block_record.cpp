@@ -5,19 +5,6 @@
 #include <algorithm>
 
 namespace sluice::detail {
-namespace {
-
-/// Raises the point of the same stream, where there is one, to `point`.
-bool merge(timeline_points& points, timeline_point point) noexcept {
-  for (auto& known : points) {
-    if (known.stream != point.stream) continue;
-    known.ticket = std::max(known.ticket, point.ticket);
-    return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 void use_state::begin(timeline_point ready, timeline_points&& inherited) noexcept {
   last_write_ = ready;
@@ -43,7 +30,7 @@ void use_state::collect(access_kind access, small_vector<hazard_point, 16>& wait
 
 void use_state::collect_all(timeline_points& points) const {
   const auto add = [&](timeline_point point) {
-    if (!merge(points, point)) points.push_back(point);
+    if (!raise_point(points, point)) points.push_back(point);
   };
   if (last_write_) add(last_write_);
   for (const auto& point : reads_) add(point);
@@ -74,7 +61,7 @@ void use_state::add(access_kind access, timeline_point point, runtime_core& core
 }
 
 void use_state::keep(timeline_points& points, timeline_point point, runtime_core& core) noexcept {
-  if (merge(points, point)) return;
+  if (raise_point(points, point)) return;
   for (std::size_t i = 0; i < points.size();) {
     if (core.settled(points[i])) {
       points.swap_remove(i);

@@ -153,7 +153,7 @@ class pool_resource final : public detail::memory_adaptor {
           list.next_look = index;
           return take(list, index);
         }
-        if (open != nullptr) add(*open, *in_the_way);
+        if (open != nullptr && !raise_point(*open, *in_the_way)) open->push_back(*in_the_way);
       }
       // With the device asked, the same ones are looked at once more.
       if (open == nullptr) list.next_look = start + looked_at;
@@ -180,15 +180,6 @@ class pool_resource final : public detail::memory_adaptor {
     list.blocks.pop_back();
     kept_ -= block.memory.bytes;
     return block;
-  }
-
-  static void add(timeline_points& points, timeline_point point) {
-    for (auto& known : points) {
-      if (known.stream != point.stream) continue;
-      known.ticket = std::max(known.ticket, point.ticket);
-      return;
-    }
-    points.push_back(point);
   }
 
   void drop_settled(timeline_points& points) const noexcept {

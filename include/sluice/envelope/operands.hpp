@@ -4,10 +4,12 @@
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -27,42 +29,35 @@ struct operand_argument {
 namespace detail {
 template <element T>
 [[nodiscard]] operand_argument make_operand(const gpu_ref<T>& ref, std::string_view name,
-                                            std::size_t elements, access_kind access) {
+                                            std::optional<std::size_t> elements,
+                                            access_kind access) {
+  const auto needed = elements.value_or(ref.size());
   const auto most = std::numeric_limits<std::size_t>::max() / sizeof(T);
-  return {ref.block(), ref.offset(),
-          ref.bytes(), elements <= most ? elements * sizeof(T) : most * sizeof(T),
-          access,      name};
+  return {.block = ref.block(),
+          .offset = ref.offset(),
+          .bytes = ref.bytes(),
+          .required_bytes = std::min(needed, most) * sizeof(T),
+          .access = access,
+          .name = name};
 }
 }  // namespace detail
 
-/// The launch reads, writes, or reads and writes the first `elements` elements of `ref`; without
-/// that number, all of them. Only a write of all elements of a block replaces what the block held.
+/// The launch reads, writes, or reads and writes the first `elements` elements of `ref`, or all of
+/// them. Only a write of all elements of a block replaces what the block held.
 template <element T>
 [[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name,
-                                    std::size_t elements) {
+                                    std::optional<std::size_t> elements = std::nullopt) {
   return detail::make_operand(ref, name, elements, access_kind::read);
 }
 template <element T>
-[[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name) {
-  return read(ref, name, ref.size());
-}
-template <element T>
 [[nodiscard]] operand_argument write(const gpu_ref<T>& ref, std::string_view name,
-                                     std::size_t elements) {
+                                     std::optional<std::size_t> elements = std::nullopt) {
   return detail::make_operand(ref, name, elements, access_kind::write);
 }
 template <element T>
-[[nodiscard]] operand_argument write(const gpu_ref<T>& ref, std::string_view name) {
-  return write(ref, name, ref.size());
-}
-template <element T>
 [[nodiscard]] operand_argument read_write(const gpu_ref<T>& ref, std::string_view name,
-                                          std::size_t elements) {
+                                          std::optional<std::size_t> elements = std::nullopt) {
   return detail::make_operand(ref, name, elements, access_kind::read_write);
-}
-template <element T>
-[[nodiscard]] operand_argument read_write(const gpu_ref<T>& ref, std::string_view name) {
-  return read_write(ref, name, ref.size());
 }
 
 /// Everything one launch touches, as owners: references that keep it alive until the launch has

@@ -33,7 +33,8 @@ struct runtime_statistics {
 struct runtime_options {
   /// The memory resource; none means `make_async_resource()`.
   std::unique_ptr<memory_resource> resource{};
-  /// How long shutting down waits for work in flight before the device is declared lost.
+  /// How long shutting down waits for work in flight before the device is declared lost; and how
+  /// long destroying the runtime waits for launches that are between preflight and commit.
   std::chrono::milliseconds drain_timeout{10'000};
   /// Queue a wait also for a point that is known to have completed. Costs driver calls and changes
   /// no result: for compute-sanitizer, which learns an order from events that are waited for, not

@@ -29,4 +29,15 @@ struct timeline_point {
 /// Some points; no heap up to four.
 using timeline_points = detail::small_vector<timeline_point, 4>;
 
+/// Raises the point in `points` that is of the same stream to `point`, where there is one. Returns
+/// whether there was.
+inline bool raise_point(timeline_points& points, timeline_point point) noexcept {
+  for (auto& known : points) {
+    if (known.stream != point.stream) continue;
+    if (known.ticket < point.ticket) known.ticket = point.ticket;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace sluice
