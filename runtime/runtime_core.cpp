@@ -342,10 +342,16 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   (void)resource_->trim();
   reclaimer_.stop();
   resource_.reset();
-  // The frees that have to wait, too, have run when the device goes.
+  // The frees that have to wait, too, have run when the device goes; unless a launch that was
+  // committed after the drain does not end in time.
   try {
     reclaim_timeline_->reserve();
-    reclaim_timeline_->wait_until(reclaim_timeline_->submit());
+    const auto last = reclaim_timeline_->submit();
+    const auto limit = std::chrono::steady_clock::now() + timeout;
+    while (reclaim_timeline_->advance() < last && !device_->lost() &&
+           std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
   } catch (...) {
     // Lost: nothing runs any more.
   }

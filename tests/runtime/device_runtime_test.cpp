@@ -345,6 +345,27 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
   }
 }
 
+TEST(runtime_of_the_host, ends_although_a_late_launch_does_not) {
+  auto owned =
+      std::make_unique<device_runtime>(open_host_device(), runtime_options{.drain_timeout = 500ms});
+  const auto core = owned->core();
+  auto s = owned->create_stream();
+  auto elsewhere = owned->create_stream();
+  auto a = owned->allocate<float>(16, s);
+  gate closed;
+  auto recorder = launch_recorder::strict(elsewhere);
+  recorder.write(a);
+  recorder.preflight();
+  std::thread ending([&] { owned.reset(); });
+  // Past the drain: its blocks are being taken.
+  await([&] { return a.stale(); });
+  closed.hold(elsewhere);
+  (void)recorder.commit();  // the free now waits for work that does not end
+  ending.join();
+  closed.open();
+  EXPECT_EQ(core->statistics().blocks, 0u);
+}
+
 TEST_P(runtime_on, dropping_references_on_other_threads_may_meet_its_end) {
   for (int round = 0; round < 20; ++round) {
     auto owned = std::make_unique<device_runtime>(open_device(GetParam()));

@@ -15,9 +15,9 @@ struct device_service_options {
   /// Launches that a lane has in flight at most; what comes on top waits in its actor. 0: 128, and
   /// 32 with `host_function`.
   ///
-  /// CUDA queues 1020 kernels or 56 host functions of a stream that does not get on (an H200, CUDA
-  /// 13.0); the next call blocks until it does, and others who need the driver with it. A launch
-  /// may be several kernels.
+  /// CUDA queues 1020 kernels of a stream that does not get on (an H200, CUDA 13.0), and far fewer
+  /// host functions (56 were seen under compute-sanitizer); the next call blocks until it does, and
+  /// others who need the driver may with it. A launch may be several kernels.
   std::size_t most_in_flight = 0;
 };
 
