@@ -17,7 +17,7 @@ bool explicit_waits_by_default() noexcept {
 device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_options options)
     : drain_timeout_(options.drain_timeout) {
   if (!device) throw error(errc::invalid_argument, "device_runtime: no device was given");
-  auto resource = options.resource ? std::move(options.resource) : make_async_resource();
+  auto resource = options.resource ? std::move(options.resource) : make_default_resource();
   core_ = std::make_shared<detail::runtime_core>(std::move(device), std::move(resource),
                                                  options.explicit_waits);
   core_->start();
@@ -41,15 +41,27 @@ stream device_runtime::create_stream() {
 }
 
 block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag) {
-  return core_->allocate(bytes, stream, tag);
+  return core_->allocate({.bytes = bytes, .stream = stream, .tag = tag});
+}
+
+block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
+                                         memory_reservation& from) {
+  return core_->allocate({.bytes = bytes, .stream = stream, .tag = tag, .reservation = &from});
+}
+
+memory_reservation device_runtime::reserve_memory(std::span<const std::size_t> sizes) {
+  return core_->reserve(sizes);
 }
 
 void device_runtime::deallocate(const block_ref& block) {
   if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
   if (block.record()->core != core_)
     throw error(errc::invalid_argument, "deallocate: a block of another runtime");
-  if (!core_->free(*block.record()))
-    throw error(errc::stale_ref, "deallocate: the block has been freed already");
+  if (!core_->free(*block.record())) {
+    core_->note_misuse(memory_misuse::double_free, block.record()->memory);
+    throw error(errc::stale_ref, "deallocate: memory '" + std::string(block.tag().name()) +
+                                     "' has been freed already");
+  }
 }
 
 std::size_t device_runtime::bytes_outstanding() {

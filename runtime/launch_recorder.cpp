@@ -97,7 +97,7 @@ class recorder_state {
     // Checked again under the leases; but a freed block and the one that got its record cannot both
     // be leased.
     for (const auto& u : uses_) {
-      if (stale(u)) throw stale_error();
+      if (stale(u)) throw stale_error(u);
     }
     std::sort(uses_.begin(), uses_.end(),
               [](const use& a, const use& b) { return a.record < b.record; });
@@ -207,7 +207,7 @@ class recorder_state {
       give_leases(taken);
       if (answer == lease_answer::dying) {
         withdraw();
-        throw stale_error();
+        throw stale_error(blocked);
       }
       if (holder_->holds_any()) {
         withdraw();
@@ -232,7 +232,9 @@ class recorder_state {
     holder_->add(static_cast<std::uint32_t>(uses_.size()));
   }
 
-  [[nodiscard]] static error stale_error() {
+  [[nodiscard]] error stale_error(const use& u) const noexcept {
+    // Nothing keeps the block: another one may have its record by now.
+    core_->note_misuse(memory_misuse::stale_use, {.generation = u.generation});
     return {errc::stale_ref, "memory that the launch uses has been given back"};
   }
 
@@ -240,7 +242,8 @@ class recorder_state {
   void fence() {
     small_vector<hazard_point, 16> waits;
     for (const auto& u : uses_) {
-      if (u.record->generation.load(std::memory_order_relaxed) != u.generation) throw stale_error();
+      if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
+        throw stale_error(u);
       const std::lock_guard lock(u.record->guard);
       if (u.access != access_kind::write || !u.whole) depend_on(*u.record);
       u.record->uses.collect(u.access, waits);

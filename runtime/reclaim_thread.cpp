@@ -8,8 +8,8 @@
 namespace sluice::detail {
 
 void reclaim_thread::add(std::span<const timeline_point> points, allocation memory,
-                         reclaim_function reclaim) {
-  item added{{}, memory, reclaim};
+                         reclaim_function reclaim, void* owner) {
+  item added{{}, memory, reclaim, owner};
   added.points.append(points);
   {
     const std::lock_guard lock(mutex_);
@@ -69,7 +69,7 @@ void reclaim_thread::run() noexcept {
     }
     std::erase_if(waiting, [this](item& i) {
       if (!ready(i)) return false;
-      if (i.reclaim != nullptr) i.reclaim(core_, i.memory);
+      if (i.reclaim != nullptr) i.reclaim(i.owner, i.memory);
       return true;
     });
   }

@@ -21,9 +21,10 @@ class reclaim_thread {
   reclaim_thread& operator=(const reclaim_thread&) = delete;
   ~reclaim_thread() { stop(); }
 
-  using reclaim_function = void (*)(resource_context&, allocation) noexcept;
-  /// @throws std::bad_alloc
-  void add(std::span<const timeline_point> points, allocation memory, reclaim_function reclaim);
+  using reclaim_function = void (*)(void* owner, allocation) noexcept;
+  /// See `resource_context::reclaim_after`. @throws std::bad_alloc
+  void add(std::span<const timeline_point> points, allocation memory, reclaim_function reclaim,
+           void* owner);
   /// Finishes what is waiting (on a lost device, without waiting for points) and ends the thread.
   void stop() noexcept;
 
@@ -32,6 +33,7 @@ class reclaim_thread {
     timeline_points points;
     allocation memory;
     reclaim_function reclaim;
+    void* owner;
   };
 
   void run() noexcept;

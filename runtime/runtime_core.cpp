@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace sluice::detail {
@@ -31,9 +33,11 @@ runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
       reclaimer_(*this) {}
 
 runtime_core::~runtime_core() {
-  // Still there only if a recorder outlived the runtime.
-  resource_.reset();
+  // Still there only if a recorder outlived the runtime. What it keeps may go by the reclaim
+  // thread.
+  if (resource_ && bound_) (void)resource_->trim();
   reclaimer_.stop();
+  resource_.reset();
   timelines_.clear();
 }
 
@@ -41,6 +45,7 @@ void runtime_core::start() {
   device_->require_usable();
   reclaim_timeline_ = &make_timeline();
   resource_->bind(*this);
+  bound_ = true;
 }
 
 void runtime_core::require_open() const {
@@ -141,8 +146,8 @@ void runtime_core::wait(stream_ref stream, timeline_point point) {
 }
 
 void runtime_core::reclaim_after(std::span<const timeline_point> points, allocation memory,
-                                 void (*reclaim)(resource_context&, allocation) noexcept) {
-  reclaimer_.add(points, memory, reclaim);
+                                 void (*reclaim)(void* owner, allocation) noexcept, void* owner) {
+  reclaimer_.add(points, memory, reclaim, owner);
 }
 
 block_record& runtime_core::take_record() {
@@ -162,23 +167,43 @@ void runtime_core::give_record(block_record& record) noexcept {
   unused_.push_back(&record);  // has room: reserved for every record when its slab was made
 }
 
-granted_memory runtime_core::obtain(std::size_t bytes, stream_ref stream, allocation_tag tag) {
+template <class Ask>
+auto runtime_core::obtain(Ask ask) -> decltype(ask()) {
   try {
-    return resource_->allocate(bytes, stream, tag);
+    return ask();
   } catch (const error& e) {
     if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
   }
   // Owners of completed launches may hold what is missing, or the resource itself.
   releases_.drain();
-  (void)resource_->trim();
-  return resource_->allocate(bytes, stream, tag);
+  (void)resource_->make_room();
+  return ask();
 }
 
-block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) {
+memory_reservation runtime_core::reserve(std::span<const std::size_t> sizes) {
+  require_open();
+  std::size_t sum = 0;
+  for (const auto bytes : sizes) {
+    const auto footprint = bytes == 0 ? 0 : resource_->footprint(bytes);
+    if (footprint > std::numeric_limits<std::size_t>::max() - sum)
+      throw error(errc::invalid_argument, "reserve_memory: the number of bytes overflows");
+    sum += footprint;
+  }
+  return obtain([&] { return resource_->reserve(sum); });
+}
+
+void runtime_core::note_misuse(memory_misuse misuse, const allocation& known) noexcept {
+  const std::lock_guard lock(misuse_mutex_);
+  if (resource_) resource_->note_misuse(misuse, known);
+}
+
+block_ref runtime_core::allocate(allocation_request request) {
+  const auto [bytes, stream, tag] = std::tuple(request.bytes, request.stream, request.tag);
   require_open();
   auto& on = require(stream);
   auto& record = take_record();
-  granted_memory granted{.memory = {nullptr, 0, tag}};
+  request.generation = generations_.fetch_add(1, std::memory_order_relaxed) + 1;
+  granted_memory granted{.memory = {nullptr, 0, tag, request.generation}};
   timeline_point ready;
   bool reserved = false;
   try {
@@ -186,7 +211,7 @@ block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocatio
       on.reserve();
       reserved = true;
     }
-    if (bytes != 0) granted = obtain(bytes, stream, tag);
+    if (bytes != 0) granted = obtain([&] { return resource_->allocate(request); });
     if (granted.stream_ordered) {
       reserved = false;
       // Allocating is a use: the memory is ready when this point has completed.
@@ -209,7 +234,7 @@ block_ref runtime_core::allocate(std::size_t bytes, stream_ref stream, allocatio
   record.bytes = bytes;
   record.stream = stream;
   record.tracked = resource_->supports_use_tracking();
-  record.generation.fetch_add(1, std::memory_order_relaxed);
+  record.generation.store(request.generation, std::memory_order_relaxed);
   record.references.store(1, std::memory_order_relaxed);
   record.holds.store(2, std::memory_order_relaxed);
   {
@@ -341,7 +366,10 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   }
   (void)resource_->trim();
   reclaimer_.stop();
-  resource_.reset();
+  {
+    const std::lock_guard lock(misuse_mutex_);
+    resource_.reset();
+  }
   // The frees that have to wait, too, have run when the device goes; unless a launch that was
   // committed after the drain does not end in time.
   try {

@@ -7,6 +7,7 @@
 #include "runtime/timeline.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -63,7 +64,12 @@ class runtime_core final : public resource_context,
   void for_each_timeline(const std::function<void(timeline&)>& visit) const;
 
   // Blocks
-  [[nodiscard]] block_ref allocate(std::size_t bytes, stream_ref stream, allocation_tag tag);
+  /// Memory for a block, by a request without a generation.
+  [[nodiscard]] block_ref allocate(allocation_request request);
+  /// Sets memory for blocks of these sizes aside. @throws error `over_budget`
+  [[nodiscard]] memory_reservation reserve(std::span<const std::size_t> sizes);
+  /// Tells the resource that a block, of which this is known, was used against the rules.
+  void note_misuse(memory_misuse misuse, const allocation& known) noexcept;
   /// Frees a block that is not dying yet; false when it is.
   bool free(block_record& record) noexcept;
   /// Completes the free of a dying block of which no lease is held.
@@ -77,7 +83,7 @@ class runtime_core final : public resource_context,
   }
   void wait(stream_ref stream, timeline_point point) override;
   void reclaim_after(std::span<const timeline_point> points, allocation memory,
-                     void (*reclaim)(resource_context&, allocation) noexcept) override;
+                     void (*reclaim)(void* owner, allocation) noexcept, void* owner) override;
 
   /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
   /// std::bad_alloc
@@ -104,7 +110,9 @@ class runtime_core final : public resource_context,
   static constexpr std::size_t slab_size = 64;
   using slab = std::array<block_record, slab_size>;
 
-  [[nodiscard]] granted_memory obtain(std::size_t bytes, stream_ref stream, allocation_tag tag);
+  /// Asks the resource, with `ask`, a second time where memory was short.
+  template <class Ask>
+  auto obtain(Ask ask) -> decltype(ask());
   [[nodiscard]] block_record& take_record();
   void give_record(block_record& record) noexcept;
   void drop_hold(block_record& record) noexcept;
@@ -113,8 +121,10 @@ class runtime_core final : public resource_context,
   const bool explicit_waits_;
   std::shared_ptr<sluice::device> device_;
   std::unique_ptr<memory_resource> resource_;
+  std::mutex misuse_mutex_;  // held where the resource goes, and where it is told of misuse
   left_out_function left_out_;
   std::atomic<bool> closing_{false};
+  bool bound_ = false;  // the resource is
   bool torn_down_ = false;
 
   mutable std::mutex streams_mutex_;
@@ -129,6 +139,7 @@ class runtime_core final : public resource_context,
   release_list releases_;
   reclaim_thread reclaimer_;
 
+  std::atomic<std::uint64_t> generations_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> peak_bytes_{0};
   std::atomic<std::size_t> blocks_{0};

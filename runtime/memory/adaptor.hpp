@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <memory>
@@ -22,21 +23,29 @@ class memory_adaptor : public memory_resource {
   }
 
   void bind(resource_context& context) override { upstream_->bind(context); }
-  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    return upstream_->allocate(bytes, stream, tag);
+  granted_memory allocate(const allocation_request& request) override {
+    return upstream_->allocate(request);
   }
   void deallocate(allocation memory, stream_ref stream,
                   std::span<const timeline_point> unfinished) noexcept override {
     upstream_->deallocate(memory, stream, unfinished);
   }
   std::size_t trim() noexcept override { return upstream_->trim(); }
+  std::size_t make_room() noexcept override { return upstream_->make_room(); }
+  std::size_t footprint(std::size_t bytes) const noexcept override {
+    return upstream_->footprint(bytes);
+  }
+  memory_reservation reserve(std::size_t bytes) override { return upstream_->reserve(bytes); }
+  void note_misuse(memory_misuse misuse, const allocation& memory) noexcept override {
+    upstream_->note_misuse(misuse, memory);
+  }
   bool may_order_by_stream() const noexcept override { return upstream_->may_order_by_stream(); }
   bool supports_use_tracking() const noexcept override {
     return upstream_->supports_use_tracking();
   }
 
  protected:
-  [[nodiscard]] memory_resource& upstream() noexcept { return *upstream_; }
+  [[nodiscard]] memory_resource& upstream() const noexcept { return *upstream_; }
 
  private:
   std::unique_ptr<memory_resource> upstream_;

@@ -11,35 +11,28 @@ class async_resource final : public memory_resource {
  public:
   void bind(resource_context& context) override { context_ = &context; }
 
-  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    granted_memory granted{.memory = {nullptr, bytes, tag}, .stream_ordered = true};
-    if (!stream.timeline()->unless_retired([&](native_stream* native) {
-          granted.memory.address = context_->device().allocate_async(bytes, native);
-        })) {
-      throw error(errc::stream_misuse, "the stream has been retired");
+  granted_memory allocate(const allocation_request& request) override {
+    granted_memory granted{
+        .memory = {nullptr, request.bytes, request.tag, request.generation},
+        .stream_ordered = true,
+    };
+    context_->charge(request.bytes, request);
+    try {
+      if (!request.stream.timeline()->unless_retired([&](native_stream* native) {
+            granted.memory.address = context_->device().allocate_async(request.bytes, native);
+          })) {
+        throw error(errc::stream_misuse, "the stream has been retired");
+      }
+    } catch (...) {
+      context_->discharge(request.bytes, request.reservation);
+      throw;
     }
     return granted;
   }
 
   void deallocate(allocation memory, stream_ref stream,
                   std::span<const timeline_point> unfinished) noexcept override {
-    const bool only_here =
-        std::all_of(unfinished.begin(), unfinished.end(),
-                    [&](const timeline_point& point) { return point.stream == stream.id(); });
-    if (only_here && stream.timeline()->unless_retired([&](native_stream* native) noexcept {
-          context_->device().deallocate_async(memory.address, native);
-        })) {
-      return;
-    }
-    // A free never delays a stream that carries launches: the waits go on the reclaim stream.
-    const auto reclaim = context_->reclaim_stream();
-    try {
-      for (const auto& point : unfinished) context_->wait(reclaim, point);
-    } catch (...) {
-      detail::report(std::string("memory stays allocated: ") + current_error().what());
-      return;
-    }
-    context_->device().deallocate_async(memory.address, reclaim.native());
+    if (give_back(memory, stream, unfinished)) context_->discharge(memory.bytes);
   }
 
   std::size_t trim() noexcept override { return context_->device().trim_async(); }
@@ -48,6 +41,29 @@ class async_resource final : public memory_resource {
   std::string_view name() const noexcept override { return "async"; }
 
  private:
+  /// Whether it has: what is still in use and cannot be waited for stays allocated.
+  bool give_back(const allocation& memory, stream_ref stream,
+                 std::span<const timeline_point> unfinished) noexcept {
+    const bool only_here =
+        std::all_of(unfinished.begin(), unfinished.end(),
+                    [&](const timeline_point& point) { return point.stream == stream.id(); });
+    if (only_here && stream.timeline()->unless_retired([&](native_stream* native) noexcept {
+          context_->device().deallocate_async(memory.address, native);
+        })) {
+      return true;
+    }
+    // A free never delays a stream that carries launches: the waits go on the reclaim stream.
+    const auto reclaim = context_->reclaim_stream();
+    try {
+      for (const auto& point : unfinished) context_->wait(reclaim, point);
+    } catch (...) {
+      detail::report(std::string("memory stays allocated: ") + current_error().what());
+      return false;
+    }
+    context_->device().deallocate_async(memory.address, reclaim.native());
+    return true;
+  }
+
   resource_context* context_ = nullptr;
 };
 

@@ -11,18 +11,29 @@ class direct_resource final : public memory_resource {
 
   void bind(resource_context& context) override { context_ = &context; }
 
-  granted_memory allocate(std::size_t bytes, stream_ref, allocation_tag tag) override {
-    return {.memory = {context_->device().allocate(bytes), bytes, tag}};
+  granted_memory allocate(const allocation_request& request) override {
+    context_->charge(request.bytes, request);
+    try {
+      return {.memory = {context_->device().allocate(request.bytes), request.bytes, request.tag,
+                         request.generation}};
+    } catch (...) {
+      context_->discharge(request.bytes, request.reservation);
+      throw;
+    }
   }
 
   void deallocate(allocation memory, stream_ref,
                   std::span<const timeline_point> unfinished) noexcept override {
     // Always on the reclaim thread: a driver's plain free may wait for the whole device.
     try {
-      context_->reclaim_after(unfinished, memory,
-                              [](resource_context& context, allocation m) noexcept {
-                                context.device().deallocate(m.address);
-                              });
+      context_->reclaim_after(
+          unfinished, memory,
+          [](void* self, allocation m) noexcept {
+            auto& context = *static_cast<direct_resource*>(self)->context_;
+            context.device().deallocate(m.address);
+            context.discharge(m.bytes);
+          },
+          this);
     } catch (...) {
       detail::report("memory stays allocated: the host has no memory to note its free");
     }

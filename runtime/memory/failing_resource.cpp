@@ -15,12 +15,12 @@ class failing_resource final : public detail::memory_adaptor {
     }
   }
 
-  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
+  granted_memory allocate(const allocation_request& request) override {
     if (faults_->strikes()) {
-      throw error(errc::out_of_memory, "scripted: " + std::to_string(bytes) + " bytes for '" +
-                                           std::string(tag.name()) + "'");
+      throw error(errc::out_of_memory, "scripted: " + std::to_string(request.bytes) +
+                                           " bytes for '" + std::string(request.tag.name()) + "'");
     }
-    return upstream().allocate(bytes, stream, tag);
+    return upstream().allocate(request);
   }
   std::string_view name() const noexcept override { return "failing"; }
 

@@ -46,19 +46,21 @@ class pool_resource final : public detail::memory_adaptor {
     context_ = &context;
   }
 
-  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    const auto rounded = detail::size_class(bytes);
+  granted_memory allocate(const allocation_request& request) override {
+    const auto rounded = detail::size_class(request.bytes);
     const auto number = detail::class_number(rounded);
-    if (auto block = find(number, stream)) return grant(std::move(*block), tag);
+    if (auto block = find(number, request.stream)) return grant(std::move(*block), request);
     try {
-      return upstream().allocate(rounded, stream, tag);
+      auto larger = request;
+      larger.bytes = rounded;
+      return upstream().allocate(larger);
     } catch (const error& e) {
       if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
       std::unique_lock lock(mutex_);
-      auto block = take_unfinished(number, stream);
+      auto block = take_unfinished(number, request.stream);
       lock.unlock();
       if (!block) throw;
-      return grant(std::move(*block), tag);
+      return grant(std::move(*block), request);
     }
   }
 
@@ -66,6 +68,7 @@ class pool_resource final : public detail::memory_adaptor {
                   std::span<const timeline_point> unfinished) noexcept override {
     try {
       free_block block{memory, {}};
+      block.memory.generation = 0;
       block.unfinished.append(unfinished);
       const std::lock_guard lock(mutex_);
       if (memory.bytes <= options_.most_kept - std::min(kept_, options_.most_kept)) {
@@ -84,6 +87,14 @@ class pool_resource final : public detail::memory_adaptor {
     (void)upstream().trim();
     return given;
   }
+  std::size_t make_room() noexcept override {
+    const auto given = give_all_back();
+    (void)upstream().make_room();
+    return given;
+  }
+  std::size_t footprint(std::size_t bytes) const noexcept override {
+    return upstream().footprint(detail::size_class(bytes));
+  }
 
   std::string_view name() const noexcept override { return "pool"; }
 
@@ -93,8 +104,10 @@ class pool_resource final : public detail::memory_adaptor {
   // Looking further at a time is not worth it; the next search goes on where this one ended.
   static constexpr std::size_t looked_at = 8;
 
-  [[nodiscard]] granted_memory grant(free_block&& block, allocation_tag tag) const noexcept {
-    block.memory.tag = tag;
+  [[nodiscard]] granted_memory grant(free_block&& block,
+                                     const allocation_request& request) const noexcept {
+    block.memory.tag = request.tag;
+    block.memory.generation = request.generation;
     drop_settled(block.unfinished);
     return {.memory = block.memory, .inherited = std::move(block.unfinished)};
   }

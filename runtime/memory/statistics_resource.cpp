@@ -28,8 +28,8 @@ class statistics_resource final : public detail::memory_adaptor {
     }
   }
 
-  granted_memory allocate(std::size_t bytes, stream_ref stream, allocation_tag tag) override {
-    auto granted = upstream().allocate(bytes, stream, tag);
+  granted_memory allocate(const allocation_request& request) override {
+    auto granted = upstream().allocate(request);
     statistics_->count_allocation(granted.memory.bytes);
     return granted;
   }

@@ -57,8 +57,9 @@ class counting_trace final : public kernel_trace {
 /// An actor system, a device with its actor and a mel service over it.
 class studio {
  public:
-  explicit studio(std::shared_ptr<sluice::device> device)
-      : service_(std::make_shared<device_service>(std::move(device))),
+  explicit studio(std::shared_ptr<sluice::device> device, runtime_options options = {})
+      : service_(std::make_shared<device_service>(
+            std::move(device), device_service_options{.runtime = std::move(options)})),
         trace_(std::make_shared<counting_trace>()),
         device_(std::make_unique<scoped_device>(system_, service_, trace_)),
         mel_(spawn_mel_service(system_, device_->actor())) {}
@@ -376,7 +377,9 @@ TEST_P(MelService, EndsWithItsDevice) {
 class MelServiceFaults : public ::testing::Test {
  protected:
   std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
-  std::unique_ptr<studio> studio_ = std::make_unique<studio>(open_host_device({.faults = faults_}));
+  // Without a pool, so that every allocation is one of the device.
+  std::unique_ptr<studio> studio_ = std::make_unique<studio>(
+      open_host_device({.faults = faults_}), runtime_options{.resource = make_async_resource()});
 };
 
 TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {

@@ -26,8 +26,8 @@ runtime_options with(hazard_session::memory resource) {
       break;
     case memory::pool:
     case memory::pool_of_unfinished:
-      options.resource = make_pool_resource(
-          make_async_resource(), {.prefer_unfinished = resource == memory::pool_of_unfinished});
+      options.resource = make_budget_resource(make_pool_resource(
+          make_async_resource(), {.prefer_unfinished = resource == memory::pool_of_unfinished}));
       break;
   }
   return options;

@@ -24,7 +24,7 @@ class scenario {
  public:
   scenario(hazard kind, const std::shared_ptr<device>& on, scenario_mode mode,
            std::mt19937_64& random)
-      : kind_(kind), mode_(mode), runtime_(on) {
+      : kind_(kind), mode_(mode), runtime_(on, {.resource = make_async_resource()}) {
     runtime_.core()->leave_out([this](hazard asked) { return asked == kind_ && leaving_; });
     earlier_ = runtime_.create_stream();
     later_ = runtime_.create_stream();

@@ -8,6 +8,7 @@
 
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 
@@ -48,6 +49,10 @@ std::vector<stack> every_stack() {
                          std::make_shared<memory_statistics>());
                    },
                    true, true, true});
+    all.push_back({device, "default", [] { return make_default_resource(); }, true, true, true});
+    all.push_back({device, "budget_direct_tracked",
+                   [] { return make_budget_resource(make_direct_resource({.tracked = true})); },
+                   true});
     all.push_back({device, "pool_direct",
                    [] { return make_pool_resource(make_direct_resource({.tracked = true})); }, true,
                    false, true});

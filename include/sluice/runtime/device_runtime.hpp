@@ -3,6 +3,7 @@
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/stream.hpp>
 
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 
 namespace sluice {
@@ -31,7 +33,7 @@ struct runtime_statistics {
 [[nodiscard]] bool explicit_waits_by_default() noexcept;
 
 struct runtime_options {
-  /// The memory resource; none means `make_async_resource()`.
+  /// The memory resource; none means `make_default_resource()`.
   std::unique_ptr<memory_resource> resource{};
   /// How long shutting down waits for work in flight before the device is declared lost; and how
   /// long destroying the runtime waits for launches that are between preflight and commit.
@@ -89,11 +91,25 @@ class device_runtime {
   /// the size overflows
   template <element T>
   [[nodiscard]] gpu_ref<T> allocate(std::size_t count, stream_ref stream, allocation_tag tag = {}) {
-    if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) {
-      throw error(errc::invalid_argument, "allocate: the number of bytes overflows");
-    }
+    require_countable<T>(count);
     return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag), 0, count);
   }
+  /// The same from `from`, which was reserved for it: does not fail for want of budget. @throws
+  /// error also `invalid_argument` when less is left in `from`
+  [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
+                                         memory_reservation& from);
+  template <element T>
+  [[nodiscard]] gpu_ref<T> allocate(std::size_t count, stream_ref stream, allocation_tag tag,
+                                    memory_reservation& from) {
+    require_countable<T>(count);
+    return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag, from), 0, count);
+  }
+  /// Sets budget aside for blocks of these `sizes`, in bytes: for all of them or for none. What is
+  /// not used goes back when the reservation goes. Takes no memory from the device yet, which may
+  /// still be out of it.
+  /// @throws error `over_budget`; `invalid_argument` when the sum overflows; `shutting_down`,
+  /// `device_lost`
+  [[nodiscard]] memory_reservation reserve_memory(std::span<const std::size_t> sizes);
   /// Frees `block` now, in stream order after its recorded uses, although references may exist:
   /// they become stale.
   /// @throws error `stale_ref` when it has been freed already; `invalid_argument` for a block of
@@ -146,6 +162,13 @@ class device_runtime {
   [[nodiscard]] const std::shared_ptr<detail::runtime_core>& core() const noexcept { return core_; }
 
  private:
+  template <element T>
+  static void require_countable(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) {
+      throw error(errc::invalid_argument, "allocate: the number of bytes overflows");
+    }
+  }
+
   std::shared_ptr<detail::runtime_core> core_;
   std::chrono::milliseconds drain_timeout_;
 };

@@ -4,6 +4,7 @@
 #include <sluice/runtime/timeline_point.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -24,11 +25,24 @@ class allocation_tag {
   std::string_view name_ = "untagged";
 };
 
+class memory_reservation;
+
+/// What a resource is asked for.
+struct allocation_request {
+  std::size_t bytes = 0;  ///< more than 0
+  stream_ref stream{};
+  allocation_tag tag{};
+  std::uint64_t generation = 0;               ///< of the block that it is for; see `allocation`
+  memory_reservation* reservation = nullptr;  ///< what it is charged to first, if anything
+};
+
 /// Raw device memory as a resource hands it out.
 struct allocation {
   void* address = nullptr;
   std::size_t bytes = 0;
   allocation_tag tag{};
+  /// Of the block that lies there, unique in its runtime; 0 for memory that is kept for later.
+  std::uint64_t generation = 0;
 };
 
 /// What a resource grants for one request.
@@ -62,9 +76,26 @@ class resource_context {
   /// Orders `stream` after `point`. @throws error `device_lost`, `library_failure`
   virtual void wait(stream_ref stream, timeline_point point) = 0;
   /// Calls `reclaim` with `memory` on the runtime's reclaim thread once all `points` have
-  /// completed.
+  /// completed. `owner`, handed back to it, lives until then: a resource does, if it is handed over
+  /// before its destructor.
   virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
-                             void (*reclaim)(resource_context&, allocation) noexcept) = 0;
+                             void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
+
+  /// A resource that gets memory from the device says so before, and `discharge` once it has given
+  /// it back, or not got it. Budgets count here. @throws error `over_budget`
+  virtual void charge(std::size_t bytes, const allocation_request& request) {
+    (void)bytes, (void)request;
+  }
+  /// `back_to`: the reservation of the request that failed.
+  virtual void discharge(std::size_t bytes, memory_reservation* back_to = nullptr) noexcept {
+    (void)bytes, (void)back_to;
+  }
+};
+
+/// How a block was used against the rules.
+enum class memory_misuse : std::uint8_t {
+  double_free,  ///< it was given back twice
+  stale_use,    ///< it was used after it had been given back
 };
 
 /// Gives and takes raw device memory in stream order. A resource belongs to one runtime, which
@@ -79,11 +110,10 @@ class memory_resource {
 
   /// Called once by the runtime, before anything else.
   virtual void bind(resource_context& context) = 0;
-  /// At least `bytes` (> 0) of memory, aligned to 256 bytes, for use as the grant says.
+  /// At least `request.bytes` of memory, aligned to 256 bytes, for use as the grant says.
   /// `memory.bytes` is what `deallocate` gets to see. @throws error `out_of_memory`, `over_budget`,
   /// `device_lost`
-  [[nodiscard]] virtual granted_memory allocate(std::size_t bytes, stream_ref stream,
-                                                allocation_tag tag) = 0;
+  [[nodiscard]] virtual granted_memory allocate(const allocation_request& request) = 0;
   /// Whether a grant may say `stream_ordered`.
   [[nodiscard]] virtual bool may_order_by_stream() const noexcept = 0;
   /// Takes `memory` back as it was granted. `stream` is the one that it was granted for last, or
@@ -94,6 +124,18 @@ class memory_resource {
   /// Gives what is kept for later back to where it came from, behind its last uses. Returns how
   /// many bytes the outermost resource that keeps any gave up, as far as is known.
   virtual std::size_t trim() noexcept { return 0; }
+  /// The same because memory is short, and also what others on the device keep, as far as this
+  /// resource knows them.
+  virtual std::size_t make_room() noexcept { return trim(); }
+  /// How much a request for `bytes` takes from the device at most.
+  [[nodiscard]] virtual std::size_t footprint(std::size_t bytes) const noexcept { return bytes; }
+  /// Sets `bytes`, a sum of footprints, aside for requests to come. Empty where nothing limits
+  /// them. @throws error `over_budget`
+  [[nodiscard]] virtual memory_reservation reserve(std::size_t bytes);
+  /// Told of misuse that the runtime has refused. `memory` is what is known of the block.
+  virtual void note_misuse(memory_misuse misuse, const allocation& memory) noexcept {
+    (void)misuse, (void)memory;
+  }
   /// Whether blocks of this resource may be recorded. Without it preflight answers `stream_misuse`.
   [[nodiscard]] virtual bool supports_use_tracking() const noexcept = 0;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
@@ -133,5 +175,8 @@ struct pool_options {
 /// The device's own stream-ordered pool: `cudaMallocAsync` from a pool of this process's runtime on
 /// CUDA.
 [[nodiscard]] std::unique_ptr<memory_resource> make_async_resource();
+
+/// What a runtime uses unless told otherwise: the device's budget over a pool over `async`.
+[[nodiscard]] std::unique_ptr<memory_resource> make_default_resource();
 
 }  // namespace sluice

@@ -1,0 +1,133 @@
+#include "runtime/memory/adaptor.hpp"
+#include "runtime/memory/budget_account.hpp"
+
+#include <sluice/runtime/device.hpp>
+
+#include <optional>
+
+namespace sluice {
+namespace {
+
+/// What resources under a budget see of their runtime: charges go to the account, the rest passes
+/// through.
+class charged_context final : public resource_context {
+ public:
+  charged_context(resource_context& context, detail::budget_account& account)
+      : context_(context), account_(account) {}
+
+  sluice::device& device() noexcept override { return context_.device(); }
+  stream_ref reclaim_stream() noexcept override { return context_.reclaim_stream(); }
+  bool settled(timeline_point point) const noexcept override { return context_.settled(point); }
+  void look_at(timeline_point point) noexcept override { context_.look_at(point); }
+  void wait(stream_ref stream, timeline_point point) override { context_.wait(stream, point); }
+  void reclaim_after(std::span<const timeline_point> points, allocation memory,
+                     void (*reclaim)(void* owner, allocation) noexcept, void* owner) override {
+    context_.reclaim_after(points, memory, reclaim, owner);
+  }
+  void charge(std::size_t bytes, const allocation_request& request) override {
+    account_.charge(bytes, request);
+    try {
+      context_.charge(bytes, request);  // of a budget above this one
+    } catch (...) {
+      account_.discharge(bytes, request.reservation);
+      throw;
+    }
+  }
+  void discharge(std::size_t bytes, memory_reservation* back_to) noexcept override {
+    account_.discharge(bytes, back_to);
+    context_.discharge(bytes, back_to);
+  }
+
+ private:
+  resource_context& context_;
+  detail::budget_account& account_;
+};
+
+class budget_resource final : public memory_resource {
+ public:
+  budget_resource(std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_budget> budget)
+      : budget_(std::move(budget)), upstream_(std::move(upstream)) {
+    if (!upstream_) {
+      throw error(errc::invalid_argument, "make_budget_resource: upstream is missing");
+    }
+  }
+
+  ~budget_resource() override {
+    if (account_) account_->close();
+  }
+
+  void bind(resource_context& context) override {
+    if (!budget_) budget_ = memory_budget::of(context.device().id());
+    account_.emplace(budget_, *upstream_);
+    context_.emplace(context, *account_);
+    upstream_->bind(*context_);
+  }
+
+  granted_memory allocate(const allocation_request& request) override {
+    auto granted = request.reservation == nullptr || request.reservation->budget() == nullptr
+                       ? upstream_->allocate(request)
+                       : allocate_reserved(request);
+    account_->tags().add(granted.memory.tag, granted.memory.bytes);
+    return granted;
+  }
+
+  void deallocate(allocation memory, stream_ref stream,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    account_->tags().subtract(memory.tag, memory.bytes);
+    upstream_->deallocate(memory, stream, unfinished);
+  }
+
+  memory_reservation reserve(std::size_t bytes) override { return {budget_, bytes}; }
+  std::size_t trim() noexcept override { return upstream_->trim(); }
+  std::size_t make_room() noexcept override { return account_->make_room(); }
+  std::size_t footprint(std::size_t bytes) const noexcept override {
+    return upstream_->footprint(bytes);
+  }
+  void note_misuse(memory_misuse misuse, const allocation& memory) noexcept override {
+    upstream_->note_misuse(misuse, memory);
+  }
+  bool may_order_by_stream() const noexcept override { return upstream_->may_order_by_stream(); }
+  bool supports_use_tracking() const noexcept override {
+    return upstream_->supports_use_tracking();
+  }
+  std::string_view name() const noexcept override { return "budget"; }
+
+ private:
+  granted_memory allocate_reserved(const allocation_request& request) {
+    auto& from = *request.reservation;
+    if (from.budget() != budget_.get())
+      throw error(errc::invalid_argument, "from: a reservation of another budget");
+    const auto most = upstream_->footprint(request.bytes);
+    if (!from.take(most)) {
+      throw error(errc::invalid_argument,
+                  "from: " + std::to_string(most) + " bytes are needed for " +
+                      std::to_string(request.bytes) + ", and " + std::to_string(from.left()) +
+                      " are left in the reservation");
+    }
+    // What a pool had already, and so was not charged again, goes back to all.
+    auto set_aside = from.part(most);
+    auto charged_to_it = request;
+    charged_to_it.reservation = &set_aside;
+    try {
+      return upstream_->allocate(charged_to_it);
+    } catch (...) {
+      if (set_aside.take(most)) from.give(most);
+      throw;
+    }
+  }
+
+  std::shared_ptr<memory_budget> budget_;
+  // Whatever upstream gives back as it goes is still discharged here.
+  std::optional<detail::budget_account> account_;
+  std::optional<charged_context> context_;
+  std::unique_ptr<memory_resource> upstream_;
+};
+
+}  // namespace
+
+std::unique_ptr<memory_resource> make_budget_resource(std::unique_ptr<memory_resource> upstream,
+                                                      std::shared_ptr<memory_budget> budget) {
+  return std::make_unique<budget_resource>(std::move(upstream), std::move(budget));
+}
+
+}  // namespace sluice

@@ -1,0 +1,120 @@
+#include "runtime/memory/budget_account.hpp"
+
+#include <sluice/runtime/memory_budget.hpp>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace sluice {
+
+std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
+  static std::mutex mutex;
+  // Runtimes in static objects may outlive every other one: it is never destroyed.
+  static auto& budgets = *new std::map<device_id, std::shared_ptr<memory_budget>>;
+  const std::lock_guard lock(mutex);
+  auto& budget = budgets[device];
+  if (!budget) budget = std::make_shared<memory_budget>();
+  return budget;
+}
+
+memory_budget_snapshot memory_budget::snapshot() const {
+  memory_budget_snapshot s;
+  s.limit = limit();
+  const std::lock_guard lock(accounts_mutex_);
+  for (const auto* account : accounts_) {
+    s.held += account->held();
+    account->tags().collect(s.tags);
+  }
+  const auto charged = charged_.load(std::memory_order_relaxed);
+  s.reserved = charged - std::min(charged, s.held);
+  s.peak = peak_.load(std::memory_order_relaxed);
+  std::size_t live = 0;
+  for (const auto& tag : s.tags) live += tag.bytes;
+  s.kept = s.held - std::min(s.held, live);
+  std::sort(s.tags.begin(), s.tags.end(),
+            [](const tagged_memory& a, const tagged_memory& b) { return a.bytes > b.bytes; });
+  return s;
+}
+
+bool memory_budget::try_charge(std::size_t bytes) noexcept {
+  auto charged = charged_.load(std::memory_order_relaxed);
+  do {
+    const auto most = limit();
+    if (charged > most || bytes > most - charged) return false;
+  } while (!charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_relaxed));
+  auto peak = peak_.load(std::memory_order_relaxed);
+  while (peak < charged + bytes &&
+         !peak_.compare_exchange_weak(peak, charged + bytes, std::memory_order_relaxed)) {
+  }
+  return true;
+}
+
+void memory_budget::attach(detail::budget_account& account) {
+  const std::lock_guard lock(accounts_mutex_);
+  accounts_.push_back(&account);
+}
+
+void memory_budget::detach(detail::budget_account& account) noexcept {
+  const std::lock_guard lock(accounts_mutex_);
+  std::erase(accounts_, &account);
+}
+
+std::size_t memory_budget::make_room() noexcept {
+  std::size_t given = 0;
+  const std::lock_guard lock(accounts_mutex_);
+  for (const auto* account : accounts_) given += account->holder().trim();
+  return given;
+}
+
+memory_reservation::memory_reservation(std::shared_ptr<memory_budget> budget, std::size_t bytes)
+    : budget_(std::move(budget)) {
+  if (!budget_->try_charge(bytes)) throw detail::over_budget(*budget_, bytes, "a reservation");
+  left_.store(bytes, std::memory_order_relaxed);
+}
+
+void memory_reservation::release() noexcept {
+  if (const auto left = left_.exchange(0, std::memory_order_relaxed)) budget_->discharge(left);
+}
+
+bool memory_reservation::take(std::size_t bytes) noexcept {
+  auto left = left_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > left) return false;
+  } while (!left_.compare_exchange_weak(left, left - bytes, std::memory_order_relaxed));
+  return true;
+}
+
+namespace detail {
+
+void budget_account::charge(std::size_t bytes, const allocation_request& request) {
+  const bool reserved = request.reservation != nullptr &&
+                        request.reservation->budget() == budget_.get() &&
+                        request.reservation->take(bytes);
+  if (!reserved && !budget_->try_charge(bytes)) {
+    throw over_budget(*budget_, bytes, request.tag.name());
+  }
+  held_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void budget_account::discharge(std::size_t bytes, memory_reservation* back_to) noexcept {
+  held_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (back_to != nullptr && back_to->budget() == budget_.get()) {
+    back_to->give(bytes);
+  } else {
+    budget_->discharge(bytes);
+  }
+}
+
+error over_budget(const memory_budget& budget, std::size_t bytes, std::string_view what) {
+  const auto now = budget.snapshot();
+  std::ostringstream text;
+  text << bytes << " bytes for " << what << " would exceed the memory budget of " << now.limit
+       << ": " << now.held << " are held and " << now.reserved << " reserved; of that pools keep "
+       << now.kept;
+  for (const auto& tag : now.tags) text << ", '" << tag.tag << "' has " << tag.bytes;
+  return {errc::over_budget, text.str()};
+}
+
+}  // namespace detail
+}  // namespace sluice

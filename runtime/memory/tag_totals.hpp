@@ -1,0 +1,86 @@
+#pragma once
+
+#include <sluice/runtime/memory_budget.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice::detail {
+
+/// What the live blocks of each tag hold. Adding takes no lock and no memory: tags are string
+/// literals, few, and found by address. When there is no room for another tag, it counts as
+/// "other". Thread-safe.
+class tag_totals {
+ public:
+  void add(allocation_tag tag, std::size_t bytes) noexcept {
+    auto& t = of(tag.name());
+    t.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    t.blocks.fetch_add(1, std::memory_order_relaxed);
+  }
+  void subtract(allocation_tag tag, std::size_t bytes) noexcept {
+    auto& t = of(tag.name());
+    t.bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    t.blocks.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  /// Adds what is held to `sums`; equal texts are one tag, wherever they lie. @throws
+  /// std::bad_alloc
+  void collect(std::vector<tagged_memory>& sums) const {
+    for (const auto& t : totals_) {
+      if (t.key.load(std::memory_order_acquire) != nullptr) add_to(sums, t.name, t);
+    }
+    add_to(sums, "other", other_);
+  }
+
+ private:
+  struct total {
+    // The literal's first character; the text's length may differ at one address, so it is part of
+    // the name that is written before the key.
+    std::atomic<const char*> key{nullptr};
+    std::atomic<bool> claimed{false};
+    std::string_view name;
+    std::atomic<std::size_t> bytes{0};
+    std::atomic<std::size_t> blocks{0};
+  };
+
+  static void add_to(std::vector<tagged_memory>& sums, std::string_view name, const total& t) {
+    const auto bytes = t.bytes.load(std::memory_order_relaxed);
+    const auto blocks = t.blocks.load(std::memory_order_relaxed);
+    if (blocks == 0) return;
+    for (auto& sum : sums) {
+      if (sum.tag == name) {
+        sum.bytes += bytes;
+        sum.blocks += blocks;
+        return;
+      }
+    }
+    sums.push_back({name, bytes, blocks});
+  }
+
+  total& of(std::string_view name) noexcept {
+    const auto hash = (reinterpret_cast<std::uintptr_t>(name.data()) >> 2) * 0x9E3779B97F4A7C15U;
+    for (std::size_t i = 0; i < most; ++i) {
+      auto& t = totals_[(hash + i) % most];
+      const auto* key = t.key.load(std::memory_order_acquire);
+      if (key == nullptr && !t.claimed.exchange(true, std::memory_order_acquire)) {
+        t.name = name;
+        t.key.store(name.data(), std::memory_order_release);
+        return t;
+      }
+      // Somebody else is just writing this one's name.
+      while (key == nullptr) key = t.key.load(std::memory_order_acquire);
+      if (key == name.data() && t.name.size() == name.size()) return t;
+    }
+    return other_;
+  }
+
+  static constexpr std::size_t most = 128;
+  std::array<total, most> totals_;
+  total other_;
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,334 @@
+// The budget: what is charged, what is set aside, and how room is made.
+#include "runtime/runtime_core.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_budget.hpp>
+#include <sluice/runtime/releasable.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class budget_on : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+    device_ = open_device(GetParam());
+    budget_ = std::make_shared<memory_budget>();
+    faults_ = std::make_shared<fault_countdown>();
+    runtime_ = make_runtime();
+    stream_ = runtime_->create_stream();
+  }
+  void TearDown() override {
+    stream_ = {};
+    runtime_.reset();
+    if (!budget_) return;
+    const auto left = budget_->snapshot();
+    EXPECT_EQ(left.held, 0u);
+    EXPECT_EQ(left.reserved, 0u);
+    EXPECT_TRUE(left.tags.empty());
+  }
+
+  /// Another runtime on the same device and budget.
+  [[nodiscard]] std::unique_ptr<device_runtime> make_runtime() const {
+    return std::make_unique<device_runtime>(
+        device_, runtime_options{
+                     .resource = make_budget_resource(
+                         make_pool_resource(make_failing_resource(make_async_resource(), faults_)),
+                         budget_)});
+  }
+  [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
+  [[nodiscard]] stream_ref stream() const { return stream_; }
+  [[nodiscard]] memory_budget& budget() const { return *budget_; }
+  [[nodiscard]] fault_countdown& faults() const { return *faults_; }
+  [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag = "budgeted") const {
+    return runtime().allocate_bytes(bytes, stream(), tag);
+  }
+  [[nodiscard]] memory_reservation reserve(const std::vector<std::size_t>& sizes) const {
+    return runtime().reserve_memory(sizes);
+  }
+
+ private:
+  std::shared_ptr<device> device_;
+  std::shared_ptr<memory_budget> budget_;
+  std::shared_ptr<fault_countdown> faults_;
+  std::unique_ptr<device_runtime> runtime_;
+  sluice::stream stream_;
+};
+INSTANTIATE_TEST_SUITE_P(devices, budget_on, every_device(), parameter_name);
+
+TEST_P(budget_on, charges_what_is_taken_from_the_device_and_live_blocks_to_their_tags) {
+  const auto a = allocate(4096, "a");
+  auto b = allocate(1000, "b");
+  auto c = allocate(1, "a");
+  auto s = budget().snapshot();
+  EXPECT_EQ(s.held, 4096u + 1024 + 256);
+  EXPECT_EQ(s.kept, 0u);
+  EXPECT_EQ(s.limit, memory_budget::unlimited);
+  ASSERT_EQ(s.tags.size(), 2u);
+  EXPECT_EQ(s.tags[0].tag, "a");
+  EXPECT_EQ(s.tags[0].bytes, 4352u);
+  EXPECT_EQ(s.tags[0].blocks, 2u);
+  EXPECT_EQ(s.tags[1].tag, "b");
+  b = {};
+  c = {};
+  s = budget().snapshot();
+  EXPECT_EQ(s.held, 4096u + 1024 + 256) << "the pool has it still";
+  EXPECT_EQ(s.kept, 1024u + 256);
+  ASSERT_EQ(s.tags.size(), 1u);
+  EXPECT_EQ(s.tags[0].bytes, 4096u);
+  EXPECT_EQ(runtime().trim_memory(), 1024u + 256);
+  s = budget().snapshot();
+  EXPECT_EQ(s.held, 4096u);
+  EXPECT_EQ(s.peak, 4096u + 1024 + 256);
+}
+
+TEST_P(budget_on, says_at_the_limit_who_holds_what) {
+  budget().set_limit(10'000);
+  const auto a = allocate(6144, "weights");
+  const auto b = allocate(2048, "scratch");
+  auto aside = reserve({1000});
+  EXPECT_TRUE(throws(errc::over_budget,
+                     "2048 bytes for batch would exceed the memory budget of 10000: 8192 are held "
+                     "and 1024 reserved; of that pools keep 0, 'weights' has 6144, 'scratch' has "
+                     "2048",
+                     [&] { (void)allocate(2048, "batch"); }));
+  EXPECT_TRUE(is_retryable(errc::over_budget));
+  EXPECT_EQ(runtime().statistics().blocks, 2u);
+  aside.release();
+  EXPECT_EQ(allocate(1792, "batch").bytes(), 1792u);
+}
+
+TEST_P(budget_on, makes_room_of_what_pools_keep_in_every_runtime_on_it) {
+  const auto other = make_runtime();
+  const auto elsewhere = other->create_stream();
+  budget().set_limit(10'240);
+  auto here = allocate(4096);
+  auto there = other->allocate_bytes(5120, elsewhere);
+  here = {};
+  there = {};
+  EXPECT_EQ(budget().snapshot().kept, 9216u);
+  // Of a size that no pool has.
+  const auto large = allocate(8192);
+  EXPECT_EQ(budget().snapshot().held, 8192u);
+  EXPECT_TRUE(throws(errc::over_budget, "4096 bytes",
+                     [&] { (void)other->allocate_bytes(4096, elsewhere); }));
+}
+
+TEST_P(budget_on, drops_the_owners_of_completed_launches_before_it_gives_up) {
+  struct owner final : releasable {
+    explicit owner(block_ref b) : block(std::move(b)) {}
+    block_ref block;
+  };
+  budget().set_limit(4096);
+  auto kept = std::make_unique<owner>(allocate(4096));
+  runtime().core()->releases().push(kept.release());
+  EXPECT_EQ(allocate(2048).bytes(), 2048u);
+}
+
+TEST_P(budget_on, obeys_a_limit_that_changes) {
+  auto a = allocate(4096);
+  budget().set_limit(1000);
+  EXPECT_TRUE(throws(errc::over_budget, "4096 are held", [&] { (void)allocate(256); }));
+  a = {};
+  EXPECT_EQ(allocate(256).bytes(), 256u);
+  budget().set_limit(memory_budget::unlimited);
+  EXPECT_EQ(allocate(4096).bytes(), 4096u);
+}
+
+TEST_P(budget_on, reserves_for_all_or_for_none) {
+  budget().set_limit(10'000);
+  EXPECT_TRUE(throws(errc::over_budget, "a reservation", [&] {
+    (void)reserve({5000, 4000, 2000});
+  }));
+  EXPECT_EQ(budget().snapshot().reserved, 0u);
+  auto aside = reserve({4096, 4000, 0});
+  EXPECT_EQ(aside.left(), 4096u + 4096);
+  EXPECT_EQ(budget().snapshot().reserved, 8192u);
+  EXPECT_EQ(budget().snapshot().held, 0u);
+  // Others cannot have it.
+  EXPECT_TRUE(throws(errc::over_budget, "reserved", [&] { (void)allocate(2048); }));
+  const auto first = runtime().allocate<float>(1000, stream(), "first", aside);
+  const auto second = runtime().allocate_bytes(4096, stream(), "second", aside);
+  EXPECT_EQ(aside.left(), 0u);
+  EXPECT_EQ(budget().snapshot().held, 8192u);
+  EXPECT_TRUE(throws(errc::invalid_argument, "from: 256 bytes are needed for 1, and 0 are left",
+                     [&] { (void)runtime().allocate_bytes(1, stream(), "third", aside); }));
+}
+
+TEST_P(budget_on, returns_what_was_reserved_and_not_used) {
+  budget().set_limit(8192);
+  (void)allocate(4096);  // the pool keeps it
+  {
+    auto aside = reserve({4096});
+    const auto a = runtime().allocate_bytes(4096, stream(), "a", aside);
+    EXPECT_EQ(aside.left(), 0u);
+    EXPECT_EQ(budget().snapshot().held, 4096u) << "nothing new was needed";
+    EXPECT_EQ(budget().snapshot().reserved, 0u) << "so it is anybody's again";
+  }
+  auto first = reserve({2048});
+  auto second = std::move(first);
+  EXPECT_EQ(first.left(), 0u);  // NOLINT(bugprone-use-after-move): what it says
+  EXPECT_EQ(second.left(), 2048u);
+  second = reserve({1024});
+  EXPECT_EQ(budget().snapshot().reserved, 1024u);
+  second = {};
+  EXPECT_EQ(budget().snapshot().reserved, 0u);
+}
+
+TEST_P(budget_on, a_reservation_survives_a_failed_allocation) {
+  budget().set_limit(8192);
+  auto aside = reserve({4096});
+  faults().fail_nth(1, 100);
+  EXPECT_TRUE(throws(errc::out_of_memory, "scripted",
+                     [&] { (void)runtime().allocate_bytes(4096, stream(), "a", aside); }));
+  faults().fail_nth(0, 0);
+  EXPECT_EQ(aside.left(), 4096u);
+  EXPECT_EQ(budget().snapshot().held, 0u);
+  EXPECT_EQ(runtime().allocate_bytes(4096, stream(), "a", aside).bytes(), 4096u);
+}
+
+TEST_P(budget_on, refuses_a_reservation_of_another_budget) {
+  const auto other = std::make_shared<memory_budget>();
+  memory_reservation foreign(other, 4096);
+  EXPECT_TRUE(throws(errc::invalid_argument, "from: a reservation of another budget",
+                     [&] { (void)runtime().allocate_bytes(10, stream(), "a", foreign); }));
+  EXPECT_EQ(foreign.left(), 4096u);
+  const std::vector<std::size_t> too_many{~std::size_t{0} / 2, ~std::size_t{0} / 2, 4096};
+  EXPECT_TRUE(throws(errc::invalid_argument, "overflows", [&] { (void)reserve(too_many); }));
+}
+
+TEST_P(budget_on, holds_against_threads) {
+  constexpr int threads = 4;
+  constexpr std::size_t limit = 16'384;
+  budget().set_limit(limit);
+  const auto seed = make_generator()();
+  std::atomic<int> granted{0};
+  std::atomic<int> refused{0};
+  std::vector<std::thread> clients;
+  for (int t = 0; t < threads; ++t) {
+    clients.emplace_back([&, t] {
+      std::mt19937_64 random(seed + static_cast<std::uint64_t>(t));
+      const auto own = runtime().create_stream();
+      std::vector<block_ref> blocks;
+      for (int i = 0; i < 400; ++i) {
+        try {
+          if (random() % 4 == 0) {
+            auto aside = runtime().reserve_memory(std::vector<std::size_t>{2048, 1024});
+            blocks.push_back(runtime().allocate_bytes(2048, own, "reserved", aside));
+          } else {
+            blocks.push_back(runtime().allocate_bytes(256 + random() % 4096, own, "free"));
+          }
+          ++granted;
+        } catch (const error& e) {
+          if (e.code() != errc::over_budget) throw;
+          ++refused;
+          blocks.clear();
+        }
+        if (random() % 3 == 0) blocks.clear();
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_GT(granted, 0);
+  EXPECT_GT(refused, 0);
+  EXPECT_LE(budget().snapshot().peak, limit);
+  EXPECT_EQ(runtime().bytes_outstanding(), 0u);
+}
+
+TEST_P(budget_on, gives_racing_reservations_what_there_is_and_no_more) {
+  constexpr int threads = 4;
+  budget().set_limit(3 * 1024);
+  for (int round = 0; round < 50; ++round) {
+    std::latch start(threads);
+    std::vector<memory_reservation> got(threads);
+    std::vector<std::thread> clients;
+    for (auto& mine : got) {
+      clients.emplace_back([&] {
+        start.arrive_and_wait();
+        try {
+          mine = reserve({1024});
+        } catch (const error& e) {
+          EXPECT_EQ(e.code(), errc::over_budget);
+        }
+      });
+    }
+    for (auto& client : clients) client.join();
+    std::size_t sum = 0;
+    for (const auto& mine : got) sum += mine.left();
+    ASSERT_EQ(sum, 3u * 1024);
+  }
+}
+
+TEST_P(budget_on, of_a_device_is_shared_by_its_runtimes) {
+  const auto shared = memory_budget::of(runtime().device().id());
+  EXPECT_EQ(shared, memory_budget::of(runtime().device().id()));
+  EXPECT_NE(shared, memory_budget::of(device_id{device_kind::host, 999}));
+  const auto before = shared->snapshot().held;
+  device_runtime one(runtime().shared_device());
+  device_runtime two(runtime().shared_device());
+  const auto on_one = one.create_stream();
+  const auto on_two = two.create_stream();
+  const auto a = one.allocate_bytes(1024, on_one);
+  const auto b = two.allocate_bytes(2048, on_two);
+  EXPECT_EQ(shared->snapshot().held - before, 3072u);
+}
+
+TEST_P(budget_on, may_stand_under_another_one) {
+  const auto inner = std::make_shared<memory_budget>(4096);
+  const auto outer = std::make_shared<memory_budget>(8192);
+  device_runtime nested(runtime().shared_device(),
+                        {.resource = make_budget_resource(
+                             make_budget_resource(make_async_resource(), inner), outer)});
+  const auto on = nested.create_stream();
+  const auto a = nested.allocate_bytes(4096, on);
+  EXPECT_EQ(inner->snapshot().held, 4096u);
+  EXPECT_EQ(outer->snapshot().held, 4096u);
+  EXPECT_TRUE(
+      throws(errc::over_budget, "budget of 4096", [&] { (void)nested.allocate_bytes(256, on); }));
+  outer->set_limit(1024);
+  inner->set_limit(memory_budget::unlimited);
+  EXPECT_TRUE(
+      throws(errc::over_budget, "budget of 1024", [&] { (void)nested.allocate_bytes(256, on); }));
+  EXPECT_EQ(inner->snapshot().held, 4096u);
+}
+
+TEST(memory_budget, of_a_lost_device_is_free_again) {
+  const auto budget = std::make_shared<memory_budget>(4096);
+  block_ref outlives;
+  {
+    device_runtime runtime(
+        open_host_device(),
+        {.resource = make_budget_resource(make_pool_resource(make_async_resource()), budget)});
+    const auto stream = runtime.create_stream();
+    outlives = runtime.allocate_bytes(2048, stream);
+    (void)runtime.allocate_bytes(1024, stream);
+    runtime.device().lose(error(errc::device_lost, "for this test"));
+    EXPECT_EQ(budget->snapshot().held, 3072u);
+  }
+  EXPECT_EQ(budget->snapshot().held, 0u);
+  EXPECT_TRUE(budget->snapshot().tags.empty());
+}
+
+TEST(memory_budget, needs_something_to_limit) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "upstream", [] { (void)make_budget_resource({}); }));
+}
+
+}  // namespace
+}  // namespace sluice::test
