@@ -48,6 +48,10 @@ class use_state {
     return last_write_is_allocation_ ? timeline_point{} : last_write_;
   }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// How many points it holds.
+  [[nodiscard]] std::size_t points() const noexcept {
+    return (last_write_ ? 1 : 0) + reads_.size() + inherited_.size();
+  }
   /// Appends what a use of this kind has to wait for. @throws std::bad_alloc
   void collect(access_kind access, small_vector<hazard_point, 16>& waits) const;
   /// Every point that a free has to wait for, the newest of each stream. @throws std::bad_alloc

@@ -36,8 +36,12 @@ std::shared_ptr<device> device_runtime::shared_device() const noexcept {
   return core_->shared_device();
 }
 
-stream device_runtime::create_stream() {
-  return {core_, &core_->make_timeline()};
+stream device_runtime::create_stream(stream_priority priority) {
+  return {core_, &core_->make_timeline(priority)};
+}
+
+stream device_runtime::adopt_stream(native_stream* native) {
+  return {core_, &core_->adopt_timeline(native)};
 }
 
 block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag) {
@@ -66,7 +70,7 @@ void device_runtime::deallocate(const block_ref& block) {
 
 std::size_t device_runtime::bytes_outstanding() {
   reap_pending();
-  return core_->statistics().bytes_outstanding;
+  return core_->bytes_outstanding();
 }
 
 void device_runtime::reap_pending() {

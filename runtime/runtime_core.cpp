@@ -55,22 +55,32 @@ void runtime_core::require_open() const {
                 "the runtime of " + to_string(device_->id()) + " is shutting down");
 }
 
-timeline& runtime_core::make_timeline() {
+timeline& runtime_core::make_timeline(stream_priority priority) {
   require_open();
+  auto* native = device_->create_stream(priority);
+  try {
+    return add_timeline(native, true);
+  } catch (...) {
+    device_->destroy_stream(native);
+    throw;
+  }
+}
+
+timeline& runtime_core::adopt_timeline(native_stream* native) {
+  require_open();
+  device_->require_adoptable(native);
+  return add_timeline(native, false);
+}
+
+timeline& runtime_core::add_timeline(native_stream* native, bool owned) {
   const std::lock_guard lock(streams_mutex_);
   const auto index = timelines_.size() + 1;
   auto* entry = timeline_of_index_.at(index);
   if (entry == nullptr)
     throw error(errc::unsupported, "too many streams have been made in this runtime");
   timelines_.reserve(index);
-  auto* native = device_->create_stream();
-  try {
-    timelines_.push_back(std::make_unique<timeline>(
-        *this, stream_id{serial_, static_cast<std::uint32_t>(index)}, native));
-  } catch (...) {
-    device_->destroy_stream(native);
-    throw;
-  }
+  timelines_.push_back(std::make_unique<timeline>(
+      *this, stream_id{serial_, static_cast<std::uint32_t>(index)}, native, owned));
   live_streams_.fetch_add(1, std::memory_order_relaxed);
   entry->store(timelines_.back().get(), std::memory_order_release);
   return *timelines_.back();
@@ -267,6 +277,7 @@ void runtime_core::complete_free(block_record& record) noexcept {
       {
         const std::lock_guard lock(record.guard);
         record.uses.collect_all(points);
+        record.uses.begin({}, {});
       }
       for (std::size_t i = 0; i < points.size();) {
         if (settled(points[i])) {
@@ -308,6 +319,16 @@ runtime_statistics runtime_core::statistics() const {
   s.events = events_.load(std::memory_order_relaxed);
   s.releases_pending = releases_.size();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(records_mutex_);
+    for (const auto& all : slabs_) {
+      for (auto& record : *all) {
+        s.references += record.references.load(std::memory_order_relaxed);
+        const std::lock_guard guard(record.guard);
+        s.points += record.uses.points();
+      }
+    }
+  }
   std::int64_t leases = 0;
   for_each_timeline([&](timeline& t) {
     s.launches += t.newest().ticket;

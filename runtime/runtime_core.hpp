@@ -50,7 +50,9 @@ class runtime_core final : public resource_context,
   [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
 
   // Streams
-  [[nodiscard]] timeline& make_timeline();
+  [[nodiscard]] timeline& make_timeline(stream_priority priority = stream_priority::normal);
+  /// A record of a stream that somebody else made and destroys, after the record is retired.
+  [[nodiscard]] timeline& adopt_timeline(native_stream* native);
   /// The record of a stream of this runtime, also of a retired one; nullptr for an id from
   /// elsewhere.
   [[nodiscard]] timeline* find(stream_id id) const noexcept;
@@ -93,6 +95,9 @@ class runtime_core final : public resource_context,
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
 
   [[nodiscard]] runtime_statistics statistics() const;
+  [[nodiscard]] std::size_t bytes_outstanding() const noexcept {
+    return bytes_.load(std::memory_order_relaxed);
+  }
   void count_events(std::size_t events) noexcept {
     events_.fetch_add(events, std::memory_order_relaxed);
   }
@@ -110,6 +115,7 @@ class runtime_core final : public resource_context,
   static constexpr std::size_t slab_size = 64;
   using slab = std::array<block_record, slab_size>;
 
+  [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
   /// Asks the resource, with `ask`, a second time where memory was short.
   template <class Ask>
   auto obtain(Ask ask) -> decltype(ask());
@@ -132,7 +138,7 @@ class runtime_core final : public resource_context,
   chunked_table<timeline*> timeline_of_index_;
   timeline* reclaim_timeline_ = nullptr;
 
-  std::mutex records_mutex_;
+  mutable std::mutex records_mutex_;
   std::vector<std::unique_ptr<slab>> slabs_;
   std::vector<block_record*> unused_;
 

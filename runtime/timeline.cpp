@@ -21,8 +21,8 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
 
 }  // namespace
 
-timeline::timeline(runtime_core& core, stream_id id, native_stream* native)
-    : core_(core), device_(core.device()), id_(id), native_(native) {
+timeline::timeline(runtime_core& core, stream_id id, native_stream* native, bool owned)
+    : core_(core), device_(core.device()), id_(id), native_(native), owned_(owned) {
   rings_ = make_ring(1, first_capacity, nullptr);
   newest_ring_.store(rings_.get(), std::memory_order_release);
 }
@@ -255,7 +255,7 @@ void timeline::retire() noexcept {
   } catch (...) {
     // The device is lost: nothing runs any more.
   }
-  device_.destroy_stream(native_);
+  if (owned_) device_.destroy_stream(native_);
   core_.count_stream_retired();
 }
 

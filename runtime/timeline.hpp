@@ -23,7 +23,8 @@ class runtime_core;
 /// completed. Lives as long as the runtime's core, longer than the stream.
 class timeline {
  public:
-  timeline(runtime_core& core, stream_id id, native_stream* native);
+  /// `owned`: the native stream is destroyed when this one is retired.
+  timeline(runtime_core& core, stream_id id, native_stream* native, bool owned);
   timeline(const timeline&) = delete;
   timeline& operator=(const timeline&) = delete;
   ~timeline();
@@ -125,6 +126,7 @@ class timeline {
   device& device_;
   const stream_id id_;
   native_stream* const native_;
+  const bool owned_;
   std::atomic<bool> retired_{false};
 
   // Covers exactly: take the ticket, record the event, publish the slot (and growing the ring).

@@ -12,7 +12,9 @@
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/releasable.hpp>
 #include <sluice/runtime/stream.hpp>
+#include <sluice/runtime/stream_pool.hpp>
 #include <sluice/runtime/timeline_point.hpp>

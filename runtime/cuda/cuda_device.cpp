@@ -63,12 +63,40 @@ class cuda_device final : public device {
 
   device_info info() const override { return describe(id().ordinal); }
 
-  native_stream* create_stream() override {
+  native_stream* create_stream(stream_priority priority) override {
     require_usable();
     const current_device_scope scope(*this);
+    int least = 0;
+    int greatest = 0;
+    checked(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     cudaStream_t stream = nullptr;
-    checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    checked(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                         priority == stream_priority::high ? greatest : least));
     return reinterpret_cast<native_stream*>(stream);
+  }
+  void require_adoptable(native_stream* stream) override {
+    require_usable();
+    const auto native = as_stream(stream);
+    if (native == nullptr || native == cudaStreamLegacy || native == cudaStreamPerThread) {
+      throw error(
+          errc::invalid_argument,
+          "stream: a default stream, whose order depends on other streams or on the thread");
+    }
+    const current_device_scope scope(*this);
+    auto capturing = cudaStreamCaptureStatusNone;
+    checked(cudaStreamIsCapturing(native, &capturing));
+    if (capturing != cudaStreamCaptureStatusNone) {
+      throw error(errc::invalid_argument, "stream: it is being captured");
+    }
+#if CUDART_VERSION >= 12080
+    int ordinal = id().ordinal;
+    checked(cudaStreamGetDevice(native, &ordinal));
+    if (ordinal != id().ordinal) {
+      throw error(errc::invalid_argument, "stream: it belongs to " +
+                                              to_string(device_id{device_kind::cuda, ordinal}) +
+                                              ", not to " + to_string(id()));
+    }
+#endif
   }
   void destroy_stream(native_stream* stream) noexcept override {
     if (!lost()) (void)cudaStreamDestroy(as_stream(stream));
@@ -108,8 +136,12 @@ class cuda_device final : public device {
     return event_state::lost;
   }
   void acquire(native_event*, std::uint64_t) noexcept override {}
-  error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
-  bool reports_task_failures() const noexcept override { return false; }
+  error failure_of(native_event*) override {
+    return {errc::library_failure, "unknown"};
+  }
+  bool reports_task_failures() const noexcept override {
+    return false;
+  }
 
   void* allocate(std::size_t bytes) override {
     require_usable();
@@ -196,7 +228,9 @@ class cuda_device final : public device {
   }
 
   // After a fault the driver runs nothing more, and the memory is lost anyway.
-  bool quiescent(native_stream*) noexcept override { return lost(); }
+  bool quiescent(native_stream*) noexcept override {
+    return lost();
+  }
 
   void prepare_completion_thread() noexcept override {
     // A user's graph capture elsewhere must survive our event queries.

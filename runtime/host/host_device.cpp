@@ -79,7 +79,18 @@ class host_device final : public device {
             static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))};
   }
 
-  native_stream* create_stream() override {
+  void require_adoptable(native_stream* stream) override {
+    require_usable();
+    const std::lock_guard lock(mutex_);
+    const auto* const wanted = reinterpret_cast<const host_stream*>(stream);
+    const auto known =
+        std::ranges::any_of(streams_, [&](const auto& s) { return s.get() == wanted; });
+    if (!known || retired_.contains(wanted)) {
+      throw error(errc::invalid_argument, "stream: it is not one of this host device");
+    }
+  }
+
+  native_stream* create_stream(stream_priority) override {
     const std::lock_guard lock(mutex_);
     require_usable();  // under the lock: a stream that a loss does not see would never be quiescent
     join_stopped();

@@ -28,6 +28,13 @@ enum class event_state : std::uint8_t {
   lost,      ///< the device is lost
 };
 
+/// Which of several streams with work the device prefers.
+enum class stream_priority : std::uint8_t {
+  normal,
+  high,  ///< CUDA: the greatest priority that the GPU has, for blocks that are not running yet. The
+         ///< host device: the same as normal
+};
+
 /// What a copy connects. "Host" memory on a CUDA device is pinned or pageable memory of the
 /// process.
 enum class copy_direction : std::uint8_t { device_to_device, host_to_device, device_to_host };
@@ -58,7 +65,11 @@ class device {
 
   /// Makes a stream that synchronises with no other one by itself.
   /// @throws error `library_failure`, `device_lost`
-  [[nodiscard]] virtual native_stream* create_stream() = 0;
+  [[nodiscard]] virtual native_stream* create_stream(stream_priority priority) = 0;
+  [[nodiscard]] native_stream* create_stream() { return create_stream(stream_priority::normal); }
+  /// @throws error `invalid_argument` unless `stream`, made by somebody else, is one of this device
+  /// that work may be queued on: not a default stream of CUDA's, and not being captured
+  virtual void require_adoptable(native_stream* stream) = 0;
   /// Retires `stream` behind the work queued on it; returns at once. Every event recorded on it
   /// stays valid.
   virtual void destroy_stream(native_stream* stream) noexcept = 0;

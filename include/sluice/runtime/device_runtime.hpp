@@ -21,6 +21,8 @@ struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed
   std::size_t peak_bytes = 0;         ///< the largest value of that so far
   std::size_t blocks = 0;             ///< blocks that have not been freed
+  std::size_t references = 0;         ///< counted references to blocks, freed ones included
+  std::size_t points = 0;             ///< timeline points that blocks remember
   std::size_t leases = 0;             ///< leases held at this moment
   std::size_t streams = 0;            ///< streams that have not been retired
   std::size_t events = 0;             ///< events made for timelines
@@ -78,7 +80,16 @@ class device_runtime {
   [[nodiscard]] std::shared_ptr<sluice::device> shared_device() const noexcept;
 
   /// A new stream. @throws error `shutting_down`, `device_lost`, `library_failure`
-  [[nodiscard]] sluice::stream create_stream();
+  [[nodiscard]] sluice::stream create_stream(stream_priority priority = stream_priority::normal);
+  /// A stream that somebody else made on this device (on CUDA `reinterpret_cast` a `cudaStream_t`)
+  /// as one of the runtime's: launches on it are recorded, fenced and completed like others. What
+  /// was queued on it before comes first in its order. It must stay alive until the returned owner
+  /// is gone, which does not destroy it; and nobody else may be destroying it or begin to capture
+  /// it meanwhile. Adopted twice, it is two streams to the runtime, which is correct and costs
+  /// waits.
+  /// @throws error `invalid_argument` (a default stream of CUDA's, a captured one, one of another
+  ///   device), `shutting_down`, `device_lost`
+  [[nodiscard]] sluice::stream adopt_stream(native_stream* native);
 
   /// `bytes` of memory, ready in the order of `stream` and, through a recorder, anywhere. The
   /// contents are undefined. 0 bytes give a block without memory. Does not synchronise.
@@ -125,6 +136,7 @@ class device_runtime {
   std::size_t trim_memory();
   /// Whether blocks of the resource may be recorded.
   [[nodiscard]] bool supports_use_tracking() const noexcept;
+  /// Looks at every block: for diagnostics, not for every launch.
   [[nodiscard]] runtime_statistics statistics();
 
   /// Queues the waits that a use of `block` on `stream` needs. No lease is held: if another use is

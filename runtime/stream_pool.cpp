@@ -1,0 +1,129 @@
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/runtime/stream_pool.hpp>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace detail {
+
+class stream_pool_state : public std::enable_shared_from_this<stream_pool_state> {
+ public:
+  stream_pool_state(std::shared_ptr<runtime_core> core, stream_pool_options options)
+      : core_(std::move(core)), options_(options) {
+    entries_.reserve(options_.size);  // a stream that is out never moves
+  }
+
+  std::optional<pooled_stream> acquire() {
+    core_->require_open();
+    const std::lock_guard lock(mutex_);
+    // Round robin: what was given back last is the least likely to have finished.
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      const auto index = (next_ + i) % entries_.size();
+      auto& e = entries_[index];
+      if (e.out || !idle(e)) continue;
+      if (!e.owner) e.owner = make();
+      next_ = index + 1;
+      return hand_out(index);
+    }
+    if (entries_.size() == options_.size) return std::nullopt;
+    entries_.push_back({.owner = make()});
+    return hand_out(entries_.size() - 1);
+  }
+
+  void release(std::size_t index) noexcept {
+    const std::lock_guard lock(mutex_);
+    auto& e = entries_[index];
+    auto* on = e.owner.ref().timeline();
+    try {
+      // Work that nobody recorded counts, too.
+      on->reserve();
+      e.last = on->submit();
+    } catch (...) {
+      e.owner = {};  // nobody could say when it is idle
+    }
+    e.out = false;
+    --acquired_;
+  }
+
+  [[nodiscard]] stream_ref at(std::size_t index) const noexcept { return entries_[index].owner; }
+  [[nodiscard]] std::size_t size() const noexcept { return options_.size; }
+  [[nodiscard]] std::size_t acquired() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return acquired_;
+  }
+
+ private:
+  struct entry {
+    stream owner;
+    std::uint64_t last = 0;
+    bool out = false;
+  };
+
+  [[nodiscard]] static bool idle(const entry& e) noexcept {
+    return !e.owner || e.owner.ref().timeline()->advance() >= e.last;
+  }
+  [[nodiscard]] stream make() const { return {core_, &core_->make_timeline(options_.priority)}; }
+
+  pooled_stream hand_out(std::size_t index) {
+    pooled_stream handed(shared_from_this(), index);
+    entries_[index].out = true;
+    ++acquired_;
+    return handed;
+  }
+
+  const std::shared_ptr<runtime_core> core_;
+  const stream_pool_options options_;
+  mutable std::mutex mutex_;
+  std::vector<entry> entries_;
+  std::size_t next_ = 0;
+  std::size_t acquired_ = 0;
+};
+
+}  // namespace detail
+
+pooled_stream& pooled_stream::operator=(pooled_stream&& other) noexcept {
+  pooled_stream moved(std::move(other));
+  std::swap(pool_, moved.pool_);
+  std::swap(index_, moved.index_);
+  return *this;
+}
+
+stream_ref pooled_stream::ref() const noexcept {
+  return pool_ ? pool_->at(index_) : stream_ref{};
+}
+
+void pooled_stream::release() noexcept {
+  if (const auto pool = std::exchange(pool_, nullptr)) pool->release(index_);
+}
+
+stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
+  if (options.size == 0 || options.size > stream_pool::largest_size) {
+    throw error(errc::invalid_argument, "stream_pool: the size has to be from 1 to " +
+                                            std::to_string(stream_pool::largest_size));
+  }
+  state_ = std::make_shared<detail::stream_pool_state>(runtime.core(), options);
+}
+
+pooled_stream stream_pool::acquire() {
+  if (auto got = try_acquire()) return std::move(*got);
+  throw error(errc::overloaded, "stream_pool: of " + std::to_string(size()) + " streams " +
+                                    std::to_string(acquired()) +
+                                    " are out, and the others have unfinished work");
+}
+
+std::optional<pooled_stream> stream_pool::try_acquire() {
+  return state_->acquire();
+}
+
+std::size_t stream_pool::size() const noexcept {
+  return state_->size();
+}
+
+std::size_t stream_pool::acquired() const noexcept {
+  return state_->acquired();
+}
+
+}  // namespace sluice
