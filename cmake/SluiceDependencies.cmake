@@ -4,6 +4,7 @@
 #   layer 3       CAF::core  Dnnl::dnnl  OpenBLAS::openblas  KissFFT::kissfft  Random123::random123
 #   tools         PNG::PNG  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
+#   benchmarks    benchmark::benchmark, where it is found
 #   CUDA          see SluiceCuda
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -24,4 +25,8 @@ endif()
 
 if(SLUICE_BUILD_TESTS)
   find_package(GTest REQUIRED)
+endif()
+
+if(SLUICE_BUILD_BENCHMARKS)
+  find_package(benchmark QUIET)
 endif()

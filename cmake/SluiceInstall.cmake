@@ -5,6 +5,7 @@
 #                           lib/sluice/     every library from outside that they need, see SluiceBundle.cmake.in
 #   component development   include/  lib/cmake/sluice/  lib/pkgconfig/sluice.pc
 #   component tests         libexec/sluice/tests/    the test programs and run-installed, which runs them all
+#                           libexec/sluice/benchmarks/    the microbenchmarks
 #
 # Without --component all three are installed.
 

@@ -23,8 +23,9 @@ if(SLUICE_CCACHE)
   endforeach()
 endif()
 
-if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak)(,(address|undefined|thread|leak))*$")
-  message(FATAL_ERROR "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; known are address, undefined, thread and leak, joined by commas")
+if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak|fuzzer-no-link)(,(address|undefined|thread|leak|fuzzer-no-link))*$")
+  message(FATAL_ERROR
+    "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; known are address, undefined, thread, leak and fuzzer-no-link, joined by commas")
 endif()
 
 set(SLUICE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wextra-semi -Wvla -Wconversion -Wno-sign-conversion)

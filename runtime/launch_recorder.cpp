@@ -341,7 +341,7 @@ class recorder_state {
   recorder_mode mode_;
   phase phase_ = phase::recording;
   small_vector<use, 8> uses_;
-  timeline_points dependencies_;
+  dependency_points dependencies_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;
   std::optional<error> rejection_;

@@ -332,6 +332,7 @@ runtime_statistics runtime_core::statistics() const {
   std::int64_t leases = 0;
   for_each_timeline([&](timeline& t) {
     s.launches += t.newest().ticket;
+    s.waits += t.waits();
     leases += t.leases();
   });
   s.leases = static_cast<std::size_t>(leases);

@@ -86,7 +86,7 @@ void timeline::unreserve() noexcept {
   --reserved_;
 }
 
-std::uint64_t timeline::submit(timeline_points&& dependencies, const error* failure,
+std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
                                std::uint64_t first) {
   const std::lock_guard lock(submission_);
   --reserved_;
@@ -94,7 +94,7 @@ std::uint64_t timeline::submit(timeline_points&& dependencies, const error* fail
   return take_ticket(std::move(dependencies), failure, first);
 }
 
-std::uint64_t timeline::take_ticket(timeline_points&& dependencies, const error* failure,
+std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
                                     std::uint64_t first) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
@@ -233,6 +233,7 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   if (waited_.load(source.id_.index) >= ticket) return false;
   auto* cached = waited_.at(source.id_.index);
   device_.wait(native_, source.slot_of(ticket).event, ticket);
+  waits_.fetch_add(1, std::memory_order_relaxed);
   // Only now: a second thread must not skip a wait that is not queued yet.
   if (cached != nullptr) store_maximum(*cached, ticket);
   return true;

@@ -19,6 +19,9 @@ namespace sluice::detail {
 
 class runtime_core;
 
+/// What a launch depends on: at most a point for each block, so no heap for up to eight.
+using dependency_points = small_vector<timeline_point, 8>;
+
 /// A stream's record: its tickets, the pooled events behind them and the watermark of what has
 /// completed. Lives as long as the runtime's core, longer than the stream.
 class timeline {
@@ -55,7 +58,7 @@ class timeline {
   /// the tickets from there on is its own.
   /// @throws error `device_lost`, `stream_misuse` (the stream has been retired); then no ticket was
   ///   taken
-  std::uint64_t submit(timeline_points&& dependencies = {}, const error* failure = nullptr,
+  std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket);
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
@@ -73,6 +76,11 @@ class timeline {
   /// Orders later work of this stream after `point` of `source`, unless that is known to be so.
   /// Returns whether a wait was queued. @throws error `device_lost`, `library_failure`
   bool wait_for(timeline& source, std::uint64_t ticket);
+
+  /// How many waits `wait_for` has queued, for statistics.
+  [[nodiscard]] std::uint64_t waits() const noexcept {
+    return waits_.load(std::memory_order_relaxed);
+  }
 
   /// The stream is gone: takes a last ticket and destroys the native stream behind its work.
   /// Idempotent.
@@ -100,7 +108,7 @@ class timeline {
   struct slot {
     native_event* event = nullptr;
     std::uint64_t first = no_ticket;
-    timeline_points dependencies;
+    dependency_points dependencies;
   };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
   struct ring {
@@ -114,7 +122,7 @@ class timeline {
                                                 std::unique_ptr<ring> older);
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
   /// Takes the next ticket. Under `submission_`.
-  std::uint64_t take_ticket(timeline_points&& dependencies, const error* failure,
+  std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first);
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
@@ -146,6 +154,7 @@ class timeline {
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
   chunked_table<std::uint64_t, 64, 1024> waited_;
+  std::atomic<std::uint64_t> waits_{0};
 };
 
 }  // namespace sluice::detail

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/source_location.hpp>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <source_location>
 #include <string>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace sluice::host {
 ///   `library_failure`, with the raw status
 template <class Function>
 auto check_onednn(const char* what, Function&& function,
-                  std::source_location where = std::source_location::current()) {
+                  source_location where = source_location::current()) {
   try {
     return std::forward<Function>(function)();
   } catch (const dnnl::error& failure) {

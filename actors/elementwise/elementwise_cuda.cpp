@@ -11,7 +11,7 @@ namespace sluice::actors {
 
 namespace {
 
-void check(int status, std::source_location where = std::source_location::current()) {
+void check(int status, source_location where = source_location::current()) {
   cuda::check(static_cast<cudaError_t>(status), where);
 }
 

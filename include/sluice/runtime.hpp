@@ -15,6 +15,7 @@
 #include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/releasable.hpp>
+#include <sluice/runtime/source_location.hpp>
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/stream_pool.hpp>
 #include <sluice/runtime/timeline_point.hpp>

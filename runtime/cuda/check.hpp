@@ -1,10 +1,10 @@
 #pragma once
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/source_location.hpp>
 
 #include <cuda_runtime_api.h>
 
-#include <source_location>
 #include <string>
 
 namespace sluice::cuda {
@@ -16,7 +16,7 @@ namespace sluice::cuda {
 
 /// The error of a failed runtime call.
 [[nodiscard]] inline error error_of(cudaError_t status,
-                                    std::source_location where = std::source_location::current()) {
+                                    source_location where = source_location::current()) {
   return {code_of(status),
           std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status),
           {"CUDA runtime", static_cast<long>(status)},
@@ -25,8 +25,7 @@ namespace sluice::cuda {
 
 /// The one way to call the CUDA runtime. @throws error `out_of_memory` or `library_failure` with
 /// the raw status
-inline void check(cudaError_t status,
-                  std::source_location where = std::source_location::current()) {
+inline void check(cudaError_t status, source_location where = source_location::current()) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();  // do not leave it to an unrelated later call
   throw error_of(status, where);

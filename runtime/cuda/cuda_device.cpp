@@ -251,7 +251,7 @@ class cuda_device final : public device {
  private:
   /// Checks a call after which the device may turn out to be lost.
   void checked(cudaError_t status, std::size_t bytes = 0,
-               std::source_location where = std::source_location::current()) {
+               source_location where = source_location::current()) {
     if (status == cudaSuccess) return;
     (void)cudaGetLastError();
     if (status == cudaErrorMemoryAllocation) {

@@ -36,7 +36,10 @@ TEST(error_codes, say_whether_to_try_again) {
 }
 
 TEST(errors, keep_what_they_were_made_of) {
+  const auto before = source_location::current();
   const error plain(errc::unsupported, "no f16");
+  EXPECT_EQ(plain.where().line(), before.line() + 1) << "where it was made";
+  EXPECT_STREQ(plain.where().function_name(), before.function_name());
   EXPECT_EQ(plain.code(), errc::unsupported);
   EXPECT_STREQ(plain.what(), "no f16");
   EXPECT_TRUE(plain.status().library.empty());

@@ -146,6 +146,8 @@ TEST_P(timeline_on, waits_that_are_known_to_be_unnecessary_are_skipped) {
   // What another stream has waited for says nothing about this one.
   const auto another = runtime().create_stream();
   EXPECT_TRUE(another.ref().timeline()->wait_for(source, first));
+  EXPECT_EQ(line().waits(), 2u);
+  EXPECT_EQ(runtime().statistics().waits, 3u) << "those that were queued";
   closed.open();
   line().wait_until(take(line()));
   EXPECT_TRUE(source.completed(third) || source.advance() >= third);

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/source_location.hpp>
 
 #include <cublas_v2.h>
 
-#include <source_location>
 #include <string>
 
 namespace sluice::cuda {
@@ -12,7 +12,7 @@ namespace sluice::cuda {
 /// The one way in which cuBLAS is called: check_cublas(cublasSgemm(...), "cublasSgemm").
 /// @throws error `library_failure` with the raw status unless `status` is success
 inline void check_cublas(cublasStatus_t status, const char* call,
-                         std::source_location where = std::source_location::current()) {
+                         source_location where = source_location::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw error(errc::library_failure,
               std::string(call) + ": " + cublasGetStatusName(status) + " (" +

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/source_location.hpp>
 
 #include <cudnn.h>
 
-#include <source_location>
 #include <string>
 
 namespace sluice::cuda {
@@ -13,7 +13,7 @@ namespace sluice::cuda {
 /// @throws error with the raw status unless `status` is success: `unsupported` when cuDNN cannot do
 ///   it, else `library_failure`
 inline void check_cudnn(cudnnStatus_t status, const char* call,
-                        std::source_location where = std::source_location::current()) {
+                        source_location where = source_location::current()) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   // From version 9 on the thousands are the category.
   const bool unsupported = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000;

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/source_location.hpp>
 
 #include <cufft.h>
 
-#include <source_location>
 #include <string>
 
 namespace sluice::actors {
@@ -12,8 +12,7 @@ namespace sluice::actors {
 /// The one door for cuFFT's answers.
 /// @throws error `out_of_memory` (CUFFT_ALLOC_FAILED), `unsupported` (a size, type or feature that
 /// cuFFT does not take), `library_failure` for anything else that is not success
-inline void check_cufft(cufftResult result,
-                        std::source_location where = std::source_location::current()) {
+inline void check_cufft(cufftResult result, source_location where = source_location::current()) {
   if (result == CUFFT_SUCCESS) return;
   errc code = errc::library_failure;
   if (result == CUFFT_ALLOC_FAILED) code = errc::out_of_memory;

@@ -28,6 +28,7 @@ struct runtime_statistics {
   std::size_t events = 0;             ///< events made for timelines
   std::size_t releases_pending = 0;   ///< completed launches whose owners have not been dropped yet
   std::uint64_t launches = 0;         ///< tickets taken on all streams
+  std::uint64_t waits = 0;            ///< waits queued for other streams, on all streams
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <sluice/runtime/source_location.hpp>
+
 #include <cstdint>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,24 +49,23 @@ struct library_status {
 class error : public std::runtime_error {
  public:
   /// An error that no library status explains. `what` names the argument or the object concerned.
-  error(errc code, const std::string& what,
-        std::source_location where = std::source_location::current())
+  error(errc code, const std::string& what, source_location where = source_location::current())
       : error(code, what, library_status{}, where) {}
 
   /// An error that came from a library call.
   error(errc code, const std::string& what, library_status status,
-        std::source_location where = std::source_location::current())
+        source_location where = source_location::current())
       : std::runtime_error(what), code_(code), status_(status), where_(where) {}
 
   [[nodiscard]] errc code() const noexcept { return code_; }
   [[nodiscard]] const library_status& status() const noexcept { return status_; }
   /// Where in sluice the error was raised.
-  [[nodiscard]] const std::source_location& where() const noexcept { return where_; }
+  [[nodiscard]] const source_location& where() const noexcept { return where_; }
 
  private:
   errc code_;
   library_status status_;
-  std::source_location where_;
+  source_location where_;
 };
 
 /// The exception being handled as an `error`: itself, `out_of_memory` for `std::bad_alloc`, and

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "benchmarks/support/allocations.hpp"
+#include "runtime/timeline.hpp"
+
+#include <sluice/runtime/stream.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+namespace sluice::bench {
+
+/// What is enqueued at a time: as many launches as a lane has in flight.
+///
+/// The time of a batch is what its thread needs to enqueue it. The device gets on meanwhile as it
+/// does for a user; between two batches, untimed, it is given the time to finish. Without that a
+/// benchmark of something that the device does more slowly than it is enqueued would show the
+/// device, or a driver that blocks because its queue is full.
+inline constexpr std::size_t batch_size = 128;
+
+/// Lets the threads of one benchmark begin each batch together. Every thread meets the others
+/// equally often.
+class meeting_point {
+ public:
+  static constexpr std::size_t most_threads = 16;
+
+  void meet(const benchmark::State& state) noexcept {
+    const auto round = ++rounds_[static_cast<std::size_t>(state.thread_index())];
+    const auto all = round * static_cast<std::uint64_t>(state.threads());
+    met_.fetch_add(1);
+    while (met_.load() < all) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<std::uint64_t> met_{0};
+  std::array<std::uint64_t, most_threads> rounds_{};  // each thread's own
+};
+
+/// The sums over the timed parts of a benchmark, of one thread.
+struct batch_totals {
+  std::uint64_t steps = 0;
+  std::uint64_t allocations = 0;  ///< of heap memory
+  std::uint64_t waits = 0;        ///< queued on the stream
+};
+
+/// Calls, for each batch: `prepare()`; `enqueue(i)` for i below `batch_size`, timed; `finish()`,
+/// which waits for the device. One iteration of the benchmark is one `enqueue`, on `stream`. Some
+/// batches go before, so that everything has the size that it keeps.
+template <class Prepare, class Enqueue, class Finish>
+batch_totals time_batches(benchmark::State& state, meeting_point& together, stream_ref stream,
+                          Prepare prepare, Enqueue enqueue, Finish finish) {
+  using clock = std::chrono::steady_clock;
+  batch_totals totals;
+  const auto run = [&] {
+    prepare();
+    together.meet(state);
+    const auto waits = stream.timeline()->waits();
+    const auto allocations = allocations_of_this_thread();
+    const auto start = clock::now();
+    for (std::size_t i = 0; i < batch_size; ++i) enqueue(i);
+    const std::chrono::duration<double> took = clock::now() - start;
+    totals.steps += batch_size;
+    totals.allocations += allocations_of_this_thread() - allocations;
+    totals.waits += stream.timeline()->waits() - waits;
+    finish();
+    return took.count();
+  };
+  for (int i = 0; i < 4; ++i) (void)run();
+  totals = {};
+  while (state.KeepRunningBatch(batch_size)) state.SetIterationTime(run());
+  state.SetItemsProcessed(static_cast<std::int64_t>(totals.steps));
+  return totals;
+}
+
+}  // namespace sluice::bench
