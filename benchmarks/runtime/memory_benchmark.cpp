@@ -32,6 +32,7 @@ constexpr stack stacks[] = {
        return make_direct_resource({.tracked = true});
      }},
     {"pool_async", [] { return make_pool_resource(make_async_resource()); }, true},
+    {"default", [] { return make_default_resource(); }, true},
     {"pool_direct", [] { return make_pool_resource(make_direct_resource({.tracked = true})); },
      true},
 };
