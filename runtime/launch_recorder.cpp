@@ -232,7 +232,7 @@ class recorder_state {
     holder_->add(static_cast<std::uint32_t>(uses_.size()));
   }
 
-  [[nodiscard]] error stale_error(const use& u) const noexcept {
+  [[nodiscard]] error stale_error(const use& u) const {
     // Nothing keeps the block: another one may have its record by now.
     core_->note_misuse(memory_misuse::stale_use, {.generation = u.generation});
     return {errc::stale_ref, "memory that the launch uses has been given back"};

@@ -12,22 +12,44 @@ void reclaim_thread::add(std::span<const timeline_point> points, allocation memo
   item added{{}, memory, reclaim, owner};
   added.points.append(points);
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      while (!ready(added)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      finish(added);
+      return;
+    }
     arrived_.push_back(std::move(added));
+    idle_ = false;
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_one();
 }
 
+void reclaim_thread::finish(const item& i) noexcept {
+  if (i.reclaim != nullptr) i.reclaim(i.owner, i.memory);
+}
+
+void reclaim_thread::finish_ready() noexcept {
+  std::unique_lock lock(mutex_);
+  // The pass that is under way may have looked already.
+  const auto wanted = passes_ + 2;
+  asked_ = true;
+  changed_.notify_one();
+  (void)passed_.wait_for(lock, std::chrono::seconds(1),
+                         [&] { return idle_ || stopping_ || passes_ >= wanted; });
+}
+
 void reclaim_thread::stop() noexcept {
+  std::thread ended;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    if (!thread_.joinable()) return;
+    ended.swap(thread_);
   }
   changed_.notify_one();
-  thread_.join();
-  thread_ = {};
+  passed_.notify_all();
+  if (ended.joinable()) ended.join();
 }
 
 bool reclaim_thread::ready(item& i) noexcept {
@@ -60,18 +82,26 @@ void reclaim_thread::run() noexcept {
         changed_.wait(lock, woken);
         pause = std::chrono::microseconds(50);
       } else {
-        changed_.wait_for(lock, pause, [this] { return !arrived_.empty(); });
+        changed_.wait_for(lock, pause, [this] { return asked_ || !arrived_.empty(); });
         pause = std::min(pause * 2, std::chrono::microseconds(1000));
       }
+      asked_ = false;
       std::move(arrived_.begin(), arrived_.end(), std::back_inserter(waiting));
       arrived_.clear();
       if (stopping_ && waiting.empty()) return;
     }
     std::erase_if(waiting, [this](item& i) {
       if (!ready(i)) return false;
-      if (i.reclaim != nullptr) i.reclaim(i.owner, i.memory);
+      finish(i);
       return true;
     });
+    {
+      const std::lock_guard lock(mutex_);
+      ++passes_;
+      idle_ = waiting.empty() && arrived_.empty();
+      asked_ = asked_ && !idle_;
+    }
+    passed_.notify_all();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -25,7 +26,10 @@ class reclaim_thread {
   /// See `resource_context::reclaim_after`. @throws std::bad_alloc
   void add(std::span<const timeline_point> points, allocation memory, reclaim_function reclaim,
            void* owner);
+  /// Waits until everything whose points have completed by now has been reclaimed.
+  void finish_ready() noexcept;
   /// Finishes what is waiting (on a lost device, without waiting for points) and ends the thread.
+  /// What is added later is reclaimed by whoever adds it.
   void stop() noexcept;
 
  private:
@@ -38,11 +42,16 @@ class reclaim_thread {
 
   void run() noexcept;
   [[nodiscard]] bool ready(item& i) noexcept;
+  static void finish(const item& i) noexcept;
 
   runtime_core& core_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<item> arrived_;
+  std::condition_variable passed_;
+  std::uint64_t passes_ = 0;  // over everything that waits
+  bool asked_ = false;        // somebody waits for a pass
+  bool idle_ = true;          // nothing waits
   bool stopping_ = false;
   std::thread thread_;
 };

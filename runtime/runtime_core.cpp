@@ -35,7 +35,10 @@ runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
 runtime_core::~runtime_core() {
   // Still there only if a recorder outlived the runtime. What it keeps may go by the reclaim
   // thread.
-  if (resource_ && bound_) (void)resource_->trim();
+  if (resource_ && bound_) {
+    resource_->close();
+    (void)resource_->trim();
+  }
   reclaimer_.stop();
   resource_.reset();
   timelines_.clear();
@@ -277,7 +280,6 @@ void runtime_core::complete_free(block_record& record) noexcept {
       {
         const std::lock_guard lock(record.guard);
         record.uses.collect_all(points);
-        record.uses.begin({}, {});
       }
       for (std::size_t i = 0; i < points.size();) {
         if (settled(points[i])) {
@@ -291,6 +293,10 @@ void runtime_core::complete_free(block_record& record) noexcept {
       report(std::string("a block could not be freed and stays allocated: ") +
              current_error().what());
     }
+  }
+  {
+    const std::lock_guard lock(record.guard);
+    record.uses.begin({}, {});
   }
   bytes_.fetch_sub(record.bytes, std::memory_order_relaxed);
   const auto self = record.core;  // `this` may end with the record's hold
@@ -386,6 +392,7 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
     });
     return;
   }
+  resource_->close();
   (void)resource_->trim();
   reclaimer_.stop();
   {

@@ -86,6 +86,7 @@ class runtime_core final : public resource_context,
   void wait(stream_ref stream, timeline_point point) override;
   void reclaim_after(std::span<const timeline_point> points, allocation memory,
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override;
+  void finish_reclaiming() noexcept override { reclaimer_.finish_ready(); }
 
   /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
   /// std::bad_alloc

@@ -12,25 +12,23 @@ namespace detail {
 class stream_pool_state : public std::enable_shared_from_this<stream_pool_state> {
  public:
   stream_pool_state(std::shared_ptr<runtime_core> core, stream_pool_options options)
-      : core_(std::move(core)), options_(options) {
-    entries_.reserve(options_.size);  // a stream that is out never moves
-  }
+      : core_(std::move(core)), options_(options), entries_(options.size) {}
 
   std::optional<pooled_stream> acquire() {
     core_->require_open();
     const std::lock_guard lock(mutex_);
     // Round robin: what was given back last is the least likely to have finished.
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      const auto index = (next_ + i) % entries_.size();
+    for (std::size_t i = 0; i < made_; ++i) {
+      const auto index = (next_ + i) % made_;
       auto& e = entries_[index];
       if (e.out || !idle(e)) continue;
       if (!e.owner) e.owner = make();
       next_ = index + 1;
       return hand_out(index);
     }
-    if (entries_.size() == options_.size) return std::nullopt;
-    entries_.push_back({.owner = make()});
-    return hand_out(entries_.size() - 1);
+    if (made_ == entries_.size()) return std::nullopt;
+    entries_[made_].owner = make();
+    return hand_out(made_++);
   }
 
   void release(std::size_t index) noexcept {
@@ -77,7 +75,8 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
   const std::shared_ptr<runtime_core> core_;
   const stream_pool_options options_;
   mutable std::mutex mutex_;
-  std::vector<entry> entries_;
+  std::vector<entry> entries_;  // as many as there may be: one that is out never moves
+  std::size_t made_ = 0;
   std::size_t next_ = 0;
   std::size_t acquired_ = 0;
 };

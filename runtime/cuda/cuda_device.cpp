@@ -88,15 +88,15 @@ class cuda_device final : public device {
     if (capturing != cudaStreamCaptureStatusNone) {
       throw error(errc::invalid_argument, "stream: it is being captured");
     }
-#if CUDART_VERSION >= 12080
-    int ordinal = id().ordinal;
-    checked(cudaStreamGetDevice(native, &ordinal));
-    if (ordinal != id().ordinal) {
-      throw error(errc::invalid_argument, "stream: it belongs to " +
-                                              to_string(device_id{device_kind::cuda, ordinal}) +
-                                              ", not to " + to_string(id()));
+    // A stream of another GPU takes no event of this one.
+    auto* const trial = create_event();
+    const auto status = cudaEventRecord(as_event(trial), native);
+    destroy_event(trial);
+    if (status != cudaSuccess) {
+      (void)cudaGetLastError();
+      throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
+                  {"CUDA runtime", static_cast<long>(status)});
     }
-#endif
   }
   void destroy_stream(native_stream* stream) noexcept override {
     if (!lost()) (void)cudaStreamDestroy(as_stream(stream));
@@ -136,12 +136,8 @@ class cuda_device final : public device {
     return event_state::lost;
   }
   void acquire(native_event*, std::uint64_t) noexcept override {}
-  error failure_of(native_event*) override {
-    return {errc::library_failure, "unknown"};
-  }
-  bool reports_task_failures() const noexcept override {
-    return false;
-  }
+  error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
+  bool reports_task_failures() const noexcept override { return false; }
 
   void* allocate(std::size_t bytes) override {
     require_usable();
@@ -228,9 +224,7 @@ class cuda_device final : public device {
   }
 
   // After a fault the driver runs nothing more, and the memory is lost anyway.
-  bool quiescent(native_stream*) noexcept override {
-    return lost();
-  }
+  bool quiescent(native_stream*) noexcept override { return lost(); }
 
   void prepare_completion_thread() noexcept override {
     // A user's graph capture elsewhere must survive our event queries.

@@ -32,6 +32,7 @@ class memory_adaptor : public memory_resource {
   }
   std::size_t trim() noexcept override { return upstream_->trim(); }
   std::size_t make_room() noexcept override { return upstream_->make_room(); }
+  void close() noexcept override { upstream_->close(); }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return upstream_->footprint(bytes);
   }

@@ -24,6 +24,8 @@ class charged_context final : public resource_context {
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override {
     context_.reclaim_after(points, memory, reclaim, owner);
   }
+  void finish_reclaiming() noexcept override { context_.finish_reclaiming(); }
+  bool charged() const noexcept override { return true; }
   void charge(std::size_t bytes, const allocation_request& request) override {
     account_.charge(bytes, request);
     try {
@@ -52,22 +54,22 @@ class budget_resource final : public memory_resource {
     }
   }
 
-  ~budget_resource() override {
-    if (account_) account_->close();
-  }
+  ~budget_resource() override { close_account(); }
 
   void bind(resource_context& context) override {
     if (!budget_) budget_ = memory_budget::of(context.device().id());
     account_.emplace(budget_, *upstream_);
     context_.emplace(context, *account_);
     upstream_->bind(*context_);
+    under_another_ = context.charged();
+    account_->open();
   }
 
   granted_memory allocate(const allocation_request& request) override {
-    auto granted = request.reservation == nullptr || request.reservation->budget() == nullptr
-                       ? upstream_->allocate(request)
-                       : allocate_reserved(request);
+    auto granted =
+        is_reserved_here(request) ? allocate_reserved(request) : upstream_->allocate(request);
     account_->tags().add(granted.memory.tag, granted.memory.bytes);
+    account_->note_peak();
     return granted;
   }
 
@@ -79,7 +81,14 @@ class budget_resource final : public memory_resource {
 
   memory_reservation reserve(std::size_t bytes) override { return {budget_, bytes}; }
   std::size_t trim() noexcept override { return upstream_->trim(); }
-  std::size_t make_room() noexcept override { return account_->make_room(); }
+  std::size_t make_room() noexcept override {
+    const auto given = account_->make_room();
+    return given + upstream_->make_room();  // of a budget under this one
+  }
+  void close() noexcept override {
+    close_account();
+    upstream_->close();
+  }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return upstream_->footprint(bytes);
   }
@@ -93,10 +102,21 @@ class budget_resource final : public memory_resource {
   std::string_view name() const noexcept override { return "budget"; }
 
  private:
+  void close_account() noexcept {
+    if (account_) account_->close();
+  }
+
+  [[nodiscard]] bool is_reserved_here(const allocation_request& request) const {
+    if (request.reservation == nullptr) return false;
+    if (request.reservation->budget() == budget_.get()) return true;
+    if (under_another_) return false;  // it is of that one
+    throw error(errc::invalid_argument, request.reservation->budget() == nullptr
+                                            ? "from: an empty reservation"
+                                            : "from: a reservation of another budget");
+  }
+
   granted_memory allocate_reserved(const allocation_request& request) {
     auto& from = *request.reservation;
-    if (from.budget() != budget_.get())
-      throw error(errc::invalid_argument, "from: a reservation of another budget");
     const auto most = upstream_->footprint(request.bytes);
     if (!from.take(most)) {
       throw error(errc::invalid_argument,
@@ -117,6 +137,7 @@ class budget_resource final : public memory_resource {
   }
 
   std::shared_ptr<memory_budget> budget_;
+  bool under_another_ = false;
   // Whatever upstream gives back as it goes is still discharged here.
   std::optional<detail::budget_account> account_;
   std::optional<charged_context> context_;

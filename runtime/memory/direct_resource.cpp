@@ -39,6 +39,10 @@ class direct_resource final : public memory_resource {
     }
   }
 
+  std::size_t trim() noexcept override {
+    context_->finish_reclaiming();
+    return 0;
+  }
   bool may_order_by_stream() const noexcept override { return false; }
   bool supports_use_tracking() const noexcept override { return options_.tracked; }
   std::string_view name() const noexcept override { return "direct"; }

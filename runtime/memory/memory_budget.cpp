@@ -38,21 +38,30 @@ memory_budget_snapshot memory_budget::snapshot() const {
 }
 
 bool memory_budget::try_charge(std::size_t bytes) noexcept {
+  if (bytes == 0) return true;
   auto charged = charged_.load(std::memory_order_relaxed);
   do {
     const auto most = limit();
     if (charged > most || bytes > most - charged) return false;
   } while (!charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_relaxed));
-  auto peak = peak_.load(std::memory_order_relaxed);
-  while (peak < charged + bytes &&
-         !peak_.compare_exchange_weak(peak, charged + bytes, std::memory_order_relaxed)) {
-  }
   return true;
+}
+
+void memory_budget::note_peak() noexcept {
+  const auto charged = charged_.load(std::memory_order_relaxed);
+  auto peak = peak_.load(std::memory_order_relaxed);
+  while (peak < charged && !peak_.compare_exchange_weak(peak, charged, std::memory_order_relaxed)) {
+  }
 }
 
 void memory_budget::attach(detail::budget_account& account) {
   const std::lock_guard lock(accounts_mutex_);
   accounts_.push_back(&account);
+}
+
+void memory_budget::close(detail::budget_account& account) noexcept {
+  const std::lock_guard lock(accounts_mutex_);
+  account.closed_ = true;
 }
 
 void memory_budget::detach(detail::budget_account& account) noexcept {
@@ -63,13 +72,16 @@ void memory_budget::detach(detail::budget_account& account) noexcept {
 std::size_t memory_budget::make_room() noexcept {
   std::size_t given = 0;
   const std::lock_guard lock(accounts_mutex_);
-  for (const auto* account : accounts_) given += account->holder().trim();
+  for (const auto* account : accounts_) {
+    if (!account->closed()) given += account->holder().trim();
+  }
   return given;
 }
 
 memory_reservation::memory_reservation(std::shared_ptr<memory_budget> budget, std::size_t bytes)
     : budget_(std::move(budget)) {
   if (!budget_->try_charge(bytes)) throw detail::over_budget(*budget_, bytes, "a reservation");
+  budget_->note_peak();
   left_.store(bytes, std::memory_order_relaxed);
 }
 

@@ -53,7 +53,9 @@ class pool_resource final : public detail::memory_adaptor {
     try {
       auto larger = request;
       larger.bytes = rounded;
-      return upstream().allocate(larger);
+      auto granted = upstream().allocate(larger);
+      granted.memory.first_tag = granted.memory.tag;
+      return granted;
     } catch (const error& e) {
       if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
       std::unique_lock lock(mutex_);
@@ -69,6 +71,7 @@ class pool_resource final : public detail::memory_adaptor {
     try {
       free_block block{memory, {}};
       block.memory.generation = 0;
+      block.memory.tag = memory.first_tag;  // until it is handed out again
       block.unfinished.append(unfinished);
       const std::lock_guard lock(mutex_);
       if (memory.bytes <= options_.most_kept - std::min(kept_, options_.most_kept)) {
@@ -79,6 +82,7 @@ class pool_resource final : public detail::memory_adaptor {
     } catch (const std::bad_alloc&) {
       // Without memory to note it, it goes back at once.
     }
+    memory.tag = memory.first_tag;
     upstream().deallocate(memory, stream, unfinished);
   }
 

@@ -270,9 +270,11 @@ class session {
   runtime_statistics settle() {
     runtime_statistics now;
     await([&] {
+      // What has completed is on the release list before it is no longer pending.
+      if (service_->engine().pending() != 0) return false;
       runtime().reap_pending();
       now = runtime().statistics();
-      return service_->engine().pending() == 0 && now.releases_pending == 0 && now.leases == 0;
+      return now.releases_pending == 0 && now.leases == 0;
     });
     return now;
   }

@@ -19,7 +19,9 @@ class compute_sanitizer_controls : public ::testing::Test {
   void SetUp() override {
     if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
     if (!under_compute_sanitizer()) GTEST_SKIP() << "compute-sanitizer judges this";
-    runtime_ = std::make_unique<device_runtime>(open_device("cuda"));
+    // Every free is one of the device's.
+    runtime_ = std::make_unique<device_runtime>(open_device("cuda"),
+                                                runtime_options{.resource = make_async_resource()});
     first_ = runtime_->create_stream();
     second_ = runtime_->create_stream();
   }

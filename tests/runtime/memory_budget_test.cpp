@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <string>
@@ -36,13 +37,20 @@ class budget_on : public ::testing::TestWithParam<std::string> {
     stream_ = runtime_->create_stream();
   }
   void TearDown() override {
-    stream_ = {};
-    runtime_.reset();
-    if (!budget_) return;
+    if (!runtime_) return;
+    // While the account is there, so that nothing is discharged but what was given back.
+    (void)runtime_->trim_memory();
     const auto left = budget_->snapshot();
     EXPECT_EQ(left.held, 0u);
-    EXPECT_EQ(left.reserved, 0u);
     EXPECT_TRUE(left.tags.empty());
+    stream_ = {};
+    runtime_.reset();
+    expect_all_free(*budget_);
+  }
+  /// Nothing is charged any more.
+  static void expect_all_free(memory_budget& budget) {
+    EXPECT_EQ(budget.snapshot().held, 0u);
+    EXPECT_EQ(budget.snapshot().reserved, 0u);
   }
 
   /// Another runtime on the same device and budget.
@@ -56,6 +64,7 @@ class budget_on : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
   [[nodiscard]] stream_ref stream() const { return stream_; }
   [[nodiscard]] memory_budget& budget() const { return *budget_; }
+  [[nodiscard]] const std::shared_ptr<memory_budget>& shared_budget() const { return budget_; }
   [[nodiscard]] fault_countdown& faults() const { return *faults_; }
   [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag = "budgeted") const {
     return runtime().allocate_bytes(bytes, stream(), tag);
@@ -204,6 +213,22 @@ TEST_P(budget_on, a_reservation_survives_a_failed_allocation) {
   EXPECT_EQ(runtime().allocate_bytes(4096, stream(), "a", aside).bytes(), 4096u);
 }
 
+TEST_P(budget_on, refuses_an_empty_reservation) {
+  budget().set_limit(8192);
+  auto aside = reserve({4096});
+  const auto moved = std::move(aside);
+  EXPECT_TRUE(throws(errc::invalid_argument, "from: an empty reservation", [&] {
+    // NOLINTNEXTLINE(bugprone-use-after-move): what it is about
+    (void)runtime().allocate_bytes(1024, stream(), "a", aside);
+  }));
+}
+
+TEST_P(budget_on, counts_for_the_peak_what_was_had) {
+  (void)allocate(4096);
+  EXPECT_TRUE(throws(errc::out_of_memory, "", [&] { (void)allocate(std::size_t{1} << 60); }));
+  EXPECT_EQ(budget().snapshot().peak, 4096u);
+}
+
 TEST_P(budget_on, refuses_a_reservation_of_another_budget) {
   const auto other = std::make_shared<memory_budget>();
   memory_reservation foreign(other, 4096);
@@ -309,6 +334,164 @@ TEST_P(budget_on, may_stand_under_another_one) {
   EXPECT_EQ(inner->snapshot().held, 4096u);
 }
 
+TEST_P(budget_on, under_another_one_takes_part_in_what_that_does) {
+  const auto inner = std::make_shared<memory_budget>(8192);
+  const auto outer = std::make_shared<memory_budget>(8192);
+  const auto make = [&](std::shared_ptr<memory_budget> above) {
+    return std::make_unique<device_runtime>(
+        runtime().shared_device(),
+        runtime_options{.resource = make_budget_resource(
+                            make_budget_resource(make_pool_resource(make_async_resource()), inner),
+                            std::move(above))});
+  };
+  const auto one = make(outer);
+  const auto two = make(std::make_shared<memory_budget>());
+  const auto on_one = one->create_stream();
+  const auto on_two = two->create_stream();
+  {
+    auto aside = one->reserve_memory(std::vector<std::size_t>{4096});
+    const auto a = one->allocate_bytes(4096, on_one, "reserved", aside);
+    EXPECT_EQ(aside.left(), 0u);
+    EXPECT_EQ(inner->snapshot().held, 4096u);
+    EXPECT_EQ(outer->snapshot().held, 4096u);
+  }
+  // What the one's pool keeps makes room for the other, through the budget that they share.
+  EXPECT_EQ(two->allocate_bytes(8192, on_two).bytes(), 8192u);
+}
+
+// A pool hands memory out for something else than it was taken for.
+TEST_P(budget_on, under_a_pool_counts_what_the_pool_took) {
+  const auto inner = std::make_shared<memory_budget>();
+  device_runtime pooled(
+      runtime().shared_device(),
+      {.resource = make_pool_resource(make_budget_resource(make_async_resource(), inner))});
+  const auto on = pooled.create_stream();
+  const void* const address = pooled.allocate_bytes(4096, on, "first").address();
+  const auto second = pooled.allocate_bytes(4096, on, "second");
+  EXPECT_EQ(second.address(), address);
+  ASSERT_EQ(inner->snapshot().tags.size(), 1u);
+  EXPECT_EQ(inner->snapshot().tags[0].tag, "first");
+  pooled.deallocate(second);
+  EXPECT_EQ(pooled.trim_memory(), 4096u);
+  EXPECT_TRUE(inner->snapshot().tags.empty());
+}
+
+// Memory that goes by the reclaim thread is there again when it is needed.
+TEST_P(budget_on, at_the_limit_what_has_been_freed_is_free) {
+  const auto tight = std::make_shared<memory_budget>(4096);
+  for (const bool with_pool : {false, true}) {
+    auto direct = make_direct_resource({.tracked = true});
+    if (with_pool) direct = make_pool_resource(std::move(direct));
+    device_runtime reclaiming(runtime().shared_device(),
+                              {.resource = make_budget_resource(std::move(direct), tight)});
+    const auto on = reclaiming.create_stream();
+    for (std::size_t i = 0; i < 50; ++i) {
+      ASSERT_NO_THROW((void)reclaiming.allocate_bytes(i % 2 == 0 ? 4096 : 2048, on)) << i;
+    }
+  }
+}
+
+/// A resource at the bottom whose free goes by the reclaim thread, and that says when it is used
+/// against the rules.
+class probe final : public memory_resource {
+ public:
+  struct seen {
+    std::function<void()> when_bound = [] {
+    };
+    std::function<void()> when_freed = [] {
+    };
+    std::atomic<bool> gone{false};
+    std::atomic<int> reclaimed{0};
+    std::atomic<int> reclaimed_too_late{0};
+  };
+  explicit probe(seen& s) : seen_(s) {}
+  ~probe() override { seen_.gone = true; }
+
+  void bind(resource_context& context) override {
+    seen_.when_bound();
+    context_ = &context;
+  }
+  granted_memory allocate(const allocation_request& request) override {
+    context_->charge(request.bytes, request);
+    return {.memory = {context_->device().allocate(request.bytes), request.bytes, request.tag}};
+  }
+  void deallocate(allocation memory, stream_ref,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    seen_.when_freed();
+    context_->reclaim_after(
+        unfinished, {memory.address, memory.bytes},
+        [](void* held, allocation m) noexcept {
+          const std::unique_ptr<owner> o(static_cast<owner*>(held));
+          ++o->s.reclaimed;
+          if (o->s.gone) {
+            ++o->s.reclaimed_too_late;
+            return;
+          }
+          o->context.device().deallocate(m.address);
+          o->context.discharge(m.bytes);
+        },
+        new owner{seen_, *context_});
+  }
+  bool may_order_by_stream() const noexcept override { return false; }
+  bool supports_use_tracking() const noexcept override { return true; }
+  std::string_view name() const noexcept override { return "probe"; }
+
+ private:
+  struct owner {
+    seen& s;
+    resource_context& context;
+  };
+  seen& seen_;
+  resource_context* context_ = nullptr;
+};
+
+TEST_P(budget_on, does_not_ask_a_runtime_that_is_being_made) {
+  budget().set_limit(4096);
+  const auto want_too_much = [&] {
+    EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)allocate(8192); }));
+  };
+  probe::seen seen;
+  seen.when_bound = [&] {
+    std::thread(want_too_much).join();
+  };
+  device_runtime made(runtime().shared_device(),
+                      {.resource = make_budget_resource(
+                           make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
+}
+
+TEST_P(budget_on, does_not_ask_a_runtime_that_has_begun_to_end) {
+  budget().set_limit(4096);
+  probe::seen seen;
+  std::latch asked(1);
+  std::latch go_on(1);
+  std::atomic<bool> first{true};
+  auto ending = std::make_unique<device_runtime>(
+      runtime().shared_device(),
+      runtime_options{.resource = make_budget_resource(
+                          make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
+  {
+    const auto on = ending->create_stream();
+    const auto a = ending->allocate_bytes(256, on);
+    const auto b = ending->allocate_bytes(512, on);
+  }
+  seen.when_freed = [&] {
+    if (!first.exchange(false)) return;
+    asked.count_down();
+    go_on.wait();
+  };
+  // The request of the one runtime is in the middle of the other one's lists when that ends.
+  std::thread asking(
+      [&] { EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)allocate(8192); })); });
+  asked.wait();
+  std::thread ends([&] { ending.reset(); });
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  go_on.count_down();
+  ends.join();
+  asking.join();
+  EXPECT_EQ(seen.reclaimed, 2);
+  EXPECT_EQ(seen.reclaimed_too_late, 0);
+}
+
 TEST(memory_budget, of_a_lost_device_is_free_again) {
   const auto budget = std::make_shared<memory_budget>(4096);
   block_ref outlives;
@@ -324,6 +507,7 @@ TEST(memory_budget, of_a_lost_device_is_free_again) {
   }
   EXPECT_EQ(budget->snapshot().held, 0u);
   EXPECT_TRUE(budget->snapshot().tags.empty());
+  EXPECT_EQ(memory_reservation(budget, 4096).left(), 4096u) << "something is charged still";
 }
 
 TEST(memory_budget, needs_something_to_limit) {

@@ -27,10 +27,11 @@ struct tagged_memory {
 /// A look at a budget. While others allocate, its parts are from about the same moment.
 struct memory_budget_snapshot {
   std::size_t limit = 0;     ///< bytes; the largest number means no limit
-  std::size_t held = 0;      ///< bytes taken from the device: live blocks and what pools keep
+  std::size_t held = 0;      ///< bytes taken from the device and not given back
   std::size_t reserved = 0;  ///< bytes set aside by reservations and not taken yet
   std::size_t peak = 0;      ///< the most that was held and reserved at a time
-  std::size_t kept = 0;      ///< of `held`, what no live block has: what pools keep for later
+  /// Of `held`, what no live block has: what pools keep for later, and what waits for its last use.
+  std::size_t kept = 0;
   std::vector<tagged_memory> tags;  ///< the live blocks, the largest sum first
 };
 
@@ -61,10 +62,13 @@ class memory_budget {
 
   /// Charges `bytes`, if they fit under the limit.
   [[nodiscard]] bool try_charge(std::size_t bytes) noexcept;
+  /// What is charged now counts for the peak: it was had, not only asked for.
+  void note_peak() noexcept;
   void discharge(std::size_t bytes) noexcept {
     charged_.fetch_sub(bytes, std::memory_order_relaxed);
   }
   void attach(detail::budget_account& account);
+  void close(detail::budget_account& account) noexcept;
   void detach(detail::budget_account& account) noexcept;
   [[nodiscard]] std::size_t make_room() noexcept;
 
@@ -125,7 +129,9 @@ class memory_reservation {
 /// tag holds; the runtime gives back what pools keep, of all runtimes on the budget, and asks once
 /// more before that reaches a user.
 ///
-/// When the device is lost, what its runtime held is discharged with the resource. Under another
+/// Memory that `async` gave back to the driver's own pool behind unfinished work no longer counts.
+/// Resources under a budget must not look at it while they give memory back. When the device is
+/// lost, what its runtime held is discharged with the resource. Under another
 /// budget both are charged; reservations are of the outer one.
 /// @throws error `invalid_argument` (no upstream)
 [[nodiscard]] std::unique_ptr<memory_resource> make_budget_resource(

@@ -43,6 +43,8 @@ struct allocation {
   allocation_tag tag{};
   /// Of the block that lies there, unique in its runtime; 0 for memory that is kept for later.
   std::uint64_t generation = 0;
+  /// What a pool took it for first, before it handed it out again for something else.
+  allocation_tag first_tag{};
 };
 
 /// What a resource grants for one request.
@@ -81,6 +83,12 @@ class resource_context {
   virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
                              void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
 
+  /// Waits until everything handed to `reclaim_after`, of this runtime, whose points have completed
+  /// by now has been reclaimed.
+  virtual void finish_reclaiming() noexcept = 0;
+
+  /// Whether what the resource takes is charged to a budget further up.
+  [[nodiscard]] virtual bool charged() const noexcept { return false; }
   /// A resource that gets memory from the device says so before, and `discharge` once it has given
   /// it back, or not got it. Budgets count here. @throws error `over_budget`
   virtual void charge(std::size_t bytes, const allocation_request& request) {
@@ -127,6 +135,8 @@ class memory_resource {
   /// The same because memory is short, and also what others on the device keep, as far as this
   /// resource knows them.
   virtual std::size_t make_room() noexcept { return trim(); }
+  /// Before the resource goes: nobody else may ask it for room any more.
+  virtual void close() noexcept {}
   /// How much a request for `bytes` takes from the device at most.
   [[nodiscard]] virtual std::size_t footprint(std::size_t bytes) const noexcept { return bytes; }
   /// Sets `bytes`, a sum of footprints, aside for requests to come. Empty where nothing limits
