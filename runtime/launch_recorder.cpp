@@ -57,7 +57,7 @@ class recorder_state {
 
   void note(const block_ref& block, access_kind access, bool whole, const char* verb) noexcept {
     try {
-      if (phase_ != phase::recording) {
+      if (!open()) {
         reject(verb,
                "recorded after preflight: the uses are frozen once preflight has been called");
       } else if (!block) {
@@ -80,16 +80,16 @@ class recorder_state {
     }
   }
 
-  void preflight() {
+  /// `waits`: at a conflict of leases; otherwise it answers false there, and is as before.
+  bool preflight(bool waits) {
     if (rejection_) {
-      if (phase_ == phase::recording) phase_ = phase::refused;
+      if (open()) phase_ = phase::refused;
       throw *rejection_;
     }
-    if (phase_ != phase::recording)
-      throw error(errc::stream_misuse, "preflight was called before on this recorder");
+    if (!open()) throw error(errc::stream_misuse, "preflight was called before on this recorder");
     if (uses_.empty()) {
       phase_ = phase::preflighted;
-      return;
+      return true;
     }
     phase_ = phase::refused;  // until it has succeeded
     core_->require_open();
@@ -103,7 +103,11 @@ class recorder_state {
               [](const use& a, const use& b) { return a.record < b.record; });
     stream_.reserve();
     try {
-      take_leases();
+      if (!take_leases(waits)) {
+        stream_.unreserve();
+        phase_ = phase::recording;
+        return false;
+      }
       try {
         fence();
       } catch (...) {
@@ -118,6 +122,19 @@ class recorder_state {
     stream_.count_leases(static_cast<std::int64_t>(uses_.size()));
     first_ticket_ = stream_.newest().ticket + 1;
     phase_ = phase::preflighted;
+    return true;
+  }
+
+  void cancel() noexcept {
+    if (open()) phase_ = phase::cancelled;
+    if (phase_ != phase::preflighted) return;
+    phase_ = phase::cancelled;
+    if (uses_.empty()) return;
+    dependencies_.clear();
+    stream_.unreserve();
+    give_leases(uses_.size());
+    holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+    stream_.count_leases(-static_cast<std::int64_t>(uses_.size()));
   }
 
   timeline_point commit(const std::optional<error>& failure) {
@@ -148,7 +165,11 @@ class recorder_state {
     access_kind access;
     bool whole;
   };
-  enum class phase : std::uint8_t { recording, refused, preflighted, committed };
+  enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
+  /// Whether uses may be registered, and preflight called.
+  [[nodiscard]] bool open() const noexcept {
+    return phase_ == phase::recording || phase_ == phase::cancelled;
+  }
 
   [[nodiscard]] static bool stale(const use& u) noexcept {
     return u.record->lease.dying() ||
@@ -189,8 +210,8 @@ class recorder_state {
   }
 
   /// All or nothing, in address order; at a conflict everything is given back before waiting for
-  /// the one in the way.
-  void take_leases() {
+  /// the one in the way, unless `waits` says not to: then the answer is false.
+  [[nodiscard]] bool take_leases(bool waits) {
     holder_ = &lease_holder::of_this_thread();
     block_record* announced = nullptr;  // where this thread stands as a waiting writer
     const auto withdraw = [&announced] {
@@ -209,6 +230,7 @@ class recorder_state {
         withdraw();
         throw stale_error(blocked);
       }
+      if (!waits) return false;
       if (holder_->holds_any()) {
         withdraw();
         throw error(errc::stream_misuse,
@@ -230,6 +252,7 @@ class recorder_state {
     }
     withdraw();
     holder_->add(static_cast<std::uint32_t>(uses_.size()));
+    return true;
   }
 
   [[nodiscard]] error stale_error(const use& u) const {
@@ -263,7 +286,7 @@ class recorder_state {
                       std::string(record.memory.tag.name()) + "' failed: " + why->what(),
                   why->status(), why->where());
     }
-    if (!finished && core_->device().reports_task_failures()) dependencies_.push_back(written);
+    if (!finished && core_->launches_may_fail()) dependencies_.push_back(written);
   }
 
   timeline_point publish(const std::optional<error>& failure) {
@@ -392,7 +415,13 @@ std::size_t launch_recorder::recorded_count() const noexcept {
   return state_->count();
 }
 void launch_recorder::preflight() {
-  state_->preflight();
+  (void)state_->preflight(true);
+}
+bool launch_recorder::try_preflight() {
+  return state_->preflight(false);
+}
+void launch_recorder::cancel() noexcept {
+  state_->cancel();
 }
 timeline_point launch_recorder::commit(const std::optional<error>& failure) {
   return state_->commit(failure);

@@ -89,6 +89,12 @@ timeline& runtime_core::add_timeline(native_stream* native, bool owned) {
   return *timelines_.back();
 }
 
+const std::shared_ptr<staging_pool>& runtime_core::staging() {
+  const std::lock_guard lock(staging_mutex_);
+  if (!staging_) staging_ = staging_pool::make(device_);
+  return staging_;
+}
+
 timeline* runtime_core::find(stream_id id) const noexcept {
   return id.runtime == serial_ ? timeline_of_index_.load(id.index) : nullptr;
 }

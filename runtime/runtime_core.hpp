@@ -4,6 +4,7 @@
 #include "runtime/chunked_table.hpp"
 #include "runtime/reclaim_thread.hpp"
 #include "runtime/release_list.hpp"
+#include "runtime/staging_pool.hpp"
 #include "runtime/timeline.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
@@ -33,6 +34,16 @@ class runtime_core final : public resource_context,
   ~runtime_core() override;
   /// The second half of making: what needs `shared_from_this`.
   void start();
+
+  /// Whether single launches can fail after they were enqueued: those of the device, or copies
+  /// from another one.
+  [[nodiscard]] bool launches_may_fail() const noexcept {
+    return device_->reports_task_failures() || copies_may_fail_.load(std::memory_order_relaxed);
+  }
+  /// Before the first copy that may fail without the device noticing is enqueued.
+  void note_copies_may_fail() noexcept { copies_may_fail_.store(true, std::memory_order_relaxed); }
+  /// Memory of the process that the device transfers from and to. @throws std::bad_alloc
+  [[nodiscard]] const std::shared_ptr<staging_pool>& staging();
 
   /// Whether a completed point may stand for a wait.
   [[nodiscard]] bool completion_orders() const noexcept { return !explicit_waits_; }
@@ -142,6 +153,10 @@ class runtime_core final : public resource_context,
   mutable std::mutex records_mutex_;
   std::vector<std::unique_ptr<slab>> slabs_;
   std::vector<block_record*> unused_;
+
+  std::mutex staging_mutex_;
+  std::shared_ptr<staging_pool> staging_;
+  std::atomic<bool> copies_may_fail_{false};
 
   release_list releases_;
   reclaim_thread reclaimer_;

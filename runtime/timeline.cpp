@@ -119,7 +119,7 @@ std::uint64_t timeline::advance() noexcept {
 
   auto state = query(done + 1);
   if (state == event_state::pending || state == event_state::lost) return done;
-  if (device_.reports_task_failures()) {
+  if (core_.launches_may_fail()) {
     // Each ticket's own outcome is asked for, in order: the host device answers for nothing.
     while (settle(done + 1, state)) {
       ++done;
@@ -221,6 +221,10 @@ void timeline::fail(std::uint64_t ticket, const error& why) noexcept {
 
 void timeline::acquire(std::uint64_t ticket) noexcept {
   if (ticket != 0) device_.acquire(slot_of(ticket).event, ticket);
+}
+
+void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket) {
+  elsewhere.wait(stream, slot_of(ticket).event, ticket);
 }
 
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {

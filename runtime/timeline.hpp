@@ -77,6 +77,12 @@ class timeline {
   /// Returns whether a wait was queued. @throws error `device_lost`, `library_failure`
   bool wait_for(timeline& source, std::uint64_t ticket);
 
+  /// Orders later work of a stream of `elsewhere`, a device of the same kind, after `ticket`.
+  /// @throws error as the device
+  void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
+  /// Says that the work of `ticket`, which is not known to have completed, failed or will have.
+  void fail(std::uint64_t ticket, const error& why) noexcept;
+
   /// How many waits `wait_for` has queued, for statistics.
   [[nodiscard]] std::uint64_t waits() const noexcept {
     return waits_.load(std::memory_order_relaxed);
@@ -126,7 +132,6 @@ class timeline {
                             std::uint64_t first);
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
-  void fail(std::uint64_t ticket, const error& why) noexcept;
   /// The failure of the oldest failed ticket from `first` on and before `last`.
   [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
 

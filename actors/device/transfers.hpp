@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/device/staging_pool.hpp"
 #include "actors/lane_queue.hpp"
+#include "runtime/staging_pool.hpp"
 
 #include <sluice/actors/device.hpp>
 #include <sluice/envelope/kernel_envelope.hpp>
@@ -26,7 +26,7 @@ class transfers {
   transfers(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace)
       : lane_(std::move(service)),
         staging_(lane_.runtime().device().id().kind == device_kind::cuda
-                     ? staging_pool::make(lane_.runtime().shared_device())
+                     ? detail::staging_pool::make(lane_.runtime().shared_device())
                      : nullptr),
         trace_(std::move(trace)) {}
 
@@ -182,7 +182,7 @@ class transfers {
   }
 
   lane_queue lane_;
-  std::shared_ptr<staging_pool> staging_;  // on a GPU
+  std::shared_ptr<detail::staging_pool> staging_;  // on a GPU
   defer_function defer_;
   std::shared_ptr<kernel_trace> trace_;
 };

@@ -3,6 +3,7 @@
 /// Everything of layer 1, in one header: devices, streams, memory, references and the launch
 /// recorder.
 #include <sluice/runtime/column.hpp>
+#include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/device_runtime.hpp>

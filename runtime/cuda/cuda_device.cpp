@@ -3,9 +3,13 @@
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/fill.hpp"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 
 namespace sluice::cuda {
@@ -34,6 +38,20 @@ const device_query& devices() noexcept {
     return q;
   }();
   return found;
+}
+
+// Asked for, not linked: a machine without a GPU has no driver library.
+using stream_wait_value_function = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+stream_wait_value_function* stream_wait_value() {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const auto status = cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &found, 12000,
+                                                       cudaEnableDefault, &result);
+  if (status != cudaSuccess || result != cudaDriverEntryPointSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return reinterpret_cast<stream_wait_value_function*>(found);
 }
 
 class cuda_device final : public device {
@@ -189,6 +207,35 @@ class cuda_device final : public device {
                                                                     : cudaMemcpyDeviceToHost;
     checked(cudaMemcpyAsync(destination, source, bytes, kind, as_stream(stream)));
   }
+  void copy_from_peer(void* destination, device& peer, const void* source, std::size_t bytes,
+                      native_stream* stream) override {
+    require_usable();
+    if (bytes == 0) return;
+    if (peer.id() == id()) {
+      copy(destination, source, bytes, copy_direction::device_to_device, stream);
+      return;
+    }
+    auto& from = static_cast<cuda_device&>(peer);
+    from.let_read(id().ordinal);
+    const current_device_scope scope(*this);
+    checked(cudaMemcpyPeerAsync(destination, id().ordinal, source, peer.id().ordinal, bytes,
+                                as_stream(stream)));
+  }
+  void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
+    require_usable();
+    static auto* const wait = stream_wait_value();
+    if (wait == nullptr) {
+      throw error(errc::unsupported, "this driver has no stream memory operations");
+    }
+    const current_device_scope scope(*this);
+    // Pinned memory has the same address on the device.
+    const CUresult status =
+        wait(as_stream(stream), reinterpret_cast<CUdeviceptr>(&word), 1, CU_STREAM_WAIT_VALUE_GEQ);
+    if (status != CUDA_SUCCESS) {
+      throw error(errc::library_failure, "cuStreamWaitValue32 failed",
+                  {"CUDA driver", static_cast<long>(status)});
+    }
+  }
   void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
             native_stream* stream) override {
     require_usable();
@@ -281,6 +328,25 @@ class cuda_device final : public device {
     }
   }
 
+  /// Lets another GPU reach this one's memory, where the hardware can; copies go through the host
+  /// otherwise.
+  void let_read(int other) {
+    const std::lock_guard lock(readers_mutex_);
+    if (!readers_.insert(other).second) return;
+    int can = 0;
+    if (cudaDeviceCanAccessPeer(&can, other, id().ordinal) != cudaSuccess || can == 0) {
+      (void)cudaGetLastError();
+      return;
+    }
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = other;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    if (cudaMemPoolSetAccess(pool_, &access, 1) != cudaSuccess) (void)cudaGetLastError();
+  }
+
+  std::mutex readers_mutex_;
+  std::set<int> readers_;
   cudaMemPool_t pool_ = nullptr;
 };
 

@@ -194,6 +194,22 @@ class host_device final : public device {
                                      fault_target::copy);
   }
 
+  void copy_from_peer(void*, sluice::device&, const void*, std::size_t, native_stream*) override {
+    throw error(errc::unsupported, "a host device has no peers");
+  }
+
+  void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
+    require_usable();
+    auto task = [this, &word] {
+      for (auto pause = std::chrono::microseconds(1);
+           word.load(std::memory_order_acquire) == 0 && !lost();
+           pause = std::min(pause * 2, std::chrono::microseconds(500))) {
+        std::this_thread::sleep_for(pause);
+      }
+    };
+    as_stream(stream).submit(new function_task<decltype(task)>(std::move(task)));
+  }
+
   void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
             native_stream* stream) override {
     require_usable();

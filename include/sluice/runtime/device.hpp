@@ -122,6 +122,15 @@ class device {
   /// @throws error `library_failure`, `device_lost`
   virtual void copy(void* destination, const void* source, std::size_t bytes,
                     copy_direction direction, native_stream* stream) = 0;
+  /// Copies `bytes` from memory of `peer`, another device of the same vendor, in the order of
+  /// `stream`: directly where the hardware can. Both ranges must stay alive until it has finished.
+  /// @throws error `unsupported` on the host device; `library_failure`, `device_lost`
+  virtual void copy_from_peer(void* destination, device& peer, const void* source,
+                              std::size_t bytes, native_stream* stream) = 0;
+  /// Makes later work of `stream` wait until `word`, in memory of `allocate_staging`, is not 0.
+  /// Occupies only `stream`. @throws error `unsupported` (a driver without stream memory
+  /// operations), `library_failure`, `device_lost`
+  virtual void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) = 0;
   /// Writes `count` times the `pattern_bytes` (1, 2, 4, 8 or 16) bytes at `pattern`, which is read
   /// during the call, in the order of `stream`. `destination` is aligned to `pattern_bytes`.
   /// @throws error `invalid_argument`, `library_failure`, `device_lost`

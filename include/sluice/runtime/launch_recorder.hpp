@@ -99,6 +99,16 @@ class launch_recorder {
   ///   `out_of_memory`.
   void preflight();
 
+  /// The same, but never waits for another launch between its preflight and commit: false, with
+  /// nothing held and the recorder as it was, where `preflight` would wait for one or find that
+  /// this thread may not. @throws error as `preflight`
+  [[nodiscard]] bool try_preflight();
+  /// The launch is not made, for now: leases are given back and nothing is published; the waits
+  /// that were queued stay. Nothing may have been enqueued for it. The recorder is as it was before
+  /// preflight, which may be called again, and destroying it is no misuse. After commit, or a
+  /// refused preflight, it does nothing.
+  void cancel() noexcept;
+
   /// Publishes the launch: everything enqueued on the stream so far is one point that later uses of
   /// the blocks wait for. Returns that point (the empty point for an empty recorder). With
   /// `failure` the launch is known to have failed, and so has what it wrote. Without preflight, or

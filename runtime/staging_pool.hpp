@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-namespace sluice::actors {
+namespace sluice::detail {
 
 /// Memory of the process through which a device transfers at full speed. Making pinned memory takes
 /// milliseconds, so blocks are kept for the next transfer, up to a limit. Thread-safe: a block
@@ -38,4 +38,4 @@ class staging_pool : public std::enable_shared_from_this<staging_pool> {
   std::size_t kept_bytes_ = 0;
 };
 
-}  // namespace sluice::actors
+}  // namespace sluice::detail

@@ -1,8 +1,8 @@
-#include "actors/device/staging_pool.hpp"
+#include "runtime/staging_pool.hpp"
 
 #include <bit>
 
-namespace sluice::actors {
+namespace sluice::detail {
 namespace {
 
 constexpr std::size_t smallest = 4096;
@@ -53,4 +53,4 @@ void staging_pool::give_back(std::byte* block, std::size_t bytes) noexcept {
   device_->deallocate_staging(block);
 }
 
-}  // namespace sluice::actors
+}  // namespace sluice::detail
