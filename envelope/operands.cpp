@@ -21,6 +21,9 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
     throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
   }
   if (argument.block.stale()) throw error(errc::stale_ref, named("the memory has been given back"));
+  if (argument.access != access_kind::read && argument.block.read_only()) {
+    throw error(errc::invalid_argument, named("the memory is read-only"));
+  }
   if (argument.bytes < argument.required_bytes) {
     throw error(errc::invalid_argument, named("has ") + std::to_string(argument.bytes) +
                                             " bytes, the operation needs " +

@@ -14,6 +14,11 @@ void use_state::begin(timeline_point ready, timeline_points&& inherited) noexcep
   inherited_ = std::move(inherited);
 }
 
+void use_state::begin_written(timeline_point written) noexcept {
+  begin(written, {});
+  last_write_is_allocation_ = false;
+}
+
 void use_state::collect(access_kind access, small_vector<hazard_point, 16>& waits) const {
   const bool writes = access != access_kind::read;
   if (last_write_) {

@@ -15,6 +15,7 @@
 
 namespace sluice::detail {
 
+class foreign_memory;
 class runtime_core;
 
 /// Which earlier use a wait is for. Tests leave one class out to prove that the others' absence
@@ -40,6 +41,9 @@ class use_state {
   /// The state of a block that becomes ready at `ready` (the empty point: at once), where lay what
   /// `inherited` may still be using.
   void begin(timeline_point ready, timeline_points&& inherited) noexcept;
+  /// The state of a block that somebody else has written up to `written` (the empty point: nobody
+  /// writes it any more).
+  void begin_written(timeline_point written) noexcept;
 
   [[nodiscard]] timeline_point last_write() const noexcept { return last_write_; }
   /// The last launch that wrote; an allocation is none, and the launches before it on its stream
@@ -56,6 +60,21 @@ class use_state {
   void collect(access_kind access, small_vector<hazard_point, 16>& waits) const;
   /// Every point that a free has to wait for, the newest of each stream. @throws std::bad_alloc
   void collect_all(timeline_points& points) const;
+  /// Drops the points for which `passed` answers true. Whether none is left.
+  template <class Passed>
+  [[nodiscard]] bool drop_if(Passed passed) noexcept {
+    if (last_write_ && passed(last_write_)) last_write_ = {};
+    for (auto* points : {&reads_, &inherited_}) {
+      for (std::size_t i = 0; i < points->size();) {
+        if (passed((*points)[i])) {
+          points->swap_remove(i);
+        } else {
+          ++i;
+        }
+      }
+    }
+    return !last_write_ && reads_.empty() && inherited_.empty();
+  }
 
   /// Publishes a use that was fenced by a preflight: a write stands for everything before it.
   void publish(access_kind access, timeline_point point, runtime_core& core) noexcept;
@@ -84,12 +103,16 @@ struct block_record {
   std::size_t bytes = 0;               // asked for
   stream_ref stream;
   bool tracked = false;
+  bool read_only = false;
+  foreign_memory* foreign = nullptr;  // of an import: `memory` is not the resource's
   std::atomic<std::uint64_t> generation{0};
 
   /// Handles that exist.
   alignas(64) std::atomic<std::uint32_t> references{0};
   /// 2 while the block lives and handles exist; whoever makes it 0 gives the record back.
   std::atomic<std::uint32_t> holds{0};
+  /// 1 for the block itself and one for each export; whoever makes it 0 gives the memory back.
+  std::atomic<std::uint32_t> pins{0};
 
   alignas(64) detail::lease lease;
 

@@ -39,7 +39,7 @@ void require_stream(const copy_end& end, const char* name, const char* of) {
   }
 }
 
-/// Keeps `kept` until `point` has completed; without memory to note that, waits for it.
+/// Keeps `kept` until `point` has completed; where that cannot be noted, waits for it.
 void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const void> kept) {
   try {
     auto owner = std::make_unique<std::shared_ptr<const void>>(kept);
@@ -50,7 +50,7 @@ void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const 
         },
         owner.get());
     (void)owner.release();
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     core.wait_until_complete(point);
   }
 }

@@ -18,9 +18,8 @@ device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_o
     : drain_timeout_(options.drain_timeout) {
   if (!device) throw error(errc::invalid_argument, "device_runtime: no device was given");
   auto resource = options.resource ? std::move(options.resource) : make_default_resource();
-  core_ = std::make_shared<detail::runtime_core>(std::move(device), std::move(resource),
-                                                 options.explicit_waits);
-  core_->start();
+  core_ =
+      detail::runtime_core::make(std::move(device), std::move(resource), options.explicit_waits);
 }
 
 device_runtime::~device_runtime() {
@@ -120,6 +119,8 @@ published_use publish_use(detail::runtime_core& core, const block_ref& block, st
   auto& record = *block.record();
   if (!record.tracked)
     throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
+  if (access != access_kind::read && record.read_only)
+    throw error(errc::stream_misuse, "record_use: the memory is read-only");
   on.reserve();
   const timeline_point point{on.id(), on.submit()};
   const std::lock_guard lock(record.guard);
@@ -141,6 +142,8 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   auto& record = *block.record();
   if (!record.tracked)
     throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
+  if (access != access_kind::read && record.read_only)
+    throw error(errc::stream_misuse, "prepare_use: the memory is read-only");
   if (record.lease.dying()) throw error(errc::stale_ref, "prepare_use: the block has been freed");
   detail::small_vector<detail::hazard_point, 16> waits;
   use_ticket prepared;

@@ -31,6 +31,9 @@ std::size_t block_ref::bytes() const noexcept {
 allocation_tag block_ref::tag() const noexcept {
   return record_ == nullptr ? allocation_tag{} : record_->memory.tag;
 }
+bool block_ref::read_only() const noexcept {
+  return record_ != nullptr && record_->read_only;
+}
 bool block_ref::stale() const noexcept {
   return record_ != nullptr && record_->lease.dying();
 }

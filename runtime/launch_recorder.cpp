@@ -55,11 +55,14 @@ class recorder_state {
   [[nodiscard]] recorder_mode mode() const noexcept { return mode_; }
   [[nodiscard]] std::size_t count() const noexcept { return uses_.size(); }
 
-  void note(const block_ref& block, access_kind access, bool whole, const char* verb) noexcept {
+  void note(const block_ref& block, access_kind access, bool whole, const char* verb,
+            bool read_only) noexcept {
     try {
       if (!open()) {
         reject(verb,
                "recorded after preflight: the uses are frozen once preflight has been called");
+      } else if (read_only && access != access_kind::read) {
+        reject(verb, "the memory is read-only: its producer does not want it written");
       } else if (!block) {
         if (mode_ == recorder_mode::strict) {
           reject(verb,
@@ -401,7 +404,12 @@ launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
 
 launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,
                                        const char* verb) {
-  state_->note(block, access, whole, verb);
+  state_->note(block, access, whole, verb, block.read_only());
+  return *this;
+}
+
+launch_recorder& launch_recorder::note(const column& c, access_kind access, const char* verb) {
+  state_->note(c.block(), access, covers_block(c.block(), c.bytes()), verb, c.read_only());
   return *this;
 }
 

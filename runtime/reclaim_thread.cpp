@@ -4,24 +4,24 @@
 
 #include <chrono>
 #include <iterator>
+#include <utility>
 
 namespace sluice::detail {
+namespace {
+
+thread_local bool in_reclaim_thread = false;
+
+}  // namespace
 
 void reclaim_thread::add(std::span<const timeline_point> points, allocation memory,
                          reclaim_function reclaim, void* owner) {
   item added{{}, memory, reclaim, owner};
   added.points.append(points);
   {
-    std::unique_lock lock(mutex_);
-    if (stopping_) {
-      lock.unlock();
-      while (!ready(added)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      finish(added);
-      return;
-    }
+    const std::lock_guard lock(mutex_);
+    begin();
     arrived_.push_back(std::move(added));
     idle_ = false;
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_one();
 }
@@ -40,16 +40,70 @@ void reclaim_thread::finish_ready() noexcept {
                          [&] { return idle_ || stopping_ || passes_ >= wanted; });
 }
 
+void reclaim_thread::start() {
+  const std::lock_guard lock(mutex_);
+  begin();
+}
+
+void reclaim_thread::begin() {
+  if (begun_) return;
+  thread_ = std::thread([this] { run(); });
+  begun_ = true;
+}
+
+void reclaim_thread::add(foreign_memory* memory) noexcept {
+  foreign_.fetch_add(1, std::memory_order_relaxed);
+  try {
+    const std::lock_guard lock(mutex_);
+    begin();
+    idle_ = false;
+    memory->next_ = std::exchange(arrived_foreign_, memory);
+    changed_.notify_one();  // under the lock: it may hold the last share of the core
+  } catch (...) {
+    give_back(memory);
+  }
+}
+
 void reclaim_thread::stop() noexcept {
-  std::thread ended;
   {
     const std::lock_guard lock(mutex_);
+    if (!begun_) return;
     stopping_ = true;
-    ended.swap(thread_);
   }
   changed_.notify_one();
   passed_.notify_all();
-  if (ended.joinable()) ended.join();
+  thread_.join();
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (arrived_.empty() && arrived_foreign_ == nullptr) {
+        begun_ = false;
+        stopping_ = false;
+        return;
+      }
+    }
+    run();  // what came while the thread was ending
+  }
+}
+
+bool reclaim_thread::is_reclaim_thread() noexcept {
+  return in_reclaim_thread;
+}
+
+void reclaim_thread::give_back(foreign_memory* memory) noexcept {
+  const auto core = std::move(memory->core_);
+  delete memory;
+  core->count_import(-1);
+  foreign_.fetch_sub(1, std::memory_order_release);
+}
+
+bool reclaim_thread::passed(timeline_point point) noexcept {
+  auto* source = core_.find(point.stream);
+  if (source == nullptr) return true;
+  source->advance();
+  if (!source->completed(point.ticket)) return false;
+  source->acquire(point.ticket);
+  return true;
 }
 
 bool reclaim_thread::ready(item& i) noexcept {
@@ -59,50 +113,68 @@ bool reclaim_thread::ready(item& i) noexcept {
       i.reclaim = nullptr;
       return true;
     }
-    if (auto* source = core_.find(i.points.back().stream)) {
-      source->advance();
-      if (!source->completed(i.points.back().ticket)) return false;
-      source->acquire(i.points.back().ticket);
-    }
+    if (!passed(i.points.back())) return false;
     i.points.swap_remove(i.points.size() - 1);
   }
   return true;
 }
 
+bool reclaim_thread::ready(foreign_memory& memory) noexcept {
+  // A launch that was lost has no point, and may be running.
+  if (core_.device().lost()) return core_.quiescent();
+  return memory.uses_.drop_if([this](timeline_point point) { return passed(point); });
+}
+
 void reclaim_thread::run() noexcept {
+  in_reclaim_thread = true;
   std::vector<item> waiting;
+  foreign_memory* foreign = nullptr;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      const auto woken = [this] {
-        return stopping_ || !arrived_.empty();
+      const auto arrived = [this] {
+        return !arrived_.empty() || arrived_foreign_ != nullptr;
       };
-      if (waiting.empty()) {
-        changed_.wait(lock, woken);
+      if (waiting.empty() && foreign == nullptr) {
+        changed_.wait(lock, [&] { return stopping_ || arrived(); });
         pause = std::chrono::microseconds(50);
       } else {
-        changed_.wait_for(lock, pause, [this] { return asked_ || !arrived_.empty(); });
+        changed_.wait_for(lock, pause, [&] { return asked_ || arrived(); });
         pause = std::min(pause * 2, std::chrono::microseconds(1000));
       }
       asked_ = false;
       std::move(arrived_.begin(), arrived_.end(), std::back_inserter(waiting));
       arrived_.clear();
-      if (stopping_ && waiting.empty()) return;
+      while (arrived_foreign_ != nullptr) {
+        auto* first = std::exchange(arrived_foreign_, arrived_foreign_->next_);
+        first->next_ = std::exchange(foreign, first);
+      }
+      if (stopping_ && waiting.empty() && foreign == nullptr) break;
     }
     std::erase_if(waiting, [this](item& i) {
       if (!ready(i)) return false;
       finish(i);
       return true;
     });
+    for (auto** link = &foreign; *link != nullptr;) {
+      if (auto* memory = *link; ready(*memory)) {
+        *link = memory->next_;
+        give_back(memory);
+      } else {
+        link = &memory->next_;
+      }
+    }
     {
       const std::lock_guard lock(mutex_);
       ++passes_;
-      idle_ = waiting.empty() && arrived_.empty();
+      idle_ =
+          waiting.empty() && foreign == nullptr && arrived_.empty() && arrived_foreign_ == nullptr;
       asked_ = asked_ && !idle_;
     }
     passed_.notify_all();
   }
+  in_reclaim_thread = false;
 }
 
 }  // namespace sluice::detail

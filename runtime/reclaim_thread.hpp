@@ -1,10 +1,13 @@
 #pragma once
 
+#include "runtime/foreign_memory.hpp"
 #include "runtime/timeline.hpp"
 
 #include <sluice/runtime/memory_resource.hpp>
 
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -14,7 +17,7 @@ namespace sluice::detail {
 
 /// Gives memory back that has to wait for points and whose free may block: a thread of its own,
 /// started when it is first needed, so that neither lanes nor the completion thread ever wait for a
-/// driver's free.
+/// driver's free or a foreign deleter.
 class reclaim_thread {
  public:
   explicit reclaim_thread(runtime_core& core) : core_(core) {}
@@ -23,14 +26,28 @@ class reclaim_thread {
   ~reclaim_thread() { stop(); }
 
   using reclaim_function = void (*)(void* owner, allocation) noexcept;
-  /// See `resource_context::reclaim_after`. @throws std::bad_alloc
+  /// See `resource_context::reclaim_after`. @throws std::bad_alloc, std::system_error
   void add(std::span<const timeline_point> points, allocation memory, reclaim_function reclaim,
            void* owner);
-  /// Waits until everything whose points have completed by now has been reclaimed.
+  /// Makes sure that there is a thread, so that `add` below needs no other. @throws
+  /// std::system_error
+  void start();
+  /// Takes `memory` over, with its points and its share of the core. Without a thread, which there
+  /// is until the runtime has gone, it is given back at once by the calling one.
+  void add(foreign_memory* memory) noexcept;
+  /// Waits, for a second at most, until everything whose points have completed by now has been
+  /// reclaimed.
   void finish_ready() noexcept;
-  /// Finishes what is waiting (on a lost device, without waiting for points) and ends the thread.
-  /// What is added later is reclaimed by whoever adds it.
+  /// Finishes what is waiting (on a lost device without waiting for points: the runtime's memory
+  /// stays with the device, foreign memory goes back once nothing runs) and ends the thread. What
+  /// comes later starts another one.
   void stop() noexcept;
+  /// How much foreign memory is on its way back.
+  [[nodiscard]] std::size_t foreign() const noexcept {
+    return foreign_.load(std::memory_order_acquire);
+  }
+  /// Whether the calling thread is a reclaim thread, of any runtime.
+  [[nodiscard]] static bool is_reclaim_thread() noexcept;
 
  private:
   struct item {
@@ -40,9 +57,14 @@ class reclaim_thread {
     void* owner;
   };
 
+  /// Under the lock. @throws std::system_error
+  void begin();
   void run() noexcept;
   [[nodiscard]] bool ready(item& i) noexcept;
   static void finish(const item& i) noexcept;
+  [[nodiscard]] bool ready(foreign_memory& memory) noexcept;
+  [[nodiscard]] bool passed(timeline_point point) noexcept;
+  void give_back(foreign_memory* memory) noexcept;
 
   runtime_core& core_;
   std::mutex mutex_;
@@ -52,6 +74,9 @@ class reclaim_thread {
   std::uint64_t passes_ = 0;  // over everything that waits
   bool asked_ = false;        // somebody waits for a pass
   bool idle_ = true;          // nothing waits
+  foreign_memory* arrived_foreign_ = nullptr;
+  std::atomic<std::size_t> foreign_{0};
+  bool begun_ = false;  // then `thread_` belongs to `stop`
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -1,5 +1,6 @@
 #include "runtime/runtime_core.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -32,9 +33,31 @@ runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
       resource_(std::move(resource)),
       reclaimer_(*this) {}
 
+std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device> device,
+                                                 std::unique_ptr<memory_resource> resource,
+                                                 bool explicit_waits) {
+  const auto end = [](runtime_core* core) {
+    if (!reclaim_thread::is_reclaim_thread()) {
+      delete core;
+      return;
+    }
+    // A foreign deleter held the last share, or the import it belongs to; its thread cannot join
+    // itself.
+    try {
+      std::thread([core] { delete core; }).detach();
+    } catch (...) {
+      report("what is left of a runtime stays: there is no thread to end it");
+    }
+  };
+  const std::shared_ptr<runtime_core> made(
+      new runtime_core(std::move(device), std::move(resource), explicit_waits), end);
+  made->start();
+  return made;
+}
+
 runtime_core::~runtime_core() {
-  // Still there only if a recorder outlived the runtime. What it keeps may go by the reclaim
-  // thread.
+  // Still there only if a recorder or an export outlived the runtime. What it keeps may go by the
+  // reclaim thread.
   if (resource_ && bound_) {
     resource_->close();
     (void)resource_->trim();
@@ -137,6 +160,24 @@ void runtime_core::for_each_timeline(const std::function<void(timeline&)>& visit
     if (t == nullptr) return;
     visit(*t);
   }
+}
+
+bool runtime_core::quiescent() const noexcept {
+  bool quiet = true;
+  for_each_timeline([&](timeline& t) { quiet = quiet && device_->quiescent(t.native()); });
+  return quiet;
+}
+
+timeline& runtime_core::adoption_timeline() {
+  const std::lock_guard lock(adoption_mutex_);
+  for (std::size_t i = 0; i < adoption_count_; ++i) {
+    if (adoption_[i]->advance() >= adoption_[i]->newest().ticket) return *adoption_[i];
+  }
+  if (adoption_count_ < adoption_.size() && (adoption_count_ == 0 || !closing())) {
+    adoption_[adoption_count_] = &make_timeline();
+    return *adoption_[adoption_count_++];
+  }
+  return *adoption_[next_adoption_++ % adoption_count_];
 }
 
 void runtime_core::fence(timeline& stream, std::span<const hazard_point> waits) {
@@ -248,22 +289,74 @@ block_ref runtime_core::allocate(allocation_request request) {
     throw;
   }
   if (reserved && !granted.stream_ordered) on.unreserve();
-  record.core = shared_from_this();
-  record.memory = granted.memory;
   record.bytes = bytes;
   record.stream = stream;
   record.tracked = resource_->supports_use_tracking();
-  record.generation.store(request.generation, std::memory_order_relaxed);
-  record.references.store(1, std::memory_order_relaxed);
-  record.holds.store(2, std::memory_order_relaxed);
+  record.read_only = false;
+  record.foreign = nullptr;
   {
     const std::lock_guard lock(record.guard);
     record.uses.begin(ready, std::move(granted.inherited));
   }
-  blocks_.fetch_add(1, std::memory_order_relaxed);
   raise_maximum(peak_bytes_, bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  return begin_block(record, granted.memory, request.generation);
+}
+
+block_ref runtime_core::begin_block(block_record& record, allocation memory,
+                                    std::uint64_t generation) noexcept {
+  record.core = shared_from_this();
+  record.memory = memory;
+  record.memory.generation = generation;
+  record.generation.store(generation, std::memory_order_relaxed);
+  record.references.store(1, std::memory_order_relaxed);
+  record.holds.store(2, std::memory_order_relaxed);
+  record.pins.store(1, std::memory_order_relaxed);
+  blocks_.fetch_add(1, std::memory_order_relaxed);
   record.lease.revive();
   return block_ref(&record);
+}
+
+block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point written,
+                              std::unique_ptr<foreign_memory>& owner) {
+  require_open();
+  reclaimer_.start();
+  auto& record = take_record();
+  record.bytes = memory.bytes;
+  record.stream = {};
+  record.tracked = true;
+  record.read_only = read_only;
+  record.foreign = owner.release();
+  {
+    const std::lock_guard lock(record.guard);
+    record.uses.begin_written(written);
+  }
+  count_import(1);
+  return begin_block(record, memory, generations_.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+std::shared_ptr<const void> runtime_core::keep(std::unique_ptr<foreign_memory>& owner) {
+  require_open();
+  reclaimer_.start();
+  owner->core_ = shared_from_this();
+  count_import(1);
+  // If there is no memory for the count, the deleter is called with what is not armed yet.
+  return {owner.release(), [](foreign_memory* memory) noexcept {
+            memory->core_->reclaimer_.add(memory);
+          }};
+}
+
+bool runtime_core::lend(block_record& record) noexcept {
+  auto pins = record.pins.load(std::memory_order_relaxed);
+  do {
+    if (pins == 0) return false;
+  } while (!record.pins.compare_exchange_weak(pins, pins + 1, std::memory_order_relaxed));
+  exports_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void runtime_core::unlend(block_record& record) noexcept {
+  unpin(record);
+  exports_.fetch_sub(1, std::memory_order_release);
 }
 
 bool runtime_core::free(block_record& record) noexcept {
@@ -280,6 +373,24 @@ bool runtime_core::free(block_record& record) noexcept {
 }
 
 void runtime_core::complete_free(block_record& record) noexcept {
+  unpin(record);
+  const auto self = record.core;  // `this` may end with the record's hold
+  drop_hold(record);
+  blocks_.fetch_sub(1, std::memory_order_release);
+}
+
+void runtime_core::unpin(block_record& record) noexcept {
+  if (record.pins.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (record.foreign != nullptr) {
+    auto* foreign = std::exchange(record.foreign, nullptr);
+    foreign->core_ = record.core;
+    {
+      const std::lock_guard lock(record.guard);
+      foreign->uses_ = std::move(record.uses);
+    }
+    reclaimer_.add(foreign);
+    return;
+  }
   if (record.memory.address != nullptr && !device_->lost()) {
     try {
       timeline_points points;
@@ -305,9 +416,6 @@ void runtime_core::complete_free(block_record& record) noexcept {
     record.uses.begin({}, {});
   }
   bytes_.fetch_sub(record.bytes, std::memory_order_relaxed);
-  const auto self = record.core;  // `this` may end with the record's hold
-  drop_hold(record);
-  blocks_.fetch_sub(1, std::memory_order_release);
 }
 
 void runtime_core::handles_gone(block_record& record) noexcept {
@@ -327,6 +435,8 @@ runtime_statistics runtime_core::statistics() const {
   s.bytes_outstanding = bytes_.load(std::memory_order_relaxed);
   s.peak_bytes = peak_bytes_.load(std::memory_order_relaxed);
   s.blocks = blocks_.load(std::memory_order_relaxed);
+  s.imports = imports_.load(std::memory_order_relaxed);
+  s.exports = exports_.load(std::memory_order_relaxed);
   s.streams = live_streams_.load(std::memory_order_relaxed);
   s.events = events_.load(std::memory_order_relaxed);
   s.releases_pending = releases_.size();
@@ -389,12 +499,22 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   while (blocks_.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  if (blocks_.load(std::memory_order_acquire) != 0) {
-    // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone.
-    report("a launch recorder still holds memory of a runtime that is gone");
+  // Imports are on their way back; they may be exports of our own.
+  while (reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  const bool recorded = blocks_.load(std::memory_order_acquire) != 0;
+  const bool imported = reclaimer_.foreign() != 0;
+  if (recorded || imported || exports_.load(std::memory_order_acquire) != 0) {
+    // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or
+    // what came in or went out is back; and the streams that order that.
+    if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
+    if (imported) report("work or a producer still holds imports of a runtime that is gone");
     (void)resource_->trim();
+    const std::lock_guard lock(adoption_mutex_);
     for_each_timeline([this](timeline& t) {
-      if (&t != reclaim_timeline_ && t.leases() == 0) t.retire();
+      const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
+      if (&t != reclaim_timeline_ && !adopts && t.leases() == 0) t.retire();
     });
     return;
   }

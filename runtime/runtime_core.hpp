@@ -2,6 +2,7 @@
 
 #include "runtime/block_record.hpp"
 #include "runtime/chunked_table.hpp"
+#include "runtime/foreign_memory.hpp"
 #include "runtime/reclaim_thread.hpp"
 #include "runtime/release_list.hpp"
 #include "runtime/staging_pool.hpp"
@@ -10,7 +11,9 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,11 +32,10 @@ void report(std::string_view what) noexcept;
 class runtime_core final : public resource_context,
                            public std::enable_shared_from_this<runtime_core> {
  public:
-  runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource,
-               bool explicit_waits);
+  [[nodiscard]] static std::shared_ptr<runtime_core> make(std::shared_ptr<sluice::device> device,
+                                                          std::unique_ptr<memory_resource> resource,
+                                                          bool explicit_waits);
   ~runtime_core() override;
-  /// The second half of making: what needs `shared_from_this`.
-  void start();
 
   /// Whether single launches can fail after they were enqueued: those of the device, or copies
   /// from another one.
@@ -75,6 +77,13 @@ class runtime_core final : public resource_context,
   void look_at(timeline_point point) noexcept override;
   void wait_until_complete(timeline_point point) noexcept;
   void for_each_timeline(const std::function<void(timeline&)>& visit) const;
+  /// After the device's loss: whether nothing of this runtime touches memory any more.
+  [[nodiscard]] bool quiescent() const noexcept;
+  /// A stream of the runtime's own that carries no launches, to wait for foreign streams and to be
+  /// waited for by them: one that is idle where there is one, so that what one import waits for
+  /// does not delay another. Once one has been made there always is one. @throws error
+  /// `shutting_down`, `device_lost`, `library_failure`
+  [[nodiscard]] timeline& adoption_timeline();
 
   // Blocks
   /// Memory for a block, by a request without a generation.
@@ -83,6 +92,17 @@ class runtime_core final : public resource_context,
   [[nodiscard]] memory_reservation reserve(std::span<const std::size_t> sizes);
   /// Tells the resource that a block, of which this is known, was used against the rules.
   void note_misuse(memory_misuse misuse, const allocation& known) noexcept;
+  /// Makes a block of memory that somebody else allocated: `owner` gives it back, on the reclaim
+  /// thread, once the block has been freed and its uses have completed. `written` is what it was
+  /// written up to. @throws error `shutting_down`, `device_lost`; std::bad_alloc
+  [[nodiscard]] block_ref adopt(allocation memory, bool read_only, timeline_point written,
+                                std::unique_ptr<foreign_memory>& owner);
+  /// Keeps such memory, untracked, as long as the pointer has copies. @throws error as above;
+  /// std::bad_alloc, and `owner` may be gone
+  [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
+  /// Keeps the memory of a block, beyond its free, until `unlend`. False when it has been freed.
+  [[nodiscard]] bool lend(block_record& record) noexcept;
+  void unlend(block_record& record) noexcept;
   /// Frees a block that is not dying yet; false when it is.
   bool free(block_record& record) noexcept;
   /// Completes the free of a dying block of which no lease is held.
@@ -114,6 +134,9 @@ class runtime_core final : public resource_context,
     events_.fetch_add(events, std::memory_order_relaxed);
   }
   void count_stream_retired() noexcept { live_streams_.fetch_sub(1, std::memory_order_relaxed); }
+  void count_import(std::ptrdiff_t change) noexcept {
+    imports_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
   void count_abandoned() noexcept { abandoned_.fetch_add(1, std::memory_order_relaxed); }
 
   /// See `device_runtime::shut_down`.
@@ -124,6 +147,11 @@ class runtime_core final : public resource_context,
   void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:
+  runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource,
+               bool explicit_waits);
+  /// The second half of making: what needs `shared_from_this`.
+  void start();
+
   static constexpr std::size_t slab_size = 64;
   using slab = std::array<block_record, slab_size>;
 
@@ -133,6 +161,9 @@ class runtime_core final : public resource_context,
   auto obtain(Ask ask) -> decltype(ask());
   [[nodiscard]] block_record& take_record();
   void give_record(block_record& record) noexcept;
+  [[nodiscard]] block_ref begin_block(block_record& record, allocation memory,
+                                      std::uint64_t generation) noexcept;
+  void unpin(block_record& record) noexcept;
   void drop_hold(block_record& record) noexcept;
 
   const std::uint32_t serial_;
@@ -150,6 +181,11 @@ class runtime_core final : public resource_context,
   chunked_table<timeline*> timeline_of_index_;
   timeline* reclaim_timeline_ = nullptr;
 
+  std::mutex adoption_mutex_;
+  std::array<timeline*, 4> adoption_{};
+  std::size_t adoption_count_ = 0;
+  std::size_t next_adoption_ = 0;
+
   mutable std::mutex records_mutex_;
   std::vector<std::unique_ptr<slab>> slabs_;
   std::vector<block_record*> unused_;
@@ -165,6 +201,8 @@ class runtime_core final : public resource_context,
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> peak_bytes_{0};
   std::atomic<std::size_t> blocks_{0};
+  std::atomic<std::size_t> imports_{0};
+  std::atomic<std::size_t> exports_{0};
   std::atomic<std::size_t> events_{0};
   std::atomic<std::size_t> live_streams_{0};
   std::atomic<std::uint64_t> abandoned_{0};

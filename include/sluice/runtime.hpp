@@ -2,13 +2,16 @@
 
 /// Everything of layer 1, in one header: devices, streams, memory, references and the launch
 /// recorder.
+#include <sluice/runtime/arrow.hpp>
 #include <sluice/runtime/column.hpp>
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/external_memory.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>

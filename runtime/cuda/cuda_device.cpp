@@ -144,6 +144,18 @@ class cuda_device final : public device {
     const current_device_scope scope(*this);
     checked(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
   }
+  void follow(native_stream* stream, native_stream* source) override {
+    require_usable();
+    // The default streams are those of the current device.
+    const current_device_scope scope(*this);
+    cudaEvent_t event = nullptr;
+    checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    auto status = cudaEventRecord(event, as_stream(source));
+    if (status == cudaSuccess) status = cudaStreamWaitEvent(as_stream(stream), event, 0);
+    // The driver lets go of it once it has completed; the wait that is queued is not lost.
+    if (!lost()) (void)cudaEventDestroy(event);
+    checked(status);
+  }
   event_state query(native_event* event, std::uint64_t) noexcept override {
     if (lost()) return event_state::lost;
     const auto status = cudaEventQuery(as_event(event));

@@ -1,4 +1,5 @@
 #include "runtime/host/announce.hpp"
+#include "runtime/host/host_joint.hpp"
 #include "runtime/host/host_stream.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
 
@@ -43,6 +44,18 @@ class wait_task final : public host_task {
  private:
   host_event& event_;
   std::uint64_t value_;
+};
+
+class join_task final : public host_task {
+ public:
+  using function = void (host_joint::*)(host_stream&) noexcept;
+  join_task(host_joint& joint, function part) noexcept
+      : host_task(kind::marker), joint_(joint), part_(part) {}
+  void run(host_stream& stream) override { (joint_.*part_)(stream); }
+
+ private:
+  host_joint& joint_;
+  function part_;
 };
 
 host_stream& as_stream(native_stream* stream) noexcept {
@@ -137,6 +150,16 @@ class host_device final : public device {
       throw error(errc::stream_misuse, "wait for an event that has not been recorded");
     }
     as_stream(stream).submit(new wait_task(as_event(event), value));
+  }
+
+  void follow(native_stream* stream, native_stream* source) override {
+    require_usable();
+    auto joint = std::make_unique<host_joint>();
+    auto reach = std::make_unique<join_task>(*joint, &host_joint::reach);
+    auto wait = std::make_unique<join_task>(*joint, &host_joint::wait);
+    (void)joint.release();  // the tasks' now
+    as_stream(source).submit(reach.release());
+    as_stream(stream).submit(wait.release());
   }
 
   event_state query(native_event* event, std::uint64_t value) noexcept override {

@@ -49,6 +49,15 @@ void host_event::wait(std::uint64_t value, const device& owner) noexcept {
       [&] { return reached_.load(std::memory_order_acquire) / 2 >= value || owner.lost(); });
 }
 
+bool host_event::wait_for(std::uint64_t value, const device& owner,
+                          std::chrono::nanoseconds longest) noexcept {
+  const auto ready = [&] {
+    return reached_.load(std::memory_order_acquire) / 2 >= value || owner.lost();
+  };
+  signal_.wait_for(longest, ready);
+  return ready();
+}
+
 error host_event::failure() const {
   acquire();
   return failure_.value_or(error(errc::library_failure, "the failure is no longer known"));

@@ -6,6 +6,7 @@
 #include <sluice/runtime/host_device.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -34,6 +35,9 @@ class host_event {
   void acquire() const noexcept { (void)reached_.load(std::memory_order_acquire); }
   /// Blocks until the record with `value` is reached or the device is lost.
   void wait(std::uint64_t value, const device& owner) noexcept;
+  /// The same, for at most about `longest`. Whether it was for one of these reasons.
+  [[nodiscard]] bool wait_for(std::uint64_t value, const device& owner,
+                              std::chrono::nanoseconds longest) noexcept;
   /// Wakes the waiters, so that they look at the device's loss.
   void wake() noexcept { signal_.raise(); }
   [[nodiscard]] error failure() const;
@@ -111,6 +115,10 @@ class host_stream {
   /// Stream thread only: takes what failed since the last call.
   [[nodiscard]] std::optional<error> take_failure() noexcept {
     return std::exchange(failure_, std::nullopt);
+  }
+  /// Stream thread only: notes a failure for the next record.
+  void fail(const error& why) noexcept {
+    if (!failure_) failure_ = why;
   }
   /// Stream thread only: the stream leaves after this task.
   void leave() noexcept { leaving_ = true; }

@@ -2,6 +2,7 @@
 #include "tests/support/expect_error.hpp"
 
 #include <sluice/envelope/operands.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
 
 #include <gtest/gtest.h>
@@ -136,6 +137,30 @@ TEST_P(access_check, memory_that_is_too_small_is_named) {
   EXPECT_TRUE(throws(errc::invalid_argument, "a: ", [&] {
     (void)access_all(runtime(), read(a, "a", static_cast<std::size_t>(-1)));
   }));
+}
+
+TEST_P(access_check, memory_that_is_read_only_is_read) {
+  const auto owned = allocate(4);
+  float elements[4] = {};
+  std::int64_t shape = 4;
+  dlpack::versioned_tensor tensor{
+      .version = {1, 0},
+      .manager_ctx = nullptr,
+      .deleter = nullptr,
+      .flags = dlpack::read_only_flag,
+      .tensor = {.data = on_host() ? static_cast<void*>(elements) : owned.data(),
+                 .device = {on_host() ? dlpack::cpu : dlpack::cuda, 0},
+                 .ndim = 1,
+                 .dtype = {dlpack::real, 32, 1},
+                 .shape = &shape,
+                 .strides = nullptr,
+                 .byte_offset = 0}};
+  const auto a = import_dlpack(runtime(), &tensor, {.ready = true}).memory.as<float>();
+  EXPECT_EQ(access_all(runtime(), read(a, "a")).size(), 1u);
+  EXPECT_TRUE(throws(errc::invalid_argument, "a: the memory is read-only",
+                     [&] { (void)access_all(runtime(), write(a, "a")); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "a: the memory is read-only",
+                     [&] { (void)access_all(runtime(), read_write(a, "a", 1)); }));
 }
 
 TEST_P(access_check, memory_without_bytes_is_an_operand) {

@@ -193,6 +193,57 @@ TEST_F(host_device, a_wait_occupies_only_its_stream) {
   tested().synchronize(waiter);
 }
 
+TEST_F(host_device, a_stream_follows_one_of_another_device) {
+  const auto other = open_host_device();
+  std::atomic<bool> gate{false};
+  std::atomic<bool> second_gate{false};
+  auto* source = other->create_stream();
+  auto* follower = tested().create_stream();
+  int written = 0;  // not atomic: ThreadSanitizer judges
+  int seen = 0;
+  other->notify(source, [&] {
+    gate.wait(false);
+    written = 7;
+  });
+  tested().follow(follower, source);
+  run_on(follower, [&] { seen = written; });
+  // What is queued later is not waited for.
+  other->notify(source, [&] { second_gate.wait(false); });
+  open(gate);
+  tested().synchronize(follower);
+  EXPECT_EQ(seen, 7);
+  // And the other way round.
+  other->notify(source, [&] { written = 8; });
+  tested().follow(source, follower);
+  open(second_gate);
+  other->synchronize(source);
+}
+
+TEST_F(host_device, following_ends_with_the_loss_of_either_device) {
+  for (const bool of_source : {false, true}) {
+    const auto source_device = open_host_device();
+    const auto device = open_host_device();
+    std::atomic<bool> gate{false};
+    auto* source = source_device->create_stream();
+    auto* follower = device->create_stream();
+    auto* event = device->create_event();
+    source_device->notify(source, [&] { gate.wait(false); });
+    device->follow(follower, source);
+    device->record(event, 1, follower);
+    (of_source ? source_device : device)->lose(error(errc::library_failure, "smoke"));
+    if (of_source) {
+      open(gate);
+      await([&] { return device->query(event, 1) != event_state::pending; });
+      EXPECT_EQ(device->query(event, 1), event_state::failed);
+      EXPECT_EQ(device->failure_of(event).code(), errc::device_lost);
+    } else {
+      await([&] { return device->quiescent(follower); });
+      EXPECT_TRUE(throws(errc::device_lost, "smoke", [&] { device->follow(follower, source); }));
+      open(gate);
+    }
+  }
+}
+
 TEST_F(host_device, notifies_behind_the_work_before) {
   auto* s = tested().create_stream();
   int order = 0;

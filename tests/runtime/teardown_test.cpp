@@ -4,6 +4,7 @@
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
 
@@ -130,6 +131,23 @@ void use(device_runtime& runtime, kept& k) {
   std::exit(0);
 }
 
+[[noreturn]] void end_with_memory_that_came_in_and_went_out(const std::string& device) {
+  struct consumer {
+    dlpack::versioned_tensor* tensor = nullptr;
+    ~consumer() { tensor->deleter(tensor); }
+  };
+  static consumer older;
+  static external_tensor tracked;
+  auto& runtime = device_runtime::get(device);
+  static kept younger;
+  static external_tensor external;
+  use(runtime, younger);
+  older.tensor = export_dlpack(runtime, *younger.ref);
+  tracked = import_dlpack(runtime, export_dlpack(runtime, *younger.ref), {.ready = true});
+  external = import_dlpack(runtime, export_dlpack(runtime, *younger.ref));
+  std::exit(0);
+}
+
 // "^$": nothing on standard error.
 
 TEST_P(process_exit, is_quiet_with_objects_older_than_the_shared_runtime) {
@@ -148,6 +166,10 @@ TEST_P(process_exit, is_quiet_with_a_tracked_direct_resource) {
 }
 TEST_P(process_exit, is_quiet_with_work_in_flight) {
   EXPECT_EXIT(end_with_work_in_flight(GetParam()), ::testing::ExitedWithCode(0), "^$");
+}
+TEST_P(process_exit, is_quiet_with_memory_that_came_in_and_went_out) {
+  EXPECT_EXIT(end_with_memory_that_came_in_and_went_out(GetParam()), ::testing::ExitedWithCode(0),
+              "^$");
 }
 TEST_P(process_exit, reports_a_recorder_before_preflight) {
   EXPECT_EXIT(end_with_a_recorder_before_preflight(GetParam()), ::testing::ExitedWithCode(0),

@@ -110,8 +110,8 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
 ///     n));
 ///
 /// Nothing is queued and nothing is held when it throws. Any thread.
-/// @throws error naming the argument: `invalid_argument` (empty, of another runtime, too small),
-/// `stale_ref`,
+/// @throws error naming the argument: `invalid_argument` (empty, of another runtime, too small,
+/// read-only), `stale_ref`,
 ///   `device_lost`, `shutting_down`
 template <class... Arguments>
 [[nodiscard]] operands access_all(const device_runtime& runtime, Arguments&&... arguments) {

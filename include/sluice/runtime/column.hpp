@@ -3,12 +3,15 @@
 #include <sluice/runtime/gpu_ref.hpp>
 
 #include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
 
 namespace sluice {
 
 /// A run of device memory that may or may not be the runtime's own. An owned column has the
-/// identity of its block; an external one is memory that somebody else allocated and keeps alive,
-/// which a strict launch recorder rejects and a permissive one skips.
+/// identity of its block, which an import may have given it; an external one is memory that
+/// somebody else allocated, which a strict launch recorder rejects and a permissive one skips.
 class column {
  public:
   column() noexcept = default;
@@ -23,11 +26,23 @@ class column {
         type_(ref.type()),
         device_(ref.device()) {}
 
+  /// All of `block` as elements of `type`, tracked like it.
+  column(block_ref block, element_type type) noexcept
+      : block_(std::move(block)),
+        address_(block_.address()),
+        bytes_(block_.bytes()),
+        type_(type),
+        device_(block_.device()) {}
+
   /// `bytes` bytes at `address` on `device`, not tracked. They must stay alive until every launch
-  /// that uses them ended.
+  /// that uses them ended; `kept` is dropped with the last copy of the column. A recorder refuses
+  /// to write what is `read_only`.
   [[nodiscard]] static column external(device_id device, void* address, std::size_t bytes,
-                                       element_type type) {
+                                       element_type type, std::shared_ptr<const void> kept = {},
+                                       bool read_only = false) {
     column c;
+    c.kept_ = std::move(kept);
+    c.read_only_ = read_only;
     c.address_ = address;
     c.bytes_ = bytes;
     c.type_ = type;
@@ -41,13 +56,34 @@ class column {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] element_type type() const noexcept { return type_; }
   [[nodiscard]] device_id device() const noexcept { return device_; }
+  /// Whether the memory may only be read.
+  [[nodiscard]] bool read_only() const noexcept { return block_ ? block_.read_only() : read_only_; }
+
+  /// The elements as a reference. @throws error `stream_misuse` for an external column;
+  /// `invalid_argument` when they are not of type `T`
+  template <element T>
+  [[nodiscard]] gpu_ref<T> as() const {
+    if (is_external()) {
+      throw error(errc::stream_misuse, "column::as: external memory has no runtime identity");
+    }
+    if (type_ != element_type_v<T>) {
+      throw error(errc::invalid_argument, "column::as: the elements are " +
+                                              std::string(to_string(type_)) + ", not " +
+                                              std::string(to_string(element_type_v<T>)));
+    }
+    const auto offset =
+        static_cast<const std::byte*>(address_) - static_cast<const std::byte*>(block_.address());
+    return gpu_ref<T>(block_, static_cast<std::size_t>(offset), bytes_ / sizeof(T));
+  }
 
  private:
   block_ref block_;
+  std::shared_ptr<const void> kept_;  // of external memory
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
   element_type type_ = element_type::u8;
   device_id device_{};
+  bool read_only_ = false;  // of external memory
 };
 
 }  // namespace sluice

@@ -85,9 +85,16 @@ class device {
   /// @throws error `device_lost`
   virtual void record(native_event* event, std::uint64_t value, native_stream* stream) = 0;
   /// Orders all later work of `stream` after the record of `event` with `value`, or a later one.
-  /// Occupies only `stream`.
+  /// Occupies only `stream`. On CUDA `value` plays no part, and both may be somebody else's.
   /// @throws error `stream_misuse` (host) when that record has not been made; `device_lost`
   virtual void wait(native_stream* stream, native_event* event, std::uint64_t value) = 0;
+  /// Orders all later work of `stream` after the work queued on `source` so far. Occupies only
+  /// `stream`. Either may be somebody else's: any `cudaStream_t` of this GPU, also the default
+  /// streams `cudaStreamLegacy` and `cudaStreamPerThread` (of the calling thread); or a stream of
+  /// any host device. What fails on `source` is not seen here, except (host) the loss of its
+  /// device, which fails the next ticket of `stream`. @throws error `library_failure`,
+  /// `device_lost`
+  virtual void follow(native_stream* stream, native_stream* source) = 0;
   /// Whether the record of `event` with `value` has completed. Gives no memory ordering towards the
   /// work; see `acquire`.
   [[nodiscard]] virtual event_state query(native_event* event, std::uint64_t value) noexcept = 0;

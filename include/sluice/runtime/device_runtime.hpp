@@ -18,9 +18,11 @@ namespace sluice {
 
 /// What a runtime has in its hands, for diagnostics and for tests that nothing leaks.
 struct runtime_statistics {
-  std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed
+  std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
   std::size_t peak_bytes = 0;         ///< the largest value of that so far
-  std::size_t blocks = 0;             ///< blocks that have not been freed
+  std::size_t blocks = 0;             ///< blocks that have not been freed, with tracked imports
+  std::size_t imports = 0;            ///< imports that their producer has not got back yet
+  std::size_t exports = 0;            ///< exports that their consumer has not let go yet
   std::size_t references = 0;         ///< counted references to blocks, freed ones included
   std::size_t points = 0;             ///< timeline points that blocks remember
   std::size_t leases = 0;             ///< leases held at this moment
@@ -57,7 +59,9 @@ struct use_ticket {
 /// Destroying it refuses new work, waits for what is in flight (`drain_timeout`), frees every
 /// block, live references becoming stale, and retires the streams. References, recorders and
 /// streams may outlive it: using them is answered with `shutting_down` or `stale_ref`, dropping
-/// them is harmless.
+/// them is harmless. Memory that has been exported stays until its consumer has let go of it;
+/// tracked imports have gone back to their producers, so the thread that destroys the runtime must
+/// not hold a lock that their deleters need.
 class device_runtime {
  public:
   /// An owned runtime around `device`. @throws error `device_lost`, `library_failure`

@@ -57,6 +57,9 @@ class block_ref {
   /// Whether the memory has been given back although this reference exists
   /// (`device_runtime::deallocate`, or the runtime is gone). Using it is answered with `stale_ref`.
   [[nodiscard]] bool stale() const noexcept;
+  /// Whether the memory may only be read: an import that its producer does not want written.
+  /// Recording a write is refused.
+  [[nodiscard]] bool read_only() const noexcept;
 
   /// For the layers of sluice.
   [[nodiscard]] detail::block_record* record() const noexcept { return record_; }

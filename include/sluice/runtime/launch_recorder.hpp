@@ -54,8 +54,9 @@ class launch_recorder {
   launch_recorder& operator=(launch_recorder&& other) noexcept;
   ~launch_recorder();
 
-  /// The launch reads, writes, or reads and writes this memory. Never throws for a rejected buffer:
-  /// the first rejection surfaces at preflight (and at commit). After preflight the set is frozen:
+  /// The launch reads, writes, or reads and writes this memory. Never throws for a rejected buffer
+  /// (one without identity in a strict recorder, a write of read-only memory in any): the first
+  /// rejection surfaces at preflight (and at commit). After preflight the set is frozen:
   /// registering then is such a rejection.
   template <element T>
   launch_recorder& read(const gpu_ref<T>& ref) {
@@ -70,15 +71,10 @@ class launch_recorder {
     return note(ref.block(), access_kind::read_write, covers_block(ref.block(), ref.bytes()),
                 "read_write");
   }
-  launch_recorder& read(const column& c) {
-    return note(c.block(), access_kind::read, covers_block(c.block(), c.bytes()), "read");
-  }
-  launch_recorder& write(const column& c) {
-    return note(c.block(), access_kind::write, covers_block(c.block(), c.bytes()), "write");
-  }
+  launch_recorder& read(const column& c) { return note(c, access_kind::read, "read"); }
+  launch_recorder& write(const column& c) { return note(c, access_kind::write, "write"); }
   launch_recorder& read_write(const column& c) {
-    return note(c.block(), access_kind::read_write, covers_block(c.block(), c.bytes()),
-                "read_write");
+    return note(c, access_kind::read_write, "read_write");
   }
   /// The same for a whole or partial use of a block; `whole` says that a write replaces every byte.
   launch_recorder& use(const block_ref& block, access_kind access, bool whole) {
@@ -122,6 +118,7 @@ class launch_recorder {
  private:
   explicit launch_recorder(std::unique_ptr<detail::recorder_state> state) noexcept;
   launch_recorder& note(const block_ref& block, access_kind access, bool whole, const char* verb);
+  launch_recorder& note(const column& c, access_kind access, const char* verb);
   [[nodiscard]] static bool covers_block(const block_ref& block, std::size_t bytes) noexcept {
     return block && bytes == block.bytes();
   }
