@@ -20,7 +20,10 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
   if (argument.block.record()->core != runtime.core()) {
     throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
   }
-  if (argument.block.stale()) throw error(errc::stale_ref, named("the memory has been given back"));
+  if (argument.block.stale()) {
+    runtime.core()->note_misuse(memory_misuse::stale_use, argument.block.record()->memory);
+    throw error(errc::stale_ref, named("the memory has been given back"));
+  }
   if (argument.access != access_kind::read && argument.block.read_only()) {
     throw error(errc::invalid_argument, named("the memory is read-only"));
   }

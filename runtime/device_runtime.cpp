@@ -104,6 +104,13 @@ void require_written(const detail::runtime_core& core, timeline_point written) {
   }
 }
 
+/// Tells the resource of it, too.
+error freed_already(detail::runtime_core& core, const block_ref& block, const char* function) {
+  core.note_misuse(memory_misuse::stale_use, block.record()->memory);
+  return {errc::stale_ref, std::string(function) + ": memory '" + std::string(block.tag().name()) +
+                               "' has been freed"};
+}
+
 struct published_use {
   timeline_point point;
   std::uint64_t version;  // of the block, before this use
@@ -123,11 +130,15 @@ published_use publish_use(detail::runtime_core& core, const block_ref& block, st
     throw error(errc::stream_misuse, "record_use: the memory is read-only");
   on.reserve();
   const timeline_point point{on.id(), on.submit()};
-  const std::lock_guard lock(record.guard);
-  if (record.lease.dying()) throw error(errc::stale_ref, "record_use: the block has been freed");
-  const auto version = record.uses.version();
-  record.uses.add(access, point, core);
-  return {point, version};
+  {
+    const std::lock_guard lock(record.guard);
+    if (!record.lease.dying()) {
+      const auto version = record.uses.version();
+      record.uses.add(access, point, core);
+      return {point, version};
+    }
+  }
+  throw freed_already(core, block, "record_use");
 }
 
 }  // namespace
@@ -144,7 +155,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
     throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
   if (access != access_kind::read && record.read_only)
     throw error(errc::stream_misuse, "prepare_use: the memory is read-only");
-  if (record.lease.dying()) throw error(errc::stale_ref, "prepare_use: the block has been freed");
+  if (record.lease.dying()) throw freed_already(*core_, block, "prepare_use");
   detail::small_vector<detail::hazard_point, 16> waits;
   use_ticket prepared;
   {

@@ -56,12 +56,8 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
 }
 
 runtime_core::~runtime_core() {
-  // Still there only if a recorder or an export outlived the runtime. What it keeps may go by the
-  // reclaim thread.
-  if (resource_ && bound_) {
-    resource_->close();
-    (void)resource_->trim();
-  }
+  // Still there only if a recorder or an export outlived the runtime.
+  if (resource_ && bound_) finish_frees();
   reclaimer_.stop();
   resource_.reset();
   timelines_.clear();
@@ -480,6 +476,16 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   }
 }
 
+void runtime_core::finish_frees() noexcept {
+  resource_->close();  // nobody else hands anything over meanwhile
+  // What a resource keeps may go by the reclaim thread, which may give what it has waited for to a
+  // resource that keeps it: so a second time.
+  for (int round = 0; round < 2; ++round) {
+    (void)resource_->trim();
+    reclaimer_.stop();
+  }
+}
+
 void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   if (std::exchange(torn_down_, true)) return;
   releases_.drain();
@@ -518,9 +524,7 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
     });
     return;
   }
-  resource_->close();
-  (void)resource_->trim();
-  reclaimer_.stop();
+  finish_frees();
   {
     const std::lock_guard lock(misuse_mutex_);
     resource_.reset();

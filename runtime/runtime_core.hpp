@@ -159,6 +159,8 @@ class runtime_core final : public resource_context,
   /// Asks the resource, with `ask`, a second time where memory was short.
   template <class Ask>
   auto obtain(Ask ask) -> decltype(ask());
+  /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread.
+  void finish_frees() noexcept;
   [[nodiscard]] block_record& take_record();
   void give_record(block_record& record) noexcept;
   [[nodiscard]] block_ref begin_block(block_record& record, allocation memory,

@@ -17,6 +17,8 @@
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 #include <sluice/runtime/memory_budget.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+#include <sluice/runtime/memory_log.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/releasable.hpp>
 #include <sluice/runtime/source_location.hpp>

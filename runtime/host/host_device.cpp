@@ -243,6 +243,10 @@ class host_device final : public device {
     std::memcpy(copied.data(), pattern, pattern_bytes);
     auto task = [destination, copied, pattern_bytes, count] {
       auto* bytes = static_cast<std::byte*>(destination);
+      if (pattern_bytes == 1) {
+        std::memset(bytes, std::to_integer<int>(copied[0]), count);
+        return;
+      }
       for (std::size_t i = 0; i < count; ++i)
         std::memcpy(bytes + i * pattern_bytes, copied.data(), pattern_bytes);
     };

@@ -47,6 +47,8 @@ class memory_adaptor : public memory_resource {
 
  protected:
   [[nodiscard]] memory_resource& upstream() const noexcept { return *upstream_; }
+  /// For a destructor whose own members upstream still needs as it goes.
+  void drop_upstream() noexcept { upstream_.reset(); }
 
  private:
   std::unique_ptr<memory_resource> upstream_;

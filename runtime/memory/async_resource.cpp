@@ -24,7 +24,7 @@ class async_resource final : public memory_resource {
         throw error(errc::stream_misuse, "the stream has been retired");
       }
     } catch (...) {
-      context_->discharge(request.bytes, request.reservation);
+      context_->cancel_charge(request.bytes, request);
       throw;
     }
     return granted;
@@ -32,7 +32,7 @@ class async_resource final : public memory_resource {
 
   void deallocate(allocation memory, stream_ref stream,
                   std::span<const timeline_point> unfinished) noexcept override {
-    if (give_back(memory, stream, unfinished)) context_->discharge(memory.bytes);
+    if (give_back(memory, stream, unfinished)) context_->discharge(memory);
   }
 
   std::size_t trim() noexcept override { return context_->device().trim_async(); }

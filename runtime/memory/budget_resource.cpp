@@ -1,47 +1,37 @@
-#include "runtime/memory/adaptor.hpp"
 #include "runtime/memory/budget_account.hpp"
-
-#include <sluice/runtime/device.hpp>
+#include "runtime/memory/context_adaptor.hpp"
 
 #include <optional>
 
 namespace sluice {
 namespace {
 
-/// What resources under a budget see of their runtime: charges go to the account, the rest passes
-/// through.
-class charged_context final : public resource_context {
+/// What resources under a budget see of their runtime: charges go to the account, too.
+class charged_context final : public detail::context_adaptor {
  public:
   charged_context(resource_context& context, detail::budget_account& account)
-      : context_(context), account_(account) {}
+      : context_adaptor(context), account_(account) {}
 
-  sluice::device& device() noexcept override { return context_.device(); }
-  stream_ref reclaim_stream() noexcept override { return context_.reclaim_stream(); }
-  bool settled(timeline_point point) const noexcept override { return context_.settled(point); }
-  void look_at(timeline_point point) noexcept override { context_.look_at(point); }
-  void wait(stream_ref stream, timeline_point point) override { context_.wait(stream, point); }
-  void reclaim_after(std::span<const timeline_point> points, allocation memory,
-                     void (*reclaim)(void* owner, allocation) noexcept, void* owner) override {
-    context_.reclaim_after(points, memory, reclaim, owner);
-  }
-  void finish_reclaiming() noexcept override { context_.finish_reclaiming(); }
   bool charged() const noexcept override { return true; }
   void charge(std::size_t bytes, const allocation_request& request) override {
     account_.charge(bytes, request);
     try {
-      context_.charge(bytes, request);  // of a budget above this one
+      context_adaptor::charge(bytes, request);  // of a budget above this one
     } catch (...) {
       account_.discharge(bytes, request.reservation);
       throw;
     }
   }
-  void discharge(std::size_t bytes, memory_reservation* back_to) noexcept override {
-    account_.discharge(bytes, back_to);
-    context_.discharge(bytes, back_to);
+  void cancel_charge(std::size_t bytes, const allocation_request& request) noexcept override {
+    account_.discharge(bytes, request.reservation);
+    context_adaptor::cancel_charge(bytes, request);
+  }
+  void discharge(const allocation& memory) noexcept override {
+    account_.discharge(memory.bytes, nullptr);
+    context_adaptor::discharge(memory);
   }
 
  private:
-  resource_context& context_;
   detail::budget_account& account_;
 };
 

@@ -17,7 +17,7 @@ class direct_resource final : public memory_resource {
       return {.memory = {context_->device().allocate(request.bytes), request.bytes, request.tag,
                          request.generation}};
     } catch (...) {
-      context_->discharge(request.bytes, request.reservation);
+      context_->cancel_charge(request.bytes, request);
       throw;
     }
   }
@@ -31,7 +31,7 @@ class direct_resource final : public memory_resource {
           [](void* self, allocation m) noexcept {
             auto& context = *static_cast<direct_resource*>(self)->context_;
             context.device().deallocate(m.address);
-            context.discharge(m.bytes);
+            context.discharge(m);
           },
           this);
     } catch (...) {

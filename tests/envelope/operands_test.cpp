@@ -4,6 +4,7 @@
 #include <sluice/envelope/operands.hpp>
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/memory_guard.hpp>
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,22 @@ TEST_P(access_check, a_stale_reference_is_named) {
   EXPECT_TRUE(throws(errc::stale_ref,
                      "b: ", [&] { (void)access_all(runtime(), read(a, "a"), write(b, "b")); }));
   expect_untouched(launches);
+}
+
+TEST_P(access_check, the_resource_is_told_of_a_stale_reference) {
+  std::vector<guard_report> reports;
+  device_runtime guarded(open_device(GetParam()),
+                         {.resource = make_guard_resource(
+                              make_async_resource(), {.on_report = [&](const guard_report& found) {
+                                reports.push_back(found);
+                              }})});
+  const auto on = guarded.create_stream();
+  const auto a = guarded.allocate<float>(4, on, "gone");
+  guarded.deallocate(a.block());
+  EXPECT_TRUE(throws(errc::stale_ref, "a:", [&] { (void)access_all(guarded, read(a, "a")); }));
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].finding, guard_finding::stale_use);
+  EXPECT_EQ(reports[0].block.tag.name(), "gone");
 }
 
 TEST_P(access_check, memory_of_another_runtime_is_named) {

@@ -9,6 +9,8 @@
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
 #include <sluice/runtime/memory_budget.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+#include <sluice/runtime/memory_log.hpp>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +58,33 @@ std::vector<stack> every_stack() {
     all.push_back({device, "pool_direct",
                    [] { return make_pool_resource(make_direct_resource({.tracked = true})); }, true,
                    false, true});
+    all.push_back({device, "logging_pool_async",
+                   [] {
+                     return make_logging_resource(make_pool_resource(make_async_resource()),
+                                                  std::make_shared<memory_log>());
+                   },
+                   true, true, true});
+    all.push_back(
+        {device, "guard_async", [] { return make_guard_resource(make_async_resource()); }, true});
+    all.push_back({device, "guard_direct_tracked",
+                   [] { return make_guard_resource(make_direct_resource({.tracked = true})); },
+                   true});
+    all.push_back({device, "logging_guard_default",
+                   [] {
+                     return make_logging_resource(make_guard_resource(make_default_resource()),
+                                                  std::make_shared<memory_log>());
+                   },
+                   true});
+    all.push_back({device, "guard_pool_direct",
+                   [] {
+                     return make_guard_resource(
+                         make_pool_resource(make_direct_resource({.tracked = true})),
+                         {.quarantine_blocks = 3});
+                   },
+                   true});
+    all.push_back({device, "pool_guard_async",
+                   [] { return make_pool_resource(make_guard_resource(make_async_resource())); },
+                   true, false, true});
   }
   return all;
 }

@@ -89,15 +89,17 @@ class resource_context {
 
   /// Whether what the resource takes is charged to a budget further up.
   [[nodiscard]] virtual bool charged() const noexcept { return false; }
-  /// A resource that gets memory from the device says so before, and `discharge` once it has given
-  /// it back, or not got it. Budgets count here. @throws error `over_budget`
+  /// A resource that gets memory from the device says so before. Budgets count here. @throws error
+  /// `over_budget`
   virtual void charge(std::size_t bytes, const allocation_request& request) {
     (void)bytes, (void)request;
   }
-  /// `back_to`: the reservation of the request that failed.
-  virtual void discharge(std::size_t bytes, memory_reservation* back_to = nullptr) noexcept {
-    (void)bytes, (void)back_to;
+  /// It did not get them.
+  virtual void cancel_charge(std::size_t bytes, const allocation_request& request) noexcept {
+    (void)bytes, (void)request;
   }
+  /// It has given `memory` back to the device.
+  virtual void discharge(const allocation& memory) noexcept { (void)memory; }
 };
 
 /// How a block was used against the rules.

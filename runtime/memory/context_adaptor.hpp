@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sluice/runtime/memory_resource.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace sluice::detail {
+
+/// What an adaptor hands down in its own context's place: everything is passed up. Whoever makes
+/// one keeps it until its upstream has gone.
+class context_adaptor : public resource_context {
+ public:
+  explicit context_adaptor(resource_context& context) noexcept : context_(context) {}
+
+  sluice::device& device() noexcept override { return context_.device(); }
+  stream_ref reclaim_stream() noexcept override { return context_.reclaim_stream(); }
+  bool settled(timeline_point point) const noexcept override { return context_.settled(point); }
+  void look_at(timeline_point point) noexcept override { context_.look_at(point); }
+  void wait(stream_ref stream, timeline_point point) override { context_.wait(stream, point); }
+  void reclaim_after(std::span<const timeline_point> points, allocation memory,
+                     void (*reclaim)(void* owner, allocation) noexcept, void* owner) override {
+    context_.reclaim_after(points, memory, reclaim, owner);
+  }
+  void finish_reclaiming() noexcept override { context_.finish_reclaiming(); }
+  bool charged() const noexcept override { return context_.charged(); }
+  void charge(std::size_t bytes, const allocation_request& request) override {
+    context_.charge(bytes, request);
+  }
+  void cancel_charge(std::size_t bytes, const allocation_request& request) noexcept override {
+    context_.cancel_charge(bytes, request);
+  }
+  void discharge(const allocation& memory) noexcept override { context_.discharge(memory); }
+
+ private:
+  resource_context& context_;
+};
+
+}  // namespace sluice::detail

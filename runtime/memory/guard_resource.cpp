@@ -1,0 +1,529 @@
+#include "runtime/memory/adaptor.hpp"
+#include "runtime/memory/size_class.hpp"
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/runtime/memory_guard.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr std::byte zone_byte{0xBD};
+constexpr std::byte allocated_byte{0xFF};
+constexpr std::byte freed_byte{0xDF};
+constexpr std::size_t least_staging = std::size_t{1} << 20;
+
+/// A block as the guard knows it.
+struct guarded {
+  allocation memory;             // as handed out, inside its red zones
+  allocation whole;              // as upstream granted it
+  stream_ref stream;             // that it was filled on,
+  std::uint64_t filled = 0;      // behind this ticket
+  timeline_points unfinished{};  // when it was freed
+  bool poisoned = false;         // it holds nothing but `freed_byte`
+  bool unsure = false;           // something could not be compared
+};
+
+/// What is not as it should be in some bytes.
+struct damage {
+  std::size_t first = 0;
+  std::size_t count = 0;
+
+  /// Looks at `bytes`, which begin at `position` of the whole.
+  void look(std::span<const std::byte> bytes, std::byte expected, std::size_t position = 0) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] == expected) continue;
+      if (count++ == 0) first = position + i;
+    }
+  }
+};
+
+class guard_resource final : public detail::memory_adaptor {
+ public:
+  guard_resource(std::unique_ptr<memory_resource> under, guard_options options)
+      : memory_adaptor(std::move(under), "make_guard_resource"), options_(std::move(options)) {
+    if (!upstream().supports_use_tracking()) {
+      throw error(errc::invalid_argument,
+                  "make_guard_resource: upstream '" + std::string(upstream().name()) +
+                      "' does not track uses, so nobody knows when its memory may be checked");
+    }
+    if (zone() == 0 || zone() % detail::block_alignment != 0) {
+      throw error(errc::invalid_argument,
+                  "make_guard_resource: red_zone must be a multiple of 256, at least 256");
+    }
+    if (!options_.counters) options_.counters = std::make_shared<guard_counters>();
+    remembered_.resize(options_.remembered);
+  }
+
+  ~guard_resource() override {
+    if (context_ == nullptr) return;
+    (void)empty();
+    // What is left has been lost with the device.
+    options_.counters->unchecked += freed_.size() + quarantine_.size();
+    auto& device = context_->device();
+    const auto reclaim = context_->reclaim_stream();
+    while (device.lost() && !device.quiescent(reclaim.native())) std::this_thread::yield();
+    device.deallocate_staging(staging_);
+  }
+
+  void bind(resource_context& context) override {
+    memory_adaptor::bind(context);
+    staging_ = static_cast<std::byte*>(context.device().allocate_staging(staging_bytes_));
+    context_ = &context;
+  }
+
+  granted_memory allocate(const allocation_request& request) override {
+    if (request.bytes > std::numeric_limits<std::size_t>::max() - 2 * zone()) {
+      throw error(errc::out_of_memory, "there is no room for the red zones of " +
+                                           std::to_string(request.bytes) + " bytes");
+    }
+    auto larger = request;
+    larger.bytes += 2 * zone();
+    auto granted = upstream().allocate(larger);
+    guarded block{
+        .memory = {static_cast<std::byte*>(granted.memory.address) + zone(), request.bytes,
+                   request.tag, request.generation},
+        .whole = granted.memory,
+        .stream = request.stream,
+    };
+    try {
+      for (const auto& point : granted.inherited) context_->wait(request.stream, point);
+      block.filled = fill(block);
+      const std::lock_guard lock(mutex_);
+      live_.emplace(block.memory.address, block);
+    } catch (...) {
+      give_up(granted, request.stream);
+      throw;
+    }
+    granted_memory filled{.memory = block.memory};
+    filled.inherited.push_back({request.stream.id(), block.filled});
+    return filled;
+  }
+
+  void deallocate(allocation memory, stream_ref,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    std::uint64_t number = 0;
+    try {
+      std::unique_lock lock(mutex_);
+      const auto found = live_.find(memory.address);
+      if (found == live_.end()) {
+        lock.unlock();
+        return tell({.finding = guard_finding::double_free, .block = memory});
+      }
+      auto block = found->second;
+      // A pool above grants it to others than it was asked for.
+      block.memory.tag = memory.tag;
+      block.memory.generation = memory.generation;
+      block.unfinished.append(unfinished);
+      freed_.emplace(frees_ + 1, std::move(block));
+      number = ++frees_;
+      live_.erase(found);
+      remember(memory);
+    } catch (...) {
+      detail::report("memory stays allocated: the host has no memory to note its free");
+      return;
+    }
+    try {
+      memory.generation = number;
+      context_->reclaim_after(
+          unfinished, memory,
+          [](void* self, allocation freed) noexcept {
+            static_cast<guard_resource*>(self)->last_use_has_ended(freed.generation);
+          },
+          this);
+    } catch (...) {
+      detail::report("a freed block waits for a trim: the host has no memory to watch it");
+    }
+  }
+
+  std::size_t trim() noexcept override {
+    const auto given = empty();
+    return std::max(given, upstream().trim());
+  }
+  std::size_t make_room() noexcept override {
+    const auto given = empty();
+    return std::max(given, upstream().make_room());
+  }
+  std::size_t footprint(std::size_t bytes) const noexcept override {
+    constexpr auto most = std::numeric_limits<std::size_t>::max();
+    return bytes > most - 2 * zone() ? most : upstream().footprint(bytes + 2 * zone());
+  }
+
+  void note_misuse(memory_misuse misuse, const allocation& memory) noexcept override {
+    guard_report found{.finding = misuse == memory_misuse::double_free ? guard_finding::double_free
+                                                                       : guard_finding::stale_use,
+                       .block = memory};
+    {
+      const std::lock_guard lock(mutex_);
+      if (memory.address == nullptr) found.block = known(memory.generation);
+      found.now_there = at(found.block);
+    }
+    tell(found);
+    upstream().note_misuse(misuse, memory);
+  }
+
+  // Filling counts as a use: the grant brings its point along.
+  bool may_order_by_stream() const noexcept override { return false; }
+  std::string_view name() const noexcept override { return "guard"; }
+
+ private:
+  /// By the order of their frees.
+  using blocks = std::map<std::uint64_t, guarded>;
+
+  [[nodiscard]] std::size_t zone() const noexcept { return options_.red_zone; }
+  [[nodiscard]] std::byte* begin_of(const guarded& block) const noexcept {
+    return static_cast<std::byte*>(block.memory.address) - zone();
+  }
+
+  // Allocation
+
+  /// Fills a new block and its zones on its stream and returns the ticket behind it.
+  std::uint64_t fill(const guarded& block) {
+    auto& on = *block.stream.timeline();
+    auto* const memory = static_cast<std::byte*>(block.memory.address);
+    on.reserve();
+    const auto first = on.newest().ticket + 1;
+    try {
+      if (!on.unless_retired([&](native_stream* native) {
+            auto& device = context_->device();
+            device.fill(begin_of(block), &zone_byte, 1, zone(), native);
+            device.fill(memory, &allocated_byte, 1, block.memory.bytes, native);
+            device.fill(memory + block.memory.bytes, &zone_byte, 1, zone(), native);
+          })) {
+        throw error(errc::stream_misuse, "the stream has been retired");
+      }
+    } catch (...) {
+      on.unreserve();
+      throw;
+    }
+    return on.submit({}, nullptr, first);
+  }
+
+  /// Gives memory back that `stream` may have been made to fill.
+  void give_up(granted_memory& granted, stream_ref stream) noexcept {
+    try {
+      auto& on = *stream.timeline();
+      try {
+        on.reserve();
+        granted.inherited.push_back({on.id(), on.submit()});
+      } catch (...) {
+        if (!on.retired()) throw;
+        granted.inherited.push_back(on.newest());  // its last ticket is behind all of its work
+      }
+      upstream().deallocate(granted.memory, stream, granted.inherited.view());
+    } catch (...) {
+      stays();
+    }
+  }
+
+  // After a free
+
+  void last_use_has_ended(std::uint64_t number) noexcept {
+    const std::lock_guard checking(checking_);
+    blocks::node_type freed;
+    {
+      const std::lock_guard lock(mutex_);
+      freed = freed_.extract(number);
+    }
+    if (freed) finish(std::move(freed));  // else a trim was here before
+  }
+
+  /// Checks a block whose uses have ended, and keeps it or gives it back. Under `checking_`.
+  void finish(blocks::node_type freed) noexcept {
+    auto& block = freed.mapped();
+    const auto number = freed.key();
+    const bool small =
+        options_.quarantine_blocks != 0 && block.whole.bytes <= options_.quarantine_bytes;
+    try {
+      compare_zones(block, small && number > released_);
+    } catch (...) {
+      return lose();
+    }
+    if (!block.poisoned) return give_back(block);
+    blocks leaving;
+    {
+      const std::lock_guard lock(mutex_);
+      quarantined_ += block.whole.bytes;
+      quarantine_.insert(std::move(freed));
+      while (quarantine_.size() > options_.quarantine_blocks ||
+             quarantined_ > options_.quarantine_bytes) {
+        auto oldest = quarantine_.extract(quarantine_.begin());
+        quarantined_ -= oldest.mapped().whole.bytes;
+        leaving.insert(std::move(oldest));
+      }
+    }
+    for (auto& [_, oldest] : leaving) leave_quarantine(oldest);
+  }
+
+  /// Compares a freed block's red zones, and if it is to be kept fills all of it.
+  void compare_zones(guarded& block, bool keep) {
+    const auto reclaim = context_->reclaim_stream();
+    // They have completed; but compute-sanitizer believes in waits only.
+    for (const auto& point : block.unfinished) context_->wait(reclaim, point);
+    auto* const begin = begin_of(block);
+    const bool done = run([&](device& device, native_stream* native) {
+      device.copy(staging_, begin, zone(), copy_direction::device_to_host, native);
+      device.copy(staging_ + zone(), begin + zone() + block.memory.bytes, zone(),
+                  copy_direction::device_to_host, native);
+      if (keep) device.fill(begin, &freed_byte, 1, extent(block), native);
+    });
+    block.poisoned = keep && done;
+    auto* filled_on = block.stream.timeline();
+    filled_on->wait_until(block.filled);  // has been reached, but nobody may have looked
+    block.unsure = !done || filled_on->failure_of(block.filled).has_value();
+    if (block.unsure) return;
+    damage before;
+    damage behind;
+    before.look({staging_, zone()}, zone_byte);
+    behind.look({staging_ + zone(), zone()}, zone_byte);
+    const auto zone_size = static_cast<std::ptrdiff_t>(zone());
+    if (before.count != 0) {
+      tell({guard_finding::underrun, block.memory,
+            static_cast<std::ptrdiff_t>(before.first) - zone_size, before.count});
+    }
+    if (behind.count != 0) {
+      tell({guard_finding::overrun, block.memory,
+            static_cast<std::ptrdiff_t>(block.memory.bytes + behind.first), behind.count});
+    }
+  }
+
+  /// Under `checking_`, as the next ones.
+  void leave_quarantine(guarded& block) noexcept {
+    try {
+      compare_freed(block);
+    } catch (...) {
+      return lose();
+    }
+    give_back(block);
+  }
+
+  void compare_freed(guarded& block) {
+    damage found;
+    for (std::size_t at = 0; at < extent(block); at += staging_bytes_) {
+      const auto bytes = std::min(staging_bytes_, extent(block) - at);
+      if (!run([&](device& device, native_stream* native) {
+            device.copy(staging_, begin_of(block) + at, bytes, copy_direction::device_to_host,
+                        native);
+          })) {
+        block.unsure = true;
+        break;
+      }
+      found.look({staging_, bytes}, freed_byte, at);
+    }
+    if (found.count == 0) return;
+    tell({guard_finding::write_after_free, block.memory,
+          static_cast<std::ptrdiff_t>(found.first) - static_cast<std::ptrdiff_t>(zone()),
+          found.count});
+  }
+
+  void give_back(const guarded& block) noexcept {
+    upstream().deallocate(block.whole, context_->reclaim_stream(), {});
+    ++(block.unsure ? options_.counters->unchecked : options_.counters->checked);
+  }
+
+  /// The device did not do what it was asked to: who knows what it still does.
+  void lose() noexcept {
+    ++options_.counters->unchecked;
+    stays();
+  }
+  void stays() const noexcept {
+    if (context_->device().lost()) return;
+    detail::report(std::string("memory stays allocated: ") + current_error().what());
+  }
+
+  /// Gives back what is in quarantine, and before that what has not got there although its uses
+  /// have ended. What was freed up to now goes past the quarantine. Returns how many bytes.
+  std::size_t empty() noexcept {
+    if (context_->device().lost()) return 0;
+    const std::lock_guard checking(checking_);
+    look_at_uses();
+    blocks ended;
+    blocks kept;
+    {
+      const std::lock_guard lock(mutex_);
+      released_ = frees_;
+      for (auto next = freed_.begin(); next != freed_.end();) {
+        const auto freed = next++;
+        const auto& points = freed->second.unfinished;
+        if (std::all_of(points.begin(), points.end(),
+                        [this](timeline_point point) { return context_->settled(point); })) {
+          ended.insert(freed_.extract(freed));
+        }
+      }
+      kept.swap(quarantine_);
+      quarantined_ = 0;
+    }
+    std::size_t given = 0;
+    while (!ended.empty()) {
+      given += ended.begin()->second.whole.bytes;
+      finish(ended.extract(ended.begin()));
+    }
+    for (auto& [_, block] : kept) {
+      given += block.whole.bytes;
+      leave_quarantine(block);
+    }
+    return given;
+  }
+
+  /// Asks the device about the last uses of what has been freed.
+  void look_at_uses() noexcept {
+    try {
+      timeline_points open;
+      {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [_, freed] : freed_) {
+          for (const auto& point : freed.unfinished) {
+            if (!raise_point(open, point)) open.push_back(point);
+          }
+        }
+      }
+      for (const auto& point : open) context_->look_at(point);
+    } catch (const std::bad_alloc&) {
+      // The reclaim thread will ask.
+    }
+  }
+
+  [[nodiscard]] std::size_t extent(const guarded& block) const noexcept {
+    return block.memory.bytes + 2 * zone();
+  }
+
+  /// Runs what `enqueue` puts on the reclaim stream to its end; false if part of it has failed.
+  template <class Enqueue>
+  bool run(Enqueue enqueue) {
+    auto& on = *context_->reclaim_stream().timeline();
+    on.reserve();
+    const auto first = on.newest().ticket + 1;
+    try {
+      enqueue(context_->device(), on.native());
+    } catch (...) {
+      on.unreserve();
+      throw;
+    }
+    const auto ticket = on.submit({}, nullptr, first);
+    on.wait_until(ticket);
+    return !on.failure_of(ticket);
+  }
+
+  // What is known; under `mutex_`
+
+  void remember(const allocation& freed) noexcept {
+    if (freed.generation == 0 || remembered_.empty()) return;
+    remembered_[remembered_count_++ % remembered_.size()] = freed;
+  }
+
+  /// A block that is being given back, or has been.
+  [[nodiscard]] allocation known(std::uint64_t generation) const noexcept {
+    for (const auto& freed : remembered_) {
+      if (freed.generation == generation) return freed;
+    }
+    for (const auto& [_, block] : live_) {
+      if (block.memory.generation == generation) return block.memory;
+    }
+    return {nullptr, 0, "unknown", generation};
+  }
+
+  /// The live block that has the first byte of `gone`.
+  [[nodiscard]] std::optional<allocation> at(const allocation& gone) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(gone.address);
+    for (const auto& [_, block] : live_) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(block.memory.address);
+      if (block.memory.generation != gone.generation && address >= begin &&
+          address - begin < block.memory.bytes) {
+        return block.memory;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void tell(const guard_report& found) noexcept {
+    ++options_.counters->reported;
+    const std::lock_guard lock(telling_);
+    try {
+      if (options_.on_report) {
+        options_.on_report(found);
+      } else {
+        detail::report(to_string(found));
+      }
+    } catch (...) {
+      ++options_.counters->lost_reports;
+    }
+  }
+
+  guard_options options_;
+  resource_context* context_ = nullptr;
+
+  // Held by whoever asks the device about freed memory, and so longer than a thread that allocates
+  // or frees may wait.
+  std::mutex checking_;
+  const std::size_t staging_bytes_ = std::max(least_staging, 2 * options_.red_zone);
+  std::byte* staging_ = nullptr;
+
+  mutable std::mutex mutex_;  // never held while the device is asked
+  std::unordered_map<void*, guarded> live_;
+  blocks freed_;       // may be in use
+  blocks quarantine_;  // is not
+  std::size_t quarantined_ = 0;
+  std::uint64_t frees_ = 0;
+  std::uint64_t released_ = 0;  // what was freed up to this number is not held back any more
+  std::vector<allocation> remembered_;  // a ring
+  std::size_t remembered_count_ = 0;
+
+  std::mutex telling_;
+};
+
+std::string described(const allocation& block) {
+  if (block.address == nullptr) {
+    return "memory '" + std::string(block.tag.name()) + "' (generation " +
+           std::to_string(block.generation) + ")";
+  }
+  char address[24];
+  (void)std::snprintf(address, sizeof address, "0x%" PRIxPTR,
+                      reinterpret_cast<std::uintptr_t>(block.address));
+  return "memory '" + std::string(block.tag.name()) + "' (" + std::to_string(block.bytes) +
+         " bytes at " + address + ", generation " + std::to_string(block.generation) + ")";
+}
+
+const char* words_of(guard_finding finding) noexcept {
+  switch (finding) {
+    case guard_finding::overrun:
+      return "was written behind its end";
+    case guard_finding::underrun:
+      return "was written before its beginning";
+    case guard_finding::write_after_free:
+      return "was written after it had been freed";
+    case guard_finding::double_free:
+      return "was freed twice";
+    case guard_finding::stale_use:
+      return "was used after it had been freed";
+  }
+  return "was misused";
+}
+
+}  // namespace
+
+std::string to_string(const guard_report& report) {
+  auto line = described(report.block) + " " + words_of(report.finding);
+  if (report.damaged != 0) {
+    line += ": " + std::to_string(report.damaged) + " bytes are damaged, the first at " +
+            std::to_string(report.offset);
+  }
+  if (report.now_there) line += "; " + described(*report.now_there) + " lies there now";
+  return line;
+}
+
+std::unique_ptr<memory_resource> make_guard_resource(std::unique_ptr<memory_resource> upstream,
+                                                     guard_options options) {
+  return std::make_unique<guard_resource>(std::move(upstream), std::move(options));
+}
+
+}  // namespace sluice

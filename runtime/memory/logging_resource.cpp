@@ -1,0 +1,86 @@
+#include "runtime/memory/adaptor.hpp"
+#include "runtime/memory/context_adaptor.hpp"
+
+#include <sluice/runtime/memory_log.hpp>
+
+#include <optional>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+memory_record record_of(memory_event event, const allocation& memory, stream_id stream = {}) {
+  return {.event = event,
+          .stream = stream,
+          .address = memory.address,
+          .bytes = memory.bytes,
+          .tag = memory.tag.name(),
+          .generation = memory.generation};
+}
+
+/// Logs what resources at the bottom give back to the device.
+class logged_context final : public detail::context_adaptor {
+ public:
+  logged_context(resource_context& context, memory_log_sink& sink)
+      : context_adaptor(context), sink_(sink) {}
+
+  void discharge(const allocation& memory) noexcept override {
+    sink_.log(record_of(memory_event::reap, memory));
+    context_adaptor::discharge(memory);
+  }
+
+ private:
+  memory_log_sink& sink_;
+};
+
+class logging_resource final : public detail::memory_adaptor {
+ public:
+  logging_resource(std::unique_ptr<memory_resource> under, std::shared_ptr<memory_log_sink> sink)
+      : memory_adaptor(std::move(under), "make_logging_resource"), sink_(std::move(sink)) {}
+  // Whatever upstream gives back as it goes is still logged.
+  ~logging_resource() override { drop_upstream(); }
+
+  void bind(resource_context& context) override {
+    if (!sink_) return memory_adaptor::bind(context);
+    context_.emplace(context, *sink_);
+    memory_adaptor::bind(*context_);
+  }
+
+  granted_memory allocate(const allocation_request& request) override {
+    if (!sink_) return upstream().allocate(request);
+    try {
+      auto granted = upstream().allocate(request);
+      sink_->log(record_of(memory_event::allocate, granted.memory, request.stream.id()));
+      return granted;
+    } catch (...) {
+      auto refused =
+          record_of(memory_event::allocate,
+                    {nullptr, request.bytes, request.tag, request.generation}, request.stream.id());
+      refused.failure = current_error().code();
+      sink_->log(refused);
+      throw;
+    }
+  }
+
+  void deallocate(allocation memory, stream_ref stream,
+                  std::span<const timeline_point> unfinished) noexcept override {
+    // Before anybody else can have been granted it.
+    if (sink_) sink_->log(record_of(memory_event::free, memory, stream.id()));
+    upstream().deallocate(memory, stream, unfinished);
+  }
+
+  std::string_view name() const noexcept override { return "logging"; }
+
+ private:
+  std::shared_ptr<memory_log_sink> sink_;
+  std::optional<logged_context> context_;
+};
+
+}  // namespace
+
+std::unique_ptr<memory_resource> make_logging_resource(std::unique_ptr<memory_resource> upstream,
+                                                       std::shared_ptr<memory_log_sink> sink) {
+  return std::make_unique<logging_resource>(std::move(upstream), std::move(sink));
+}
+
+}  // namespace sluice
