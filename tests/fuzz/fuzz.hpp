@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -36,6 +37,26 @@ template <class Parse>
     const std::string_view what = refusal.what();
     require(refusal.code() == errc::invalid_argument, "a refusal is an invalid_argument");
     require(what.substr(0, input_name.size()) == input_name, "a refusal names the input");
+    require(std::all_of(what.begin(), what.end(), [](char c) { return c >= ' ' && c <= '~'; }),
+            "a refusal is one printable line");
+    return std::nullopt;
+  }
+}
+
+/// What `read` makes of a descriptor; nothing where it refuses it, with `invalid_argument` or
+/// `unsupported` in one printable line that names one of the `fields`.
+template <class Read>
+[[nodiscard]] std::optional<std::invoke_result_t<Read>> described(
+    Read read, std::span<const std::string_view> fields) {
+  try {
+    return read();
+  } catch (const error& refusal) {
+    const std::string_view what = refusal.what();
+    require(refusal.code() == errc::invalid_argument || refusal.code() == errc::unsupported,
+            "a refusal is an invalid_argument, or unsupported");
+    require(std::any_of(fields.begin(), fields.end(),
+                        [&](std::string_view field) { return what.find(field) != what.npos; }),
+            "a refusal names the field");
     require(std::all_of(what.begin(), what.end(), [](char c) { return c >= ' ' && c <= '~'; }),
             "a refusal is one printable line");
     return std::nullopt;

@@ -92,7 +92,8 @@ struct layout {
 /// @throws error naming the field: `invalid_argument` (`ndim` negative or above `most_dimensions`;
 ///   `shape` null or negative; an extent that overflows; `data` null or not aligned to the
 ///   element's size, with or without `byte_offset`); `unsupported` (`dtype` of no `element_type`;
-///   negative `strides`)
+///   negative `strides` between
+///   elements)
 [[nodiscard]] layout layout_of(const tensor& described);
 
 }  // namespace sluice::dlpack

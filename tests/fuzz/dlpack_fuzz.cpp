@@ -1,0 +1,71 @@
+// The reader of DLPack's descriptors, held against the same sums in 128 bits.
+#include "tests/fuzz/field_reader.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+#include <sluice/runtime/dlpack.hpp>
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace sluice::fuzz {
+namespace {
+
+__extension__ using wide = __int128;
+
+constexpr std::array<std::string_view, 6> fields{"ndim", "shape", "strides",
+                                                 "data", "dtype", "byte_offset"};
+
+void check(field_reader input) {
+  dlpack::tensor t{};
+  t.data = input.address();
+  t.device.type = static_cast<std::int32_t>(input.number());
+  t.device.id = static_cast<std::int32_t>(input.number());
+  t.ndim = static_cast<std::int32_t>(input.number());
+  t.dtype.code = input.byte();
+  t.dtype.bits = input.byte();
+  t.dtype.lanes = static_cast<std::uint16_t>(input.number());
+  t.byte_offset = static_cast<std::uint64_t>(input.number());
+  const bool has_shape = input.flag();
+  const bool has_strides = input.flag();
+  const auto dimensions = static_cast<std::size_t>(std::clamp(t.ndim, 0, dlpack::most_dimensions));
+  std::vector<std::int64_t> shape(dimensions);
+  std::vector<std::int64_t> strides(dimensions);
+  for (auto& extent : shape) extent = input.number();
+  for (auto& stride : strides) stride = input.number();
+  if (has_shape) t.shape = shape.data();
+  if (has_strides) t.strides = strides.data();
+
+  const auto layout = described([&] { return dlpack::layout_of(t); }, fields);
+  if (!layout) return;
+  require(layout->shape == shape && layout->strides.size() == dimensions,
+          "the shape is the descriptor's");
+  wide last = 0;
+  bool empty = false;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    empty = empty || shape[i] == 0;
+    if (shape[i] <= 1) continue;
+    if (has_strides) require(layout->strides[i] == strides[i], "strides are the descriptor's");
+    last += static_cast<wide>(shape[i] - 1) * layout->strides[i];
+  }
+  for (std::size_t i = 0; i < dimensions && !empty; ++i) {
+    require(shape[i] == 1 || layout->strides[i] >= 0, "elements lie at and behind the first one");
+  }
+  const auto size = static_cast<wide>(size_of(layout->type));
+  require(static_cast<wide>(layout->bytes) == (empty ? 0 : (last + 1) * size),
+          "the bytes reach from the first element to the last one");
+  require(size * 8 == t.dtype.bits && t.dtype.lanes == 1, "the type has the bits it says");
+  if (empty) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(layout->address);
+  require(address == reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset,
+          "the first element lies at the offset");
+  require(address % size_of(layout->type) == 0, "elements are aligned");
+}
+
+}  // namespace
+}  // namespace sluice::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  sluice::fuzz::check(sluice::fuzz::field_reader(std::span(data, size)));
+  return 0;
+}
