@@ -428,7 +428,7 @@ class probe final : public memory_resource {
             return;
           }
           o->context.device().deallocate(m.address);
-          o->context.discharge(m.bytes);
+          o->context.discharge(m);
         },
         new owner{seen_, *context_});
   }
