@@ -7,6 +7,7 @@
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
+#include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
 #include <sluice/runtime/memory_budget.hpp>
@@ -289,16 +290,10 @@ TEST_P(guard_on, fills_new_memory_with_no_numbers) {
   gate closed;
   closed.hold(stream());
   const auto fresh = runtime().allocate<float>(3000, stream());
-  auto recorder = launch_recorder::strict(other());
-  std::vector<float> values(fresh.size());
-  recorder.read(fresh);
-  recorder.preflight();
-  other().device().copy(values.data(), fresh.data(), fresh.bytes(), copy_direction::device_to_host,
-                        other().native());
-  (void)recorder.commit();
+  const auto read = runtime().allocate<float>(fresh.size(), other());
+  (void)enqueue_copy(read, other(), fresh);
   closed.open();
-  other().synchronize();
-  for (const auto value : values) ASSERT_NE(value, value);
+  for (const auto value : download(read, other())) ASSERT_NE(value, value);
 }
 
 TEST_P(guard_on, overwrites_freed_memory) {

@@ -419,9 +419,14 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
   const auto script = std::make_shared<fault_script>();
   device_runtime scripted(open_host_device({.faults = script}), {.resource = GetParam().make()});
   const auto on = scripted.create_stream();
-  for (const std::uint64_t nth : {1, 3}) {
-    // Sizes that nothing was kept of.
+  // Nothing is kept afterwards, nor on its way to where it would be.
+  const auto keep_nothing = [&] {
+    on.synchronize();
+    scripted.core()->finish_reclaiming();
     (void)scripted.trim_memory();
+  };
+  for (const std::uint64_t nth : {1, 3}) {
+    keep_nothing();
     script->fail_nth(fault_target::allocation, nth, 2);
     for (std::uint64_t i = 1; i < nth; ++i) (void)scripted.allocate_bytes(1000 << i, on);
     EXPECT_TRUE(throws(errc::out_of_memory, "scripted",
@@ -431,7 +436,7 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
     EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
   }
   // What was kept is given back, and the device asked once more.
-  (void)scripted.trim_memory();
+  keep_nothing();
   script->fail_nth(fault_target::allocation, 1);
   EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
   script->fail_nth(fault_target::allocation, 1);
