@@ -327,7 +327,8 @@ class guard_resource final : public detail::memory_adaptor {
   }
 
   void give_back(const guarded& block) noexcept {
-    upstream().deallocate(block.whole, context_->reclaim_stream(), {});
+    // The guard's own last look at it, which has ended, stands for all uses before it.
+    upstream().deallocate(block.whole, context_->reclaim_stream(), {&last_look_, 1});
     ++(block.unsure ? options_.counters->unchecked : options_.counters->checked);
   }
 
@@ -411,6 +412,7 @@ class guard_resource final : public detail::memory_adaptor {
     }
     const auto ticket = on.submit({}, nullptr, first);
     on.wait_until(ticket);
+    last_look_ = {on.id(), ticket};
     return !on.failure_of(ticket);
   }
 
@@ -467,6 +469,7 @@ class guard_resource final : public detail::memory_adaptor {
   std::mutex checking_;
   const std::size_t staging_bytes_ = std::max(least_staging, 2 * options_.red_zone);
   std::byte* staging_ = nullptr;
+  timeline_point last_look_{};  // on the reclaim stream; under `checking_`
 
   mutable std::mutex mutex_;  // never held while the device is asked
   std::unordered_map<void*, guarded> live_;

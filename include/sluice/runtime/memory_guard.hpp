@@ -80,7 +80,7 @@ struct guard_options {
 /// Trimming and want of memory empty the quarantine in the calling thread, which waits for the
 /// device's answers then, but for no launch: on the reclaim stream, where they are asked for, no
 /// resource below may wait for uses, and none here does, because the guard gives memory back
-/// without any. A lost device is not asked any more.
+/// only when they have ended. A lost device is not asked any more.
 ///
 /// It belongs above a pool: below one it guards the pool's blocks, not those of users, and knows no
 /// generations. `upstream` must support use tracking, since otherwise nobody knows when to check.
