@@ -17,7 +17,7 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
                                             to_string(argument.block.device()) +
                                             ", the launch on " + to_string(runtime.device().id()));
   }
-  if (argument.block.record()->core != runtime.core()) {
+  if (argument.block.record()->core != runtime.core().get()) {
     throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
   }
   if (argument.block.stale()) {

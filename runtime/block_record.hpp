@@ -97,10 +97,11 @@ class use_state {
 /// unmapped while a reference, a recorder or the runtime exists; used again under a new generation.
 /// Counts, lease and use state, which different threads change, are on cache lines of their own.
 struct block_record {
+  runtime_core* core = nullptr;  // whose record it is: alive while the block or handles exist
+
   // Written while nobody else knows the block.
-  std::shared_ptr<runtime_core> core;  // while references or the block exist
-  allocation memory;                   // as the resource granted it
-  std::size_t bytes = 0;               // asked for
+  allocation memory;      // as the resource granted it
+  std::size_t bytes = 0;  // asked for
   stream_ref stream;
   bool tracked = false;
   bool read_only = false;
@@ -109,8 +110,10 @@ struct block_record {
 
   /// Handles that exist.
   alignas(64) std::atomic<std::uint32_t> references{0};
-  /// 2 while the block lives and handles exist; whoever makes it 0 gives the record back.
-  std::atomic<std::uint32_t> holds{0};
+  /// 2 while the block lives and handles exist; at 0 the record is free. Under the lock of the
+  /// runtime's records.
+  std::uint32_t holds = 0;
+  block_record* next_unused = nullptr;
   /// 1 for the block itself and one for each export; whoever makes it 0 gives the memory back.
   std::atomic<std::uint32_t> pins{0};
 

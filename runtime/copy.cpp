@@ -33,7 +33,7 @@ void require_stream(const copy_end& end, const char* name, const char* of) {
     throw error(errc::stream_misuse, std::string("enqueue_copy: ") + name +
                                          ", a stream of the runtime of " + of + ", is missing");
   }
-  if (&end.stream.timeline()->core() != end.block.record()->core.get()) {
+  if (&end.stream.timeline()->core() != end.block.record()->core) {
     throw error(errc::stream_misuse,
                 std::string("enqueue_copy: ") + name + " is not a stream of the runtime of " + of);
   }

@@ -58,7 +58,7 @@ memory_reservation device_runtime::reserve_memory(std::span<const std::size_t> s
 
 void device_runtime::deallocate(const block_ref& block) {
   if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
-  if (block.record()->core != core_)
+  if (block.record()->core != core_.get())
     throw error(errc::invalid_argument, "deallocate: a block of another runtime");
   if (!core_->free(*block.record())) {
     core_->note_misuse(memory_misuse::double_free, block.record()->memory);
@@ -120,7 +120,7 @@ struct published_use {
 published_use publish_use(detail::runtime_core& core, const block_ref& block, stream_ref stream,
                           access_kind access) {
   auto& on = core.require(stream);
-  if (!block || block.record()->core.get() != &core) {
+  if (!block || block.record()->core != &core) {
     throw error(errc::stream_misuse, "record_use: the memory does not belong to this runtime");
   }
   auto& record = *block.record();
@@ -147,7 +147,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
                                        access_kind access) {
   core_->require_open();
   auto& on = core_->require(stream);
-  if (!block || block.record()->core != core_) {
+  if (!block || block.record()->core != core_.get()) {
     throw error(errc::stream_misuse, "prepare_use: the memory does not belong to this runtime");
   }
   auto& record = *block.record();

@@ -110,7 +110,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
     throw error(errc::stream_misuse, "export: memory without runtime identity");
   }
   auto& core = *runtime.core();
-  if (block_.record()->core.get() != &core) {
+  if (block_.record()->core != &core) {
     throw error(errc::invalid_argument, "export: memory of another runtime");
   }
   core.require_open();
@@ -143,17 +143,17 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
 
 lent_memory::~lent_memory() {
   auto& record = *block_.record();
-  const auto core = record.core;
-  if (event_ != nullptr) core->device().destroy_event(event_);
+  auto& core = *record.core;
+  if (event_ != nullptr) core.device().destroy_event(event_);
   try {
-    if (stream_ && !core->device().lost()) publish(*core, *stream_);
+    if (stream_ && !core.device().lost()) publish(core, *stream_);
   } catch (...) {
     report(std::string("exported memory stays allocated: the consumer's stream cannot be waited "
                        "for: ") +
            current_error().what());
     return;
   }
-  core->unlend(record);
+  core.unlend(record);
 }
 
 void lent_memory::publish(runtime_core& core, foreign_stream used_on) {

@@ -69,7 +69,7 @@ class recorder_state {
                  "memory without runtime identity: order it by other means and use a permissive "
                  "recorder");
         }
-      } else if (block.record()->core != core_) {
+      } else if (block.record()->core != core_.get()) {
         reject(verb, "memory of another runtime than the launch stream's");
       } else if (!block.record()->tracked) {
         reject(verb, "the memory resource cannot track uses: memory '" +

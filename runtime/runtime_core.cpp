@@ -13,12 +13,6 @@ namespace {
 
 std::atomic<std::uint32_t> next_serial{1};
 
-void raise_maximum(std::atomic<std::size_t>& maximum, std::size_t value) noexcept {
-  auto seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
-
 }  // namespace
 
 void report(std::string_view what) noexcept {
@@ -206,21 +200,53 @@ void runtime_core::reclaim_after(std::span<const timeline_point> points, allocat
   reclaimer_.add(points, memory, reclaim, owner);
 }
 
-block_record& runtime_core::take_record() {
-  const std::lock_guard lock(records_mutex_);
-  if (unused_.empty()) {
-    unused_.reserve((slabs_.size() + 1) * slab_size);
-    slabs_.push_back(std::make_unique<slab>());
-    for (auto& record : *slabs_.back()) unused_.push_back(&record);
+runtime_core::taken_record runtime_core::take_record() {
+  for (;;) {
+    {
+      const std::lock_guard lock(records_lock_);
+      if (unused_ != nullptr) {
+        ++records_in_use_;
+        return {std::exchange(unused_, unused_->next_unused), ++generations_};
+      }
+    }
+    grow_records();
   }
-  auto& record = *unused_.back();
-  unused_.pop_back();
-  return record;
+}
+
+void runtime_core::grow_records() {
+  const std::lock_guard growing(slabs_mutex_);
+  {
+    const std::lock_guard lock(records_lock_);
+    if (unused_ != nullptr) return;  // another thread has been here
+  }
+  slabs_.push_back(std::make_unique<slab>());
+  for (auto& record : *slabs_.back()) {
+    record.core = this;
+    record.next_unused = &record + 1;
+  }
+  auto& added = *slabs_.back();
+  const std::lock_guard lock(records_lock_);
+  added.back().next_unused = std::exchange(unused_, &added.front());
+}
+
+std::shared_ptr<runtime_core> runtime_core::put_back(block_record& record) noexcept {
+  record.next_unused = std::exchange(unused_, &record);
+  return --records_in_use_ == 0 ? std::move(self_) : nullptr;
 }
 
 void runtime_core::give_record(block_record& record) noexcept {
-  const std::lock_guard lock(records_mutex_);
-  unused_.push_back(&record);  // has room: reserved for every record when its slab was made
+  std::shared_ptr<runtime_core> last;
+  const std::lock_guard lock(records_lock_);
+  last = put_back(record);
+}
+
+void runtime_core::note_end(block_record& record, block_end end) noexcept {
+  std::shared_ptr<runtime_core> last;
+  const std::lock_guard lock(records_lock_);
+  if (end.memory) bytes_ -= record.bytes;
+  if (end.life) --blocks_;
+  record.holds -= end.holds;
+  if (end.holds != 0 && record.holds == 0) last = put_back(record);
 }
 
 template <class Ask>
@@ -257,57 +283,50 @@ block_ref runtime_core::allocate(allocation_request request) {
   const auto [bytes, stream, tag] = std::tuple(request.bytes, request.stream, request.tag);
   require_open();
   auto& on = require(stream);
-  auto& record = take_record();
-  request.generation = generations_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const auto taken = take_record();
+  auto& record = *taken.record;
+  request.generation = taken.generation;
   granted_memory granted{.memory = {nullptr, 0, tag, request.generation}};
   timeline_point ready;
-  bool reserved = false;
+  bool ordered = false;
   try {
-    if (bytes != 0 && resource_->may_order_by_stream()) {
-      on.reserve();
-      reserved = true;
-    }
     if (bytes != 0) granted = obtain([&] { return resource_->allocate(request); });
-    if (granted.stream_ordered) {
-      reserved = false;
-      // Allocating is a use: the memory is ready when this point has completed.
-      ready = {on.id(), on.submit()};
+    // Allocating is a use: the memory is ready when this point has completed.
+    if (auto* place = granted.ready_at.release()) {
+      ordered = true;
+      ready = {on.id(), place->submit()};
     }
   } catch (...) {
-    if (reserved) on.unreserve();
     if (granted.memory.address != nullptr) {
       // The stream was retired meanwhile (or the device is lost): its last ticket is behind the
       // allocation.
-      if (granted.stream_ordered) granted.inherited.push_back(on.newest());
+      if (ordered) granted.inherited.push_back(on.newest());
       resource_->deallocate(granted.memory, stream, granted.inherited.view());
     }
     give_record(record);
     throw;
   }
-  if (reserved && !granted.stream_ordered) on.unreserve();
+  record.memory = granted.memory;
   record.bytes = bytes;
   record.stream = stream;
   record.tracked = resource_->supports_use_tracking();
   record.read_only = false;
   record.foreign = nullptr;
-  {
-    const std::lock_guard lock(record.guard);
-    record.uses.begin(ready, std::move(granted.inherited));
-  }
-  raise_maximum(peak_bytes_, bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
-  return begin_block(record, granted.memory, request.generation);
+  const std::lock_guard lock(records_lock_);
+  record.uses.begin(ready, std::move(granted.inherited));
+  bytes_ += bytes;
+  peak_bytes_ = std::max(peak_bytes_, bytes_);
+  return begin_block(taken);
 }
 
-block_ref runtime_core::begin_block(block_record& record, allocation memory,
-                                    std::uint64_t generation) noexcept {
-  record.core = shared_from_this();
-  record.memory = memory;
-  record.memory.generation = generation;
-  record.generation.store(generation, std::memory_order_relaxed);
+block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
+  auto& record = *taken.record;
+  record.memory.generation = taken.generation;
+  record.generation.store(taken.generation, std::memory_order_relaxed);
   record.references.store(1, std::memory_order_relaxed);
-  record.holds.store(2, std::memory_order_relaxed);
   record.pins.store(1, std::memory_order_relaxed);
-  blocks_.fetch_add(1, std::memory_order_relaxed);
+  record.holds = 2;
+  ++blocks_;
   record.lease.revive();
   return block_ref(&record);
 }
@@ -316,18 +335,18 @@ block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point 
                               std::unique_ptr<foreign_memory>& owner) {
   require_open();
   reclaimer_.start();
-  auto& record = take_record();
+  const auto taken = take_record();
+  auto& record = *taken.record;
+  record.memory = memory;
   record.bytes = memory.bytes;
   record.stream = {};
   record.tracked = true;
   record.read_only = read_only;
   record.foreign = owner.release();
-  {
-    const std::lock_guard lock(record.guard);
-    record.uses.begin_written(written);
-  }
   count_import(1);
-  return begin_block(record, memory, generations_.fetch_add(1, std::memory_order_relaxed) + 1);
+  const std::lock_guard lock(records_lock_);
+  record.uses.begin_written(written);
+  return begin_block(taken);
 }
 
 std::shared_ptr<const void> runtime_core::keep(std::unique_ptr<foreign_memory>& owner) {
@@ -351,7 +370,7 @@ bool runtime_core::lend(block_record& record) noexcept {
 }
 
 void runtime_core::unlend(block_record& record) noexcept {
-  unpin(record);
+  if (unpin(record)) note_end(record, {.memory = true});
   exports_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -369,68 +388,57 @@ bool runtime_core::free(block_record& record) noexcept {
 }
 
 void runtime_core::complete_free(block_record& record) noexcept {
-  unpin(record);
-  const auto self = record.core;  // `this` may end with the record's hold
-  drop_hold(record);
-  blocks_.fetch_sub(1, std::memory_order_release);
+  note_end(record, {.life = true, .memory = unpin(record), .holds = 1});
 }
 
-void runtime_core::unpin(block_record& record) noexcept {
-  if (record.pins.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+bool runtime_core::unpin(block_record& record) noexcept {
+  if (record.pins.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
   if (record.foreign != nullptr) {
     auto* foreign = std::exchange(record.foreign, nullptr);
-    foreign->core_ = record.core;
+    foreign->core_ = shared_from_this();
     {
       const std::lock_guard lock(record.guard);
       foreign->uses_ = std::move(record.uses);
     }
     reclaimer_.add(foreign);
-    return;
+    return false;
   }
-  if (record.memory.address != nullptr && !device_->lost()) {
-    try {
-      timeline_points points;
-      {
-        const std::lock_guard lock(record.guard);
-        record.uses.collect_all(points);
-      }
-      for (std::size_t i = 0; i < points.size();) {
-        if (settled(points[i])) {
-          points.swap_remove(i);
-        } else {
-          ++i;
-        }
-      }
-      resource_->deallocate(record.memory, record.stream, points.view());
-    } catch (...) {
-      report(std::string("a block could not be freed and stays allocated: ") +
-             current_error().what());
-    }
-  }
+  timeline_points points;
+  bool listed = true;
   {
     const std::lock_guard lock(record.guard);
+    try {
+      record.uses.collect_all(points);
+    } catch (...) {
+      listed = false;
+    }
     record.uses.begin({}, {});
   }
-  bytes_.fetch_sub(record.bytes, std::memory_order_relaxed);
+  if (!listed) {
+    report("a block stays allocated: the host has no memory to list its uses");
+  } else if (record.memory.address != nullptr && !device_->lost()) {
+    for (std::size_t i = 0; i < points.size();) {
+      if (settled(points[i])) {
+        points.swap_remove(i);
+      } else {
+        ++i;
+      }
+    }
+    resource_->deallocate(record.memory, record.stream, points.view());
+  }
+  return true;
 }
 
 void runtime_core::handles_gone(block_record& record) noexcept {
-  const auto self = record.core;
-  free(record);
-  drop_hold(record);
-}
-
-void runtime_core::drop_hold(block_record& record) noexcept {
-  if (record.holds.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  record.core.reset();
-  give_record(record);
+  block_end end{.holds = 1};
+  if (record.lease.mark_dying() == lease::end::complete_now) {
+    end = {.life = true, .memory = unpin(record), .holds = 2};
+  }
+  note_end(record, end);
 }
 
 runtime_statistics runtime_core::statistics() const {
   runtime_statistics s;
-  s.bytes_outstanding = bytes_.load(std::memory_order_relaxed);
-  s.peak_bytes = peak_bytes_.load(std::memory_order_relaxed);
-  s.blocks = blocks_.load(std::memory_order_relaxed);
   s.imports = imports_.load(std::memory_order_relaxed);
   s.exports = exports_.load(std::memory_order_relaxed);
   s.streams = live_streams_.load(std::memory_order_relaxed);
@@ -438,8 +446,15 @@ runtime_statistics runtime_core::statistics() const {
   s.releases_pending = releases_.size();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
   {
-    const std::lock_guard lock(records_mutex_);
+    const std::lock_guard lock(records_lock_);
+    s.bytes_outstanding = bytes_;
+    s.peak_bytes = peak_bytes_;
+    s.blocks = blocks_;
+  }
+  {
+    const std::lock_guard slabs(slabs_mutex_);
     for (const auto& all : slabs_) {
+      const std::lock_guard lock(records_lock_);
       for (auto& record : *all) {
         s.references += record.references.load(std::memory_order_relaxed);
         const std::lock_guard guard(record.guard);
@@ -488,12 +503,19 @@ void runtime_core::finish_frees() noexcept {
 
 void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   if (std::exchange(torn_down_, true)) return;
+  end_work(timeout);
+  // Handles that are still around keep what they know of their blocks.
+  const std::lock_guard lock(records_lock_);
+  if (records_in_use_ != 0) self_ = shared_from_this();
+}
+
+void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   releases_.drain();
   // References that are still around become stale; records are walked without the lock, since slabs
   // never go.
   std::vector<slab*> all;
   {
-    const std::lock_guard lock(records_mutex_);
+    const std::lock_guard lock(slabs_mutex_);
     for (auto& s : slabs_) all.push_back(s.get());
   }
   for (auto* s : all) {
@@ -502,14 +524,14 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   // Other threads may be completing frees; a recorder between preflight and commit completes its
   // own.
   const auto end = std::chrono::steady_clock::now() + timeout;
-  while (blocks_.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < end) {
+  while (blocks() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   // Imports are on their way back; they may be exports of our own.
   while (reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  const bool recorded = blocks_.load(std::memory_order_acquire) != 0;
+  const bool recorded = blocks() != 0;
   const bool imported = reclaimer_.foreign() != 0;
   if (recorded || imported || exports_.load(std::memory_order_acquire) != 0) {
     // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or

@@ -128,7 +128,8 @@ class runtime_core final : public resource_context,
 
   [[nodiscard]] runtime_statistics statistics() const;
   [[nodiscard]] std::size_t bytes_outstanding() const noexcept {
-    return bytes_.load(std::memory_order_relaxed);
+    const std::lock_guard lock(records_lock_);
+    return bytes_;
   }
   void count_events(std::size_t events) noexcept {
     events_.fetch_add(events, std::memory_order_relaxed);
@@ -159,14 +160,38 @@ class runtime_core final : public resource_context,
   /// Asks the resource, with `ask`, a second time where memory was short.
   template <class Ask>
   auto obtain(Ask ask) -> decltype(ask());
+  /// All of `tear_down` but for what outlives it.
+  void end_work(std::chrono::milliseconds timeout) noexcept;
   /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread.
   void finish_frees() noexcept;
-  [[nodiscard]] block_record& take_record();
+  /// A free record and the generation of the block that it will be of.
+  struct taken_record {
+    block_record* record;
+    std::uint64_t generation;
+  };
+  [[nodiscard]] taken_record take_record();
+  void grow_records();
   void give_record(block_record& record) noexcept;
-  [[nodiscard]] block_ref begin_block(block_record& record, allocation memory,
-                                      std::uint64_t generation) noexcept;
-  void unpin(block_record& record) noexcept;
-  void drop_hold(block_record& record) noexcept;
+  /// Makes a block, with one handle, of a record that has been filled in. Under the lock of the
+  /// records.
+  [[nodiscard]] block_ref begin_block(const taken_record& taken) noexcept;
+  /// Under the lock of the records. The result, if any, is to be dropped behind it.
+  [[nodiscard]] std::shared_ptr<runtime_core> put_back(block_record& record) noexcept;
+  /// Whether the block's memory has gone back with its last pin.
+  [[nodiscard]] bool unpin(block_record& record) noexcept;
+  /// What is over of a block.
+  struct block_end {
+    bool life = false;
+    bool memory = false;
+    std::uint32_t holds = 0;
+  };
+  /// Counts it, and gives the record back with its last hold. The last record of a runtime that is
+  /// gone ends `this`.
+  void note_end(block_record& record, block_end end) noexcept;
+  [[nodiscard]] std::size_t blocks() const noexcept {
+    const std::lock_guard lock(records_lock_);
+    return blocks_;
+  }
 
   const std::uint32_t serial_;
   const bool explicit_waits_;
@@ -188,9 +213,17 @@ class runtime_core final : public resource_context,
   std::size_t adoption_count_ = 0;
   std::size_t next_adoption_ = 0;
 
-  mutable std::mutex records_mutex_;
+  mutable std::mutex slabs_mutex_;  // taken before the lock of the records
   std::vector<std::unique_ptr<slab>> slabs_;
-  std::vector<block_record*> unused_;
+  // Blocks begin and end under one short lock.
+  mutable spin_lock records_lock_;
+  block_record* unused_ = nullptr;
+  std::size_t records_in_use_ = 0;
+  std::uint64_t generations_ = 0;
+  std::size_t bytes_ = 0;
+  std::size_t peak_bytes_ = 0;
+  std::size_t blocks_ = 0;
+  std::shared_ptr<runtime_core> self_;  // once the runtime is gone, while records are in use
 
   std::mutex staging_mutex_;
   std::shared_ptr<staging_pool> staging_;
@@ -199,10 +232,6 @@ class runtime_core final : public resource_context,
   release_list releases_;
   reclaim_thread reclaimer_;
 
-  std::atomic<std::uint64_t> generations_{0};
-  std::atomic<std::size_t> bytes_{0};
-  std::atomic<std::size_t> peak_bytes_{0};
-  std::atomic<std::size_t> blocks_{0};
   std::atomic<std::size_t> imports_{0};
   std::atomic<std::size_t> exports_{0};
   std::atomic<std::size_t> events_{0};

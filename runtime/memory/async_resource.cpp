@@ -14,7 +14,7 @@ class async_resource final : public memory_resource {
   granted_memory allocate(const allocation_request& request) override {
     granted_memory granted{
         .memory = {nullptr, request.bytes, request.tag, request.generation},
-        .stream_ordered = true,
+        .ready_at = point_reservation(request.stream),
     };
     context_->charge(request.bytes, request);
     try {
@@ -36,7 +36,6 @@ class async_resource final : public memory_resource {
   }
 
   std::size_t trim() noexcept override { return context_->device().trim_async(); }
-  bool may_order_by_stream() const noexcept override { return true; }
   bool supports_use_tracking() const noexcept override { return true; }
   std::string_view name() const noexcept override { return "async"; }
 

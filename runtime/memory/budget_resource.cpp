@@ -85,7 +85,6 @@ class budget_resource final : public memory_resource {
   void note_misuse(memory_misuse misuse, const allocation& memory) noexcept override {
     upstream_->note_misuse(misuse, memory);
   }
-  bool may_order_by_stream() const noexcept override { return upstream_->may_order_by_stream(); }
   bool supports_use_tracking() const noexcept override {
     return upstream_->supports_use_tracking();
   }

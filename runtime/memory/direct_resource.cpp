@@ -43,7 +43,6 @@ class direct_resource final : public memory_resource {
     context_->finish_reclaiming();
     return 0;
   }
-  bool may_order_by_stream() const noexcept override { return false; }
   bool supports_use_tracking() const noexcept override { return options_.tracked; }
   std::string_view name() const noexcept override { return "direct"; }
 

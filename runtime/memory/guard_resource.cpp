@@ -98,7 +98,7 @@ class guard_resource final : public detail::memory_adaptor {
     };
     try {
       for (const auto& point : granted.inherited) context_->wait(request.stream, point);
-      block.filled = fill(block);
+      block.filled = fill(block, std::move(granted.ready_at));
       const std::lock_guard lock(mutex_);
       live_.emplace(block.memory.address, block);
     } catch (...) {
@@ -172,8 +172,6 @@ class guard_resource final : public detail::memory_adaptor {
     upstream().note_misuse(misuse, memory);
   }
 
-  // Filling counts as a use: the grant brings its point along.
-  bool may_order_by_stream() const noexcept override { return false; }
   std::string_view name() const noexcept override { return "guard"; }
 
  private:
@@ -188,25 +186,20 @@ class guard_resource final : public detail::memory_adaptor {
   // Allocation
 
   /// Fills a new block and its zones on its stream and returns the ticket behind it.
-  std::uint64_t fill(const guarded& block) {
+  std::uint64_t fill(const guarded& block, point_reservation place) {
     auto& on = *block.stream.timeline();
     auto* const memory = static_cast<std::byte*>(block.memory.address);
-    on.reserve();
+    if (!place) place = point_reservation(block.stream);
     const auto first = on.newest().ticket + 1;
-    try {
-      if (!on.unless_retired([&](native_stream* native) {
-            auto& device = context_->device();
-            device.fill(begin_of(block), &zone_byte, 1, zone(), native);
-            device.fill(memory, &allocated_byte, 1, block.memory.bytes, native);
-            device.fill(memory + block.memory.bytes, &zone_byte, 1, zone(), native);
-          })) {
-        throw error(errc::stream_misuse, "the stream has been retired");
-      }
-    } catch (...) {
-      on.unreserve();
-      throw;
+    if (!on.unless_retired([&](native_stream* native) {
+          auto& device = context_->device();
+          device.fill(begin_of(block), &zone_byte, 1, zone(), native);
+          device.fill(memory, &allocated_byte, 1, block.memory.bytes, native);
+          device.fill(memory + block.memory.bytes, &zone_byte, 1, zone(), native);
+        })) {
+      throw error(errc::stream_misuse, "the stream has been retired");
     }
-    return on.submit({}, nullptr, first);
+    return place.release()->submit({}, nullptr, first);
   }
 
   /// Gives memory back that `stream` may have been made to fill.

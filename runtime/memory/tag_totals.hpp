@@ -1,30 +1,35 @@
 #pragma once
 
+#include "runtime/spin_lock.hpp"
+
 #include <sluice/runtime/memory_budget.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
 namespace sluice::detail {
 
-/// What the live blocks of each tag hold. Adding takes no lock and no memory: tags are string
-/// literals, few, and found by address. When there is no room for another tag, it counts as
-/// "other". Thread-safe.
+/// What the live blocks of each tag hold. Adding takes no memory and one short lock per tag:
+/// tags are string literals, few, and found by address. When there is no room for another tag, it
+/// counts as "other". Thread-safe.
 class tag_totals {
  public:
   void add(allocation_tag tag, std::size_t bytes) noexcept {
     auto& t = of(tag.name());
-    t.bytes.fetch_add(bytes, std::memory_order_relaxed);
-    t.blocks.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(t.counting);
+    t.bytes += bytes;
+    ++t.blocks;
   }
   void subtract(allocation_tag tag, std::size_t bytes) noexcept {
     auto& t = of(tag.name());
-    t.bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    t.blocks.fetch_sub(1, std::memory_order_relaxed);
+    const std::lock_guard lock(t.counting);
+    t.bytes -= bytes;
+    --t.blocks;
   }
 
   /// Adds what is held to `sums`; equal texts are one tag, wherever they lie. @throws
@@ -43,13 +48,19 @@ class tag_totals {
     std::atomic<const char*> key{nullptr};
     std::atomic<bool> claimed{false};
     std::string_view name;
-    std::atomic<std::size_t> bytes{0};
-    std::atomic<std::size_t> blocks{0};
+    mutable spin_lock counting;
+    std::size_t bytes = 0;
+    std::size_t blocks = 0;
   };
 
   static void add_to(std::vector<tagged_memory>& sums, std::string_view name, const total& t) {
-    const auto bytes = t.bytes.load(std::memory_order_relaxed);
-    const auto blocks = t.blocks.load(std::memory_order_relaxed);
+    std::size_t bytes = 0;
+    std::size_t blocks = 0;
+    {
+      const std::lock_guard lock(t.counting);
+      bytes = t.bytes;
+      blocks = t.blocks;
+    }
     if (blocks == 0) return;
     for (auto& sum : sums) {
       if (sum.tag == name) {

@@ -432,7 +432,6 @@ class probe final : public memory_resource {
         },
         new owner{seen_, *context_});
   }
-  bool may_order_by_stream() const noexcept override { return false; }
   bool supports_use_tracking() const noexcept override { return true; }
   std::string_view name() const noexcept override { return "probe"; }
 

@@ -540,7 +540,6 @@ TEST_P(guard_on, fills_behind_earlier_uses_of_the_memory) {
       return granted;
     }
     void deallocate(allocation, stream_ref, std::span<const timeline_point>) noexcept override {}
-    bool may_order_by_stream() const noexcept override { return false; }
     bool supports_use_tracking() const noexcept override { return true; }
     std::string_view name() const noexcept override { return "used"; }
     [[nodiscard]] std::byte* address() const { return static_cast<std::byte*>(memory_); }

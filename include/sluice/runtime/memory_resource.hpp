@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace sluice {
 
@@ -47,12 +48,37 @@ struct allocation {
   allocation_tag first_tag{};
 };
 
+/// A place for one more point of a stream, so that its making, later, allocates nothing. Given back
+/// unless it is used. Thread-safe as an object of its own.
+class point_reservation {
+ public:
+  point_reservation() noexcept = default;
+  /// @throws error `library_failure`, `device_lost`; std::bad_alloc
+  explicit point_reservation(stream_ref stream);
+  point_reservation(point_reservation&& other) noexcept : on_(std::exchange(other.on_, nullptr)) {}
+  point_reservation& operator=(point_reservation&& other) noexcept {
+    std::swap(on_, other.on_);
+    return *this;
+  }
+  ~point_reservation() {
+    if (on_ != nullptr) give_back();
+  }
+  [[nodiscard]] explicit operator bool() const noexcept { return on_ != nullptr; }
+  /// Hands the place over to whoever makes the point.
+  [[nodiscard]] detail::timeline* release() noexcept { return std::exchange(on_, nullptr); }
+
+ private:
+  void give_back() noexcept;
+
+  detail::timeline* on_ = nullptr;
+};
+
 /// What a resource grants for one request.
 struct granted_memory {
   allocation memory{};
-  /// The memory is ready only in the order of the stream it was asked for on: the runtime makes the
-  /// allocation a use of the block.
-  bool stream_ordered = false;
+  /// Not empty: the memory is ready only in the order of the stream it was asked for on, so the
+  /// runtime makes the allocation a use of the block, with this place for its point.
+  point_reservation ready_at{};
   /// Uses of what lay there before which may not have ended. Until the block's first write has been
   /// committed, every use of it waits for all of them.
   timeline_points inherited{};
@@ -124,8 +150,6 @@ class memory_resource {
   /// `memory.bytes` is what `deallocate` gets to see. @throws error `out_of_memory`, `over_budget`,
   /// `device_lost`
   [[nodiscard]] virtual granted_memory allocate(const allocation_request& request) = 0;
-  /// Whether a grant may say `stream_ordered`.
-  [[nodiscard]] virtual bool may_order_by_stream() const noexcept = 0;
   /// Takes `memory` back as it was granted. `stream` is the one that it was granted for last, or
   /// the reclaim stream; `unfinished` are the points that may still touch it, on any stream.
   /// Neither blocks nor delays a stream that carries launches.

@@ -1,0 +1,16 @@
+#include "runtime/timeline.hpp"
+
+#include <sluice/runtime/memory_resource.hpp>
+
+namespace sluice {
+
+point_reservation::point_reservation(stream_ref stream) {
+  stream.timeline()->reserve();
+  on_ = stream.timeline();
+}
+
+void point_reservation::give_back() noexcept {
+  on_->unreserve();
+}
+
+}  // namespace sluice
