@@ -284,7 +284,7 @@ timeline_point copy_through_host(const copy_end& target, const copy_end& source,
                        [from_core, &from, filled, staged, bytes, address = target.address] {
                          from_core->device().prepare_completion_thread();
                          if (const auto why = failure_up_to(from, filled)) throw *why;
-                         std::memcpy(address, staged.get(), bytes);
+                         if (bytes != 0) std::memcpy(address, staged.get(), bytes);
                        });
     } else {
       to_core->note_copies_may_fail();
