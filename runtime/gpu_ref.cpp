@@ -9,8 +9,11 @@ block_ref::block_ref(const block_ref& other) noexcept : record_(other.record_) {
 }
 
 void block_ref::drop() noexcept {
-  if (record_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+  // The only handle there is can be neither copied nor dropped by anybody else.
+  if (record_->references.load(std::memory_order_acquire) == 1 ||
+      record_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     record_->core->handles_gone(*record_);
+  }
 }
 
 block_id block_ref::id() const noexcept {

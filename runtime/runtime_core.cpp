@@ -200,12 +200,14 @@ void runtime_core::reclaim_after(std::span<const timeline_point> points, allocat
   reclaimer_.add(points, memory, reclaim, owner);
 }
 
-runtime_core::taken_record runtime_core::take_record() {
+runtime_core::taken_record runtime_core::take_record(std::size_t bytes) {
   for (;;) {
     {
       const std::lock_guard lock(records_lock_);
       if (unused_ != nullptr) {
         ++records_in_use_;
+        ++blocks_;
+        bytes_ += bytes;
         return {std::exchange(unused_, unused_->next_unused), ++generations_};
       }
     }
@@ -234,16 +236,21 @@ std::shared_ptr<runtime_core> runtime_core::put_back(block_record& record) noexc
   return --records_in_use_ == 0 ? std::move(self_) : nullptr;
 }
 
-void runtime_core::give_record(block_record& record) noexcept {
+void runtime_core::give_record(block_record& record, std::size_t bytes) noexcept {
   std::shared_ptr<runtime_core> last;
   const std::lock_guard lock(records_lock_);
+  --blocks_;
+  bytes_ -= bytes;
   last = put_back(record);
 }
 
 void runtime_core::note_end(block_record& record, block_end end) noexcept {
   std::shared_ptr<runtime_core> last;
   const std::lock_guard lock(records_lock_);
-  if (end.memory) bytes_ -= record.bytes;
+  if (end.memory) {
+    peak_bytes_ = std::max(peak_bytes_, bytes_);
+    bytes_ -= record.bytes;
+  }
   if (end.life) --blocks_;
   record.holds -= end.holds;
   if (end.holds != 0 && record.holds == 0) last = put_back(record);
@@ -283,7 +290,7 @@ block_ref runtime_core::allocate(allocation_request request) {
   const auto [bytes, stream, tag] = std::tuple(request.bytes, request.stream, request.tag);
   require_open();
   auto& on = require(stream);
-  const auto taken = take_record();
+  const auto taken = take_record(bytes);
   auto& record = *taken.record;
   request.generation = taken.generation;
   granted_memory granted{.memory = {nullptr, 0, tag, request.generation}};
@@ -303,7 +310,7 @@ block_ref runtime_core::allocate(allocation_request request) {
       if (ordered) granted.inherited.push_back(on.newest());
       resource_->deallocate(granted.memory, stream, granted.inherited.view());
     }
-    give_record(record);
+    give_record(record, bytes);
     throw;
   }
   record.memory = granted.memory;
@@ -312,10 +319,7 @@ block_ref runtime_core::allocate(allocation_request request) {
   record.tracked = resource_->supports_use_tracking();
   record.read_only = false;
   record.foreign = nullptr;
-  const std::lock_guard lock(records_lock_);
   record.uses.begin(ready, std::move(granted.inherited));
-  bytes_ += bytes;
-  peak_bytes_ = std::max(peak_bytes_, bytes_);
   return begin_block(taken);
 }
 
@@ -326,8 +330,7 @@ block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
   record.references.store(1, std::memory_order_relaxed);
   record.pins.store(1, std::memory_order_relaxed);
   record.holds = 2;
-  ++blocks_;
-  record.lease.revive();
+  record.lease.revive();  // from here on statistics look at it
   return block_ref(&record);
 }
 
@@ -335,7 +338,7 @@ block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point 
                               std::unique_ptr<foreign_memory>& owner) {
   require_open();
   reclaimer_.start();
-  const auto taken = take_record();
+  const auto taken = take_record(0);
   auto& record = *taken.record;
   record.memory = memory;
   record.bytes = memory.bytes;
@@ -344,7 +347,6 @@ block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point 
   record.read_only = read_only;
   record.foreign = owner.release();
   count_import(1);
-  const std::lock_guard lock(records_lock_);
   record.uses.begin_written(written);
   return begin_block(taken);
 }
@@ -392,7 +394,10 @@ void runtime_core::complete_free(block_record& record) noexcept {
 }
 
 bool runtime_core::unpin(block_record& record) noexcept {
-  if (record.pins.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+  return record.pins.fetch_sub(1, std::memory_order_acq_rel) == 1 && give_memory_back(record);
+}
+
+bool runtime_core::give_memory_back(block_record& record) noexcept {
   if (record.foreign != nullptr) {
     auto* foreign = std::exchange(record.foreign, nullptr);
     foreign->core_ = shared_from_this();
@@ -430,9 +435,11 @@ bool runtime_core::unpin(block_record& record) noexcept {
 }
 
 void runtime_core::handles_gone(block_record& record) noexcept {
+  record.references.store(0, std::memory_order_relaxed);
   block_end end{.holds = 1};
   if (record.lease.mark_dying() == lease::end::complete_now) {
-    end = {.life = true, .memory = unpin(record), .holds = 2};
+    // Exports have handles, so there are none: nothing but its life pins the memory.
+    end = {.life = true, .memory = give_memory_back(record), .holds = 2};
   }
   note_end(record, end);
 }
@@ -448,7 +455,7 @@ runtime_statistics runtime_core::statistics() const {
   {
     const std::lock_guard lock(records_lock_);
     s.bytes_outstanding = bytes_;
-    s.peak_bytes = peak_bytes_;
+    s.peak_bytes = std::max(peak_bytes_, bytes_);
     s.blocks = blocks_;
   }
   {
@@ -457,6 +464,7 @@ runtime_statistics runtime_core::statistics() const {
       const std::lock_guard lock(records_lock_);
       for (auto& record : *all) {
         s.references += record.references.load(std::memory_order_relaxed);
+        if (record.lease.dying()) continue;  // or not begun, and no block before it ends meanwhile
         const std::lock_guard guard(record.guard);
         s.points += record.uses.points();
       }

@@ -169,16 +169,17 @@ class runtime_core final : public resource_context,
     block_record* record;
     std::uint64_t generation;
   };
-  [[nodiscard]] taken_record take_record();
+  /// Counts the block, of `bytes`, already.
+  [[nodiscard]] taken_record take_record(std::size_t bytes);
   void grow_records();
-  void give_record(block_record& record) noexcept;
-  /// Makes a block, with one handle, of a record that has been filled in. Under the lock of the
-  /// records.
+  void give_record(block_record& record, std::size_t bytes) noexcept;
+  /// Makes a block, with one handle, of a record that has been filled in.
   [[nodiscard]] block_ref begin_block(const taken_record& taken) noexcept;
   /// Under the lock of the records. The result, if any, is to be dropped behind it.
   [[nodiscard]] std::shared_ptr<runtime_core> put_back(block_record& record) noexcept;
   /// Whether the block's memory has gone back with its last pin.
   [[nodiscard]] bool unpin(block_record& record) noexcept;
+  [[nodiscard]] bool give_memory_back(block_record& record) noexcept;
   /// What is over of a block.
   struct block_end {
     bool life = false;
@@ -221,7 +222,7 @@ class runtime_core final : public resource_context,
   std::size_t records_in_use_ = 0;
   std::uint64_t generations_ = 0;
   std::size_t bytes_ = 0;
-  std::size_t peak_bytes_ = 0;
+  std::size_t peak_bytes_ = 0;  // as of the last free
   std::size_t blocks_ = 0;
   std::shared_ptr<runtime_core> self_;  // once the runtime is gone, while records are in use
 

@@ -1,5 +1,6 @@
 #include "runtime/memory/adaptor.hpp"
 #include "runtime/memory/size_class.hpp"
+#include "runtime/spin_lock.hpp"
 #include "runtime/timeline.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -58,7 +59,7 @@ class pool_resource final : public detail::memory_adaptor {
       return granted;
     } catch (const error& e) {
       if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
-      std::unique_lock lock(mutex_);
+      std::unique_lock lock(lock_);
       auto block = take_unfinished(number, request.stream);
       lock.unlock();
       if (!block) throw;
@@ -73,7 +74,7 @@ class pool_resource final : public detail::memory_adaptor {
       block.memory.generation = 0;
       block.memory.tag = memory.first_tag;  // until it is handed out again
       block.unfinished.append(unfinished);
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(lock_);
       if (memory.bytes <= options_.most_kept - std::min(kept_, options_.most_kept)) {
         list_of(detail::class_within(memory.bytes), stream).blocks.push_back(std::move(block));
         kept_ += memory.bytes;
@@ -120,7 +121,7 @@ class pool_resource final : public detail::memory_adaptor {
   std::optional<free_block> find(std::size_t number, stream_ref stream) {
     timeline_points open;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(lock_);
       auto* lists = bin_of(number);
       if (lists == nullptr) return std::nullopt;
       if (auto block = take_own(*lists, stream)) return block;
@@ -132,7 +133,7 @@ class pool_resource final : public detail::memory_adaptor {
     if (open.empty()) return std::nullopt;
     // Asking the device costs less than new memory, but not while others want the lists.
     for (const auto& point : open) context_->look_at(point);
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(lock_);
     auto* lists = bin_of(number);
     return lists == nullptr ? std::nullopt : take_settled(*lists, nullptr);
   }
@@ -230,7 +231,7 @@ class pool_resource final : public detail::memory_adaptor {
     std::vector<bin> bins;
     std::size_t given = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(lock_);
       bins.swap(bins_);
       given = std::exchange(kept_, 0);
     }
@@ -250,7 +251,9 @@ class pool_resource final : public detail::memory_adaptor {
 
   const pool_options options_;
   resource_context* context_ = nullptr;
-  std::mutex mutex_;
+  // Held for a look at some lists. A list that is new or grows takes memory under it, which is
+  // rare.
+  detail::spin_lock lock_;
   std::vector<bin> bins_;  // by size class
   std::size_t kept_ = 0;
 };
