@@ -115,6 +115,43 @@ TEST_P(runtime_on, statistics_return_to_where_they_began) {
   EXPECT_GE(end.launches, 3u);
 }
 
+// What they say while blocks begin and end is within what there can be, and ThreadSanitizer looks
+// on.
+TEST_P(runtime_on, statistics_may_be_asked_for_while_others_allocate_and_launch) {
+  constexpr std::size_t threads = 3;
+  constexpr std::size_t at_once = 8;
+  const auto before = runtime().statistics();
+  std::atomic<std::size_t> done{0};
+  std::vector<std::thread> users;
+  for (std::size_t t = 0; t < threads; ++t) {
+    users.emplace_back([&] {
+      const auto on = runtime().create_stream();
+      for (int round = 0; round < 200; ++round) {
+        std::vector<gpu_ref<float>> blocks;
+        for (std::size_t i = 0; i < at_once; ++i) {
+          blocks.push_back(runtime().allocate<float>(100, on));
+          (void)launch(on, blocks.back(), access_kind::write);
+        }
+      }
+      ++done;
+    });
+  }
+  while (done != threads) {
+    const auto now = runtime().statistics();
+    EXPECT_LE(now.blocks, before.blocks + threads * at_once);
+    EXPECT_LE(now.references, before.references + threads * at_once);
+    EXPECT_LE(now.bytes_outstanding, before.bytes_outstanding + threads * at_once * 400);
+    EXPECT_LE(now.peak_bytes, before.peak_bytes + threads * at_once * 400);
+  }
+  for (auto& user : users) user.join();
+  const auto after = runtime().statistics();
+  EXPECT_EQ(after.blocks, before.blocks);
+  EXPECT_EQ(after.references, before.references);
+  EXPECT_EQ(after.points, before.points);
+  EXPECT_EQ(after.bytes_outstanding, before.bytes_outstanding);
+  EXPECT_GE(after.peak_bytes, before.bytes_outstanding + at_once * 400);
+}
+
 TEST_P(runtime_on, drops_the_owners_of_completed_launches_when_it_is_asked_to) {
   struct owner final : releasable {
     explicit owner(block_ref block) : held(std::move(block)) {}

@@ -109,6 +109,21 @@ TEST_P(pool_on, makes_no_call_and_takes_no_ticket_in_a_steady_state) {
   EXPECT_EQ(runtime().statistics().events, events);
 }
 
+// Nor does it look how far a stream is on which more than half of the events are in use.
+TEST_P(pool_on, does_not_ask_a_busy_stream_how_far_it_is) {
+  const auto a = allocate(stream());
+  const auto* const kept = allocate(stream()).data();
+  const auto free_events = runtime().statistics().events;
+  timeline_point last;
+  for (int i = 0; i < 24; ++i) last = write(a, 1, stream());
+  stream().device().synchronize(stream().native());
+  ASSERT_EQ(runtime().statistics().events, free_events);
+  const auto known = stream().timeline()->watermark();
+  ASSERT_LT(known, last.ticket) << "the stream has been asked already";
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(allocate(stream()).data(), kept);
+  EXPECT_EQ(stream().timeline()->watermark(), known);
+}
+
 TEST_P(pool_on, hands_memory_out_again_behind_its_last_use_on_the_same_stream) {
   gate closed;
   closed.hold(stream());
