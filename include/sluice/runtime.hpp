@@ -16,6 +16,7 @@
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_guard.hpp>
 #include <sluice/runtime/memory_log.hpp>
