@@ -74,7 +74,7 @@ std::size_t device_runtime::bytes_outstanding() {
 
 void device_runtime::reap_pending() {
   core_->for_each_timeline([](detail::timeline& t) { t.advance(); });
-  core_->releases().drain();
+  core_->releases().drain_and_wait();
 }
 
 std::size_t device_runtime::trim_memory() {

@@ -94,7 +94,7 @@ class recorder_state {
       phase_ = phase::preflighted;
       return true;
     }
-    phase_ = phase::refused;  // until it has succeeded
+    const auto before = std::exchange(phase_, phase::refused);  // until it has succeeded
     core_->require_open();
     (void)core_->require(stream_ref(&stream_));
     // Checked again under the leases; but a freed block and the one that got its record cannot both
@@ -108,7 +108,7 @@ class recorder_state {
     try {
       if (!take_leases(waits)) {
         stream_.unreserve();
-        phase_ = phase::recording;
+        phase_ = before;
         return false;
       }
       try {

@@ -40,6 +40,18 @@ void reclaim_thread::finish_ready() noexcept {
                          [&] { return idle_ || stopping_ || passes_ >= wanted; });
 }
 
+bool reclaim_thread::idle_by(std::chrono::steady_clock::time_point end) noexcept {
+  std::unique_lock lock(mutex_);
+  while (!idle_) {
+    if (end == std::chrono::steady_clock::time_point::max()) {
+      passed_.wait(lock);
+    } else if (passed_.wait_until(lock, end) == std::cv_status::timeout) {
+      return idle_;
+    }
+  }
+  return true;
+}
+
 void reclaim_thread::start() {
   const std::lock_guard lock(mutex_);
   begin();

@@ -6,6 +6,7 @@
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,8 @@ class reclaim_thread {
   /// Waits, for a second at most, until everything whose points have completed by now has been
   /// reclaimed.
   void finish_ready() noexcept;
+  /// Waits until nothing is waiting, or the time is `end`. Whether nothing is.
+  [[nodiscard]] bool idle_by(std::chrono::steady_clock::time_point end) noexcept;
   /// Finishes what is waiting (on a lost device without waiting for points: the runtime's memory
   /// stays with the device, foreign memory goes back once nothing runs) and ends the thread. What
   /// comes later starts another one.

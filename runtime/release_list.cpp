@@ -1,6 +1,18 @@
 #include "runtime/release_list.hpp"
 
+#include <mutex>
+
 namespace sluice::detail {
+namespace {
+
+/// What this thread is draining, the innermost first.
+struct drain_frame {
+  const release_list* list;
+  const drain_frame* outer;
+};
+thread_local const drain_frame* innermost = nullptr;
+
+}  // namespace
 
 void release_list::push(releasable* item) noexcept {
   size_.fetch_add(1, std::memory_order_relaxed);
@@ -11,6 +23,12 @@ void release_list::push(releasable* item) noexcept {
 }
 
 void release_list::drain() noexcept {
+  std::shared_lock lock(draining_, std::defer_lock);
+  const drain_frame* frame = innermost;
+  while (frame != nullptr && frame->list != this) frame = frame->outer;
+  if (frame == nullptr) lock.lock();
+  const drain_frame mine{this, innermost};
+  innermost = &mine;
   auto* item = newest_.exchange(nullptr, std::memory_order_acquire);
   releasable* oldest = nullptr;
   while (item != nullptr) {
@@ -25,6 +43,13 @@ void release_list::drain() noexcept {
     size_.fetch_sub(1, std::memory_order_relaxed);
     oldest = next;
   }
+  innermost = mine.outer;
+}
+
+void release_list::drain_and_wait() noexcept {
+  drain();
+  // Who destroys something does not wait for others, who may wait for it.
+  if (innermost == nullptr) const std::lock_guard wait(draining_);
 }
 
 }  // namespace sluice::detail

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <shared_mutex>
 
 namespace sluice::detail {
 
 /// Completed launches whose owners are still to be dropped. Pushing is one atomic exchange of a
-/// pointer; whoever drains destroys what was pushed, oldest first, in its own thread. Thread-safe.
+/// pointer; whoever drains destroys what was pushed, oldest first, in its own thread. What is
+/// destroyed may push and drain itself. Thread-safe.
 class release_list {
  public:
   release_list() = default;
@@ -19,6 +21,9 @@ class release_list {
   /// Takes `item` over.
   void push(releasable* item) noexcept;
   void drain() noexcept;
+  /// Drains, and waits for what other threads are draining: afterwards everything that was pushed
+  /// before is gone, unless this thread is destroying something.
+  void drain_and_wait() noexcept;
   [[nodiscard]] bool empty() const noexcept {
     return newest_.load(std::memory_order_acquire) == nullptr;
   }
@@ -27,6 +32,7 @@ class release_list {
  private:
   std::atomic<releasable*> newest_{nullptr};
   std::atomic<std::size_t> size_{0};
+  std::shared_mutex draining_;  // shared by those who drain
 };
 
 }  // namespace sluice::detail

@@ -51,7 +51,7 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
 
 runtime_core::~runtime_core() {
   // Still there only if a recorder or an export outlived the runtime.
-  if (resource_ && bound_) finish_frees();
+  if (resource_ && bound_) finish_frees(clock::time_point::max());
   reclaimer_.stop();
   resource_.reset();
   timelines_.clear();
@@ -264,7 +264,7 @@ auto runtime_core::obtain(Ask ask) -> decltype(ask()) {
     if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
   }
   // Owners of completed launches may hold what is missing, or the resource itself.
-  releases_.drain();
+  releases_.drain_and_wait();
   (void)resource_->make_room();
   return ask();
 }
@@ -499,12 +499,16 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   }
 }
 
-void runtime_core::finish_frees() noexcept {
+void runtime_core::finish_frees(clock::time_point end) noexcept {
   resource_->close();  // nobody else hands anything over meanwhile
   // What a resource keeps may go by the reclaim thread, which may give what it has waited for to a
   // resource that keeps it: so a second time.
   for (int round = 0; round < 2; ++round) {
     (void)resource_->trim();
+    if (!reclaimer_.idle_by(end)) {
+      device_->lose(error(errc::shutting_down,
+                          "memory was still in use when the time for shutting down was over"));
+    }
     reclaimer_.stop();
   }
 }
@@ -554,7 +558,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     });
     return;
   }
-  finish_frees();
+  finish_frees(end);
   {
     const std::lock_guard lock(misuse_mutex_);
     resource_.reset();

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -148,6 +149,8 @@ class runtime_core final : public resource_context,
   void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:
+  using clock = std::chrono::steady_clock;
+
   runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource,
                bool explicit_waits);
   /// The second half of making: what needs `shared_from_this`.
@@ -162,8 +165,9 @@ class runtime_core final : public resource_context,
   auto obtain(Ask ask) -> decltype(ask());
   /// All of `tear_down` but for what outlives it.
   void end_work(std::chrono::milliseconds timeout) noexcept;
-  /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread.
-  void finish_frees() noexcept;
+  /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread. The
+  /// device is declared lost if what that waits for has not ended by `end`.
+  void finish_frees(clock::time_point end) noexcept;
   /// A free record and the generation of the block that it will be of.
   struct taken_record {
     block_record* record;

@@ -65,6 +65,21 @@ TEST_P(cancelled_launch_on, may_be_given_up_before_preflight) {
   EXPECT_EQ(now().recorders_abandoned, 0u);
 }
 
+TEST_P(cancelled_launch_on, stays_cancelled_when_it_cannot_be_tried_again) {
+  const auto a = fresh();
+  auto other = launch_recorder::strict(stream());
+  other.write(a);
+  other.preflight();
+  {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.write(a);
+    recorder.cancel();
+    EXPECT_FALSE(recorder.try_preflight());
+  }
+  EXPECT_EQ(now().recorders_abandoned, 0u);
+  other.commit();
+}
+
 TEST_P(cancelled_launch_on, is_none_after_commit_or_a_refusal) {
   const auto a = fresh();
   auto recorder = launch_recorder::strict(stream());

@@ -6,6 +6,7 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/memory_guard.hpp>
 
 #include <gtest/gtest.h>
 
@@ -382,9 +383,17 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
   }
 }
 
-TEST(runtime_of_the_host, ends_although_a_late_launch_does_not) {
-  auto owned =
-      std::make_unique<device_runtime>(open_host_device(), runtime_options{.drain_timeout = 500ms});
+class runtime_with : public ::testing::TestWithParam<std::unique_ptr<memory_resource> (*)()> {};
+INSTANTIATE_TEST_SUITE_P(resources, runtime_with,
+                         ::testing::Values([] { return make_default_resource(); },
+                                           [] { return make_direct_resource({.tracked = true}); },
+                                           [] {
+                                             return make_guard_resource(make_async_resource());
+                                           }));
+
+TEST_P(runtime_with, ends_although_a_late_launch_does_not) {
+  auto owned = std::make_unique<device_runtime>(
+      open_host_device(), runtime_options{.resource = GetParam()(), .drain_timeout = 500ms});
   const auto core = owned->core();
   auto s = owned->create_stream();
   auto elsewhere = owned->create_stream();

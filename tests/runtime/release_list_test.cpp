@@ -62,6 +62,69 @@ TEST(release_list, takes_what_a_destructor_pushes) {
   EXPECT_EQ(log, std::vector<int>{2});
 }
 
+// Whoever needs what a release gives back is not told that there is nothing while it is on its way.
+TEST(release_list, waits_for_what_another_thread_is_destroying) {
+  class slow final : public releasable {
+   public:
+    slow(std::atomic<bool>& begun, std::atomic<bool>& open, std::atomic<bool>& gone)
+        : begun_(begun), open_(open), gone_(gone) {}
+    ~slow() override {
+      begun_ = true;
+      while (!open_) std::this_thread::yield();
+      gone_ = true;
+    }
+
+   private:
+    std::atomic<bool>& begun_;
+    std::atomic<bool>& open_;
+    std::atomic<bool>& gone_;
+  };
+  std::atomic<bool> begun{false};
+  std::atomic<bool> open{false};
+  std::atomic<bool> gone{false};
+  std::atomic<bool> back{false};
+  release_list list;
+  list.push(new slow(begun, open, gone));
+  std::thread draining([&] { list.drain(); });
+  while (!begun) std::this_thread::yield();
+  std::thread waiting([&] {
+    list.drain_and_wait();
+    EXPECT_TRUE(gone);
+    back = true;
+  });
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_FALSE(back);
+    std::this_thread::yield();
+  }
+  open = true;
+  draining.join();
+  waiting.join();
+}
+
+TEST(release_list, may_be_drained_and_waited_for_by_what_it_destroys) {
+  class draining final : public releasable {
+   public:
+    draining(release_list& list, release_list& other) : list_(list), other_(other) {}
+    ~draining() override {
+      other_.drain_and_wait();
+      list_.drain_and_wait();
+    }
+
+   private:
+    release_list& list_;
+    release_list& other_;
+  };
+  std::vector<int> log;
+  release_list list;
+  release_list other;
+  list.push(new draining(list, other));
+  other.push(new draining(list, other));
+  other.push(new noted(log, 1));
+  list.drain_and_wait();
+  EXPECT_EQ(log, std::vector<int>{1});
+  EXPECT_EQ(list.size() + other.size(), 0u);
+}
+
 TEST(release_list, loses_and_doubles_nothing_between_threads) {
   class counted final : public releasable {
    public:

@@ -67,8 +67,8 @@ class memory_log_sink {
 
  private:
   /// Keeps `record`. Called by any threads, at the same time and so not always in order, in the
-  /// middle of what they do: it must not use the runtime or its resources. Whatever it throws
-  /// counts as one lost record.
+  /// middle of what they do: it must not use the runtime, its resources or their budget. Whatever
+  /// it throws counts as one lost record.
   virtual void write(const memory_record& record) = 0;
 
   std::atomic<std::uint64_t> last_order_{0};
