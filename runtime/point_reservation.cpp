@@ -1,10 +1,12 @@
 #include "runtime/timeline.hpp"
 
+#include <sluice/runtime/error.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
 namespace sluice {
 
 point_reservation::point_reservation(stream_ref stream) {
+  if (!stream) throw error(errc::stream_misuse, "point_reservation: no stream was given");
   stream.timeline()->reserve();
   on_ = stream.timeline();
 }

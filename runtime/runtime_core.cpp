@@ -200,14 +200,13 @@ void runtime_core::reclaim_after(std::span<const timeline_point> points, allocat
   reclaimer_.add(points, memory, reclaim, owner);
 }
 
-runtime_core::taken_record runtime_core::take_record(std::size_t bytes) {
+runtime_core::taken_record runtime_core::take_record() {
   for (;;) {
     {
       const std::lock_guard lock(records_lock_);
       if (unused_ != nullptr) {
         ++records_in_use_;
         ++blocks_;
-        bytes_ += bytes;
         return {std::exchange(unused_, unused_->next_unused), ++generations_};
       }
     }
@@ -236,24 +235,26 @@ std::shared_ptr<runtime_core> runtime_core::put_back(block_record& record) noexc
   return --records_in_use_ == 0 ? std::move(self_) : nullptr;
 }
 
-void runtime_core::give_record(block_record& record, std::size_t bytes) noexcept {
+void runtime_core::give_record(block_record& record) noexcept {
   std::shared_ptr<runtime_core> last;
   const std::lock_guard lock(records_lock_);
   --blocks_;
-  bytes_ -= bytes;
   last = put_back(record);
 }
 
 void runtime_core::note_end(block_record& record, block_end end) noexcept {
   std::shared_ptr<runtime_core> last;
   const std::lock_guard lock(records_lock_);
-  if (end.memory) {
-    peak_bytes_ = std::max(peak_bytes_, bytes_);
-    bytes_ -= record.bytes;
-  }
+  if (end.memory) bytes_ -= record.bytes;
   if (end.life) --blocks_;
   record.holds -= end.holds;
-  if (end.holds != 0 && record.holds == 0) last = put_back(record);
+  if (end.holds == 0 || record.holds != 0) return;
+  if (record.pins.load(std::memory_order_relaxed) != 0 && !end.memory) {
+    // Memory that a consumer has for good: who may still look at its uses is to have finished.
+    const std::lock_guard guard(record.guard);
+    record.uses.begin({}, {});
+  }
+  last = put_back(record);
 }
 
 template <class Ask>
@@ -290,7 +291,7 @@ block_ref runtime_core::allocate(allocation_request request) {
   const auto [bytes, stream, tag] = std::tuple(request.bytes, request.stream, request.tag);
   require_open();
   auto& on = require(stream);
-  const auto taken = take_record(bytes);
+  const auto taken = take_record();
   auto& record = *taken.record;
   request.generation = taken.generation;
   granted_memory granted{.memory = {nullptr, 0, tag, request.generation}};
@@ -301,16 +302,15 @@ block_ref runtime_core::allocate(allocation_request request) {
     // Allocating is a use: the memory is ready when this point has completed.
     if (auto* place = granted.ready_at.release()) {
       ordered = true;
-      ready = {on.id(), place->submit()};
+      ready = {place->id(), place->submit()};
     }
   } catch (...) {
+    // When the stream was retired meanwhile (or the device is lost), its last ticket is behind the
+    // allocation.
     if (granted.memory.address != nullptr) {
-      // The stream was retired meanwhile (or the device is lost): its last ticket is behind the
-      // allocation.
-      if (ordered) granted.inherited.push_back(on.newest());
-      resource_->deallocate(granted.memory, stream, granted.inherited.view());
+      give_up(granted, stream, ordered ? on.newest() : timeline_point{});
     }
-    give_record(record, bytes);
+    give_record(record);
     throw;
   }
   record.memory = granted.memory;
@@ -320,7 +320,22 @@ block_ref runtime_core::allocate(allocation_request request) {
   record.read_only = false;
   record.foreign = nullptr;
   record.uses.begin(ready, std::move(granted.inherited));
+  {
+    const std::lock_guard lock(records_lock_);
+    bytes_ += bytes;
+    peak_bytes_ = std::max(peak_bytes_, bytes_);
+  }
   return begin_block(taken);
+}
+
+void runtime_core::give_up(granted_memory& granted, stream_ref stream,
+                           timeline_point allocated) noexcept {
+  try {
+    if (allocated) granted.inherited.push_back(allocated);
+    resource_->deallocate(granted.memory, stream, granted.inherited.view());
+  } catch (...) {
+    report("memory that was not needed stays allocated: the host has no memory to list its uses");
+  }
 }
 
 block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
@@ -338,7 +353,7 @@ block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point 
                               std::unique_ptr<foreign_memory>& owner) {
   require_open();
   reclaimer_.start();
-  const auto taken = take_record(0);
+  const auto taken = take_record();
   auto& record = *taken.record;
   record.memory = memory;
   record.bytes = memory.bytes;
@@ -438,8 +453,9 @@ void runtime_core::handles_gone(block_record& record) noexcept {
   record.references.store(0, std::memory_order_relaxed);
   block_end end{.holds = 1};
   if (record.lease.mark_dying() == lease::end::complete_now) {
-    // Exports have handles, so there are none: nothing but its life pins the memory.
-    end = {.life = true, .memory = give_memory_back(record), .holds = 2};
+    // Exports have handles, so no pin is added meanwhile; but one may have been left behind.
+    const bool only_pin = record.pins.load(std::memory_order_acquire) == 1;
+    end = {.life = true, .memory = only_pin ? give_memory_back(record) : unpin(record), .holds = 2};
   }
   note_end(record, end);
 }
@@ -455,7 +471,7 @@ runtime_statistics runtime_core::statistics() const {
   {
     const std::lock_guard lock(records_lock_);
     s.bytes_outstanding = bytes_;
-    s.peak_bytes = std::max(peak_bytes_, bytes_);
+    s.peak_bytes = peak_bytes_;
     s.blocks = blocks_;
   }
   {

@@ -173,10 +173,12 @@ class runtime_core final : public resource_context,
     block_record* record;
     std::uint64_t generation;
   };
-  /// Counts the block, of `bytes`, already.
-  [[nodiscard]] taken_record take_record(std::size_t bytes);
+  /// Counts the block already.
+  [[nodiscard]] taken_record take_record();
   void grow_records();
-  void give_record(block_record& record, std::size_t bytes) noexcept;
+  void give_record(block_record& record) noexcept;
+  /// Gives memory back that no block became of, behind its allocation.
+  void give_up(granted_memory& granted, stream_ref stream, timeline_point allocated) noexcept;
   /// Makes a block, with one handle, of a record that has been filled in.
   [[nodiscard]] block_ref begin_block(const taken_record& taken) noexcept;
   /// Under the lock of the records. The result, if any, is to be dropped behind it.
@@ -226,7 +228,7 @@ class runtime_core final : public resource_context,
   std::size_t records_in_use_ = 0;
   std::uint64_t generations_ = 0;
   std::size_t bytes_ = 0;
-  std::size_t peak_bytes_ = 0;  // as of the last free
+  std::size_t peak_bytes_ = 0;
   std::size_t blocks_ = 0;
   std::shared_ptr<runtime_core> self_;  // once the runtime is gone, while records are in use
 

@@ -53,7 +53,7 @@ struct allocation {
 class point_reservation {
  public:
   point_reservation() noexcept = default;
-  /// @throws error `library_failure`, `device_lost`; std::bad_alloc
+  /// @throws error `stream_misuse` (no stream), `library_failure`, `device_lost`; std::bad_alloc
   explicit point_reservation(stream_ref stream);
   point_reservation(point_reservation&& other) noexcept : on_(std::exchange(other.on_, nullptr)) {}
   point_reservation& operator=(point_reservation&& other) noexcept {
