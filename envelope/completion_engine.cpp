@@ -12,7 +12,14 @@
 
 namespace sluice {
 
+namespace {
+
 using clock = std::chrono::steady_clock;
+
+// How long an engine's end, or a synchronous launch, waits for what runs on a lost device.
+constexpr auto rest_limit = std::chrono::seconds(1);
+
+}  // namespace
 
 struct completion_engine::state {
   state(std::shared_ptr<detail::runtime_core> c, completion_strategy s)
@@ -117,7 +124,7 @@ struct completion_engine::state {
   void release_quiescent() noexcept {
     for (auto** link = &unreleased; *link != nullptr;) {
       auto* item = *link;
-      if (core->device().quiescent(item->timeline_->native())) {
+      if (item->timeline_->quiescent()) {
         *link = item->next_;
         core->releases().push(item);
       } else {
@@ -126,8 +133,35 @@ struct completion_engine::state {
     }
   }
 
-  [[nodiscard]] bool idle() const noexcept {
-    if (unreleased != nullptr) return false;
+  /// What the runtime keeps of launches that may run for ever: what they use.
+  class kept final : public detail::deferred {
+   public:
+    explicit kept(continuation* items) noexcept : items_(items) {}
+    ~kept() override {
+      while (items_ != nullptr) delete std::exchange(items_, items_->next_);
+    }
+
+   private:
+    [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
+      for (auto* item = items_; item != nullptr; item = item->next_) {
+        if (!item->timeline_->quiescent()) return false;
+      }
+      return true;
+    }
+
+    continuation* items_;
+  };
+
+  /// Leaves answered launches to the runtime, which lets them go once nothing of them runs.
+  void leave(continuation* items) noexcept {
+    try {
+      core->reclaim_later(std::make_unique<kept>(items));
+    } catch (...) {
+      detail::report("what launches of a lost device use is never let go: the host has no memory");
+    }
+  }
+
+  [[nodiscard]] bool answered() const noexcept {
     for (const auto& q : queues) {
       if (q.oldest != nullptr) return false;
     }
@@ -178,8 +212,16 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
       const auto failure = s.core->device().loss();
       item->complete(&failure, [] {});
       s.pending.fetch_sub(1, std::memory_order_release);
-      while (!s.core->device().quiescent(item->timeline_->native())) std::this_thread::yield();
-      s.core->releases().push(item);
+      const auto limit = clock::now() + rest_limit;
+      bool at_rest = false;
+      while (!(at_rest = item->timeline_->quiescent()) && clock::now() < limit) {
+        std::this_thread::yield();
+      }
+      if (at_rest) {
+        s.core->releases().push(item);
+      } else {
+        s.leave(item);
+      }
     }
     s.core->releases().drain();
     return;
@@ -204,13 +246,14 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
 
 void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
   auto& s = *shared;
-  s.core->device().prepare_completion_thread();
+  s.core->device().prepare_own_thread();
   const bool woken_early = s.strategy == completion_strategy::host_function;
   const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
   const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);
   const auto spin = std::chrono::microseconds(woken_early ? 0 : 50);
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
+  std::optional<clock::time_point> rest_end;
   for (;;) {
     const auto wakes = s.wake->wakes.load(std::memory_order_acquire);
     s.take_inbox();
@@ -229,10 +272,14 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
       return s.inbox.load(std::memory_order_acquire) != nullptr ||
              s.stopping.load(std::memory_order_acquire);
     };
-    if (s.idle()) {
-      if (s.stopping.load(std::memory_order_acquire) &&
-          s.inbox.load(std::memory_order_acquire) == nullptr)
-        return;
+    const bool ending = s.answered() && s.stopping.load(std::memory_order_acquire) &&
+                        s.inbox.load(std::memory_order_acquire) == nullptr;
+    if (ending && s.unreleased != nullptr) {
+      if (!rest_end) rest_end = clock::now() + rest_limit;
+      if (clock::now() >= *rest_end) s.leave(std::exchange(s.unreleased, nullptr));
+    }
+    if (s.answered() && s.unreleased == nullptr) {
+      if (ending) return;
       s.wake->changed.wait(changed);
       pause = shortest;
       spin_end = clock::now() + spin;

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace sluice::detail {
 
@@ -121,6 +122,18 @@ struct block_record {
 
   alignas(64) spin_lock guard;
   use_state uses;
+  /// Consumers outside whose uses are not in `uses` although they have let go of the block: their
+  /// streams are being captured. Until they are, nothing may use it.
+  std::uint32_t unordered_uses = 0;
+
+  /// Under the guard. @throws error `stream_misuse` while there are such consumers
+  void require_ordered() const {
+    if (unordered_uses == 0) return;
+    throw error(errc::stream_misuse,
+                "memory '" + std::string(memory.tag.name()) +
+                    "': a consumer outside let go of it while that one's stream was being "
+                    "captured; until the capture has ended nothing can be ordered behind its use");
+  }
 };
 
 }  // namespace sluice::detail

@@ -282,7 +282,7 @@ timeline_point copy_through_host(const copy_end& target, const copy_end& source,
     if (to_host) {
       submit_host_task(target.stream,
                        [from_core, &from, filled, staged, bytes, address = target.address] {
-                         from_core->device().prepare_completion_thread();
+                         from_core->device().prepare_own_thread();
                          if (const auto why = failure_up_to(from, filled)) throw *why;
                          if (bytes != 0) std::memcpy(address, staged.get(), bytes);
                        });

@@ -160,6 +160,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   use_ticket prepared;
   {
     const std::lock_guard lock(record.guard);
+    record.require_ordered();
     if (access != access_kind::write) require_written(*core_, record.uses.last_write());
     record.uses.collect(access, waits);
     prepared.version = record.uses.version();

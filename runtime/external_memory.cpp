@@ -94,6 +94,10 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
     // Now: later on the stream, or the event, would stand for other work.
     adoption on(core);
     if (options.stream) core.device().follow(on.native(), options.stream->native());
+    if (memory.event != nullptr && core.device().captured(memory.event)) {
+      throw field_error(errc::invalid_argument, "sync_event",
+                        "it was recorded in a stream capture");
+    }
     if (memory.event != nullptr) core.device().wait(on.native(), memory.event, 0);
     written = on.submit();
   }
@@ -102,15 +106,98 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
       memory.type);
 }
 
+/// A block that is lent, until `end`, which may have to be tried again: while the consumer's stream
+/// is being captured nobody can say what is queued on it, and to wait for it would end the capture.
+class loan final : public deferred {
+ public:
+  loan(block_ref block, access_kind access) : block_(std::move(block)), access_(access) {}
+  ~loan() override {
+    if (refused_) stays("the stream of its consumer was being captured");
+  }
+
+  [[nodiscard]] const block_ref& block() const noexcept { return block_; }
+  [[nodiscard]] access_kind access() const noexcept { return access_; }
+  void set_stream(foreign_stream stream) noexcept { stream_ = stream; }
+
+  /// Orders later uses after the consumer's and gives the block back. False, and nothing may use
+  /// the block, while the consumer's stream is being captured.
+  [[nodiscard]] bool end() noexcept {
+    auto& core = *block_.record()->core;
+    try {
+      if (stream_ && !core.device().lost() && !publish(core)) {
+        refuse_uses(true);
+        return false;
+      }
+    } catch (...) {
+      if (!core.device().lost()) {
+        stays(current_error().what());
+        refused_ = false;  // said; uses stay refused if they were
+        return true;
+      }
+    }
+    refuse_uses(false);
+    core.unlend(*block_.record());
+    return true;
+  }
+
+ private:
+  [[nodiscard]] bool ready(reclaim_thread&) noexcept override { return end(); }
+
+  /// False while the stream is being captured.
+  [[nodiscard]] bool publish(runtime_core& core) {
+    const auto stream = stream_->native();
+    if (core.device().capturing(stream)) return false;
+    timeline_point used;
+    try {
+      adoption on(core);
+      core.device().follow(on.native(), stream);
+      used = on.submit();
+    } catch (...) {
+      if (core.device().capturing(stream)) return false;  // since a moment ago
+      // Rather wait for the work than leave it unprotected.
+      core.device().synchronize(stream);
+      return true;
+    }
+    auto& record = *block_.record();
+    const std::lock_guard lock(record.guard);
+    record.uses.add(access_, used, core);
+    return true;
+  }
+
+  void refuse_uses(bool refused) noexcept {
+    if (refused == refused_) return;
+    refused_ = refused;
+    auto& record = *block_.record();
+    const std::lock_guard lock(record.guard);
+    record.unordered_uses += refused ? 1U : ~0U;
+  }
+
+  static void stays(const char* why) noexcept {
+    try {
+      report(std::string("exported memory stays allocated: the consumer's stream cannot be waited "
+                         "for: ") +
+             why);
+    } catch (...) {
+      report("exported memory stays allocated");
+    }
+  }
+
+  block_ref block_;
+  access_kind access_;
+  std::optional<foreign_stream> stream_;
+  bool refused_ = false;
+};
+
 lent_memory::lent_memory(device_runtime& runtime, const column& memory,
                          std::optional<foreign_stream> stream, access_kind access,
                          without_stream how)
-    : block_(memory.block()), stream_(stream), access_(access) {
+    : loan_(std::make_unique<loan>(memory.block(), access)) {
   if (memory.is_external()) {
     throw error(errc::stream_misuse, "export: memory without runtime identity");
   }
   auto& core = *runtime.core();
-  if (block_.record()->core != &core) {
+  auto& record = *loan_->block().record();
+  if (record.core != &core) {
     throw error(errc::invalid_argument, "export: memory of another runtime");
   }
   core.require_open();
@@ -118,13 +205,13 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   auto& on = core.adoption_timeline();
   // The consumer is one more launch, with an empty body, on a stream that follows it.
   auto recorder = launch_recorder::strict(stream_ref(&on));
-  recorder.use(block_, access, false);
+  recorder.use(loan_->block(), access, false);
   recorder.preflight();
   const auto ready = recorder.commit();
   const bool by_event = how == without_stream::event && device.id().kind == device_kind::cuda;
   if (stream) {
     device.follow(stream->native(), on.native());
-    stream_ = for_any_thread(device.id(), *stream);
+    loan_->set_stream(for_any_thread(device.id(), *stream));
   } else if (!by_event) {
     on.wait_until(ready.ticket);
     if (const auto why = on.failure_of(ready.ticket)) throw *why;
@@ -132,7 +219,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   if (by_event) event_ = device.create_event();
   try {
     if (by_event) device.record(event_, 1, on.native());
-    if (!core.lend(*block_.record())) {
+    if (!core.lend(record)) {
       throw error(errc::stale_ref, "export: the memory has been given back");
     }
   } catch (...) {
@@ -142,34 +229,9 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
 }
 
 lent_memory::~lent_memory() {
-  auto& record = *block_.record();
-  auto& core = *record.core;
+  auto& core = *loan_->block().record()->core;
   if (event_ != nullptr) core.device().destroy_event(event_);
-  try {
-    if (stream_ && !core.device().lost()) publish(core, *stream_);
-  } catch (...) {
-    report(std::string("exported memory stays allocated: the consumer's stream cannot be waited "
-                       "for: ") +
-           current_error().what());
-    return;
-  }
-  core.unlend(record);
-}
-
-void lent_memory::publish(runtime_core& core, foreign_stream used_on) {
-  timeline_point used;
-  try {
-    adoption on(core);
-    core.device().follow(on.native(), used_on.native());
-    used = on.submit();
-  } catch (...) {
-    // Rather wait for the work than leave it unprotected.
-    core.device().synchronize(used_on.native());
-    return;
-  }
-  auto& record = *block_.record();
-  const std::lock_guard lock(record.guard);
-  record.uses.add(access_, used, core);
+  if (!loan_->end()) core.reclaim_later(std::move(loan_));
 }
 
 }  // namespace sluice::detail

@@ -40,6 +40,8 @@ struct incoming {
 [[nodiscard]] column bring_in(runtime_core& core, const incoming& memory,
                               std::unique_ptr<foreign_memory> owner, const import_options& options);
 
+class loan;
+
 /// Memory that a consumer outside has, from the making to the destruction. See `export_dlpack`.
 class lent_memory {
  public:
@@ -50,18 +52,15 @@ class lent_memory {
               access_kind access, without_stream how);
   lent_memory(const lent_memory&) = delete;
   lent_memory& operator=(const lent_memory&) = delete;
-  /// The consumer has finished, or has queued its last use on the stream.
+  /// The consumer has finished, or has queued its last use on the stream. While that is being
+  /// captured the block stays lent, and unusable.
   ~lent_memory();
 
   /// Where the device's event stands that the memory is ready behind; null where there is none.
   [[nodiscard]] native_event** event() noexcept { return event_ == nullptr ? nullptr : &event_; }
 
  private:
-  void publish(runtime_core& core, foreign_stream used_on);
-
-  block_ref block_;
-  std::optional<foreign_stream> stream_;
-  access_kind access_;
+  std::unique_ptr<loan> loan_;
   native_event* event_ = nullptr;
 };
 

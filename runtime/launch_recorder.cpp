@@ -271,6 +271,7 @@ class recorder_state {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
       const std::lock_guard lock(u.record->guard);
+      u.record->require_ordered();
       if (u.access != access_kind::write || !u.whole) depend_on(*u.record);
       u.record->uses.collect(u.access, waits);
     }
@@ -319,6 +320,8 @@ class recorder_state {
   /// left unprotected; the empty point once the work is waited for.
   [[nodiscard]] timeline_point stand_in(const error& why) noexcept {
     if (stream_.retired()) return stream_.newest();  // its last ticket is behind all of its work
+    // What is captured is not queued.
+    if (core_->device().capturing(stream_.native())) return {};
     try {
       core_->device().synchronize(stream_.native());
     } catch (...) {

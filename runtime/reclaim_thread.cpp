@@ -59,20 +59,24 @@ void reclaim_thread::start() {
 
 void reclaim_thread::begin() {
   if (begun_) return;
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    core_.device().prepare_own_thread();
+    run();
+  });
   begun_ = true;
 }
 
-void reclaim_thread::add(foreign_memory* memory) noexcept {
-  foreign_.fetch_add(1, std::memory_order_relaxed);
+void reclaim_thread::add(deferred* one) noexcept {
+  if (one->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
+  deferrals_.fetch_add(1, std::memory_order_relaxed);
   try {
     const std::lock_guard lock(mutex_);
     begin();
     idle_ = false;
-    memory->next_ = std::exchange(arrived_foreign_, memory);
+    one->next_ = std::exchange(arrived_deferred_, one);
     changed_.notify_one();  // under the lock: it may hold the last share of the core
   } catch (...) {
-    give_back(memory);
+    let_go(one);
   }
 }
 
@@ -88,7 +92,7 @@ void reclaim_thread::stop() noexcept {
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      if (arrived_.empty() && arrived_foreign_ == nullptr) {
+      if (arrived_.empty() && arrived_deferred_ == nullptr) {
         begun_ = false;
         stopping_ = false;
         return;
@@ -102,11 +106,15 @@ bool reclaim_thread::is_reclaim_thread() noexcept {
   return in_reclaim_thread;
 }
 
-void reclaim_thread::give_back(foreign_memory* memory) noexcept {
-  const auto core = std::move(memory->core_);
-  delete memory;
-  core->count_import(-1);
-  foreign_.fetch_sub(1, std::memory_order_release);
+void reclaim_thread::let_go(deferred* one) noexcept {
+  const auto core = std::move(one->core_);
+  const bool import = one->is_import();
+  delete one;
+  if (import) {
+    core->count_import(-1);
+    foreign_.fetch_sub(1, std::memory_order_release);
+  }
+  deferrals_.fetch_sub(1, std::memory_order_release);
 }
 
 bool reclaim_thread::passed(timeline_point point) noexcept {
@@ -131,24 +139,24 @@ bool reclaim_thread::ready(item& i) noexcept {
   return true;
 }
 
-bool reclaim_thread::ready(foreign_memory& memory) noexcept {
+bool foreign_memory::ready(reclaim_thread& by) noexcept {
   // A launch that was lost has no point, and may be running.
-  if (core_.device().lost()) return core_.quiescent();
-  return memory.uses_.drop_if([this](timeline_point point) { return passed(point); });
+  if (by.core().device().lost()) return by.core().quiescent();
+  return uses_.drop_if([&by](timeline_point point) { return by.passed(point); });
 }
 
 void reclaim_thread::run() noexcept {
   in_reclaim_thread = true;
   std::vector<item> waiting;
-  foreign_memory* foreign = nullptr;
+  deferred* later = nullptr;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     {
       std::unique_lock lock(mutex_);
       const auto arrived = [this] {
-        return !arrived_.empty() || arrived_foreign_ != nullptr;
+        return !arrived_.empty() || arrived_deferred_ != nullptr;
       };
-      if (waiting.empty() && foreign == nullptr) {
+      if (waiting.empty() && later == nullptr) {
         changed_.wait(lock, [&] { return stopping_ || arrived(); });
         pause = std::chrono::microseconds(50);
       } else {
@@ -158,30 +166,30 @@ void reclaim_thread::run() noexcept {
       asked_ = false;
       std::move(arrived_.begin(), arrived_.end(), std::back_inserter(waiting));
       arrived_.clear();
-      while (arrived_foreign_ != nullptr) {
-        auto* first = std::exchange(arrived_foreign_, arrived_foreign_->next_);
-        first->next_ = std::exchange(foreign, first);
+      while (arrived_deferred_ != nullptr) {
+        auto* first = std::exchange(arrived_deferred_, arrived_deferred_->next_);
+        first->next_ = std::exchange(later, first);
       }
-      if (stopping_ && waiting.empty() && foreign == nullptr) break;
+      if (stopping_ && waiting.empty() && later == nullptr) break;
     }
     std::erase_if(waiting, [this](item& i) {
       if (!ready(i)) return false;
       finish(i);
       return true;
     });
-    for (auto** link = &foreign; *link != nullptr;) {
-      if (auto* memory = *link; ready(*memory)) {
-        *link = memory->next_;
-        give_back(memory);
+    for (auto** link = &later; *link != nullptr;) {
+      if (auto* one = *link; one->ready(*this)) {
+        *link = one->next_;
+        let_go(one);
       } else {
-        link = &memory->next_;
+        link = &one->next_;
       }
     }
     {
       const std::lock_guard lock(mutex_);
       ++passes_;
       idle_ =
-          waiting.empty() && foreign == nullptr && arrived_.empty() && arrived_foreign_ == nullptr;
+          waiting.empty() && later == nullptr && arrived_.empty() && arrived_deferred_ == nullptr;
       asked_ = asked_ && !idle_;
     }
     passed_.notify_all();

@@ -33,22 +33,29 @@ class reclaim_thread {
   /// Makes sure that there is a thread, so that `add` below needs no other. @throws
   /// std::system_error
   void start();
-  /// Takes `memory` over, with its points and its share of the core. Without a thread, which there
-  /// is until the runtime has gone, it is given back at once by the calling one.
-  void add(foreign_memory* memory) noexcept;
+  /// Takes `one` over, with its share of the core. Without a thread, which there is until the
+  /// runtime has gone where there are imports, it goes at once, in the calling one.
+  void add(deferred* one) noexcept;
   /// Waits, for a second at most, until everything whose points have completed by now has been
   /// reclaimed.
   void finish_ready() noexcept;
   /// Waits until nothing is waiting, or the time is `end`. Whether nothing is.
   [[nodiscard]] bool idle_by(std::chrono::steady_clock::time_point end) noexcept;
   /// Finishes what is waiting (on a lost device without waiting for points: the runtime's memory
-  /// stays with the device, foreign memory goes back once nothing runs) and ends the thread. What
-  /// comes later starts another one.
+  /// stays with the device, foreign memory goes back once nothing runs) and ends the thread. Not to
+  /// be called while something `deferred` may stay for long. What comes later starts another one.
   void stop() noexcept;
   /// How much foreign memory is on its way back.
   [[nodiscard]] std::size_t foreign() const noexcept {
     return foreign_.load(std::memory_order_acquire);
   }
+  /// How much is deferred, imports and others.
+  [[nodiscard]] std::size_t deferrals() const noexcept {
+    return deferrals_.load(std::memory_order_acquire);
+  }
+  /// Whether `point` has completed, as the driver says now.
+  [[nodiscard]] bool passed(timeline_point point) noexcept;
+  [[nodiscard]] runtime_core& core() noexcept { return core_; }
   /// Whether the calling thread is a reclaim thread, of any runtime.
   [[nodiscard]] static bool is_reclaim_thread() noexcept;
 
@@ -65,9 +72,7 @@ class reclaim_thread {
   void run() noexcept;
   [[nodiscard]] bool ready(item& i) noexcept;
   static void finish(const item& i) noexcept;
-  [[nodiscard]] bool ready(foreign_memory& memory) noexcept;
-  [[nodiscard]] bool passed(timeline_point point) noexcept;
-  void give_back(foreign_memory* memory) noexcept;
+  void let_go(deferred* one) noexcept;
 
   runtime_core& core_;
   std::mutex mutex_;
@@ -77,8 +82,9 @@ class reclaim_thread {
   std::uint64_t passes_ = 0;  // over everything that waits
   bool asked_ = false;        // somebody waits for a pass
   bool idle_ = true;          // nothing waits
-  foreign_memory* arrived_foreign_ = nullptr;
+  deferred* arrived_deferred_ = nullptr;
   std::atomic<std::size_t> foreign_{0};
+  std::atomic<std::size_t> deferrals_{0};
   bool begun_ = false;  // then `thread_` belongs to `stop`
   bool stopping_ = false;
   std::thread thread_;

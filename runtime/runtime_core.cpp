@@ -154,7 +154,7 @@ void runtime_core::for_each_timeline(const std::function<void(timeline&)>& visit
 
 bool runtime_core::quiescent() const noexcept {
   bool quiet = true;
-  for_each_timeline([&](timeline& t) { quiet = quiet && device_->quiescent(t.native()); });
+  for_each_timeline([&](timeline& t) { quiet = quiet && t.quiescent(); });
   return quiet;
 }
 
@@ -377,6 +377,11 @@ std::shared_ptr<const void> runtime_core::keep(std::unique_ptr<foreign_memory>& 
           }};
 }
 
+void runtime_core::reclaim_later(std::unique_ptr<deferred> item) noexcept {
+  item->core_ = shared_from_this();
+  reclaimer_.add(item.release());
+}
+
 bool runtime_core::lend(block_record& record) noexcept {
   auto pins = record.pins.load(std::memory_order_relaxed);
   do {
@@ -561,9 +566,10 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   }
   const bool recorded = blocks() != 0;
   const bool imported = reclaimer_.foreign() != 0;
-  if (recorded || imported || exports_.load(std::memory_order_acquire) != 0) {
+  if (recorded || reclaimer_.deferrals() != 0 || exports_.load(std::memory_order_acquire) != 0) {
     // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or
-    // what came in or went out is back; and the streams that order that.
+    // what came in or went out is back, or nothing runs that was lost; and the streams that order
+    // that.
     if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
     if (imported) report("work or a producer still holds imports of a runtime that is gone");
     (void)resource_->trim();

@@ -101,6 +101,8 @@ class runtime_core final : public resource_context,
   /// Keeps such memory, untracked, as long as the pointer has copies. @throws error as above;
   /// std::bad_alloc, and `owner` may be gone
   [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
+  /// Has the reclaim thread destroy `item` once it is ready.
+  void reclaim_later(std::unique_ptr<deferred> item) noexcept;
   /// Keeps the memory of a block, beyond its free, until `unlend`. False when it has been freed.
   [[nodiscard]] bool lend(block_record& record) noexcept;
   void unlend(block_record& record) noexcept;

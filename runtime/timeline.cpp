@@ -62,6 +62,11 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 }
 
 void timeline::reserve() {
+  // Somebody else's stream: what was launched on it now would not run, and its event never be
+  // reached.
+  if (!owned_ && device_.capturing(native_)) {
+    throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
+  }
   if (submitted_.load(std::memory_order_relaxed) - watermark_.load(std::memory_order_relaxed) >
       newest_ring_.load(std::memory_order_acquire)->mask / 2) {
     advance();
@@ -255,13 +260,26 @@ void timeline::retire() noexcept {
   const std::lock_guard lock(submission_);
   if (reserved) --reserved_;
   if (retired_.exchange(true, std::memory_order_acq_rel)) return;
+  bool behind = false;
   try {
     if (reserved) (void)take_ticket({}, nullptr, no_ticket);
+    behind = reserved;
   } catch (...) {
-    // The device is lost: nothing runs any more.
+    // The device is lost: `quiescent` says whether something runs.
   }
   if (owned_) device_.destroy_stream(native_);
+  gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
   core_.count_stream_retired();
+}
+
+bool timeline::quiescent() noexcept {
+  const std::lock_guard lock(submission_);
+  native_event* last = nullptr;
+  if (gone_) {
+    // An event that was never recorded stands for no work.
+    last = slot_of(std::max<std::uint64_t>(submitted_.load(std::memory_order_relaxed), 1)).event;
+  }
+  return device_.quiescent(native_, last);
 }
 
 }  // namespace sluice::detail

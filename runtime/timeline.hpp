@@ -45,7 +45,8 @@ class timeline {
     return watermark() >= ticket;
   }
 
-  /// Makes sure that one `submit` finds an event slot, so that it allocates nothing. @throws error,
+  /// Makes sure that one `submit` finds an event slot, so that it allocates nothing.
+  /// @throws error, also `stream_misuse` when the stream was adopted and is being captured;
   /// std::bad_alloc
   void reserve();
   /// Takes a reservation back.
@@ -101,6 +102,8 @@ class timeline {
     return true;
   }
   [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
+  /// After the device's loss: whether nothing on this stream touches memory any more.
+  [[nodiscard]] bool quiescent() noexcept;
 
   /// Leases held by launches of this stream, for statistics.
   void count_leases(std::int64_t change) noexcept {
@@ -141,6 +144,7 @@ class timeline {
   native_stream* const native_;
   const bool owned_;
   std::atomic<bool> retired_{false};
+  bool gone_ = false;  // the native stream may have been destroyed
 
   // Covers exactly: take the ticket, record the event, publish the slot (and growing the ring).
   alignas(64) spin_lock submission_;

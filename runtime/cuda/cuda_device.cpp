@@ -54,6 +54,98 @@ stream_wait_value_function* stream_wait_value() {
   return reinterpret_cast<stream_wait_value_function*>(found);
 }
 
+/// Lets the calling thread make calls that a stream capture of somebody else's would forbid it, and
+/// that would end that capture with an error: a capture in the mode "global" does so in all
+/// threads. Nested ones cost nothing.
+class capture_pass {
+ public:
+  capture_pass() noexcept { enter(); }
+  capture_pass(const capture_pass&) = delete;
+  capture_pass& operator=(const capture_pass&) = delete;
+  ~capture_pass() { leave(); }
+
+  static void enter() noexcept {
+    auto& now = state();
+    if (now.depth++ != 0) return;
+    now.mode = cudaStreamCaptureModeRelaxed;
+    now.exchanged = exchange(now.mode);
+  }
+  static void leave() noexcept {
+    auto& now = state();
+    if (--now.depth == 0 && now.exchanged) (void)exchange(now.mode);
+  }
+  /// For the rest of the thread's life.
+  static void keep() noexcept {
+    if (!std::exchange(state().kept, true)) enter();
+  }
+
+ private:
+  struct thread_state {
+    unsigned depth = 0;
+    bool exchanged = false;
+    bool kept = false;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;  // to be put back
+  };
+  static thread_state& state() noexcept {
+    static thread_local thread_state of_this_thread;
+    return of_this_thread;
+  }
+  static bool exchange(cudaStreamCaptureMode& mode) noexcept {
+    if (cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess) return true;
+    (void)cudaGetLastError();
+    return false;
+  }
+};
+
+/// Whether every later call fails after `status`, and nothing runs any more.
+bool sticky(cudaError_t status) noexcept {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int make_current(int ordinal) noexcept {
+  int previous = -1;
+  if (cudaGetDevice(&previous) != cudaSuccess || previous == ordinal) return -1;
+  (void)cudaSetDevice(ordinal);
+  return previous;
+}
+void make_current_again(int previous) noexcept {
+  if (previous >= 0) (void)cudaSetDevice(previous);
+}
+
+/// For calls that every launch makes and that no capture elsewhere forbids: makes the device
+/// current, and no more.
+class launch_scope {
+ public:
+  explicit launch_scope(int ordinal) noexcept : previous_(make_current(ordinal)) {}
+  launch_scope(const launch_scope&) = delete;
+  launch_scope& operator=(const launch_scope&) = delete;
+  ~launch_scope() { make_current_again(previous_); }
+
+ private:
+  int previous_;
+};
+
 class cuda_device final : public device {
  public:
   explicit cuda_device(int ordinal) : device({device_kind::cuda, ordinal}) {
@@ -101,11 +193,7 @@ class cuda_device final : public device {
           "stream: a default stream, whose order depends on other streams or on the thread");
     }
     const current_device_scope scope(*this);
-    auto capturing = cudaStreamCaptureStatusNone;
-    checked(cudaStreamIsCapturing(native, &capturing));
-    if (capturing != cudaStreamCaptureStatusNone) {
-      throw error(errc::invalid_argument, "stream: it is being captured");
-    }
+    refuse_capturing(stream);
     // A stream of another GPU takes no event of this one.
     auto* const trial = create_event();
     const auto status = cudaEventRecord(as_event(trial), native);
@@ -117,10 +205,32 @@ class cuda_device final : public device {
     }
   }
   void destroy_stream(native_stream* stream) noexcept override {
+    const capture_pass pass;
     if (!lost()) (void)cudaStreamDestroy(as_stream(stream));
+  }
+  bool capturing(native_stream* stream) noexcept override {
+    if (lost()) return false;
+    // The default streams are those of the current device.
+    const launch_scope scope(id().ordinal);
+    auto status = cudaStreamCaptureStatusNone;
+    const auto answer = cudaStreamIsCapturing(as_stream(stream), &status);
+    if (answer == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+    (void)cudaGetLastError();
+    // The legacy default stream, while a stream that it waits for is being captured.
+    return answer == cudaErrorStreamCaptureImplicit;
+  }
+  bool captured(native_event* event) noexcept override {
+    if (lost()) return false;
+    const capture_pass pass;
+    const auto status = cudaEventQuery(as_event(event));
+    if (status != cudaSuccess) (void)cudaGetLastError();
+    return status == cudaErrorCapturedEvent;
   }
   void synchronize(native_stream* stream) override {
     require_usable();
+    // The driver would refuse, and end the capture.
+    if (capturing(stream)) throw error(errc::stream_misuse, "the stream is being captured");
+    const capture_pass pass;
     checked(cudaStreamSynchronize(as_stream(stream)));
   }
 
@@ -132,22 +242,26 @@ class cuda_device final : public device {
     return reinterpret_cast<native_event*>(event);
   }
   void destroy_event(native_event* event) noexcept override {
+    const capture_pass pass;
     if (!lost()) (void)cudaEventDestroy(as_event(event));
   }
   void record(native_event* event, std::uint64_t, native_stream* stream) override {
     require_usable();
-    const current_device_scope scope(*this);
+    const launch_scope scope(id().ordinal);
     checked(cudaEventRecord(as_event(event), as_stream(stream)));
   }
   void wait(native_stream* stream, native_event* event, std::uint64_t) override {
     require_usable();
-    const current_device_scope scope(*this);
+    const launch_scope scope(id().ordinal);
     checked(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
   }
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
     // The default streams are those of the current device.
     const current_device_scope scope(*this);
+    // One of them would be drawn into the other's capture, or end it.
+    refuse_capturing(source);
+    refuse_capturing(stream);
     cudaEvent_t event = nullptr;
     checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     auto status = cudaEventRecord(event, as_stream(source));
@@ -158,12 +272,19 @@ class cuda_device final : public device {
   }
   event_state query(native_event* event, std::uint64_t) noexcept override {
     if (lost()) return event_state::lost;
+    const capture_pass pass;
     const auto status = cudaEventQuery(as_event(event));
     if (status == cudaSuccess) return event_state::complete;
     (void)cudaGetLastError();
     if (status == cudaErrorNotReady) return event_state::pending;
-    lose(error_of(status));
-    return event_state::lost;
+    // An event of ours that is unknown went with its context.
+    if (sticky(status) || status == cudaErrorInvalidResourceHandle ||
+        status == cudaErrorCudartUnloading) {
+      lose(error_of(status));
+      return event_state::lost;
+    }
+    // Anything else, a capture's errors above all, says nothing of the work.
+    return event_state::pending;
   }
   void acquire(native_event*, std::uint64_t) noexcept override {}
   error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
@@ -182,15 +303,18 @@ class cuda_device final : public device {
   }
   void* allocate_async(std::size_t bytes, native_stream* stream) override {
     require_usable();
+    const capture_pass pass;
     void* address = nullptr;
     checked(cudaMallocFromPoolAsync(&address, bytes, pool_, as_stream(stream)), bytes);
     return address;
   }
   void deallocate_async(void* address, native_stream* stream) noexcept override {
+    const capture_pass pass;
     if (!lost()) note(cudaFreeAsync(address, as_stream(stream)));
   }
   std::size_t trim_async() noexcept override {
     if (lost()) return 0;
+    const capture_pass pass;
     std::uint64_t before = 0;
     std::uint64_t after = 0;
     (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &before);
@@ -206,6 +330,7 @@ class cuda_device final : public device {
     return address;
   }
   void deallocate_staging(void* address) noexcept override {
+    const capture_pass pass;
     if (!lost()) note(cudaFreeHost(address));
   }
 
@@ -235,11 +360,11 @@ class cuda_device final : public device {
   }
   void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
     require_usable();
+    const current_device_scope scope(*this);
     static auto* const wait = stream_wait_value();
     if (wait == nullptr) {
       throw error(errc::unsupported, "this driver has no stream memory operations");
     }
-    const current_device_scope scope(*this);
     // Pinned memory has the same address on the device.
     const CUresult status =
         wait(as_stream(stream), reinterpret_cast<CUdeviceptr>(&word), 1, CU_STREAM_WAIT_VALUE_GEQ);
@@ -282,23 +407,39 @@ class cuda_device final : public device {
                             // never runs
   }
 
-  // After a fault the driver runs nothing more, and the memory is lost anyway.
-  bool quiescent(native_stream*) noexcept override { return lost(); }
-
-  void prepare_completion_thread() noexcept override {
-    // A user's graph capture elsewhere must survive our event queries.
-    auto mode = cudaStreamCaptureModeRelaxed;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  // A device that was given up may be healthy, and run what it was given; after a fault nothing
+  // runs, and the driver says the fault.
+  bool quiescent(native_stream* stream, native_event* last) noexcept override {
+    if (!lost()) return false;
+    const capture_pass pass;
+    const launch_scope scope(id().ordinal);
+    auto status = cudaErrorNotReady;
+    if (last != nullptr) {
+      status = cudaEventQuery(as_event(last));
+    } else {
+      // To ask a stream that is being captured would end the capture.
+      auto capture = cudaStreamCaptureStatusNone;
+      status = cudaStreamIsCapturing(as_stream(stream), &capture);
+      if (status == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
+        status = cudaStreamQuery(as_stream(stream));
+      } else if (status == cudaSuccess) {
+        return false;
+      }
+    }
+    if (status == cudaSuccess) return true;
+    (void)cudaGetLastError();
+    return sticky(status) || status == cudaErrorInvalidResourceHandle;
   }
+
+  void prepare_own_thread() noexcept override { capture_pass::keep(); }
 
   int enter() noexcept override {
-    int previous = -1;
-    if (cudaGetDevice(&previous) != cudaSuccess || previous == id().ordinal) return -1;
-    (void)cudaSetDevice(id().ordinal);
-    return previous;
+    capture_pass::enter();
+    return make_current(id().ordinal);
   }
   void leave(int previous) noexcept override {
-    if (previous >= 0) (void)cudaSetDevice(previous);
+    make_current_again(previous);
+    capture_pass::leave();
   }
 
  private:
@@ -318,31 +459,21 @@ class cuda_device final : public device {
   }
   /// Declares the device lost if `status` is one after which every later call fails.
   void note(cudaError_t status) noexcept {
-    switch (status) {
-      case cudaErrorIllegalAddress:
-      case cudaErrorLaunchFailure:
-      case cudaErrorLaunchTimeout:
-      case cudaErrorAssert:
-      case cudaErrorHardwareStackError:
-      case cudaErrorIllegalInstruction:
-      case cudaErrorMisalignedAddress:
-      case cudaErrorInvalidAddressSpace:
-      case cudaErrorInvalidPc:
-      case cudaErrorECCUncorrectable:
-      case cudaErrorNvlinkUncorrectable:
-      case cudaErrorDevicesUnavailable:
-      case cudaErrorContextIsDestroyed:
-      case cudaErrorUnknown:
-        lose(error_of(status));
-        break;
-      default:
-        break;
-    }
+    if (sticky(status)) lose(error_of(status));
+  }
+
+  /// @throws error `invalid_argument`
+  void refuse_capturing(native_stream* stream) {
+    if (!capturing(stream)) return;
+    throw error(errc::invalid_argument,
+                "stream: it is being captured, and nothing outside can be ordered with what is "
+                "captured");
   }
 
   /// Lets another GPU reach this one's memory, where the hardware can; copies go through the host
   /// otherwise.
   void let_read(int other) {
+    const capture_pass pass;
     const std::lock_guard lock(readers_mutex_);
     if (!readers_.insert(other).second) return;
     int can = 0;
@@ -378,6 +509,7 @@ std::string why_absent(int ordinal) {
 }
 
 device_info describe(int ordinal) {
+  const capture_pass pass;
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, ordinal));
   return {{device_kind::cuda, ordinal},

@@ -170,7 +170,7 @@ class host_device final : public device {
   void acquire(native_event* event, std::uint64_t) noexcept override { as_event(event).acquire(); }
   error failure_of(native_event* event) override { return as_event(event).failure(); }
   bool reports_task_failures() const noexcept override { return true; }
-  bool quiescent(native_stream* stream) noexcept override {
+  bool quiescent(native_stream* stream, native_event*) noexcept override {
     if (!lost()) return false;
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(streams_.begin(), streams_.end(),

@@ -5,6 +5,7 @@
 #include <sluice/runtime/memory_guard.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <limits>
@@ -72,7 +73,12 @@ class guard_resource final : public detail::memory_adaptor {
     options_.counters->unchecked += freed_.size() + quarantine_.size();
     auto& device = context_->device();
     const auto reclaim = context_->reclaim_stream();
-    while (device.lost() && !device.quiescent(reclaim.native())) std::this_thread::yield();
+    // What runs on a lost device may not end; then the memory stays with it.
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (device.lost() && !reclaim.timeline()->quiescent()) {
+      if (std::chrono::steady_clock::now() >= limit) return;
+      std::this_thread::yield();
+    }
     device.deallocate_staging(staging_);
   }
 

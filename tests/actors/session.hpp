@@ -155,9 +155,11 @@ inline constexpr std::size_t most_in_flight = 48;
 class session {
  public:
   explicit session(const std::string& device_name) : session(open_device(device_name)) {}
-  explicit session(std::shared_ptr<sluice::device> device)
+  explicit session(std::shared_ptr<sluice::device> device,
+                   completion_strategy completion = completion_strategy::polled)
       : service_(std::make_shared<device_service>(
-            std::move(device), device_service_options{.most_in_flight = most_in_flight})),
+            std::move(device),
+            device_service_options{.completion = completion, .most_in_flight = most_in_flight})),
         transfer_stream_(runtime().create_stream()),
         gate_stream_(runtime().create_stream()),
         generator_(make_generator()) {}

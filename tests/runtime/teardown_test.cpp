@@ -114,6 +114,20 @@ void use(device_runtime& runtime, kept& k) {
   std::exit(0);
 }
 
+// A GPU's stream that waits for ever, as behind a kernel that does not end.
+[[noreturn]] void end_with_a_stream_that_does_not_get_on() {
+  device_runtime::configure(parse_device_id("cuda"), [] {
+    return runtime_options{.drain_timeout = std::chrono::milliseconds(1)};
+  });
+  static kept older;
+  use(device_runtime::get("cuda"), older);
+  static auto* const closed = new gate;  // nobody opens it
+  closed->hold(*older.stream);
+  (void)device_runtime::get("cuda").record_use(older.ref->block(), *older.stream,
+                                               access_kind::write);
+  std::exit(0);
+}
+
 [[noreturn]] void end_with_a_recorder_before_preflight(const std::string& device) {
   static kept older;
   use(device_runtime::get(device), older);
@@ -183,6 +197,11 @@ TEST_P(process_exit, reports_a_recorder_after_preflight) {
 
 TEST(process_exit_of_the_host, is_quiet_when_work_does_not_end) {
   EXPECT_EXIT(end_with_work_that_does_not_end("host"), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(process_exit_of_a_gpu, is_quiet_when_a_stream_does_not_get_on) {
+  if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
+  EXPECT_EXIT(end_with_a_stream_that_does_not_get_on(), ::testing::ExitedWithCode(0), "^$");
 }
 
 // The control: the pattern of the tests above does see what is printed.

@@ -39,7 +39,8 @@ class continuation : public releasable {
 ///
 /// When the device is lost every continuation is completed at once with `device_lost`; what it owns
 /// is let go only when its stream is quiescent. The destructor waits until nothing is pending,
-/// which on a lost device is at once.
+/// which on a lost device is at once, and there a second at most for streams to come to rest: what
+/// belongs to one that does not is the runtime's from then on.
 class completion_engine {
  public:
   explicit completion_engine(device_runtime& runtime,

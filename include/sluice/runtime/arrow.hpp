@@ -113,7 +113,8 @@ struct arrow_layout {
 /// exactly once, as the deleter of `import_dlpack`. On a refusal nothing was taken. `schema` is
 /// read only and stays the caller's.
 /// @throws error as `layout_of`; naming the field: `invalid_argument` (`device_type`, `device_id`,
-///   a `sync_event` on a host device); `shutting_down`, `device_lost`, `library_failure`,
+///   a `sync_event` on a host device or of a stream capture, which may not survive being asked for;
+///   a captured `stream`); `shutting_down`, `device_lost`, `library_failure`,
 ///   `out_of_memory`
 [[nodiscard]] column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
                                   ArrowDeviceArray* array, const import_options& options = {});
@@ -125,10 +126,11 @@ struct arrow_array {
 };
 
 /// Hands `memory`, which has a runtime identity, out as an array, for reading only. Its memory
-/// stays until the array is released, as with `export_dlpack`, and `stream` orders it as there.
-/// On a GPU the array has a `sync_event`, which comes after the last write: without a stream
-/// nothing waits here, but the consumer must have finished when it releases the array. On a host
-/// device, **without a stream the calling thread waits** for the last write.
+/// stays until the array is released, as with `export_dlpack`, and `stream` orders it as there,
+/// also while it is being captured. On a GPU the array has a `sync_event`, which comes after the
+/// last write: without a stream nothing waits here, but the consumer must have finished when it
+/// releases the array. On a host device, **without a stream the calling thread waits** for the last
+/// write.
 /// @throws error as `export_dlpack`; `unsupported` for complex elements
 [[nodiscard]] arrow_array export_arrow(device_runtime& runtime, const column& memory,
                                        std::optional<foreign_stream> stream = std::nullopt);

@@ -73,13 +73,21 @@ class device {
   /// Retires `stream` behind the work queued on it; returns at once. Every event recorded on it
   /// stays valid.
   virtual void destroy_stream(native_stream* stream) noexcept = 0;
+  /// Whether `stream`, which may be somebody else's, is being captured into a graph, or cannot be
+  /// used because another one is (`cudaStreamLegacy`). Costs tens of nanoseconds, and leaves the
+  /// capture alone.
+  [[nodiscard]] virtual bool capturing(native_stream*) noexcept { return false; }
   /// Blocks the calling thread until the work queued on `stream` so far has finished.
-  /// @throws error `device_lost`
+  /// @throws error `stream_misuse` when it is being captured; `device_lost`
   virtual void synchronize(native_stream* stream) = 0;
 
   /// Makes an event without timing. @throws error `library_failure`, `device_lost`
   [[nodiscard]] virtual native_event* create_event() = 0;
   virtual void destroy_event(native_event* event) noexcept = 0;
+  /// Whether `event`, somebody else's, was last recorded in a stream capture, so that to wait for
+  /// it would make a stream part of that. To ask is what CUDA forbids of such an event: a capture
+  /// that goes on may end with an error.
+  [[nodiscard]] virtual bool captured(native_event*) noexcept { return false; }
   /// Makes `event` stand for the work queued on `stream` so far. `value` must grow with every
   /// record of one event.
   /// @throws error `device_lost`
@@ -92,8 +100,8 @@ class device {
   /// `stream`. Either may be somebody else's: any `cudaStream_t` of this GPU, also the default
   /// streams `cudaStreamLegacy` and `cudaStreamPerThread` (of the calling thread); or a stream of
   /// any host device. What fails on `source` is not seen here, except (host) the loss of its
-  /// device, which fails the next ticket of `stream`. @throws error `library_failure`,
-  /// `device_lost`
+  /// device, which fails the next ticket of `stream`. @throws error `invalid_argument` when one of
+  /// them is being captured, which that survives; `library_failure`, `device_lost`
   virtual void follow(native_stream* stream, native_stream* source) = 0;
   /// Whether the record of `event` with `value` has completed. Gives no memory ordering towards the
   /// work; see `acquire`.
@@ -149,13 +157,19 @@ class device {
   virtual void notify(native_stream* stream, std::function<void()> function) = 0;
 
   /// After loss: whether nothing on `stream` touches memory any more, so that owners may be
-  /// dropped.
-  [[nodiscard]] virtual bool quiescent(native_stream* stream) noexcept = 0;
-  /// Called once by a thread that will only ask for completions.
-  virtual void prepare_completion_thread() noexcept {}
+  /// dropped. `last` is null while the stream exists; of one that has been destroyed, or may have
+  /// been by its owner, it is an event that was recorded behind all of its work.
+  [[nodiscard]] virtual bool quiescent(native_stream* stream, native_event* last) noexcept = 0;
+  [[nodiscard]] bool quiescent(native_stream* stream) noexcept {
+    return quiescent(stream, nullptr);
+  }
+  /// Called by a thread that belongs to the runtime and captures no streams: from now on it gets
+  /// along with stream captures of others, as it does otherwise only inside of this device's calls.
+  virtual void prepare_own_thread() noexcept {}
 
   /// Makes this device the calling thread's current one and returns what `leave` needs to restore
-  /// the previous one.
+  /// the previous one. On CUDA the thread's stream capture mode is "relaxed" in between: what it
+  /// calls is neither forbidden by somebody else's stream capture nor breaks it. They nest.
   [[nodiscard]] virtual int enter() noexcept { return 0; }
   virtual void leave(int) noexcept {}
 
@@ -179,8 +193,8 @@ class device {
   std::optional<error> loss_;
 };
 
-/// While it lives, a device is the calling thread's current one; afterwards the previous one is
-/// again.
+/// While it lives, a device is the calling thread's current one, and stream captures elsewhere
+/// forbid the thread nothing; afterwards all is as before. See `device::enter`.
 class current_device_scope {
  public:
   explicit current_device_scope(device& d) noexcept : device_(d), previous_(d.enter()) {}

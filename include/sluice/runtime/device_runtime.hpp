@@ -90,8 +90,9 @@ class device_runtime {
   /// as one of the runtime's: launches on it are recorded, fenced and completed like others. What
   /// was queued on it before comes first in its order. It must stay alive until the returned owner
   /// is gone, which does not destroy it; and nobody else may be destroying it or begin to capture
-  /// it meanwhile. Adopted twice it is two streams to the runtime: the order is right and costs
-  /// waits, but on a host device a failed launch may be noted for the other of the two.
+  /// it while a launch is being made (a capture refuses launches with `stream_misuse`). Adopted
+  /// twice it is two streams to the runtime: the order is right and costs waits, but on a host
+  /// device a failed launch may be noted for the other of the two.
   /// @throws error `invalid_argument` (a default stream of CUDA's, a captured one, one of another
   ///   device), `shutting_down`, `device_lost`
   [[nodiscard]] sluice::stream adopt_stream(native_stream* native);

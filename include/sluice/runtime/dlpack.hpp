@@ -121,7 +121,8 @@ struct external_tensor {
 /// the latest at the end of the runtime (then references are stale); also after the loss of the
 /// device, when nothing runs on it any more. An external column keeps it as long as it has copies,
 /// beyond the runtime. On a refusal nothing was taken: the tensor is still the caller's.
-/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`),
+/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`; a captured
+///   `stream`),
 ///   `unsupported` (`version.major` other than 1); `shutting_down`, `device_lost`, `out_of_memory`
 [[nodiscard]] external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
                                             const import_options& options = {});
@@ -137,7 +138,9 @@ struct dlpack_export {
   std::optional<std::vector<std::int64_t>> shape{};
   /// In elements, one for each dimension and none negative. Empty: compact, row-major.
   std::vector<std::int64_t> strides{};
-  /// Where the consumer uses the memory. It must exist until the deleter is called.
+  /// Where the consumer uses the memory. It must exist until the deleter is called; if it is being
+  /// captured into a graph then, until the capture has ended and `runtime_statistics::exports` no
+  /// longer counts this one.
   std::optional<foreign_stream> stream{};
   /// The consumer may only read. Always so for a read-only import.
   bool read_only = false;
@@ -156,10 +159,17 @@ struct dlpack_export {
 ///
 /// The default stream of a thread (2) is that of the caller; what the deleter waits for then is the
 /// legacy default stream, which waits for it.
+///
+/// A stream that is being captured into a graph is refused. If it is captured when the deleter is
+/// called, nobody can say what was queued on it before, and to wait for it would end the capture:
+/// the deleter returns, the memory stays, and until the capture has ended every use of the block is
+/// refused with `stream_misuse`. Then (within milliseconds) later uses come after what the stream
+/// had queued, as always. What was captured is not queued: whoever launches the graph keeps the
+/// memory that it uses.
 /// @throws error `stream_misuse` (no identity; memory that is not tracked), `invalid_argument`
-///   naming `shape` or `strides` (negative, outside of `memory`) or of another runtime,
-///   `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`, `library_failure`,
-///   `out_of_memory`
+///   naming `shape` or `strides` (negative, outside of `memory`), a captured `stream`, or of
+///   another runtime, `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`,
+///   `library_failure`, `out_of_memory`
 [[nodiscard]] dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& memory,
                                                       const dlpack_export& as = {});
 

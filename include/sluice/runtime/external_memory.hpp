@@ -38,7 +38,9 @@ class foreign_stream {
 /// host as for that of GPUs.
 struct import_options {
   /// Where the producer writes the memory: everything queued there at the time of the call comes
-  /// before the first use. The stream must exist during the call only.
+  /// before the first use. The stream must exist during the call only. One that is being captured
+  /// into a graph is refused, and so is the legacy default stream while one that it waits for is;
+  /// nobody may begin to capture it during the call.
   std::optional<foreign_stream> stream{};
   /// Nobody writes the memory any more: uses need not wait.
   bool ready = false;

@@ -90,9 +90,10 @@ class launch_recorder {
   /// failure no lease is held, nothing needs to be undone, and the launch must not be made.
   /// @throws error `stream_misuse`: a registration was rejected; a block's resource cannot track
   /// uses; this thread holds
-  ///   a conflicting lease; called twice. `stale_ref`: a block has been freed. `upstream_failed`:
-  ///   the last write of a block that is read has failed. `shutting_down`, `device_lost`,
-  ///   `out_of_memory`.
+  ///   a conflicting lease; called twice; the stream, an adopted one, is being captured; so is that
+  ///   of a consumer which a block was exported to (see `export_dlpack`). `stale_ref`: a block has
+  ///   been freed. `upstream_failed`: the last write of a block that is read has failed.
+  ///   `shutting_down`, `device_lost`, `out_of_memory`.
   void preflight();
 
   /// The same, but never waits for another launch between its preflight and commit: false, with

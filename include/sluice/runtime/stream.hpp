@@ -51,6 +51,12 @@ class stream_ref {
 /// Owns a stream of a runtime. Moving leaves an empty owner. Destroying it retires the stream
 /// behind the work that is queued on it, without waiting; points on it stay valid. Not thread-safe
 /// itself; its `ref` may be used anywhere.
+///
+/// Its work is not for capturing into a graph (`cudaStreamBeginCapture`): what a capture holds does
+/// not run, so no point would be reached. An adopted stream that is being captured refuses
+/// launches, allocations and `synchronize` with `stream_misuse`; a stream of the runtime's own is
+/// not asked, since that would cost every launch, and must never be captured. Captures of other
+/// streams, in any thread and mode, are none of the runtime's business, and it is none of theirs.
 class stream {
  public:
   stream() noexcept = default;

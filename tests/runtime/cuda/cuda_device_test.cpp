@@ -5,12 +5,16 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
+#include <sluice/runtime/copy.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/memory_guard.hpp>
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -240,6 +244,82 @@ TEST_F(cuda_device, is_lost_after_a_fault) {
 
 TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
   EXPECT_EXIT(fault_between_preflight_and_commit(), ::testing::ExitedWithCode(0), "^$");
+}
+
+// Whatever is outstanding then: memory that went out and came in, red zones, copies.
+[[noreturn]] void fault_with_everything_outstanding() {
+  static std::atomic<int> returned{0};
+  cudaStream_t consumer = nullptr;
+  SLUICE_TEST_REQUIRE(cudaStreamCreateWithFlags(&consumer, cudaStreamNonBlocking) == cudaSuccess);
+  void* foreign = nullptr;
+  SLUICE_TEST_REQUIRE(cudaMalloc(&foreign, 400) == cudaSuccess);
+  std::int64_t extent = 100;
+  dlpack::versioned_tensor tensor{};
+  tensor.version = {1, 0};
+  tensor.deleter = [](dlpack::versioned_tensor*) {
+    returned.fetch_add(1);
+  };
+  tensor.tensor = {.data = foreign,
+                   .device = {dlpack::cuda, 0},
+                   .ndim = 1,
+                   .dtype = {dlpack::real, 32, 1},
+                   .shape = &extent,
+                   .strides = nullptr,
+                   .byte_offset = 0};
+  {
+    device_runtime guarded(
+        open_device("cuda"),
+        {.resource = make_guard_resource(make_pool_resource(make_async_resource()))});
+    device_runtime other(open_device("cuda"));
+    device_runtime host(open_device("host"));
+    const auto s = guarded.create_stream();
+    const auto others = other.create_stream();
+    const auto hosts = host.create_stream();
+    const auto a = guarded.allocate<float>(100, s);
+    const auto b = other.allocate<float>(100, others);
+    const auto c = host.allocate<float>(100, hosts);
+    (void)enqueue_copy(b, others, a, s);  // with everything loaded
+    (void)enqueue_copy(c, hosts, a, s);
+    (void)enqueue_copy(a, s, c, hosts);
+    others.synchronize();
+    hosts.synchronize();
+    s.synchronize();
+    const foreign_stream consumers(reinterpret_cast<native_stream*>(consumer));
+    auto* with_stream = export_dlpack(guarded, a, {.stream = consumers});
+    auto* without = export_dlpack(guarded, a, {.read_only = true});
+    auto imported = import_dlpack(guarded, &tensor, {.stream = consumers});
+    gate closed;
+    closed.hold(s);
+    (void)enqueue_copy(b, others, a, s);
+    (void)enqueue_copy(c, hosts, a, s);
+    (void)enqueue_copy(a, s, c, hosts);
+    {
+      const auto freed = guarded.allocate<float>(100, s);
+      auto recorder = launch_recorder::strict(s);
+      recorder.read(imported.memory).write(freed);
+      recorder.preflight();
+      (void)recorder.commit();
+    }
+    imported = {};
+    SLUICE_TEST_REQUIRE(launch_illegal_access(others.ref().native()) == cudaSuccess);
+    for (auto* runtime : {&guarded, &other}) {
+      await([&] {
+        runtime->reap_pending();
+        return runtime->device().lost();
+      });
+    }
+    with_stream->deleter(with_stream);
+    without->deleter(without);
+    SLUICE_TEST_REQUIRE(!guarded.shut_down(std::chrono::seconds(60)));
+    SLUICE_TEST_REQUIRE(guarded.statistics().leases == 0);
+    SLUICE_TEST_REQUIRE(guarded.statistics().exports == 0);
+  }
+  SLUICE_TEST_REQUIRE(returned.load() == 1);
+  std::exit(0);
+}
+
+TEST_F(cuda_device, lost_with_everything_outstanding_ends_quietly) {
+  EXPECT_EXIT(fault_with_everything_outstanding(), ::testing::ExitedWithCode(0), "^$");
 }
 
 }  // namespace

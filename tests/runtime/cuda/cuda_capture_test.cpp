@@ -1,0 +1,444 @@
+// A program captures a stream of its own into a graph (as torch.cuda.graph does, in the mode
+// "global") while a runtime is at work: neither notices the other.
+#include "tests/runtime/use_state.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/arrow.hpp>
+#include <sluice/runtime/dlpack.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+native_stream* native(cudaStream_t stream) {
+  return reinterpret_cast<native_stream*>(stream);
+}
+
+/// A capture on a thread of its own, which is in the mode "global" as every thread is that knows of
+/// no captures.
+class other_capture {
+ public:
+  explicit other_capture(unsigned stream_flags = cudaStreamNonBlocking) {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, stream_flags), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&memory_, 8), cudaSuccess);
+    EXPECT_EQ(cudaMemset(memory_, 0, 8), cudaSuccess);
+    EXPECT_EQ(cudaEventCreateWithFlags(&inside_, cudaEventDisableTiming), cudaSuccess);
+  }
+  other_capture(const other_capture&) = delete;
+  other_capture& operator=(const other_capture&) = delete;
+  ~other_capture() {
+    (void)end();
+    if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
+    (void)cudaEventDestroy(inside_);
+    (void)cudaStreamDestroy(stream_);
+    (void)cudaFree(memory_);
+    (void)cudaGetLastError();
+  }
+
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  /// Recorded in the capture.
+  [[nodiscard]] cudaEvent_t inside() const { return inside_; }
+
+  void begin(cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal) {
+    thread_ = std::thread([this, mode] {
+      EXPECT_EQ(cudaStreamBeginCapture(stream_, mode), cudaSuccess);
+      EXPECT_EQ(cudaMemsetAsync(memory_, 0x5A, 4, stream_), cudaSuccess);
+      EXPECT_EQ(cudaEventRecord(inside_, stream_), cudaSuccess);
+      begun_.store(true);
+      await([this] { return ending_.load(); });
+      (void)cudaMemsetAsync(static_cast<char*>(memory_) + 4, 0xA5, 4, stream_);
+      ended_ = cudaStreamEndCapture(stream_, &graph_);
+      (void)cudaGetLastError();
+    });
+    await([this] { return begun_.load(); });
+  }
+  /// What the end of the capture answers.
+  cudaError_t end() {
+    ending_.store(true);
+    if (thread_.joinable()) thread_.join();
+    return ended_;
+  }
+  /// Whether the graph does what was captured.
+  [[nodiscard]] bool graph_runs() {
+    cudaGraphExec_t executable = nullptr;
+    if (cudaGraphInstantiate(&executable, graph_, 0) != cudaSuccess) return false;
+    std::uint32_t words[2] = {0, 0};
+    const bool ran =
+        cudaGraphLaunch(executable, stream_) == cudaSuccess &&
+        cudaStreamSynchronize(stream_) == cudaSuccess &&
+        cudaMemcpy(words, memory_, sizeof words, cudaMemcpyDeviceToHost) == cudaSuccess;
+    (void)cudaGraphExecDestroy(executable);
+    return ran && words[0] == 0x5A5A5A5A && words[1] == 0xA5A5A5A5;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t inside_ = nullptr;
+  void* memory_ = nullptr;
+  std::thread thread_;
+  std::atomic<bool> begun_{false};
+  std::atomic<bool> ending_{false};
+  cudaError_t ended_ = cudaSuccess;
+  cudaGraph_t graph_ = nullptr;
+};
+
+/// A tensor of somebody else's; says when it has gone back.
+class foreign_tensor {
+ public:
+  explicit foreign_tensor(const gpu_ref<std::uint32_t>& memory)
+      : memory_(memory), extent_(static_cast<std::int64_t>(memory.size())) {
+    tensor_.version = {1, 0};
+    tensor_.manager_ctx = this;
+    tensor_.deleter = [](dlpack::versioned_tensor* self) {
+      static_cast<foreign_tensor*>(self->manager_ctx)->returned_.fetch_add(1);
+    };
+    tensor_.tensor = {.data = memory.data(),
+                      .device = {dlpack::cuda, 0},
+                      .ndim = 1,
+                      .dtype = {dlpack::unsigned_integer, 32, 1},
+                      .shape = &extent_,
+                      .strides = nullptr,
+                      .byte_offset = 0};
+  }
+  [[nodiscard]] dlpack::versioned_tensor* get() noexcept { return &tensor_; }
+  [[nodiscard]] int returned() const { return returned_.load(); }
+
+ private:
+  gpu_ref<std::uint32_t> memory_;
+  std::int64_t extent_;
+  std::atomic<int> returned_{0};
+  dlpack::versioned_tensor tensor_{};
+};
+
+class cuda_capture : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
+    open({});
+    producer_ = std::make_unique<device_runtime>(open_device("cuda"));
+    producer_stream_ = producer_->create_stream();
+    theirs_ = producer_->allocate<std::uint32_t>(count, producer_stream_);
+    // What is launched behind a gate has to be loaded, and a gate's memory to be there.
+    gate once;
+    once.hold(stream_);
+    once.open();
+    (void)write(theirs_, 1, producer_stream_);
+    producer_stream_.synchronize();
+    stream_.synchronize();
+  }
+  void TearDown() override {
+    if (!has_device("cuda")) return;
+    theirs_ = {};
+    producer_stream_ = {};
+    producer_.reset();
+    stream_ = {};
+    runtime_.reset();
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "an error was left to an unrelated call";
+  }
+
+  void open(runtime_options options) {
+    stream_ = {};
+    runtime_ = std::make_unique<device_runtime>(open_device("cuda"), std::move(options));
+    stream_ = runtime_->create_stream();
+  }
+  [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
+  [[nodiscard]] const sluice::stream& stream() const { return stream_; }
+  [[nodiscard]] device_runtime& producer() const { return *producer_; }
+  [[nodiscard]] const sluice::stream& producer_stream() const { return producer_stream_; }
+  [[nodiscard]] const gpu_ref<std::uint32_t>& theirs() const { return theirs_; }
+  [[nodiscard]] std::uint32_t random_word() { return static_cast<std::uint32_t>(generator_()); }
+  [[nodiscard]] gpu_ref<std::uint32_t> words() {
+    return runtime().allocate<std::uint32_t>(count, stream());
+  }
+
+  static void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, native_stream* on,
+                   device& gpu) {
+    gpu.fill(ref.data(), &value, sizeof value, ref.size(), on);
+  }
+  static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
+                              stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(ref);
+    recorder.preflight();
+    fill(ref, value, on.native(), on.device());
+    return recorder.commit();
+  }
+  static timeline_point copy(const gpu_ref<std::uint32_t>& to, const column& from, stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.read(from).write(to);
+    recorder.preflight();
+    on.device().copy(to.data(), from.address(), to.bytes(), copy_direction::device_to_device,
+                     on.native());
+    return recorder.commit();
+  }
+
+  /// Something of everything, with a gate in between.
+  void work() {
+    const auto value = random_word();
+    gate closed;
+    const auto other = runtime().create_stream();
+    const auto high = runtime().create_stream(stream_priority::high);
+    const auto seen = words();
+    auto dropped = words();
+    foreign_tensor tensor(theirs());
+    // Not behind the gate: to free it waits for the device.
+    runtime().device().deallocate_staging(
+        runtime().device().allocate_staging(std::size_t{3} << 20U));
+    closed.hold(producer_stream());
+    (void)write(theirs(), value, producer_stream());
+    {
+      const auto imported = import_dlpack(
+          runtime(), tensor.get(), {.stream = foreign_stream(producer_stream().ref().native())});
+      (void)copy(seen, imported.memory, other);
+      (void)write(dropped, value, high);
+      dropped = {};
+    }
+    runtime().reap_pending();
+    EXPECT_EQ(tensor.returned(), 0);
+    closed.open();
+    EXPECT_EQ(download(seen, stream()), std::vector<std::uint32_t>(count, value));
+    // More launches than a ring of events has slots.
+    const auto a = words();
+    timeline_point last;
+    for (std::uint32_t i = 0; i < 200; ++i) last = write(a, i, i % 2 == 0 ? other : high);
+    runtime().core()->find(last.stream)->wait_until(last.ticket);
+    EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 199));
+    await([&] {
+      runtime().reap_pending();
+      return tensor.returned() == 1;
+    });
+    (void)runtime().trim_memory();
+    EXPECT_FALSE(runtime().device().lost());
+  }
+
+  static constexpr std::size_t count = 1000;
+
+ private:
+  std::mt19937_64 generator_ = make_generator();
+  std::unique_ptr<device_runtime> runtime_;
+  sluice::stream stream_;
+  std::unique_ptr<device_runtime> producer_;
+  sluice::stream producer_stream_;
+  gpu_ref<std::uint32_t> theirs_;
+};
+
+// The control: what the runtime does would break the capture if it were done carelessly.
+TEST_F(cuda_capture, is_broken_by_careless_calls) {
+  for (const bool asks : {false, true}) {
+    cudaEvent_t event = nullptr;
+    ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(event, other_capture().stream()), cudaSuccess);
+    other_capture capture;
+    capture.begin();
+    void* memory = nullptr;
+    EXPECT_EQ(asks ? cudaEventQuery(event) : cudaMalloc(&memory, 1 << 20),
+              cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(capture.end(), cudaErrorStreamCaptureInvalidated);
+    (void)cudaGetLastError();
+    (void)cudaEventDestroy(event);
+  }
+}
+
+TEST_F(cuda_capture, elsewhere_does_not_mind_a_runtime_at_work) {
+  using make_resource = std::unique_ptr<memory_resource> (*)();
+  for (const make_resource make :
+       {make_resource([] { return make_default_resource(); }),
+        make_resource([] { return make_async_resource(); }),
+        make_resource([] { return make_direct_resource({.tracked = true}); }), make_resource([] {
+          return make_guard_resource(make_pool_resource(make_async_resource()));
+        })}) {
+    open({.resource = make()});
+    work();  // with everything loaded
+    other_capture capture;
+    capture.begin();
+    work();
+    EXPECT_EQ(capture.end(), cudaSuccess);
+    EXPECT_TRUE(capture.graph_runs());
+  }
+}
+
+TEST_F(cuda_capture, elsewhere_does_not_mind_a_runtime_that_begins_and_ends) {
+  other_capture capture;
+  capture.begin();
+  for (int round = 0; round < 3; ++round) {
+    open({});
+    const auto a = words();
+    (void)write(a, 7, stream());
+    EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 7));
+    (void)open_device("cuda")->info();
+  }
+  EXPECT_EQ(capture.end(), cudaSuccess);
+  EXPECT_TRUE(capture.graph_runs());
+}
+
+TEST_F(cuda_capture, of_the_calling_thread_is_left_alone) {
+  cudaStream_t mine = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking), cudaSuccess);
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+    work();
+    ASSERT_EQ(cudaStreamBeginCapture(mine, mode), cudaSuccess);
+    work();
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(mine, &graph), cudaSuccess);
+    (void)cudaGraphDestroy(graph);
+  }
+  // And the thread's mode is what it was.
+  auto now = cudaStreamCaptureModeGlobal;
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&now), cudaSuccess);
+  EXPECT_EQ(now, cudaStreamCaptureModeGlobal);
+  (void)cudaStreamDestroy(mine);
+}
+
+TEST_F(cuda_capture, of_a_stream_refuses_what_would_be_ordered_with_it) {
+  const auto a = words();
+  (void)write(a, 1, stream());
+  const auto seen = words();
+  other_capture capture;
+  const auto adopted = runtime().adopt_stream(native(capture.stream()));
+  capture.begin();
+  const foreign_stream captured(native(capture.stream()));
+  foreign_tensor tensor(theirs());
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured",
+                     [&] { (void)import_dlpack(runtime(), tensor.get(), {.stream = captured}); }));
+  EXPECT_EQ(tensor.returned(), 0) << "nothing was taken";
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured",
+                     [&] { (void)export_dlpack(runtime(), a, {.stream = captured}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured",
+                     [&] { (void)export_arrow(runtime(), a, captured); }));
+  EXPECT_EQ(runtime().statistics().exports, 0u);
+  EXPECT_TRUE(throws(errc::invalid_argument, "being captured",
+                     [&] { (void)runtime().adopt_stream(native(capture.stream())); }));
+  // A stream that was adopted before.
+  EXPECT_TRUE(throws(errc::stream_misuse, "being captured", [&] { (void)write(a, 2, adopted); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "being captured",
+                     [&] { (void)runtime().allocate<std::uint32_t>(5'000'000, adopted); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "being captured", [&] { adopted.synchronize(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "being captured", [&] {
+    auto recorder = launch_recorder::strict(adopted);
+    recorder.write(a);
+    (void)recorder.commit();  // without preflight
+  }));
+  EXPECT_EQ(capture.end(), cudaSuccess);
+  EXPECT_TRUE(capture.graph_runs());
+  EXPECT_FALSE(runtime().device().lost());
+  EXPECT_EQ(runtime().statistics().leases, 0u);
+  // Afterwards it is a stream like others.
+  (void)write(a, 3, adopted);
+  EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 3));
+  const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = captured});
+  (void)copy(seen, imported.memory, stream());
+  EXPECT_EQ(download(seen, stream()), std::vector<std::uint32_t>(count, 1));
+}
+
+TEST_F(cuda_capture, of_a_stream_that_the_default_stream_waits_for_is_left_alone) {
+  other_capture capture(cudaStreamDefault);
+  capture.begin();
+  foreign_tensor tensor(theirs());
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured", [&] {
+    (void)import_dlpack(runtime(), tensor.get(), {.stream = foreign_stream(1)});
+  }));
+  work();
+  EXPECT_EQ(capture.end(), cudaSuccess);
+  EXPECT_TRUE(capture.graph_runs());
+}
+
+// To ask such an event is what CUDA forbids, so the capture may not survive it; the runtime does.
+TEST_F(cuda_capture, of_an_event_refuses_an_import_that_names_it) {
+  other_capture capture;
+  capture.begin();
+  const void* buffers[] = {nullptr, theirs().data()};
+  ArrowSchema schema{};
+  schema.format = "I";
+  schema.name = "";
+  schema.release = [](ArrowSchema* self) {
+    self->release = nullptr;
+  };
+  auto event = capture.inside();
+  ArrowDeviceArray array{};
+  array.array.length = count;
+  array.array.n_buffers = 2;
+  array.array.buffers = buffers;
+  array.array.release = [](ArrowArray* self) {
+    self->release = nullptr;
+  };
+  array.device_type = ARROW_DEVICE_CUDA;
+  array.sync_event = &event;
+  EXPECT_TRUE(throws(errc::invalid_argument, "sync_event",
+                     [&] { (void)import_arrow(runtime(), schema, &array); }));
+  EXPECT_NE(array.array.release, nullptr) << "nothing was taken";
+  const auto ended = capture.end();
+  RecordProperty("capture_survives", ended == cudaSuccess ? "yes" : "no");
+  work();
+  (void)cudaGetLastError();
+}
+
+// What the consumer has queued on its stream before the capture comes before later uses, although
+// nobody can ask for it until the capture has ended.
+TEST_F(cuda_capture, of_a_consumers_stream_defers_the_end_of_an_export) {
+  const auto value = random_word();
+  const auto a = words();
+  const auto seen = words();
+  (void)write(a, value + 1, stream());
+  other_capture capture;
+  gate closed;
+  auto* out = export_dlpack(runtime(), a, {.stream = foreign_stream(native(capture.stream()))});
+  {
+    const auto consumer = producer().adopt_stream(native(capture.stream()));
+    closed.hold(consumer);
+  }
+  fill(a, value, native(capture.stream()), producer().device());
+  capture.begin();
+  std::thread([out] { out->deleter(out); }).join();
+  EXPECT_EQ(runtime().statistics().exports, 1u);
+  EXPECT_TRUE(throws(errc::stream_misuse, "captured", [&] { (void)copy(seen, a, stream()); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "captured",
+                     [&] { (void)runtime().prepare_use(a.block(), stream(), access_kind::read); }));
+  const auto unconcerned = words();
+  (void)write(unconcerned, value, stream());
+  EXPECT_EQ(download(unconcerned, stream()), std::vector<std::uint32_t>(count, value));
+  EXPECT_EQ(capture.end(), cudaSuccess);
+  await([&] { return runtime().statistics().exports == 0; });
+  const auto copied = copy(seen, a, stream());
+  runtime().reap_pending();
+  EXPECT_FALSE(runtime().core()->find(copied.stream)->completed(copied.ticket));
+  closed.open();
+  EXPECT_EQ(download(seen, stream()), std::vector<std::uint32_t>(count, value));
+  EXPECT_TRUE(capture.graph_runs());
+}
+
+TEST_F(cuda_capture, of_a_consumers_stream_outlives_the_runtime) {
+  other_capture capture;
+  auto owned = std::make_unique<device_runtime>(open_device("cuda"));
+  const std::weak_ptr<detail::runtime_core> core = owned->core();
+  {
+    const auto s = owned->create_stream();
+    const auto a = owned->allocate<std::uint32_t>(count, s);
+    auto* out = export_dlpack(*owned, a, {.stream = foreign_stream(native(capture.stream()))});
+    capture.begin();
+    out->deleter(out);
+  }
+  ::testing::internal::CaptureStderr();
+  owned.reset();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_FALSE(core.expired());
+  EXPECT_EQ(capture.end(), cudaSuccess);
+  await([&] { return core.expired(); });
+  EXPECT_TRUE(capture.graph_runs());
+}
+
+}  // namespace
+}  // namespace sluice::test
