@@ -161,17 +161,6 @@ class scenario {
     (void)recorder.commit();
   }
 
-  /// Waits for the work of `on` by asking for it: compute-sanitizer makes a stream's `synchronize`
-  /// wait for the other streams, too.
-  static void rest(stream_ref on) {
-    auto& device = on.device();
-    auto* const event = device.create_event();
-    device.record(event, 1, on.native());
-    while (device.query(event, 1) == event_state::pending) std::this_thread::yield();
-    device.acquire(event, 1);
-    device.destroy_event(event);
-  }
-
   /// Makes the later launch, then lets the earlier one go.
   template <class Launch>
   void overtake(const stream& on, Launch launch) {

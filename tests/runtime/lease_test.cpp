@@ -1,5 +1,6 @@
 #include "runtime/lease.hpp"
 
+#include "tests/runtime/followed_launch.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -165,6 +166,10 @@ TEST_F(one_lease, exactly_one_party_completes_a_free) {
 
 class leases_on : public device_test {
  protected:
+  void SetUp() override {
+    device_test::SetUp();
+    if (!IsSkipped()) followed_launch::allow(runtime());
+  }
   [[nodiscard]] gpu_ref<float> fresh() { return runtime().allocate<float>(16, stream(), "test"); }
   /// Blocks until a writer waits for the block, which readers hold.
   static void await_waiting_writer(const gpu_ref<float>& ref) {
@@ -184,10 +189,10 @@ class launching_thread {
   template <class Note>
   launching_thread(device_runtime& runtime, Note note)
       : stream_(runtime.create_stream()), thread_([this, note] {
+          const followed_launch::here here(steps_);
           try {
             auto recorder = launch_recorder::strict(stream_);
             note(recorder);
-            started_.store(true);
             recorder.preflight();
             through_.store(true);
             await([this] { return may_commit_.load(); });
@@ -204,8 +209,9 @@ class launching_thread {
     if (thread_.joinable()) thread_.join();
   }
 
-  void await_started() const {
-    await([this] { return started_.load(); });
+  /// Until it has found a lease in its way.
+  void await_blocked() const {
+    await([this] { return steps_.blocked(); });
   }
   void await_through() const {
     await([this] { return through_.load() || failed_.load(); });
@@ -221,7 +227,7 @@ class launching_thread {
 
  private:
   sluice::stream stream_;
-  std::atomic<bool> started_{false};
+  followed_launch steps_;
   std::atomic<bool> through_{false};
   std::atomic<bool> may_commit_{false};
   std::atomic<bool> failed_{false};
@@ -272,7 +278,7 @@ TEST_P(leases_on, a_reader_waits_for_the_writer_and_is_fenced_behind_it) {
   writer.await_through();
   closed.hold(writer.stream());
   launching_thread reader(runtime(), [&](launch_recorder& r) { r.read(a); });
-  reader.await_started();
+  reader.await_blocked();
   EXPECT_FALSE(reader.through());
   writer.commit();
   const auto written = writer.join();
@@ -291,7 +297,7 @@ TEST_P(leases_on, writers_follow_each_other) {
   first.await_through();
   closed.hold(first.stream());
   launching_thread second(runtime(), [&](launch_recorder& r) { r.read_write(a); });
-  second.await_started();
+  second.await_blocked();
   EXPECT_FALSE(second.through());
   first.commit();
   const auto written = first.join();
@@ -309,7 +315,7 @@ TEST_P(leases_on, a_reader_that_comes_while_a_writer_waits_comes_after_it) {
   launching_thread writer(runtime(), [&](launch_recorder& r) { r.write(a); });
   await_waiting_writer(a);
   launching_thread late(runtime(), [&](launch_recorder& r) { r.read(a); });
-  late.await_started();
+  late.await_blocked();
   reader.commit();
   reader.join();
   writer.await_through();
