@@ -7,10 +7,15 @@
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
+#include <sluice/runtime/host_task.hpp>
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
+#include <memory>
+#include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -557,6 +562,69 @@ TEST_P(leases_on, exclude_each_other_under_load) {
   EXPECT_EQ(violations.load(), 0);
   EXPECT_EQ(runtime().statistics().leases, 0u);
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 0u);
+}
+
+// Whatever else goes on: streams, reclaiming, destructors and frees never take a lease, and so
+// never wait for one.
+TEST_P(leases_on, are_taken_in_preflight_only) {
+  constexpr int threads = 3;
+  constexpr int rounds = 200;
+  device_runtime tracked(open_device(GetParam()),
+                         {.resource = make_direct_resource({.tracked = true})});
+  static thread_local bool in_preflight;
+  std::atomic<int> taken{0};
+  std::atomic<int> elsewhere{0};
+  tracked.core()->at_each_step([&](detail::launch_step step) {
+    if (step != detail::launch_step::leasing && step != detail::launch_step::blocked) return;
+    (in_preflight ? taken : elsewhere).fetch_add(1);
+  });
+  const auto owner = tracked.create_stream();
+  auto shared = tracked.allocate<float>(16, owner, "shared");
+
+  const auto run = [&](std::uint64_t seed) {
+    std::mt19937_64 draw(seed);
+    const auto on = tracked.create_stream();
+    for (int round = 0; round < rounds; ++round) {
+      auto own = tracked.allocate<float>(16, on, "own");
+      auto recorder = launch_recorder::strict(on);
+      recorder.read(shared).write(own);
+      in_preflight = true;
+      recorder.preflight();
+      in_preflight = false;
+      switch (draw() % 4) {
+        case 0:
+          tracked.deallocate(own.block());  // dies with the lease
+          break;
+        case 1:
+          own = {};
+          break;
+        case 2:
+          if (on_host()) {
+            // The stream may be the one that drops the last reference, and a recorder.
+            auto other = std::make_shared<launch_recorder>(launch_recorder::strict(on));
+            other->read(own);
+            submit_host_task(on, [kept = own, other] { (void)kept; });
+          }
+          break;
+        default:
+          recorder.cancel();
+          continue;
+      }
+      if (draw() % 2 == 0) (void)recorder.commit();
+    }
+  };
+  ::testing::internal::CaptureStderr();  // recorders that go without a commit are reported
+  auto generator = make_generator();
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i) running.emplace_back(run, generator());
+  for (auto& thread : running) thread.join();
+  shared = {};
+  owner.synchronize();
+  (void)tracked.shut_down();
+  (void)::testing::internal::GetCapturedStderr();
+  EXPECT_GE(taken.load(), 2 * threads * rounds);
+  EXPECT_EQ(elsewhere.load(), 0);
+  EXPECT_EQ(tracked.statistics().leases, 0u);
 }
 
 }  // namespace
