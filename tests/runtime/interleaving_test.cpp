@@ -220,8 +220,8 @@ class interleaving : public device_test {
     auto& later = first_leads ? *second_ : *first_;
     const bool ordered = writes(first) || writes(second);
     if (ordered && !leaving_out_) {
-      EXPECT_FALSE(later.stream().timeline()->wait_for(*earlier.stream().timeline(),
-                                                       earlier.point().ticket))
+      EXPECT_FALSE(
+          later.stream().timeline()->wait_for(*earlier.stream().timeline(), earlier.point().ticket))
           << "the later launch does not wait for the earlier one";
     }
     later.open();
@@ -264,9 +264,9 @@ class interleaving : public device_test {
           all = launch->found(b, value) && all;
         }
       }
-      all = download(blocks_[b], stream()) ==
-                std::vector<std::uint32_t>(gated_launch::size, value) &&
-            all;
+      all =
+          download(blocks_[b], stream()) == std::vector<std::uint32_t>(gated_launch::size, value) &&
+          all;
     }
     return all;
   }
@@ -291,10 +291,8 @@ class interleaving : public device_test {
 INSTANTIATE_TEST_SUITE_P(devices, interleaving, every_device(), parameter_name);
 
 TEST_P(interleaving, of_two_launches_loses_no_fence) {
-  for_each_meeting(
-      [&](const plan& first, const plan& second, const step_list& steps, std::size_t stop) {
-        EXPECT_TRUE(meet(first, second, steps, stop));
-      });
+  for_each_meeting([&](const plan& first, const plan& second, const step_list& steps,
+                       std::size_t stop) { EXPECT_TRUE(meet(first, second, steps, stop)); });
 }
 
 TEST_P(interleaving, with_a_thread_that_holds_a_lease_is_misuse_at_once) {
