@@ -128,6 +128,7 @@ published_use publish_use(detail::runtime_core& core, const block_ref& block, st
     throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
   if (access != access_kind::read && record.read_only)
     throw error(errc::stream_misuse, "record_use: the memory is read-only");
+  if (record.lease.dying()) throw freed_already(core, block, "record_use");
   on.reserve();
   const timeline_point point{on.id(), on.submit()};
   {

@@ -34,7 +34,10 @@ recorder_memory::~recorder_memory() {
 class recorder_state {
  public:
   recorder_state(timeline& stream, recorder_mode mode)
-      : core_(stream.core().shared_from_this()), stream_(stream), mode_(mode) {}
+      : core_(stream.core().shared_from_this()),
+        stream_(stream),
+        mode_(mode),
+        at_step_(core_->step_called()) {}
   recorder_state(const recorder_state&) = delete;
   recorder_state& operator=(const recorder_state&) = delete;
   ~recorder_state() { abandon(); }
@@ -112,7 +115,9 @@ class recorder_state {
         return false;
       }
       try {
+        at(launch_step::leased);
         fence();
+        at(launch_step::fenced);
       } catch (...) {
         give_leases(uses_.size());
         holder_->remove(static_cast<std::uint32_t>(uses_.size()));
@@ -174,6 +179,10 @@ class recorder_state {
     return phase_ == phase::recording || phase_ == phase::cancelled;
   }
 
+  void at(launch_step step) const {
+    if (at_step_ != nullptr) (*at_step_)(step);
+  }
+
   [[nodiscard]] static bool stale(const use& u) noexcept {
     return u.record->lease.dying() ||
            u.record->generation.load(std::memory_order_relaxed) != u.generation;
@@ -198,6 +207,7 @@ class recorder_state {
   }
 
   [[nodiscard]] lease_answer try_lease(const use& u) const noexcept {
+    at(launch_step::leasing);
     return u.access == access_kind::read ? u.record->lease.try_shared(holder_->holds_any())
                                          : u.record->lease.try_exclusive();
   }
@@ -243,6 +253,7 @@ class recorder_state {
       }
       if (blocked.access == access_kind::read) {
         withdraw();
+        at(launch_step::blocked);
         blocked.record->lease.wait_shared();
       } else {
         if (announced != blocked.record) {
@@ -250,6 +261,7 @@ class recorder_state {
           announced = blocked.record;
           announced->lease.announce_writer();
         }
+        at(launch_step::blocked);
         blocked.record->lease.wait_exclusive();
       }
     }
@@ -303,12 +315,15 @@ class recorder_state {
       lost = current_error();
       point = stand_in(*lost);
     }
+    at(launch_step::submitted);
     for (const auto& u : uses_) {
       if (point) {
         const std::lock_guard lock(u.record->guard);
         u.record->uses.publish(u.access, point, *core_);
       }
+      at(launch_step::published);
       give_lease(u);
+      at(launch_step::returned);
     }
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
     stream_.count_leases(-static_cast<std::int64_t>(uses_.size()));
@@ -368,6 +383,7 @@ class recorder_state {
   std::shared_ptr<runtime_core> core_;
   timeline& stream_;
   recorder_mode mode_;
+  const runtime_core::step_function* const at_step_;  // a test's
   phase phase_ = phase::recording;
   small_vector<use, 8> uses_;
   dependency_points dependencies_;

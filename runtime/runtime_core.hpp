@@ -28,6 +28,17 @@ namespace sluice::detail {
 /// in a destructor.
 void report(std::string_view what) noexcept;
 
+/// How far a launch has come, for tests.
+enum class launch_step : std::uint8_t {
+  leasing,    ///< about to ask for the lease of one block
+  blocked,    ///< has given back what it had and is about to wait for that lease
+  leased,     ///< has all leases and is not fenced yet
+  fenced,     ///< its waits are queued: preflight is done
+  submitted,  ///< has its ticket, of which no block knows yet
+  published,  ///< one block knows of it, whose lease it still has
+  returned,   ///< has given the lease of that block back
+};
+
 /// What a runtime consists of and what may outlive it: stream records, block records, the release
 /// list. Shared by the runtime, its streams and its blocks.
 class runtime_core final : public resource_context,
@@ -128,6 +139,13 @@ class runtime_core final : public resource_context,
   /// For tests: a wait for which this answers true is left out. Set before the first launch.
   using left_out_function = std::function<bool(hazard)>;
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
+  /// For tests: called at each step of each launch, on its thread; throws nothing. Set before the
+  /// first recorder is made.
+  using step_function = std::function<void(launch_step)>;
+  void at_each_step(step_function called) { at_step_ = std::move(called); }
+  [[nodiscard]] const step_function* step_called() const noexcept {
+    return at_step_ ? &at_step_ : nullptr;
+  }
 
   [[nodiscard]] runtime_statistics statistics() const;
   [[nodiscard]] std::size_t bytes_outstanding() const noexcept {
@@ -208,6 +226,7 @@ class runtime_core final : public resource_context,
   std::unique_ptr<memory_resource> resource_;
   std::mutex misuse_mutex_;  // held where the resource goes, and where it is told of misuse
   left_out_function left_out_;
+  step_function at_step_;
   std::atomic<bool> closing_{false};
   bool bound_ = false;  // the resource is
   bool torn_down_ = false;

@@ -1,10 +1,12 @@
 // One launch from validation to release: the order of its steps, its replies and its owners.
+#include "runtime/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/recording_trace.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -354,6 +356,29 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
             std::vector<std::uint32_t>(count, 41));
   settle(*service_);
   EXPECT_EQ(runtime().bytes_outstanding(), 0u);
+}
+
+TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> taken{0};
+  std::atomic<int> elsewhere{0};
+  runtime().core()->at_each_step([&](detail::launch_step step) {
+    if (step != detail::launch_step::leasing && step != detail::launch_step::blocked) return;
+    (std::this_thread::get_id() == caller ? taken : elsewhere).fetch_add(1);
+  });
+  constexpr int launches = 50;
+  for (int i = 0; i < launches; ++i) {
+    auto out = allocate();
+    // Whoever completes the launch drops the last references: the output's and an owner's.
+    auto used = access_all(runtime(), write(out, "out"));
+    used.keep(std::make_shared<words>(allocate()));
+    auto filled = filling(out, 1);
+    run_kernel(on(), std::move(used), reply_token<words>(), std::move(out), filled);
+  }
+  settle(*service_);
+  EXPECT_EQ(taken.load(), launches);
+  EXPECT_EQ(elsewhere.load(), 0);
+  open_service();  // the one whose launches are counted goes
 }
 
 TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped) {

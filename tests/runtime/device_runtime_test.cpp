@@ -13,7 +13,10 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -41,27 +44,47 @@ TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
   EXPECT_TRUE(
       throws(errc::invalid_argument, "host:7", [] { (void)device_runtime::get("host:7"); }));
 
+  constexpr int threads = 8;
   std::atomic<int> calls{0};
+  std::atomic<int> arrived{0};
+  std::atomic<int> refused{0};
+  std::atomic<int> served{0};
   device_runtime::configure(host, [&]() -> runtime_options {
-    if (calls.fetch_add(1) == 0) throw error(errc::out_of_memory, "not yet");
+    const auto call = calls.fetch_add(1);
+    if (call != 0) {
+      // A build does not end before everybody has come.
+      await([&] { return arrived.load() == threads; });
+      EXPECT_EQ(served.load(), 0);
+    }
+    if (call < 2) throw error(errc::out_of_memory, "not yet");
+    // Whoever built before has been told, and nobody else has: they wait for this.
+    await([&] { return refused.load() == 1; });
+    EXPECT_EQ(calls.load(), 3);
     return {.resource = make_direct_resource({.tracked = true}), .drain_timeout = 5s};
   });
   EXPECT_TRUE(throws(errc::out_of_memory, "not yet", [] { (void)device_runtime::get("host"); }));
 
-  constexpr int threads = 8;
-  std::atomic<int> arrived{0};
   std::vector<device_runtime*> got(threads, nullptr);
   std::vector<std::thread> callers;
   for (int i = 0; i < threads; ++i) {
     callers.emplace_back([&, i] {
       arrived.fetch_add(1);
-      await([&] { return arrived.load() == threads; });
-      got[static_cast<std::size_t>(i)] = &device_runtime::get(i % 2 == 0 ? "host" : "host:0");
+      try {
+        got[static_cast<std::size_t>(i)] = &device_runtime::get(i % 2 == 0 ? "host" : "host:0");
+        served.fetch_add(1);
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::out_of_memory);
+        refused.fetch_add(1);
+      }
     });
   }
   for (auto& caller : callers) caller.join();
-  for (auto* runtime : got) EXPECT_EQ(runtime, got.front());
-  EXPECT_EQ(calls.load(), 2) << "the failed attempt and one more";
+  EXPECT_EQ(calls.load(), 3) << "alone, the first of the threads, and another one of them";
+  EXPECT_EQ(refused.load(), 1) << "only the thread whose own build failed";
+  EXPECT_EQ(served.load(), threads - 1);
+  for (auto* runtime : got) {
+    EXPECT_TRUE(runtime == nullptr || runtime == &device_runtime::get("host"));
+  }
   EXPECT_EQ(device_runtime::get("host").core()->resource().name(), "direct");
   EXPECT_EQ(device_runtime::get("host").device().id(), host);
   EXPECT_TRUE(throws(errc::stream_misuse, "in use",
@@ -299,6 +322,97 @@ TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
   const auto mine = runtime().allocate<float>(16, stream());
   EXPECT_TRUE(throws(errc::stream_misuse, "another runtime",
                      [&] { (void)runtime().prepare_use(mine.block(), on, access_kind::read); }));
+}
+
+// Refused calls
+
+/// Everything that is known of a runtime and of some of its blocks, in words.
+std::string everything(device_runtime& runtime, const std::vector<block_ref>& blocks) {
+  const auto s = runtime.statistics();
+  std::ostringstream out;
+  for (const auto value :
+       {s.bytes_outstanding, s.peak_bytes, s.blocks, s.imports, s.exports, s.references, s.points,
+        s.leases, s.streams, s.events, s.releases_pending}) {
+    out << value << ' ';
+  }
+  out << s.launches << ' ' << s.waits << ' ' << s.recorders_abandoned;
+  for (const auto& block : blocks) {
+    const auto uses = uses_of(block);
+    out << "; version " << uses.version;
+    for (const auto& point : uses.all) out << ' ' << point.stream.index << ':' << point.ticket;
+  }
+  return out.str();
+}
+
+TEST_P(runtime_on, a_refused_call_changes_nothing) {
+  device_runtime other(open_device(GetParam()));
+  const auto elsewhere = other.create_stream();
+  const auto second = runtime().create_stream();
+  auto gone = std::make_unique<sluice::stream>(runtime().create_stream());
+  const stream_ref retired = *gone;
+  gone.reset();
+  const auto mine = runtime().allocate<float>(16, stream(), "mine");
+  const auto foreign = other.allocate<float>(16, elsewhere, "foreign");
+  const auto stale = runtime().allocate<float>(16, stream(), "stale");
+  gate closed;
+  closed.hold(stream());
+  closed.hold(elsewhere);
+  (void)launch(stream(), mine, access_kind::write);
+  (void)launch(elsewhere, foreign, access_kind::write);
+  runtime().deallocate(stale.block());
+  const std::vector<block_ref> blocks{mine.block(), stale.block()};
+
+  const auto refuses = [&](errc code, const std::string& word, auto call) {
+    const auto before = everything(runtime(), blocks) + everything(other, {foreign.block()});
+    const auto refusal = throws(code, word, call);
+    if (!refusal) return refusal;
+    const auto after = everything(runtime(), blocks) + everything(other, {foreign.block()});
+    if (after == before) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << before << " became " << after;
+  };
+
+  for (const auto& [on, word] : {std::pair(elsewhere.ref(), "another runtime"),
+                                 std::pair(retired, "retired"), std::pair(stream_ref(), "no")}) {
+    SCOPED_TRACE(word);
+    EXPECT_TRUE(
+        refuses(errc::stream_misuse, word, [&, s = on] { (void)runtime().allocate_bytes(16, s); }));
+    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
+      (void)runtime().prepare_use(mine.block(), s, access_kind::read);
+    }));
+    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
+      (void)runtime().finish_use(mine.block(), s, access_kind::read, {});
+    }));
+    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
+      (void)runtime().record_use(mine.block(), s, access_kind::write);
+    }));
+    EXPECT_TRUE(refuses(errc::stream_misuse, "",
+                        [&, s = on] { (void)launch(s, mine, access_kind::write); }));
+  }
+
+  EXPECT_TRUE(refuses(errc::invalid_argument, "another runtime",
+                      [&] { runtime().deallocate(foreign.block()); }));
+  EXPECT_TRUE(refuses(errc::invalid_argument, "empty", [&] { runtime().deallocate({}); }));
+  EXPECT_TRUE(
+      refuses(errc::stale_ref, "freed already", [&] { runtime().deallocate(stale.block()); }));
+  for (const auto& [block, code] :
+       {std::pair(foreign.block(), errc::stream_misuse),
+        std::pair(block_ref(), errc::stream_misuse), std::pair(stale.block(), errc::stale_ref)}) {
+    SCOPED_TRACE(block ? std::string(block.tag().name()) : "none");
+    for (const auto access : {access_kind::read, access_kind::write, access_kind::read_write}) {
+      EXPECT_TRUE(refuses(code, "prepare_use",
+                          [&, b = block] { (void)runtime().prepare_use(b, second, access); }));
+      EXPECT_TRUE(
+          refuses(code, "", [&, b = block] { (void)runtime().finish_use(b, second, access, {}); }));
+      EXPECT_TRUE(
+          refuses(code, "", [&, b = block] { (void)runtime().record_use(b, second, access); }));
+      // What else the launch uses is not touched either.
+      EXPECT_TRUE(refuses(code, "", [&, b = block] {
+        auto recorder = launch_recorder::strict(second);
+        recorder.use(mine.block(), access, true).use(b, access, true);
+        recorder.preflight();
+      }));
+    }
+  }
 }
 
 // Shutting down

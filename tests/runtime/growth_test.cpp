@@ -12,8 +12,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <malloc.h>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,6 +28,49 @@ namespace {
 int launches() {
   return host::thread_sanitizer_on || under_compute_sanitizer() ? 10'000 : 1'000'000;
 }
+
+/// Bytes that the process has from its heap; 0 where a sanitizer has a heap of its own.
+std::size_t heap_in_use() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+  return 0;
+#else
+  const auto all = mallinfo2();
+  return all.uordblks + all.hblkhd;
+#endif
+}
+
+/// Knows how many launches of one stream have not ended without asking the runtime about it.
+class throttle {
+ public:
+  throttle(stream_ref stream, std::size_t most) : stream_(stream), most_(most) {
+    for (auto& e : events_) e = stream.device().create_event();
+  }
+  throttle(const throttle&) = delete;
+  throttle& operator=(const throttle&) = delete;
+  ~throttle() {
+    for (auto* e : events_) stream_.device().destroy_event(e);
+  }
+
+  /// After each launch: returns when at most `most` are in flight.
+  void pass() {
+    constexpr std::size_t apart = 16;
+    if (++launched_ % (most_ / apart) != 0) return;
+    auto& device = stream_.device();
+    auto* const event = events_[recorded_ % apart];
+    const auto oldest = recorded_ < apart ? 0 : recorded_ - apart + 1;
+    if (oldest != 0) {
+      while (device.query(event, oldest) == event_state::pending) std::this_thread::yield();
+    }
+    device.record(event, ++recorded_, stream_.native());
+  }
+
+ private:
+  stream_ref stream_;
+  std::size_t most_;
+  std::array<native_event*, 16> events_{};
+  std::size_t launched_ = 0;
+  std::uint64_t recorded_ = 0;
+};
 
 class growth_on : public ::testing::TestWithParam<std::string> {
  protected:
@@ -61,6 +106,10 @@ class growth_on : public ::testing::TestWithParam<std::string> {
     recorder.read(in);
     if (out) recorder.write(out);
     recorder.preflight();
+    if (out) {
+      const std::uint32_t value = 7;
+      stream.device().fill(out.data(), &value, sizeof value, out.size(), stream.native());
+    }
     (void)recorder.commit();
   }
   /// All work done, and known to be.
@@ -103,6 +152,22 @@ TEST_P(growth_on, events_are_as_many_as_launches_in_flight_need) {
   EXPECT_LE(runtime().statistics().events, first_rings + 4 * in_flight);
 }
 
+// Nobody but the launches themselves looks how far the stream has come.
+TEST_P(growth_on, a_stream_that_nobody_synchronises_keeps_few_events) {
+  constexpr std::size_t in_flight = 256;
+  const auto a = runtime().allocate<std::uint32_t>(64, on(0));
+  rest();
+  const auto before = runtime().statistics().events;
+  throttle few(on(0), in_flight);
+  for (int i = 0; i < std::min(launches(), 100'000); ++i) {
+    use(a, a, on(0));
+    few.pass();
+  }
+  // A ring that is more than half full is looked at; it doubles when that does not help, and the
+  // smaller ones stay.
+  EXPECT_LE(runtime().statistics().events, before + 4 * in_flight);
+}
+
 TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   auto random = make_generator();
   constexpr std::size_t inputs = 4;
@@ -126,7 +191,9 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   round(20'000);  // until the pool has what it needs
   const auto before = runtime().statistics();
   const auto held_before = held();
+  const auto heap_before = heap_in_use();
   round(launches());
+  const auto heap_after = heap_in_use();
   const auto after = runtime().statistics();
   EXPECT_EQ(after.blocks, before.blocks);
   EXPECT_EQ(after.bytes_outstanding, before.bytes_outstanding);
@@ -140,6 +207,11 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   // What the pool has, and events, follow the largest number in flight; a leak would be a million.
   EXPECT_LE(after.events, first_rings + 4U * most_in_flight);
   EXPECT_LE(taken().bytes.current, 2 * most_in_flight * largest * sizeof(std::uint32_t));
+  // So does the heap. The least that a launch could lose is 32 bytes, a million times.
+  constexpr std::size_t a_little = std::size_t{4} << 20;
+  if (!under_compute_sanitizer()) {
+    EXPECT_LE(heap_after, heap_before + taken().bytes.current + a_little);
+  }
 }
 
 }  // namespace

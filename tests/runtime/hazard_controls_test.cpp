@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -29,14 +30,47 @@ using detail::hazard;
 
 constexpr int repetitions = 10;
 constexpr int sanitizer_report = 66;
-constexpr std::array all_classes{hazard::read_after_write,  hazard::write_after_read,
-                                 hazard::write_after_write, hazard::allocation_ready,
-                                 hazard::inherited,         hazard::free_after_use};
+using memory = hazard_session::memory;
+
+constexpr std::array all_scenarios{
+    scenario_kind::read_after_write,  scenario_kind::write_after_read,
+    scenario_kind::write_after_write, scenario_kind::allocation_ready,
+    scenario_kind::unfenced_use,      scenario_kind::reuse,
+    scenario_kind::free_after_use};
+
+/// A class of waits and a resource whose random DAGs have it. `async` hands its memory out in
+/// stream order, and a pool with the uses to wait for; the other resources hold it back until these
+/// have ended.
+struct dag_control {
+  hazard kind;
+  memory resource;
+};
+constexpr std::array all_dags{dag_control{hazard::read_after_write, memory::async},
+                              dag_control{hazard::write_after_read, memory::async},
+                              dag_control{hazard::write_after_write, memory::async},
+                              dag_control{hazard::allocation_ready, memory::async},
+                              dag_control{hazard::free_after_use, memory::async},
+                              dag_control{hazard::inherited, memory::pool},
+                              dag_control{hazard::inherited, memory::pool_of_unfinished},
+                              dag_control{hazard::inherited, memory::pool_over_direct}};
+std::string name_of(const dag_control& control) {
+  return std::string(sluice::test::name_of(control.kind)) + "_of_" +
+         std::string(sluice::test::name_of(control.resource));
+}
+
+/// Where blocks lie, told by the first block that lay there.
+std::vector<std::size_t> pattern_of(const block_places& places) {
+  std::vector<std::size_t> pattern;
+  for (const auto* place : places) {
+    pattern.push_back(
+        static_cast<std::size_t>(std::find(places.begin(), places.end(), place) - places.begin()));
+  }
+  return pattern;
+}
 
 /// Runs one random DAG behind a gate without a random wait of the class; `fenced`: with it.
-void run_dag_control(hazard kind, bool fenced, std::mt19937_64& random) {
+void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& random) {
   dag_limits limits;
-  limits.most_threads = 1;  // the order of submission is the order of the steps
   limits.most_steps = 80;
   // ThreadSanitizer remembers the last few accesses to a word only. Enough words, and few streams
   // that might have read them meanwhile, make sure that it still knows the one that matters.
@@ -45,15 +79,25 @@ void run_dag_control(hazard kind, bool fenced, std::mt19937_64& random) {
   constexpr std::size_t enough = 48;
   for (;;) {
     const auto dag = make_dag(random, limits);
-    auto waits = waits_that_matter(dag);
-    std::erase_if(
-        waits, [&](const step_wait& wait) { return wait.kind != kind || wait.elements < enough; });
+    block_places places;
+    if (control.resource != memory::async) {
+      hazard_session dry(open_host_device(), control.resource, dag.streams);
+      dry.submit_in_order();
+      places = dry.place(dag);
+    }
+    auto waits = waits_that_matter(dag, places);
+    std::erase_if(waits, [&](const step_wait& wait) {
+      return wait.kind != control.kind || wait.elements < enough;
+    });
     if (waits.empty()) continue;
     const auto chosen = waits[random() % waits.size()];
-    hazard_session session(open_host_device(), hazard_session::memory::async, dag.streams);
+    hazard_session session(open_host_device(), control.resource, dag.streams);
+    session.submit_in_order();
     if (!fenced) session.leave_out(chosen);
     const auto wrong = difference(session.run(dag, true), run_serially(dag));
     if (fenced && !wrong.empty()) std::exit(1);
+    // What was found out about one run holds for the other.
+    if (!places.empty() && pattern_of(places) != pattern_of(session.places())) std::exit(2);
     return;
   }
 }
@@ -66,16 +110,16 @@ class control : public testing::Environment {
     if (given == nullptr) return;
     const std::string wanted = given;
     auto random = make_generator();
-    for (const auto kind : all_classes) {
-      const auto name = std::string(name_of(kind));
-      for (const bool fenced : {false, true}) {
-        const auto suffix = name + (fenced ? " fenced" : "");
-        if (wanted == "dag " + suffix) run_dag_control(kind, fenced, random);
-        if (wanted == "scenario " + suffix) {
-          const auto mode = fenced ? scenario_mode::fenced : scenario_mode::racing;
-          const bool right = run_scenario(kind, open_host_device(), mode, random);
-          if (fenced && !right) std::exit(1);
-        }
+    for (const bool fenced : {false, true}) {
+      const std::string suffix = fenced ? " fenced" : "";
+      for (const auto& dag : all_dags) {
+        if (wanted == "dag " + name_of(dag) + suffix) run_dag_control(dag, fenced, random);
+      }
+      for (const auto kind : all_scenarios) {
+        if (wanted != "scenario " + std::string(sluice::test::name_of(kind)) + suffix) continue;
+        const auto mode = fenced ? scenario_mode::fenced : scenario_mode::racing;
+        const bool right = run_scenario(kind, open_host_device(), mode, random);
+        if (fenced && !right) std::exit(1);
       }
     }
     std::exit(0);
@@ -114,7 +158,7 @@ void expect_reports(const std::string& what) {
   }
 }
 
-using parameters = std::tuple<std::string, hazard>;
+using parameters = std::tuple<std::string, scenario_kind>;
 class hazard_controls : public testing::TestWithParam<parameters> {};
 
 TEST_P(hazard_controls, a_left_out_wait_is_caught) {
@@ -123,7 +167,7 @@ TEST_P(hazard_controls, a_left_out_wait_is_caught) {
     GTEST_SKIP() << "this machine has no device '" << device_name << "'";
   }
   if (host::thread_sanitizer_on) {
-    expect_reports("scenario " + std::string(name_of(kind)));
+    expect_reports("scenario " + std::string(sluice::test::name_of(kind)));
     return;
   }
   auto random = make_generator();
@@ -135,25 +179,22 @@ TEST_P(hazard_controls, a_left_out_wait_is_caught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(classes, hazard_controls,
-                         testing::Combine(every_device(), testing::ValuesIn(all_classes)),
+                         testing::Combine(every_device(), testing::ValuesIn(all_scenarios)),
                          [](const testing::TestParamInfo<parameters>& parameter) {
                            return std::get<0>(parameter.param) + "_" +
-                                  std::string(name_of(std::get<1>(parameter.param)));
+                                  std::string(sluice::test::name_of(std::get<1>(parameter.param)));
                          });
 
-/// The classes that a random DAG has; the others need memory to come to lie in a certain way.
-class hazard_dag_controls : public testing::TestWithParam<hazard> {};
+class hazard_dag_controls : public testing::TestWithParam<dag_control> {};
 
 TEST_P(hazard_dag_controls, a_random_left_out_wait_is_reported) {
   if (!host::thread_sanitizer_on) GTEST_SKIP() << "ThreadSanitizer judges this; it is not built in";
-  expect_reports("dag " + std::string(name_of(GetParam())));
+  expect_reports("dag " + name_of(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(classes, hazard_dag_controls,
-                         testing::Values(hazard::read_after_write, hazard::write_after_read,
-                                         hazard::write_after_write, hazard::allocation_ready),
-                         [](const testing::TestParamInfo<hazard>& parameter) {
-                           return std::string(name_of(parameter.param));
+INSTANTIATE_TEST_SUITE_P(classes, hazard_dag_controls, testing::ValuesIn(all_dags),
+                         [](const testing::TestParamInfo<dag_control>& parameter) {
+                           return name_of(parameter.param);
                          });
 
 /// The model that picks the waits, on a DAG small enough to see.
@@ -181,6 +222,40 @@ TEST(hazard_model, finds_the_waits_that_matter) {
   EXPECT_EQ(found[2].step, 6u);
   EXPECT_EQ(found[2].kind, hazard::write_after_write);
   EXPECT_EQ(found[2].elements, 2u);
+}
+
+TEST(hazard_model, finds_the_waits_of_memory_that_is_used_again) {
+  // Block 0 is written on stream 0 and read on stream 1. Block 2, of stream 1, comes to lie there.
+  hazard_dag dag{2, 1, {4, 4, 4}, {}};
+  const auto step = [&](step_kind kind, std::size_t stream, view out, std::optional<view> a) {
+    dag.steps.push_back({.kind = kind, .stream = stream, .out = out, .a = a});
+  };
+  step(step_kind::allocate, 0, {0, 0, 4}, {});
+  step(step_kind::allocate, 1, {1, 0, 4}, {});
+  step(step_kind::fill, 0, {0, 0, 4}, {});
+  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 3: stream 1 now follows the fill
+  step(step_kind::fill, 0, {0, 0, 3}, {});            // 4: waits for that read
+  step(step_kind::release, 0, {0, 0, 4}, {});         // 5
+  step(step_kind::allocate, 1, {2, 0, 4}, {});
+  step(step_kind::fill, 1, {2, 0, 4}, {});  // 7
+  const auto of = [&](hazard kind, const block_places& places) {
+    auto found = waits_that_matter(dag, places);
+    std::erase_if(found, [&](const step_wait& wait) { return wait.kind != kind; });
+    return found;
+  };
+  const std::array<int, 2> memory_of{};
+  const auto granted_again = of(hazard::inherited, {&memory_of[0], &memory_of[1], &memory_of[0]});
+  ASSERT_EQ(granted_again.size(), 1u);
+  EXPECT_EQ(granted_again[0].step, 7u);
+  EXPECT_EQ(granted_again[0].elements, 3u);
+  EXPECT_TRUE(of(hazard::inherited, {}).empty());
+  // All of its uses are on its own stream or before those: a free there waits for nothing else.
+  EXPECT_TRUE(of(hazard::free_after_use, {}).empty());
+  dag.steps[4].stream = 1;
+  const auto freed = of(hazard::free_after_use, {});
+  ASSERT_EQ(freed.size(), 1u);
+  EXPECT_EQ(freed[0].step, 5u);
+  EXPECT_EQ(freed[0].elements, 3u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace sluice::test {
 namespace {
@@ -57,7 +58,10 @@ class dag_maker {
 
   void allocate() {
     // Mostly one class of sizes, so that blocks fit where others were.
-    const auto size = limits_.smallest_block + (below(4) != 0 ? below(64) : below(600));
+    const auto spread = below(40) == 0  ? limits_.largest_block - limits_.smallest_block + 1
+                        : below(4) != 0 ? 64
+                                        : 600;
+    const auto size = limits_.smallest_block + below(spread);
     const live_block made{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
     dag_.block_sizes.push_back(size);
     add(step_kind::allocate, made.stream).out = {made.number, 0, size};
@@ -139,9 +143,13 @@ class dag_maker {
 /// The order that streams and waits give, as vector clocks over the streams.
 class order_model {
  public:
-  explicit order_model(const hazard_dag& dag)
-      : dag_(dag), now_(dag.streams, clock(dag.streams, 0)), passed_(dag.streams) {
-    for (auto& stream : passed_) stream.push_back(clock(dag.streams, 0));
+  order_model(const hazard_dag& dag, const block_places& places)
+      : dag_(dag),
+        places_(places),
+        reclaim_stream_(dag.streams),
+        now_(dag.streams + 1, clock(dag.streams + 1, 0)),
+        passed_(dag.streams + 1) {
+    for (auto& stream : passed_) stream.push_back(clock(dag.streams + 1, 0));
     blocks_.resize(dag.block_sizes.size());
   }
 
@@ -165,8 +173,10 @@ class order_model {
     bool is_allocation = false;
   };
   struct block {
+    std::size_t stream = 0;  // that allocated it
     std::optional<use> last_write;
-    std::vector<use> reads;  // the newest per stream
+    std::vector<use> reads;      // the newest per stream
+    std::vector<use> inherited;  // of what lay there before, until the first write
   };
   struct wait {
     use earlier;
@@ -215,11 +225,8 @@ class order_model {
 
   void take(std::size_t index) {
     const auto& step = dag_.steps[index];
-    if (step.kind == step_kind::allocate) {
-      blocks_[step.out.block].last_write = use{submit(step.stream), step.out, true, true};
-      return;
-    }
-    if (step.kind == step_kind::release) return;
+    if (step.kind == step_kind::allocate) return allocate(step);
+    if (step.kind == step_kind::release) return release(index, step);
 
     const auto accesses = accesses_of(step);
     std::vector<wait> waits;
@@ -231,22 +238,63 @@ class order_model {
                                                           : detail::hazard::read_after_write;
         waits.push_back({*state.last_write, kind, conflict(*state.last_write, access)});
       }
+      for (const auto& before : state.inherited) {
+        waits.push_back({before, detail::hazard::inherited, conflict(before, access)});
+      }
       if (!access.write) continue;
       for (const auto& read : state.reads) {
         waits.push_back({read, detail::hazard::write_after_read, conflict(read, access)});
       }
     }
+    take_waits(index, step.stream, waits);
+    const auto at = submit(step.stream);
+    for (const auto& access : accesses) publish(access, at);
+  }
+
+  void take_waits(std::size_t index, std::size_t stream, const std::vector<wait>& waits) {
     for (const auto kind : {detail::hazard::read_after_write, detail::hazard::write_after_read,
-                            detail::hazard::write_after_write, detail::hazard::allocation_ready}) {
-      if (const auto lost = unordered_without(kind, step.stream, waits); lost != 0) {
+                            detail::hazard::write_after_write, detail::hazard::allocation_ready,
+                            detail::hazard::inherited, detail::hazard::free_after_use}) {
+      if (const auto lost = unordered_without(kind, stream, waits); lost != 0) {
         found_.push_back({index, kind, lost});
       }
     }
-    auto& current = now_[step.stream];
-    for (const auto& w : waits) join(current, w.earlier.at);
+    for (const auto& w : waits) join(now_[stream], w.earlier.at);
+  }
 
-    const auto at = submit(step.stream);
-    for (const auto& access : accesses) publish(access, at);
+  void allocate(const dag_step& step) {
+    auto& state = blocks_[step.out.block];
+    state.stream = step.stream;
+    if (!places_.empty()) {
+      if (const auto left = left_.find(places_[step.out.block]); left != left_.end()) {
+        state.inherited = left->second;
+        return;
+      }
+    }
+    state.last_write = use{submit(step.stream), step.out, true, true};
+  }
+
+  void release(std::size_t index, const dag_step& step) {
+    const auto& state = blocks_[step.out.block];
+    auto uses = state.reads;
+    if (state.last_write) uses.push_back(*state.last_write);
+    uses.insert(uses.end(), state.inherited.begin(), state.inherited.end());
+    if (!places_.empty()) {
+      left_[places_[step.out.block]] = uses;
+      return;
+    }
+    // Used on its own stream only, it is freed there.
+    if (std::all_of(uses.begin(), uses.end(),
+                    [&](const use& u) { return u.at.stream == state.stream; })) {
+      (void)submit(state.stream);
+      return;
+    }
+    std::vector<wait> waits;
+    for (const auto& u : uses) {
+      waits.push_back({u, detail::hazard::free_after_use, u.range.count});
+    }
+    take_waits(index, reclaim_stream_, waits);
+    (void)submit(reclaim_stream_);
   }
 
   std::size_t unordered_without(detail::hazard kind, std::size_t stream,
@@ -274,6 +322,7 @@ class order_model {
     if (access.write) {
       state.last_write = use{at, *access.write, true, false};
       state.reads.clear();
+      state.inherited.clear();
       return;
     }
     const use read{at, access.reads.front(), false, false};
@@ -287,8 +336,11 @@ class order_model {
   }
 
   const hazard_dag& dag_;
-  std::vector<clock> now_;                  // of each stream
-  std::vector<std::vector<clock>> passed_;  // of each ticket
+  const block_places& places_;
+  const std::size_t reclaim_stream_;
+  std::map<const void*, std::vector<use>> left_;  // of the block that lay there last
+  std::vector<clock> now_;                        // of each stream
+  std::vector<std::vector<clock>> passed_;        // of each ticket
   std::vector<block> blocks_;
   std::vector<step_wait> found_;
 };
@@ -333,8 +385,8 @@ block_contents run_serially(const hazard_dag& dag) {
   return blocks;
 }
 
-std::vector<step_wait> waits_that_matter(const hazard_dag& dag) {
-  return order_model(dag).run();
+std::vector<step_wait> waits_that_matter(const hazard_dag& dag, const block_places& places) {
+  return order_model(dag, places).run();
 }
 
 }  // namespace sluice::test

@@ -52,7 +52,8 @@ struct dag_limits {
   std::size_t most_streams = 16;
   std::size_t most_threads = 8;
   std::size_t most_steps = 160;
-  std::size_t smallest_block = 1;  ///< elements
+  std::size_t smallest_block = 1;      ///< elements
+  std::size_t largest_block = 16'384;  ///< elements, of which there are few as large
   std::uint32_t longest_delay = 0;
 };
 
@@ -72,9 +73,14 @@ struct step_wait {
   std::size_t elements = 0;  ///< how many elements lose their order without it
 };
 
-/// The waits that matter when one thread submits the DAG and nothing runs before all is submitted:
-/// without that step's waits of that class, two accesses to the same bytes, one of them a write,
-/// have no order. Found with vector clocks, from the rules of use states alone.
-[[nodiscard]] std::vector<step_wait> waits_that_matter(const hazard_dag& dag);
+/// Where each block of a DAG came to lie, for a memory resource that keeps what is freed and hands
+/// it out again; empty for the resource `async`.
+using block_places = std::vector<const void*>;
+
+/// The waits that matter when the DAG is submitted step by step and nothing runs before all is
+/// submitted: without that step's waits of that class, two accesses to the same bytes, one of them
+/// a write or a free, have no order. Found with vector clocks, from the rules of use states alone.
+[[nodiscard]] std::vector<step_wait> waits_that_matter(const hazard_dag& dag,
+                                                       const block_places& places = {});
 
 }  // namespace sluice::test

@@ -1,10 +1,14 @@
 #include "tests/runtime/hazard_run.hpp"
 
 #include "runtime/runtime_core.hpp"
+#include "tests/runtime/use_state.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+#include <sluice/runtime/memory_log.hpp>
 
 #include <atomic>
 #include <thread>
@@ -14,7 +18,8 @@ namespace {
 
 thread_local std::size_t current_step = 0;
 
-runtime_options with(hazard_session::memory resource) {
+runtime_options with(hazard_session::memory resource,
+                     const std::shared_ptr<guard_counters>& findings) {
   using memory = hazard_session::memory;
   runtime_options options;
   switch (resource) {
@@ -28,6 +33,21 @@ runtime_options with(hazard_session::memory resource) {
     case memory::pool_of_unfinished:
       options.resource = make_budget_resource(make_pool_resource(
           make_async_resource(), {.prefer_unfinished = resource == memory::pool_of_unfinished}));
+      break;
+    case memory::pool_over_direct:
+      options.resource = make_pool_resource(make_direct_resource({.tracked = true}));
+      break;
+    case memory::guard:
+      options.resource = make_guard_resource(make_default_resource(),
+                                             {.quarantine_blocks = 8, .counters = findings});
+      break;
+    case memory::logging:
+      options.resource =
+          make_logging_resource(make_default_resource(), std::make_shared<memory_log>(1024));
+      break;
+    case memory::statistics:
+      options.resource =
+          make_statistics_resource(make_default_resource(), std::make_shared<memory_statistics>());
       break;
   }
   return options;
@@ -86,13 +106,15 @@ void enqueue_mix(stream_ref stream, const mix_arguments& arguments) {
 /// One run of a DAG.
 class hazard_session::submission {
  public:
-  submission(hazard_session& session, const hazard_dag& dag)
+  submission(hazard_session& session, const hazard_dag& dag, bool operates = true)
       : session_(session),
         dag_(dag),
+        operates_(operates),
         turns_(turns_of(dag)),
         done_(dag.block_sizes.size()),
         blocks_(dag.block_sizes.size()),
-        addresses_(dag.block_sizes.size()) {}
+        places_(dag.block_sizes.size()),
+        inherited_(dag.block_sizes.size()) {}
 
   /// Submits everything, from the DAG's threads.
   void submit() {
@@ -101,11 +123,7 @@ class hazard_session::submission {
     work(0);
     for (auto& thread : threads) thread.join();
     if (failed_) throw *failure_;
-    for (const auto* address : addresses_) {
-      if (address == nullptr) continue;
-      session_.addresses_.insert(address);
-      ++session_.allocations_;
-    }
+    count_reuse();
   }
 
   block_contents contents() {
@@ -128,13 +146,40 @@ class hazard_session::submission {
   }
 
  private:
+  /// Earlier uses of its memory that a grant came with.
+  struct earlier_uses {
+    bool any = false;
+    bool elsewhere = false;
+  };
+
+  void count_reuse() {
+    auto& reused = session_.reused_;
+    std::unordered_set<const void*> of_this_dag;
+    for (const auto* address : places_) {
+      if (!of_this_dag.insert(address).second) ++reused.within_a_dag;
+      session_.addresses_.insert(address);
+    }
+    for (const auto& earlier : inherited_) {
+      reused.unfinished += earlier.any ? 1 : 0;
+      reused.unfinished_elsewhere += earlier.elsewhere ? 1 : 0;
+    }
+    reused.allocations += places_.size();
+    reused.distinct_addresses = session_.addresses_.size();
+    session_.places_ = places_;
+  }
+
   void work(std::size_t thread) noexcept {
     try {
       for (std::size_t i = 0; i < dag_.steps.size(); ++i) {
         if (dag_.steps[i].thread != thread) continue;
         current_step = i;
+        if (session_.in_order_) await_count(steps_taken_, i);
         await_turn(turns_[i]);
         take(dag_.steps[i], turns_[i]);
+        if (session_.in_order_) {
+          steps_taken_.fetch_add(1, std::memory_order_acq_rel);
+          steps_taken_.notify_all();
+        }
       }
     } catch (...) {
       const auto failure = current_error();
@@ -175,6 +220,8 @@ class hazard_session::submission {
 
   /// A thread has failed: the others find every turn passed, and why.
   void pass_all_turns() {
+    steps_taken_.fetch_add(dag_.steps.size(), std::memory_order_acq_rel);
+    steps_taken_.notify_all();
     for (auto& done : done_) {
       for (auto* count : {&done.writers, &done.readers}) {
         count->fetch_add(dag_.steps.size(), std::memory_order_acq_rel);
@@ -192,7 +239,8 @@ class hazard_session::submission {
     if (step.kind == step_kind::allocate) {
       auto& block = blocks_[step.out.block];
       block = session_.runtime_.allocate<std::uint32_t>(step.out.count, stream, "hazards");
-      addresses_[step.out.block] = block.data();
+      places_[step.out.block] = block.data();
+      inherited_[step.out.block] = uses_that_came_with(block.block(), stream);
       pass_turn(turn);
       return;
     }
@@ -214,6 +262,12 @@ class hazard_session::submission {
     recorder.preflight();
     // The leases are held: whoever comes next may try, and has to wait for the commit.
     pass_turn(turn);
+    if (operates_) operate(step, stream, out, a, b);
+    (void)recorder.commit();
+  }
+
+  static void operate(const dag_step& step, stream_ref stream, const gpu_ref<std::uint32_t>& out,
+                      const gpu_ref<std::uint32_t>& a, const gpu_ref<std::uint32_t>& b) {
     switch (step.kind) {
       case step_kind::fill:
         stream.device().fill(out.data(), &step.constant, sizeof step.constant, out.size(),
@@ -233,22 +287,36 @@ class hazard_session::submission {
                              .constant = step.constant,
                              .delay = step.delay});
     }
-    (void)recorder.commit();
+  }
+
+  /// Of a block that nobody has used yet.
+  static earlier_uses uses_that_came_with(const block_ref& block, stream_ref stream) {
+    const auto uses = uses_of(block);
+    earlier_uses earlier;
+    for (const auto& point : uses.all) {
+      if (point == uses.last_write) continue;  // the allocation itself
+      earlier.any = true;
+      earlier.elsewhere = earlier.elsewhere || point.stream != stream.id();
+    }
+    return earlier;
   }
 
   hazard_session& session_;
   const hazard_dag& dag_;
+  const bool operates_;
   const std::vector<std::vector<needed_turn>> turns_;
   std::vector<block_turn> done_;
   std::vector<gpu_ref<std::uint32_t>> blocks_;
-  std::vector<const void*> addresses_;
+  block_places places_;
+  std::vector<earlier_uses> inherited_;
+  std::atomic<std::size_t> steps_taken_{0};  // where they are taken in order
   std::atomic<bool> claimed_{false};
   std::atomic<bool> failed_{false};
   std::optional<error> failure_;
 };
 
 hazard_session::hazard_session(std::shared_ptr<device> device, memory resource, std::size_t streams)
-    : runtime_(std::move(device), with(resource)) {
+    : runtime_(std::move(device), with(resource, guard_)) {
   runtime_.core()->leave_out([this](detail::hazard kind) {
     return left_out_ && left_out_->kind == kind && left_out_->step == current_step;
   });
@@ -260,12 +328,46 @@ block_contents hazard_session::run(const hazard_dag& dag, bool gated) {
   gate closed;
   if (gated) {
     for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
+    // A free that goes wrong must not come first either: whoever got its memory, and opens the
+    // gate, would order everything after it.
+    if (in_order_) closed.hold(runtime_.core()->reclaim_stream());
   }
   all.submit();
   closed.open();
   for (std::size_t s = 0; s < dag.streams; ++s) streams_[s].synchronize();
   left_out_.reset();
   return all.contents();
+}
+
+block_places hazard_session::place(const hazard_dag& dag) {
+  submission all(*this, dag, false);
+  gate closed;
+  for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
+  all.submit();
+  return places_;
+}
+
+std::string_view name_of(hazard_session::memory resource) noexcept {
+  using memory = hazard_session::memory;
+  switch (resource) {
+    case memory::async:
+      return "async";
+    case memory::direct:
+      return "direct";
+    case memory::pool:
+      return "pool";
+    case memory::pool_of_unfinished:
+      return "pool_of_unfinished";
+    case memory::pool_over_direct:
+      return "pool_over_direct";
+    case memory::guard:
+      return "guard";
+    case memory::logging:
+      return "logging";
+    case memory::statistics:
+      return "statistics";
+  }
+  return "unknown";
 }
 
 std::string difference(const block_contents& computed, const block_contents& expected) {

@@ -19,13 +19,38 @@ using detail::hazard;
 using words = std::vector<std::uint32_t>;
 using word_ref = gpu_ref<std::uint32_t>;
 
+hazard class_of(scenario_kind kind) noexcept {
+  switch (kind) {
+    case scenario_kind::read_after_write:
+      return hazard::read_after_write;
+    case scenario_kind::write_after_read:
+      return hazard::write_after_read;
+    case scenario_kind::write_after_write:
+      return hazard::write_after_write;
+    case scenario_kind::allocation_ready:
+      return hazard::allocation_ready;
+    case scenario_kind::free_after_use:
+      return hazard::free_after_use;
+    case scenario_kind::unfenced_use:
+    case scenario_kind::reuse:
+      break;
+  }
+  return hazard::inherited;
+}
+
+std::unique_ptr<memory_resource> resource_for(scenario_kind kind) {
+  if (kind != scenario_kind::reuse) return make_async_resource();
+  return make_pool_resource(make_async_resource(), {.prefer_unfinished = true});
+}
+
 /// A runtime, a gated stream `earlier_` and a stream `later_` that is to overtake it.
 class scenario {
  public:
-  scenario(hazard kind, const std::shared_ptr<device>& on, scenario_mode mode,
+  scenario(scenario_kind kind, const std::shared_ptr<device>& on, scenario_mode mode,
            std::mt19937_64& random)
-      : kind_(kind), mode_(mode), runtime_(on, {.resource = make_async_resource()}) {
-    runtime_.core()->leave_out([this](hazard asked) { return asked == kind_ && leaving_; });
+      : kind_(kind), mode_(mode), runtime_(on, {.resource = resource_for(kind)}) {
+    runtime_.core()->leave_out(
+        [this](hazard asked) { return asked == class_of(kind_) && leaving_; });
     earlier_ = runtime_.create_stream();
     later_ = runtime_.create_stream();
     third_ = runtime_.create_stream();
@@ -36,17 +61,19 @@ class scenario {
 
   bool run() {
     switch (kind_) {
-      case hazard::read_after_write:
+      case scenario_kind::read_after_write:
         return read_after_write();
-      case hazard::write_after_read:
+      case scenario_kind::write_after_read:
         return write_after_read();
-      case hazard::write_after_write:
+      case scenario_kind::write_after_write:
         return write_after_write();
-      case hazard::allocation_ready:
+      case scenario_kind::allocation_ready:
         return allocation_ready();
-      case hazard::inherited:
-        return inherited();
-      case hazard::free_after_use:
+      case scenario_kind::unfenced_use:
+        return unfenced_use();
+      case scenario_kind::reuse:
+        return reuse();
+      case scenario_kind::free_after_use:
         return free_after_use();
     }
     return false;
@@ -94,7 +121,7 @@ class scenario {
 
   /// A use that was published without a fence adds to the earlier ones; who comes next waits for
   /// all.
-  bool inherited() {
+  bool unfenced_use() {
     const auto x = made(0);
     const auto y = runtime_.allocate<std::uint32_t>(count_, later_, "y");
     close(earlier_);
@@ -106,6 +133,20 @@ class scenario {
     auto expected = mixed_from({}, first_, count_ / 2);
     expected.insert(expected.end(), expected.begin(), expected.end());
     return holds(y, mixed_from(expected, second_));
+  }
+
+  /// The memory was used on another stream before a pool granted it again, and that use has not
+  /// run.
+  bool reuse() {
+    auto x = made(0);
+    const auto* const address = x.data();
+    close(earlier_);
+    mix(earlier_, x, {}, first_);
+    x = {};
+    const auto y = runtime_.allocate<std::uint32_t>(count_, later_, "y");
+    if (y.data() != address) throw std::runtime_error("the address was not handed out again");
+    overtake(later_, [&] { mix(later_, y, {}, second_); });
+    return holds(y, mixed_from({}, second_));
   }
 
   /// The memory is freed while a use on another stream has not run.
@@ -161,17 +202,6 @@ class scenario {
     (void)recorder.commit();
   }
 
-  /// Waits for the work of `on` by asking for it: compute-sanitizer makes a stream's `synchronize`
-  /// wait for the other streams, too.
-  static void rest(stream_ref on) {
-    auto& device = on.device();
-    auto* const event = device.create_event();
-    device.record(event, 1, on.native());
-    while (device.query(event, 1) == event_state::pending) std::this_thread::yield();
-    device.acquire(event, 1);
-    device.destroy_event(event);
-  }
-
   /// Makes the later launch, then lets the earlier one go.
   template <class Launch>
   void overtake(const stream& on, Launch launch) {
@@ -200,7 +230,7 @@ class scenario {
     return download(ref, later_) == expected;
   }
 
-  const hazard kind_;
+  const scenario_kind kind_;
   const scenario_mode mode_;
   // Asked by the submitting thread only.
   bool leaving_ = false;
@@ -216,9 +246,20 @@ class scenario {
 
 }  // namespace
 
-bool run_scenario(hazard kind, const std::shared_ptr<device>& on, scenario_mode mode,
+bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& on, scenario_mode mode,
                   std::mt19937_64& random) {
   return scenario(kind, on, mode, random).run();
+}
+
+std::string_view name_of(scenario_kind kind) noexcept {
+  switch (kind) {
+    case scenario_kind::unfenced_use:
+      return "unfenced_use";
+    case scenario_kind::reuse:
+      return "reuse";
+    default:
+      return name_of(class_of(kind));
+  }
 }
 
 std::string_view name_of(hazard kind) noexcept {

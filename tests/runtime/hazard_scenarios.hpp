@@ -10,6 +10,18 @@
 
 namespace sluice::test {
 
+/// Two uses of the same memory, on different streams, that are ordered by one wait and by nothing
+/// else.
+enum class scenario_kind : std::uint8_t {
+  read_after_write,
+  write_after_read,
+  write_after_write,
+  allocation_ready,  ///< a use and the stream-ordered allocation that made the memory
+  unfenced_use,      ///< a use and one that was published before without a fence
+  reuse,             ///< a use and one of what lay there before, with which a pool granted it again
+  free_after_use,    ///< a use and the free after it
+};
+
 /// What becomes of the one wait that a scenario is about.
 enum class scenario_mode : std::uint8_t {
   fenced,    ///< it is made
@@ -18,13 +30,13 @@ enum class scenario_mode : std::uint8_t {
   racing,    ///< it is left out, and the two have no order: for ThreadSanitizer
 };
 
-/// Two uses of the same memory, on different streams, that are ordered by one wait of class `kind`
-/// and by nothing else. The earlier one stands behind a gate. On every device. Returns whether the
-/// results are those of a serial run, which in the mode `left_out` they never are.
+/// Runs the scenario on any device, with the earlier use behind a gate. Returns whether the results
+/// are those of a serial run, which in the mode `left_out` they never are.
 /// @throws std::runtime_error when the memory does not come to lie as the scenario needs it
-[[nodiscard]] bool run_scenario(detail::hazard kind, const std::shared_ptr<device>& on,
+[[nodiscard]] bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& on,
                                 scenario_mode mode, std::mt19937_64& random);
 
+[[nodiscard]] std::string_view name_of(scenario_kind kind) noexcept;
 [[nodiscard]] std::string_view name_of(detail::hazard kind) noexcept;
 
 }  // namespace sluice::test

@@ -478,6 +478,38 @@ TEST_P(launch_recorder_on, a_reader_elsewhere_sees_the_write_before_it) {
   EXPECT_EQ(download(copied, elsewhere), std::vector<std::uint32_t>(a.size(), 3));
 }
 
+// Tracking stays with the block, and this is what it costs.
+TEST_P(launch_recorder_on, writers_of_disjoint_views_follow_each_other) {
+  const auto a = fresh(64);
+  const auto low = a.subspan(0, 32);
+  const auto high = a.subspan(32, 32).reinterpret<float>();
+  const auto elsewhere = runtime().create_stream();
+  fill(a, 0, stream());
+  stream().synchronize();
+  gate closed;
+  closed.hold(stream());
+  auto first = launch_recorder::strict(stream());
+  first.write(low);
+  first.preflight();
+  auto second = launch_recorder::strict(elsewhere);
+  second.write(high);
+  EXPECT_FALSE(second.try_preflight()) << "one lease for the block";
+  fill(low, 1, stream());
+  const auto written = first.commit();
+  second.preflight();
+  EXPECT_FALSE(elsewhere.ref().timeline()->wait_for(*stream().timeline(), written.ticket))
+      << "the wait has not been queued";
+  const float value = 2;
+  elsewhere.ref().device().fill(high.data(), &value, sizeof value, high.size(),
+                                elsewhere.ref().native());
+  const auto last = second.commit();
+  EXPECT_EQ(uses_of(low).last_write, last);
+  EXPECT_EQ(uses_of(high).all.size(), 1u) << "the second stands for the first";
+  closed.open();
+  EXPECT_EQ(download(low, elsewhere), std::vector<std::uint32_t>(32, 1));
+  EXPECT_EQ(download(high, elsewhere), std::vector<float>(32, 2));
+}
+
 TEST_P(launch_recorder_on, reads_keep_the_newest_point_of_each_stream) {
   const auto a = fresh();
   const auto second = runtime().create_stream();

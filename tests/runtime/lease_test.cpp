@@ -1,15 +1,21 @@
 #include "runtime/lease.hpp"
 
+#include "tests/runtime/followed_launch.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
+#include <sluice/runtime/host_task.hpp>
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
+#include <memory>
+#include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -165,6 +171,10 @@ TEST_F(one_lease, exactly_one_party_completes_a_free) {
 
 class leases_on : public device_test {
  protected:
+  void SetUp() override {
+    device_test::SetUp();
+    if (!IsSkipped()) followed_launch::allow(runtime());
+  }
   [[nodiscard]] gpu_ref<float> fresh() { return runtime().allocate<float>(16, stream(), "test"); }
   /// Blocks until a writer waits for the block, which readers hold.
   static void await_waiting_writer(const gpu_ref<float>& ref) {
@@ -184,10 +194,10 @@ class launching_thread {
   template <class Note>
   launching_thread(device_runtime& runtime, Note note)
       : stream_(runtime.create_stream()), thread_([this, note] {
+          const followed_launch::here here(steps_);
           try {
             auto recorder = launch_recorder::strict(stream_);
             note(recorder);
-            started_.store(true);
             recorder.preflight();
             through_.store(true);
             await([this] { return may_commit_.load(); });
@@ -204,8 +214,9 @@ class launching_thread {
     if (thread_.joinable()) thread_.join();
   }
 
-  void await_started() const {
-    await([this] { return started_.load(); });
+  /// Until it has found a lease in its way.
+  void await_blocked() const {
+    await([this] { return steps_.blocked(); });
   }
   void await_through() const {
     await([this] { return through_.load() || failed_.load(); });
@@ -221,7 +232,7 @@ class launching_thread {
 
  private:
   sluice::stream stream_;
-  std::atomic<bool> started_{false};
+  followed_launch steps_;
   std::atomic<bool> through_{false};
   std::atomic<bool> may_commit_{false};
   std::atomic<bool> failed_{false};
@@ -272,7 +283,7 @@ TEST_P(leases_on, a_reader_waits_for_the_writer_and_is_fenced_behind_it) {
   writer.await_through();
   closed.hold(writer.stream());
   launching_thread reader(runtime(), [&](launch_recorder& r) { r.read(a); });
-  reader.await_started();
+  reader.await_blocked();
   EXPECT_FALSE(reader.through());
   writer.commit();
   const auto written = writer.join();
@@ -291,7 +302,7 @@ TEST_P(leases_on, writers_follow_each_other) {
   first.await_through();
   closed.hold(first.stream());
   launching_thread second(runtime(), [&](launch_recorder& r) { r.read_write(a); });
-  second.await_started();
+  second.await_blocked();
   EXPECT_FALSE(second.through());
   first.commit();
   const auto written = first.join();
@@ -309,7 +320,7 @@ TEST_P(leases_on, a_reader_that_comes_while_a_writer_waits_comes_after_it) {
   launching_thread writer(runtime(), [&](launch_recorder& r) { r.write(a); });
   await_waiting_writer(a);
   launching_thread late(runtime(), [&](launch_recorder& r) { r.read(a); });
-  late.await_started();
+  late.await_blocked();
   reader.commit();
   reader.join();
   writer.await_through();
@@ -551,6 +562,69 @@ TEST_P(leases_on, exclude_each_other_under_load) {
   EXPECT_EQ(violations.load(), 0);
   EXPECT_EQ(runtime().statistics().leases, 0u);
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 0u);
+}
+
+// Whatever else goes on: streams, reclaiming, destructors and frees never take a lease, and so
+// never wait for one.
+TEST_P(leases_on, are_taken_in_preflight_only) {
+  constexpr int threads = 3;
+  constexpr int rounds = 200;
+  device_runtime tracked(open_device(GetParam()),
+                         {.resource = make_direct_resource({.tracked = true})});
+  static thread_local bool in_preflight;
+  std::atomic<int> taken{0};
+  std::atomic<int> elsewhere{0};
+  tracked.core()->at_each_step([&](detail::launch_step step) {
+    if (step != detail::launch_step::leasing && step != detail::launch_step::blocked) return;
+    (in_preflight ? taken : elsewhere).fetch_add(1);
+  });
+  const auto owner = tracked.create_stream();
+  auto shared = tracked.allocate<float>(16, owner, "shared");
+
+  const auto run = [&](std::uint64_t seed) {
+    std::mt19937_64 draw(seed);
+    const auto on = tracked.create_stream();
+    for (int round = 0; round < rounds; ++round) {
+      auto own = tracked.allocate<float>(16, on, "own");
+      auto recorder = launch_recorder::strict(on);
+      recorder.read(shared).write(own);
+      in_preflight = true;
+      recorder.preflight();
+      in_preflight = false;
+      switch (draw() % 4) {
+        case 0:
+          tracked.deallocate(own.block());  // dies with the lease
+          break;
+        case 1:
+          own = {};
+          break;
+        case 2:
+          if (on_host()) {
+            // The stream may be the one that drops the last reference, and a recorder.
+            auto other = std::make_shared<launch_recorder>(launch_recorder::strict(on));
+            other->read(own);
+            submit_host_task(on, [kept = own, other] { (void)kept; });
+          }
+          break;
+        default:
+          recorder.cancel();
+          continue;
+      }
+      if (draw() % 2 == 0) (void)recorder.commit();
+    }
+  };
+  ::testing::internal::CaptureStderr();  // recorders that go without a commit are reported
+  auto generator = make_generator();
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i) running.emplace_back(run, generator());
+  for (auto& thread : running) thread.join();
+  shared = {};
+  owner.synchronize();
+  (void)tracked.shut_down();
+  (void)::testing::internal::GetCapturedStderr();
+  EXPECT_GE(taken.load(), 2 * threads * rounds);
+  EXPECT_EQ(elsewhere.load(), 0);
+  EXPECT_EQ(tracked.statistics().leases, 0u);
 }
 
 }  // namespace

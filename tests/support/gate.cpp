@@ -62,4 +62,13 @@ void gate::wait_until_reached(int streams) const noexcept {
   });
 }
 
+void rest(stream_ref on) {
+  auto& device = on.device();
+  auto* const event = device.create_event();
+  device.record(event, 1, on.native());
+  await([&] { return device.query(event, 1) != event_state::pending; });
+  device.acquire(event, 1);
+  device.destroy_event(event);
+}
+
 }  // namespace sluice::test

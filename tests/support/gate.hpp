@@ -33,6 +33,10 @@ class gate {
   std::shared_ptr<state> state_;
 };
 
+/// Waits for what is queued on `on` by asking the device, whatever its timeline knows:
+/// compute-sanitizer makes a stream's `synchronize` wait for the other streams, too.
+void rest(stream_ref on);
+
 /// Returns once `condition()` is true. A condition that never becomes true ends by the test's time
 /// limit.
 template <class Condition>

@@ -75,8 +75,9 @@ class device_runtime {
   /// that failed is tried again by the next call.
   /// @throws error as `open_device` and the constructor
   [[nodiscard]] static device_runtime& get(std::string_view name = "auto");
-  /// Sets how the shared runtime of `device` is made. `make_options` is called once, at the first
-  /// `get`.
+  /// Sets how the shared runtime of `device` is made. `make_options` is called at the first `get`,
+  /// and again after a build that failed. The other callers of `get` wait for it meanwhile, so it
+  /// must not itself call `get` or `configure` for the same device.
   /// @throws error `stream_misuse` when that runtime exists already
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
@@ -156,6 +157,8 @@ class device_runtime {
   timeline_point finish_use(const block_ref& block, stream_ref stream, access_kind access,
                             use_ticket prepared);
   /// Publishes a use that has been enqueued without `prepare_use`. Adds only.
+  /// @throws error `stream_misuse`, or `stale_ref` for memory that has been freed; then nothing is
+  /// published, and `finish_use` does the same
   timeline_point record_use(const block_ref& block, stream_ref stream, access_kind access);
   /// The same for typed references, as the first use of fresh scratch memory.
   template <element T>
