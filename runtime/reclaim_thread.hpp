@@ -9,9 +9,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace sluice::detail {
 
@@ -36,7 +36,7 @@ class reclaim_thread {
   /// is until the runtime has gone, it is given back at once by the calling one.
   void add(foreign_memory* memory) noexcept;
   /// Waits, for a second at most, until everything whose points have completed by now has been
-  /// reclaimed.
+  /// reclaimed. Not on this thread itself.
   void finish_ready() noexcept;
   /// Finishes what is waiting (on a lost device without waiting for points: the runtime's memory
   /// stays with the device, foreign memory goes back once nothing runs) and ends the thread. What
@@ -46,8 +46,12 @@ class reclaim_thread {
   [[nodiscard]] std::size_t foreign() const noexcept {
     return foreign_.load(std::memory_order_acquire);
   }
+  /// Whether nothing waits or is being reclaimed.
+  [[nodiscard]] bool idle() const noexcept;
   /// Whether the calling thread is a reclaim thread, of any runtime.
   [[nodiscard]] static bool is_reclaim_thread() noexcept;
+  /// Whether it is this one.
+  [[nodiscard]] bool runs_here() const noexcept;
 
  private:
   struct item {
@@ -67,9 +71,10 @@ class reclaim_thread {
   void give_back(foreign_memory* memory) noexcept;
 
   runtime_core& core_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<item> arrived_;
+  std::list<item>
+      arrived_;  // goes over to the thread without an allocation, which could fail there
   std::condition_variable passed_;
   std::uint64_t passes_ = 0;  // over everything that waits
   bool asked_ = false;        // somebody waits for a pass
