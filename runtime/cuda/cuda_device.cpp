@@ -106,21 +106,15 @@ class cuda_device final : public device {
     if (capturing != cudaStreamCaptureStatusNone) {
       throw error(errc::invalid_argument, "stream: it is being captured");
     }
-    // A stream of another GPU takes no event of this one.
-    auto* const trial = create_event();
-    const auto status = cudaEventRecord(as_event(trial), native);
-    destroy_event(trial);
-    if (status != cudaSuccess) {
-      (void)cudaGetLastError();
-      throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
-                  {"CUDA runtime", static_cast<long>(status)});
-    }
+    require_own(native);
   }
   void destroy_stream(native_stream* stream) noexcept override {
     if (!lost()) (void)cudaStreamDestroy(as_stream(stream));
   }
   void synchronize(native_stream* stream) override {
     require_usable();
+    // The default streams are those of the current device.
+    const current_device_scope scope(*this);
     checked(cudaStreamSynchronize(as_stream(stream)));
   }
 
@@ -143,6 +137,13 @@ class cuda_device final : public device {
     require_usable();
     const current_device_scope scope(*this);
     checked(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
+  }
+  void require_followable(native_stream* stream) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    const auto native = as_stream(stream);
+    // The default streams are those of the current device.
+    if (native != cudaStreamLegacy && native != cudaStreamPerThread) require_own(native);
   }
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
@@ -302,6 +303,19 @@ class cuda_device final : public device {
   }
 
  private:
+  /// @throws error `invalid_argument` when `stream` is of another GPU: it takes no event of this
+  /// one. `device_lost`
+  void require_own(cudaStream_t stream) {
+    auto* const trial = create_event();
+    const auto status = cudaEventRecord(as_event(trial), stream);
+    destroy_event(trial);
+    if (status == cudaSuccess) return;
+    (void)cudaGetLastError();
+    note(status);
+    require_usable();
+    throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
+                {"CUDA runtime", static_cast<long>(status)});
+  }
   /// Checks a call after which the device may turn out to be lost.
   void checked(cudaError_t status, std::size_t bytes = 0,
                source_location where = source_location::current()) {

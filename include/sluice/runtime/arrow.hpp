@@ -113,8 +113,8 @@ struct arrow_layout {
 /// exactly once, as the deleter of `import_dlpack`. On a refusal nothing was taken. `schema` is
 /// read only and stays the caller's.
 /// @throws error as `layout_of`; naming the field: `invalid_argument` (`device_type`, `device_id`,
-///   a `sync_event` on a host device); `shutting_down`, `device_lost`, `library_failure`,
-///   `out_of_memory`
+///   a `sync_event` on a host device, `stream` as `import_dlpack`); `shutting_down`,
+///   `device_lost`, `library_failure`, `out_of_memory`
 [[nodiscard]] column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
                                   ArrowDeviceArray* array, const import_options& options = {});
 

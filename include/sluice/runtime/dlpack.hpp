@@ -112,17 +112,18 @@ struct external_tensor {
   [[nodiscard]] bool is_contiguous() const noexcept;
 };
 
-/// Takes a tensor in, which must be on the device of `runtime`: `kDLCUDA` or `kDLCUDAManaged` with
-/// the same number on a GPU, `kDLCPU` or `kDLCUDAHost` on a host device. See `import_options` for
-/// its order; neither form waits for anything.
+/// Takes a tensor in, which must be on the device of `runtime`: `kDLCUDA` with the same number or
+/// `kDLCUDAManaged` on a GPU, `kDLCPU` or `kDLCUDAHost` on a host device. See `import_options` for
+/// its order and for memory that comes in twice; neither form waits for anything.
 ///
 /// On success the tensor is the runtime's: its deleter, if it has one, is called exactly once, on
 /// the reclaim thread, when the last reference has gone and the recorded uses have completed, at
 /// the latest at the end of the runtime (then references are stale); also after the loss of the
 /// device, when nothing runs on it any more. An external column keeps it as long as it has copies,
 /// beyond the runtime. On a refusal nothing was taken: the tensor is still the caller's.
-/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`),
-///   `unsupported` (`version.major` other than 1); `shutting_down`, `device_lost`, `out_of_memory`
+/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`; a
+///   `stream` of another GPU, or a default stream of CUDA's on a host device), `unsupported`
+///   (`version.major` other than 1); `shutting_down`, `device_lost`, `out_of_memory`
 [[nodiscard]] external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
                                             const import_options& options = {});
 /// The same for DLPack 1.x. A tensor with the flag `read_only_flag` is not to be written: recording
@@ -157,9 +158,9 @@ struct dlpack_export {
 /// The default stream of a thread (2) is that of the caller; what the deleter waits for then is the
 /// legacy default stream, which waits for it.
 /// @throws error `stream_misuse` (no identity; memory that is not tracked), `invalid_argument`
-///   naming `shape` or `strides` (negative, outside of `memory`) or of another runtime,
-///   `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`, `library_failure`,
-///   `out_of_memory`
+///   naming `shape` or `strides` (negative, outside of `memory`), `stream` (as `import_dlpack`) or
+///   of another runtime, `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`,
+///   `library_failure`, `out_of_memory`
 [[nodiscard]] dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& memory,
                                                       const dlpack_export& as = {});
 
