@@ -58,9 +58,7 @@ void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const 
 // Within one runtime
 
 timeline_point copy_within(const copy_end& target, const copy_end& source, std::size_t bytes) {
-  const auto* const out = static_cast<const std::byte*>(target.address);
-  const auto* const in = static_cast<const std::byte*>(source.address);
-  if (target.block == source.block && out < in + bytes && in < out + bytes) {
+  if (share_bytes({target.block, target.address, bytes}, {source.block, source.address, bytes})) {
     throw error(errc::invalid_argument, "enqueue_copy: target shares elements with source");
   }
   auto recorder = launch_recorder::strict(target.stream);

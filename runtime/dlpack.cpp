@@ -193,10 +193,10 @@ layout layout_of(const tensor& described) {
 }  // namespace dlpack
 
 bool external_tensor::is_contiguous() const noexcept {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
   std::int64_t next = 1;
   bool compact = true;
   for (auto i = shape.size(); i-- != 0;) {
-    if (shape[i] == 0) return true;
     if (shape[i] == 1) continue;
     compact = compact && strides[i] == next;
     if (compact) next *= shape[i];  // cannot overflow: the extent in memory does not
@@ -256,7 +256,8 @@ dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& m
                       },
                   .flags = read_only ? dlpack::read_only_flag : 0,
                   .tensor = {.data = memory.address(),
-                             .device = {detail::external_device_type(id), id.ordinal},
+                             .device = {detail::external_device_type(id),
+                                        id.kind == device_kind::cuda ? id.ordinal : 0},
                              .ndim = static_cast<std::int32_t>(made->shape.size()),
                              .dtype = dlpack::described_type(memory.type()),
                              .shape = made->shape.data(),

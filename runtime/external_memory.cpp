@@ -74,8 +74,9 @@ void require_device(device_id device, std::int32_t type, std::int64_t id,
         errc::invalid_argument, type_field,
         "memory of device type " + std::to_string(type) + " is not memory of " + to_string(device));
   }
-  // There is one memory of the host, whatever its number.
-  if (cuda && id != device.ordinal) {
+  // There is one memory of the host, and managed memory is that of every GPU; DLPack numbers them
+  // 0.
+  if (type == dlpack::cuda && id != device.ordinal) {
     throw field_error(
         errc::invalid_argument, id_field,
         "memory of GPU " + std::to_string(id) + " is not memory of " + to_string(device));
@@ -92,6 +93,7 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
   timeline_point written;
   if (options.stream || memory.event != nullptr) {
     // Now: later on the stream, or the event, would stand for other work.
+    if (options.stream) core.device().require_followable(options.stream->native());
     adoption on(core);
     if (options.stream) core.device().follow(on.native(), options.stream->native());
     if (memory.event != nullptr && core.device().captured(memory.event)) {
@@ -202,6 +204,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   }
   core.require_open();
   auto& device = core.device();
+  if (stream) device.require_followable(stream->native());
   auto& on = core.adoption_timeline();
   // The consumer is one more launch, with an empty body, on a stream that follows it.
   auto recorder = launch_recorder::strict(stream_ref(&on));

@@ -41,4 +41,13 @@ bool block_ref::stale() const noexcept {
   return record_ != nullptr && record_->lease.dying();
 }
 
+bool detail::share_bytes(const byte_range& a, const byte_range& b) noexcept {
+  if (!a.block || !b.block || a.block.record()->core != b.block.record()->core) return false;
+  // Whose memory has been given back may have an address that is another one's by now.
+  if (a.block.stale() || b.block.stale()) return false;
+  const auto* const first = static_cast<const std::byte*>(a.address);
+  const auto* const second = static_cast<const std::byte*>(b.address);
+  return a.bytes != 0 && b.bytes != 0 && first < second + b.bytes && second < first + a.bytes;
+}
+
 }  // namespace sluice

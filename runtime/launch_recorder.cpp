@@ -79,7 +79,7 @@ class recorder_state {
                          std::string(block.tag().name()) + "' may not be recorded");
       } else {
         add({block.record(), block.record()->generation.load(std::memory_order_relaxed), access,
-             whole});
+             whole, 0});
       }
     } catch (...) {
       if (!rejection_) rejection_ = current_error();
@@ -172,6 +172,7 @@ class recorder_state {
     std::uint64_t generation;
     access_kind access;
     bool whole;
+    std::uint64_t fenced;  // the version of the block's uses that the launch waits for
   };
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
   /// Whether uses may be registered, and preflight called.
@@ -279,13 +280,14 @@ class recorder_state {
   /// Under the leases: checks identities and earlier failures, and queues the waits.
   void fence() {
     small_vector<hazard_point, 16> waits;
-    for (const auto& u : uses_) {
+    for (auto& u : uses_) {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
       const std::lock_guard lock(u.record->guard);
       u.record->require_ordered();
       if (u.access != access_kind::write || !u.whole) depend_on(*u.record);
       u.record->uses.collect(u.access, waits);
+      u.fenced = u.record->uses.version();
     }
     core_->fence(stream_, waits.view());
   }
@@ -319,7 +321,14 @@ class recorder_state {
     for (const auto& u : uses_) {
       if (point) {
         const std::lock_guard lock(u.record->guard);
-        u.record->uses.publish(u.access, point, *core_);
+        auto& known = u.record->uses;
+        // What came since preflight without a lease (a use outside of a recorder, an export that is
+        // back) was not waited for, so nothing stands for it. Readers only add in either case.
+        if (known.version() == u.fenced) {
+          known.publish(u.access, point, *core_);
+        } else {
+          known.add(u.access, point, *core_);
+        }
       }
       at(launch_step::published);
       give_lease(u);

@@ -3,24 +3,24 @@
 #include "runtime/runtime_core.hpp"
 
 #include <chrono>
-#include <iterator>
 #include <utility>
 
 namespace sluice::detail {
 namespace {
 
-thread_local bool in_reclaim_thread = false;
+thread_local const reclaim_thread* running_here = nullptr;
 
 }  // namespace
 
 void reclaim_thread::add(std::span<const timeline_point> points, allocation memory,
                          reclaim_function reclaim, void* owner) {
-  item added{{}, memory, reclaim, owner};
-  added.points.append(points);
+  std::list<item> added;
+  added.push_back({{}, memory, reclaim, owner});
+  added.back().points.append(points);
   {
     const std::lock_guard lock(mutex_);
     begin();
-    arrived_.push_back(std::move(added));
+    arrived_.splice(arrived_.end(), added);
     idle_ = false;
   }
   changed_.notify_one();
@@ -31,6 +31,7 @@ void reclaim_thread::finish(const item& i) noexcept {
 }
 
 void reclaim_thread::finish_ready() noexcept {
+  if (runs_here()) return;
   std::unique_lock lock(mutex_);
   // The pass that is under way may have looked already.
   const auto wanted = passes_ + 2;
@@ -103,7 +104,16 @@ void reclaim_thread::stop() noexcept {
 }
 
 bool reclaim_thread::is_reclaim_thread() noexcept {
-  return in_reclaim_thread;
+  return running_here != nullptr;
+}
+
+bool reclaim_thread::runs_here() const noexcept {
+  return running_here == this;
+}
+
+bool reclaim_thread::idle() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return idle_;
 }
 
 void reclaim_thread::let_go(deferred* one) noexcept {
@@ -146,8 +156,8 @@ bool foreign_memory::ready(reclaim_thread& by) noexcept {
 }
 
 void reclaim_thread::run() noexcept {
-  in_reclaim_thread = true;
-  std::vector<item> waiting;
+  const auto* const before = std::exchange(running_here, this);
+  std::list<item> waiting;
   deferred* later = nullptr;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
@@ -164,15 +174,14 @@ void reclaim_thread::run() noexcept {
         pause = std::min(pause * 2, std::chrono::microseconds(1000));
       }
       asked_ = false;
-      std::move(arrived_.begin(), arrived_.end(), std::back_inserter(waiting));
-      arrived_.clear();
+      waiting.splice(waiting.end(), arrived_);
       while (arrived_deferred_ != nullptr) {
         auto* first = std::exchange(arrived_deferred_, arrived_deferred_->next_);
         first->next_ = std::exchange(later, first);
       }
       if (stopping_ && waiting.empty() && later == nullptr) break;
     }
-    std::erase_if(waiting, [this](item& i) {
+    waiting.remove_if([this](item& i) {
       if (!ready(i)) return false;
       finish(i);
       return true;
@@ -194,7 +203,7 @@ void reclaim_thread::run() noexcept {
     }
     passed_.notify_all();
   }
-  in_reclaim_thread = false;
+  running_here = before;
 }
 
 }  // namespace sluice::detail

@@ -10,9 +10,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace sluice::detail {
 
@@ -37,7 +37,7 @@ class reclaim_thread {
   /// runtime has gone where there are imports, it goes at once, in the calling one.
   void add(deferred* one) noexcept;
   /// Waits, for a second at most, until everything whose points have completed by now has been
-  /// reclaimed.
+  /// reclaimed. Not on this thread itself.
   void finish_ready() noexcept;
   /// Waits until nothing is waiting, or the time is `end`. Whether nothing is.
   [[nodiscard]] bool idle_by(std::chrono::steady_clock::time_point end) noexcept;
@@ -56,8 +56,12 @@ class reclaim_thread {
   /// Whether `point` has completed, as the driver says now.
   [[nodiscard]] bool passed(timeline_point point) noexcept;
   [[nodiscard]] runtime_core& core() noexcept { return core_; }
+  /// Whether nothing waits or is being reclaimed.
+  [[nodiscard]] bool idle() const noexcept;
   /// Whether the calling thread is a reclaim thread, of any runtime.
   [[nodiscard]] static bool is_reclaim_thread() noexcept;
+  /// Whether it is this one.
+  [[nodiscard]] bool runs_here() const noexcept;
 
  private:
   struct item {
@@ -75,9 +79,10 @@ class reclaim_thread {
   void let_go(deferred* one) noexcept;
 
   runtime_core& core_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<item> arrived_;
+  std::list<item>
+      arrived_;  // goes over to the thread without an allocation, which could fail there
   std::condition_variable passed_;
   std::uint64_t passes_ = 0;  // over everything that waits
   bool asked_ = false;        // somebody waits for a pass

@@ -31,12 +31,12 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
                                                  std::unique_ptr<memory_resource> resource,
                                                  bool explicit_waits) {
   const auto end = [](runtime_core* core) {
-    if (!reclaim_thread::is_reclaim_thread()) {
+    // A reclaim thread, where a foreign deleter held the last share or the import it belongs to,
+    // cannot join itself. And whoever gives the last back of what outlived a runtime does not wait.
+    if (!reclaim_thread::is_reclaim_thread() && !core->ends_late()) {
       delete core;
       return;
     }
-    // A foreign deleter held the last share, or the import it belongs to; its thread cannot join
-    // itself.
     try {
       std::thread([core] { delete core; }).detach();
     } catch (...) {
@@ -47,6 +47,13 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
       new runtime_core(std::move(device), std::move(resource), explicit_waits), end);
   made->start();
   return made;
+}
+
+bool runtime_core::ends_late() const noexcept {
+  if (!outlived_) return false;
+  bool idle = reclaimer_.idle();
+  for_each_timeline([&](timeline& t) { idle = t.advance() >= t.newest().ticket && idle; });
+  return !idle;
 }
 
 runtime_core::~runtime_core() {
@@ -164,8 +171,12 @@ timeline& runtime_core::adoption_timeline() {
     if (adoption_[i]->advance() >= adoption_[i]->newest().ticket) return *adoption_[i];
   }
   if (adoption_count_ < adoption_.size() && (adoption_count_ == 0 || !closing())) {
-    adoption_[adoption_count_] = &make_timeline();
-    return *adoption_[adoption_count_++];
+    try {
+      adoption_[adoption_count_] = &make_timeline();
+      return *adoption_[adoption_count_++];
+    } catch (...) {
+      if (adoption_count_ == 0) throw;  // otherwise a busy one will do
+    }
   }
   return *adoption_[next_adoption_++ % adoption_count_];
 }
@@ -424,6 +435,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
     {
       const std::lock_guard lock(record.guard);
       foreign->uses_ = std::move(record.uses);
+      record.uses.begin({}, {});
     }
     reclaimer_.add(foreign);
     return false;
@@ -560,16 +572,20 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   while (blocks() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  // Imports are on their way back; they may be exports of our own.
-  while (reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
+  // Imports are on their way back; they may be exports of our own. Not while a producer that is
+  // given one back ends the runtime, on the thread that gives them back.
+  const bool giving_back = reclaimer_.runs_here();
+  while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   const bool recorded = blocks() != 0;
-  const bool imported = reclaimer_.foreign() != 0;
-  if (recorded || reclaimer_.deferrals() != 0 || exports_.load(std::memory_order_acquire) != 0) {
+  const bool imported = !giving_back && reclaimer_.foreign() != 0;
+  if (recorded || giving_back || reclaimer_.deferrals() != 0 ||
+      exports_.load(std::memory_order_acquire) != 0) {
     // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or
     // what came in or went out is back, or nothing runs that was lost; and the streams that order
     // that.
+    outlived_ = true;
     if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
     if (imported) report("work or a producer still holds imports of a runtime that is gone");
     (void)resource_->trim();

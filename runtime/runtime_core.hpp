@@ -183,6 +183,8 @@ class runtime_core final : public resource_context,
   /// Asks the resource, with `ask`, a second time where memory was short.
   template <class Ask>
   auto obtain(Ask ask) -> decltype(ask());
+  /// Whether ending this would wait for somebody whom the runtime's own end did not wait for.
+  [[nodiscard]] bool ends_late() const noexcept;
   /// All of `tear_down` but for what outlives it.
   void end_work(std::chrono::milliseconds timeout) noexcept;
   /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread. The
@@ -230,6 +232,7 @@ class runtime_core final : public resource_context,
   std::atomic<bool> closing_{false};
   bool bound_ = false;  // the resource is
   bool torn_down_ = false;
+  bool outlived_ = false;  // by a recorder, or by what came in or went out
 
   mutable std::mutex streams_mutex_;
   std::vector<std::unique_ptr<timeline>> timelines_;

@@ -43,9 +43,6 @@ class transfers {
   template <class T>
   void run(fill<T>& r, const reply_token<gpu_ref<T>>& token) {
     auto used = access_all(lane_.runtime(), write(r.target, "target"));
-    if (r.target.offset() % sizeof(T) != 0) {
-      throw error(errc::invalid_argument, "target: is not aligned to the size of its elements");
-    }
     envelope<T>("fill").run(lane_.lane(), std::move(used), token, r.target,
                             {r.reply, sizes(r.target.size())}, [&](const launch_context& context) {
                               device().fill(r.target.data(), &r.value, sizeof(T), r.target.size(),

@@ -194,15 +194,7 @@ class cuda_device final : public device {
     }
     const current_device_scope scope(*this);
     refuse_capturing(stream);
-    // A stream of another GPU takes no event of this one.
-    auto* const trial = create_event();
-    const auto status = cudaEventRecord(as_event(trial), native);
-    destroy_event(trial);
-    if (status != cudaSuccess) {
-      (void)cudaGetLastError();
-      throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
-                  {"CUDA runtime", static_cast<long>(status)});
-    }
+    require_own(native);
   }
   void destroy_stream(native_stream* stream) noexcept override {
     const capture_pass pass;
@@ -230,7 +222,8 @@ class cuda_device final : public device {
     require_usable();
     // The driver would refuse, and end the capture.
     if (capturing(stream)) throw error(errc::stream_misuse, "the stream is being captured");
-    const capture_pass pass;
+    // The default streams are those of the current device.
+    const current_device_scope scope(*this);
     checked(cudaStreamSynchronize(as_stream(stream)));
   }
 
@@ -254,6 +247,14 @@ class cuda_device final : public device {
     require_usable();
     const launch_scope scope(id().ordinal);
     checked(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
+  }
+  void require_followable(native_stream* stream) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    refuse_capturing(stream);
+    const auto native = as_stream(stream);
+    // The default streams are those of the current device.
+    if (native != cudaStreamLegacy && native != cudaStreamPerThread) require_own(native);
   }
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
@@ -443,6 +444,19 @@ class cuda_device final : public device {
   }
 
  private:
+  /// @throws error `invalid_argument` when `stream` is of another GPU: it takes no event of this
+  /// one. `device_lost`
+  void require_own(cudaStream_t stream) {
+    auto* const trial = create_event();
+    const auto status = cudaEventRecord(as_event(trial), stream);
+    destroy_event(trial);
+    if (status == cudaSuccess) return;
+    (void)cudaGetLastError();
+    note(status);
+    require_usable();
+    throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
+                {"CUDA runtime", static_cast<long>(status)});
+  }
   /// Checks a call after which the device may turn out to be lost.
   void checked(cudaError_t status, std::size_t bytes = 0,
                source_location where = source_location::current()) {

@@ -152,6 +152,14 @@ class host_device final : public device {
     as_stream(stream).submit(new wait_task(as_event(event), value));
   }
 
+  void require_followable(native_stream* stream) override {
+    require_usable();
+    // Numbers of CUDA's, no addresses.
+    if (reinterpret_cast<std::uintptr_t>(stream) <= 2) {
+      throw error(errc::invalid_argument, "stream: a host device has no default streams");
+    }
+  }
+
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
     auto joint = std::make_unique<host_joint>();

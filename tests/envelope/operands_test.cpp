@@ -217,4 +217,22 @@ TEST(overlap, is_about_bytes_of_one_block) {
   EXPECT_TRUE(overlap(a.reinterpret<double>().subspan(1, 1), a.subspan(3, 1)));
 }
 
+TEST(overlap, is_seen_between_imports_of_the_same_bytes) {
+  device_runtime runtime(open_host_device());
+  const auto stream = runtime.create_stream();
+  const auto a = runtime.allocate<float>(8, stream);
+  const auto again = [&](device_runtime& in) {
+    return import_dlpack(in, export_dlpack(runtime, a), {.ready = true}).memory.as<float>();
+  };
+  auto b = again(runtime);
+  const auto c = again(runtime);
+  EXPECT_TRUE(overlap(a, b));
+  EXPECT_TRUE(overlap(b.subspan(0, 4), c.subspan(3, 5)));
+  EXPECT_FALSE(overlap(b.subspan(0, 4), c.subspan(4, 4)));
+  device_runtime other(open_host_device());
+  EXPECT_FALSE(overlap(a, again(other))) << "of another runtime, which is refused as such";
+  runtime.deallocate(b.block());
+  EXPECT_FALSE(overlap(b, c)) << "given back, which is refused as such";
+}
+
 }  // namespace

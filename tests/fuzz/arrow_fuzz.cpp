@@ -1,6 +1,7 @@
-// The reader of Arrow's descriptors.
+// The reader of Arrow's descriptors, and the import of what they say.
 #include "tests/fuzz/field_reader.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/fuzz/importing.hpp"
 
 #include <sluice/runtime/arrow.hpp>
 
@@ -17,6 +18,52 @@ __extension__ using wide = __int128;
 constexpr std::array<std::string_view, 11> fields{
     "format",     "length",  "null_count", "offset",     "n_buffers", "buffers",
     "n_children", "release", "reserved",   "dictionary", "children"};
+// What only an import refuses, too.
+constexpr std::array<std::string_view, 14> import_fields{
+    "format",  "length",   "null_count", "offset",   "n_buffers", "buffers", "n_children",
+    "release", "reserved", "dictionary", "children", "device",    "stream",  "sync_event"};
+
+/// A refused array stays the caller's; the other one is moved, and released once.
+void take_in(const ArrowSchema& schema, ArrowDeviceArray& described_array, field_reader& input,
+             bool readable) {
+  auto& into = importing::instance();
+  described_array.device_type = static_cast<ArrowDeviceType>(input.number());
+  described_array.device_id = input.number();
+  if (input.flag()) described_array.sync_event = &described_array;
+  const auto options = into.options(input);
+  const bool known_stream =
+      !options.stream || reinterpret_cast<std::uintptr_t>(options.stream->native()) > 2;
+  const bool expected = readable && known_stream && described_array.sync_event == nullptr &&
+                        (described_array.device_type == ARROW_DEVICE_CPU ||
+                         described_array.device_type == ARROW_DEVICE_CUDA_HOST);
+  returns calls = 0;
+  auto& array = described_array.array;
+  array.private_data = &calls;
+  if (array.release != nullptr) {
+    array.release = [](ArrowArray* self) {
+      self->release = nullptr;
+      static_cast<returns*>(self->private_data)->fetch_add(1);
+    };
+  }
+  const auto release = array.release;
+  auto imported =
+      described([&] { return import_arrow(into.runtime(), schema, &described_array, options); },
+                import_fields);
+  require(calls.load() == 0, "neither a refusal nor an import gives back");
+  require(imported.has_value() == expected, "what can be read, on this device, comes in");
+  if (imported) {
+    require(array.release == nullptr, "it has been moved");
+    require(imported->read_only(), "the data of Arrow's are immutable");
+    require(imported->is_external() == !(options.ready || options.stream), "its order says how");
+    imported.reset();
+  } else {
+    require(array.release == release, "a refusal takes nothing");
+  }
+  into.await_return();
+  require(calls.load() == (expected ? 1 : 0), "it is released once");
+  require(into.runtime().statistics().blocks == 0 && into.runtime().statistics().points == 0,
+          "nothing stays");
+}
 
 void check(field_reader input) {
   std::string format(input.byte() % 4, ' ');
@@ -50,6 +97,7 @@ void check(field_reader input) {
   if (!input.flag()) array.buffers = buffers.data();
 
   const auto layout = described([&] { return layout_of(schema, described_array); }, fields);
+  take_in(schema, described_array, input, layout.has_value());
   if (!layout) return;
   const auto size = static_cast<wide>(size_of(layout->type));
   require(static_cast<wide>(layout->bytes) == array.length * size,

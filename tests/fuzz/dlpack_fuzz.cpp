@@ -1,6 +1,8 @@
-// The reader of DLPack's descriptors, held against the same sums in 128 bits.
+// The reader of DLPack's descriptors, held against the same sums in 128 bits, and the import of
+// what they say.
 #include "tests/fuzz/field_reader.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/fuzz/importing.hpp"
 
 #include <sluice/runtime/dlpack.hpp>
 
@@ -15,6 +17,65 @@ __extension__ using wide = __int128;
 
 constexpr std::array<std::string_view, 6> fields{"ndim", "shape", "strides",
                                                  "data", "dtype", "byte_offset"};
+// What only an import refuses.
+constexpr std::array<std::string_view, 9> import_fields{"ndim",   "shape",  "strides",
+                                                        "data",   "dtype",  "byte_offset",
+                                                        "device", "stream", "version.major"};
+
+/// Whether the tensor came in. A refused one stays the caller's; the other goes back once.
+template <class Tensor>
+bool goes_round(Tensor& tensor, const import_options& options, bool has_deleter, bool read_only) {
+  auto& into = importing::instance();
+  returns calls = 0;
+  tensor.manager_ctx = &calls;
+  if (has_deleter) {
+    tensor.deleter = [](Tensor* self) {
+      static_cast<returns*>(self->manager_ctx)->fetch_add(1);
+    };
+  }
+  auto imported =
+      described([&] { return import_dlpack(into.runtime(), &tensor, options); }, import_fields);
+  require(calls.load() == 0, "neither a refusal nor an import gives back");
+  const bool accepted = imported.has_value();
+  if (accepted) {
+    const auto& memory = imported->memory;
+    require(memory.is_external() == !(options.ready || options.stream), "its order says how");
+    require(memory.read_only() == read_only, "the flag says whether it may be written");
+    (void)imported->is_contiguous();
+    imported.reset();
+  }
+  into.await_return();
+  require(calls.load() == (accepted && has_deleter ? 1 : 0), "it is given back once");
+  require(into.runtime().statistics().blocks == 0 && into.runtime().statistics().points == 0,
+          "nothing stays");
+  return accepted;
+}
+
+void take_in(const dlpack::tensor& described, field_reader& input, bool readable) {
+  const bool versioned = input.flag();
+  const auto major = static_cast<std::uint32_t>(input.number());
+  const auto flags = static_cast<std::uint64_t>(input.number());
+  const bool has_deleter = !input.flag();
+  const auto options = importing::instance().options(input);
+  const bool known_stream =
+      !options.stream || reinterpret_cast<std::uintptr_t>(options.stream->native()) > 2;
+  const bool here =
+      described.device.type == dlpack::cpu || described.device.type == dlpack::cuda_host;
+  const bool expected = readable && here && known_stream && (!versioned || major == 1);
+  bool accepted = false;
+  if (versioned) {
+    dlpack::versioned_tensor tensor{};
+    tensor.version = {major, 0};
+    tensor.flags = flags;
+    tensor.tensor = described;
+    accepted = goes_round(tensor, options, has_deleter, (flags & dlpack::read_only_flag) != 0);
+  } else {
+    dlpack::managed_tensor tensor{};
+    tensor.tensor = described;
+    accepted = goes_round(tensor, options, has_deleter, false);
+  }
+  require(accepted == expected, "what can be read, on this device, comes in");
+}
 
 void check(field_reader input) {
   dlpack::tensor t{};
@@ -37,6 +98,7 @@ void check(field_reader input) {
   if (has_strides) t.strides = strides.data();
 
   const auto layout = described([&] { return dlpack::layout_of(t); }, fields);
+  take_in(t, input, layout.has_value());
   if (!layout) return;
   require(layout->shape == shape && layout->strides.size() == dimensions,
           "the shape is the descriptor's");

@@ -8,6 +8,7 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/copy.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
 
@@ -230,6 +231,11 @@ TEST_P(copies, refuse_what_does_not_fit) {
     EXPECT_TRUE(throws(errc::invalid_argument, "shares elements",
                        [&] { (void)copy(a.subspan(0, 5), a.subspan(4, 5)); }));
     (void)copy(a.subspan(0, 5), a.subspan(5, 5));
+    const auto again =
+        import_dlpack(*from().runtime, export_dlpack(*from().runtime, a), {.ready = true});
+    const auto same = again.memory.as<std::uint32_t>();
+    EXPECT_TRUE(throws(errc::invalid_argument, "shares elements",
+                       [&] { (void)copy(a.subspan(0, 5), same.subspan(4, 5)); }));
   } else {
     EXPECT_TRUE(throws(errc::stream_misuse, "source_on, a stream of the runtime of source",
                        [&] { (void)enqueue_copy(b, to().stream, a); }));

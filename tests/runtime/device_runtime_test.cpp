@@ -291,6 +291,38 @@ TEST_P(runtime_on, record_use_publishes_without_preparation) {
   closed.open();
 }
 
+// No lease keeps such a use out between another launch's preflight, which did not wait for it, and
+// its commit.
+TEST_P(runtime_on, a_use_that_is_published_during_a_launch_is_not_forgotten) {
+  const auto first = runtime().create_stream();
+  const auto second = runtime().create_stream();
+  gate closed;
+  closed.hold(first);
+  closed.hold(second);
+  for (const auto access : {access_kind::read, access_kind::write, access_kind::read_write}) {
+    for (const auto launched : {access_kind::read, access_kind::write, access_kind::read_write}) {
+      const auto a = runtime().allocate<float>(16, stream());
+      const auto prepared = runtime().prepare_use(a.block(), first, access);
+      auto recorder = launch_recorder::strict(stream());
+      recorder.use(a.block(), launched, true);
+      recorder.preflight();
+      const auto finished = runtime().finish_use(a.block(), first, access, prepared);
+      const auto recorded = runtime().record_use(a.block(), second, access);
+      const auto committed = recorder.commit();
+      EXPECT_TRUE(uses_of(a).holds(finished));
+      EXPECT_TRUE(uses_of(a).holds(recorded));
+      const auto third = runtime().create_stream();
+      const auto point = launch(third, a, access_kind::write);
+      auto& later = *third.ref().timeline();
+      EXPECT_FALSE(later.wait_for(*first.ref().timeline(), finished.ticket));
+      EXPECT_FALSE(later.wait_for(*second.ref().timeline(), recorded.ticket));
+      EXPECT_FALSE(later.wait_for(*stream().timeline(), committed.ticket));
+      EXPECT_LT(later.advance(), point.ticket);
+    }
+  }
+  closed.open();
+}
+
 TEST_P(runtime_on, the_first_use_of_scratch_memory_is_ordered_after_its_allocation) {
   gate closed;
   closed.hold(stream());

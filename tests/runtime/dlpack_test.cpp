@@ -1,3 +1,4 @@
+#include "runtime/external_memory.hpp"
 #include "tests/runtime/external_memory_test.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -10,6 +11,7 @@
 
 #include <chrono>
 #include <complex>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -179,6 +181,9 @@ TEST(dlpack_tensor, is_contiguous_or_not) {
   EXPECT_TRUE(contiguous({3, 5}, {5, 1}));
   EXPECT_TRUE(contiguous({3, 1, 5}, {5, 77, 1}));
   EXPECT_TRUE(contiguous({3, 0}, {7, 7}));
+  // Without elements the strides may say anything.
+  constexpr auto large = std::int64_t{1} << 40;
+  EXPECT_TRUE(contiguous({0, large, large}, {1, large, 1}));
   EXPECT_FALSE(contiguous({3, 5}, {1, 3}));
   EXPECT_FALSE(contiguous({3, 5}, {6, 1}));
   EXPECT_FALSE(contiguous({3}, {0}));
@@ -466,6 +471,31 @@ TEST_P(dlpack_on, a_view_with_strides_covers_its_extent) {
   tensor.back.wait();
 }
 
+TEST_P(dlpack_on, an_import_is_no_more_aligned_than_its_address) {
+  new_tensor tensor(words(100));
+  auto& t = tensor.get()->tensor;
+  t.dtype = {dlpack::unsigned_integer, 8, 1};
+  const std::int64_t bytes = 31;
+  std::vector<std::int64_t> shape{bytes};
+  t.shape = shape.data();
+  t.byte_offset = 1;
+  {
+    const auto imported = import_dlpack(runtime(), tensor.get(), {.ready = true});
+    const auto all = imported.memory.as<std::uint8_t>();
+    const auto refused = [](auto convert) {
+      return throws(errc::invalid_argument, "aligned", convert);
+    };
+    EXPECT_TRUE(refused([&] { (void)all.subspan(0, 4).reinterpret<float>(); }));
+    EXPECT_TRUE(refused([&] { (void)all.subspan(4, 4).reinterpret<float>(); }));
+    EXPECT_EQ(all.subspan(3, 4).reinterpret<float>().offset(), 3u);
+    // Kernels of complex elements load them whole.
+    EXPECT_TRUE(refused([&] { (void)all.subspan(3, 8).reinterpret<std::complex<float>>(); }));
+    EXPECT_EQ(all.subspan(7, 8).reinterpret<std::complex<float>>().size(), 1u);
+    EXPECT_TRUE(refused([&] { (void)column(all.block(), element_type::f32).as<float>(); }));
+  }
+  tensor.back.wait();
+}
+
 // Read-only
 
 TEST_P(dlpack_on, a_read_only_import_is_not_written) {
@@ -539,7 +569,18 @@ TEST_P(dlpack_on, what_is_refused_is_still_the_callers) {
   EXPECT_TRUE(refused(errc::invalid_argument, "device.device_type", [&](auto& t) {
     t.tensor.device.type = on_host() ? dlpack::cuda_managed : dlpack::cuda_host;
   }));
-  if (!on_host()) {
+  if (on_host()) {
+    new_tensor tensor(words(10));
+    const auto a = runtime().allocate<std::uint32_t>(10, stream());
+    for (const std::uintptr_t of_cuda : {1, 2}) {
+      const foreign_stream named(of_cuda);
+      EXPECT_TRUE(throws(errc::invalid_argument, "stream",
+                         [&] { (void)import_dlpack(runtime(), tensor.get(), {.stream = named}); }));
+      EXPECT_TRUE(throws(errc::invalid_argument, "stream",
+                         [&] { (void)export_dlpack(runtime(), a, {.stream = named}); }));
+    }
+    EXPECT_EQ(tensor.back.times.load(), 0);
+  } else {
     EXPECT_TRUE(refused(errc::invalid_argument, "device.device_id",
                         [](auto& t) { t.tensor.device.id = 99; }));
   }
@@ -568,6 +609,73 @@ TEST_P(dlpack_on, pinned_or_managed_memory_comes_in) {
   tensor.get()->tensor.device.type = on_host() ? dlpack::cuda_host : dlpack::cuda_managed;
   (void)import_dlpack(runtime(), tensor.get());
   tensor.back.wait();
+}
+
+TEST(dlpack_devices, have_a_number_where_the_memory_is_that_of_one_gpu) {
+  const auto on_gpu_1 = [](std::int32_t type, std::int64_t id) {
+    detail::require_device({device_kind::cuda, 1}, type, id, "type", "id");
+  };
+  EXPECT_NO_THROW(on_gpu_1(dlpack::cuda, 1));
+  EXPECT_TRUE(throws(errc::invalid_argument, "id", [&] { on_gpu_1(dlpack::cuda, 0); }));
+  EXPECT_NO_THROW(on_gpu_1(dlpack::cuda_managed, 0));
+  device_runtime numbered(open_host_device({.ordinal = 3}));
+  const auto s = numbered.create_stream();
+  auto* out = export_dlpack(numbered, numbered.allocate<float>(4, s));
+  EXPECT_EQ(out->tensor.device.type, dlpack::cpu);
+  EXPECT_EQ(out->tensor.device.id, 0);
+  out->deleter(out);
+}
+
+TEST_P(dlpack_on, a_stream_of_another_gpu_is_refused) {
+  if (on_host()) GTEST_SKIP() << "a host device takes streams of any other one";
+  if (!has_device("cuda:1")) GTEST_SKIP() << "this machine has one GPU";
+  device_runtime second(open_device("cuda:1"));
+  const auto theirs = second.create_stream();
+  const auto a = runtime().allocate<std::uint32_t>(10, stream());
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream",
+                     [&] { (void)export_dlpack(runtime(), a, {.stream = named(theirs)}); }));
+  new_tensor tensor(words(10));
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream", [&] {
+    (void)import_dlpack(runtime(), tensor.get(), {.stream = named(theirs)});
+  }));
+  EXPECT_EQ(tensor.back.times.load(), 0);
+  expect_nothing_is_out();
+}
+
+TEST_P(dlpack_on, an_import_that_went_back_leaves_no_points) {
+  const auto points = runtime().statistics().points;
+  new_tensor tensor(words(10));
+  {
+    const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = named(other_stream())});
+    const auto ref = imported.memory.as<std::uint32_t>();
+    write(ref, 1, stream());
+    EXPECT_GT(runtime().statistics().points, points);
+  }
+  tensor.back.wait();
+  EXPECT_EQ(runtime().statistics().points, points);
+}
+
+TEST_P(dlpack_on, a_busy_adoption_stream_serves_where_there_can_be_no_other) {
+  if (!on_host()) GTEST_SKIP() << "the driver does not take failed allocations";
+  new_tensor tensor(words(10));
+  tensor.ends_when_back = true;
+  gate closed;
+  closed.hold(other_stream());
+  const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = named(other_stream())});
+  auto& core = *runtime().core();
+  int refusals = 0;
+  const auto failures = with_each_allocation_failing(
+      [&] {
+        const auto streams = runtime().statistics().streams;
+        const auto& on = core.adoption_timeline();
+        if (runtime().statistics().streams == streams) {
+          EXPECT_GT(on.newest().ticket, 0u) << "the one that there is";
+        }
+      },
+      [&] { ++refusals; });
+  EXPECT_GE(failures, 3);
+  EXPECT_EQ(refusals, 0);
+  closed.open();
 }
 
 TEST_P(dlpack_on, survives_a_lack_of_host_memory) {
@@ -683,6 +791,42 @@ TEST_P(dlpack_on, an_export_with_a_stream_is_ordered_both_ways) {
   EXPECT_EQ(download(result, stream()), std::vector(100, second));
 }
 
+// Its use is published without a lease, so it may come between a launch's ends.
+TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later) {
+  const auto value = random_word();
+  const auto a = runtime().allocate<std::uint32_t>(20, stream());
+  const auto third = runtime().create_stream();
+  const auto seen = words(10);
+  write(a, value, stream());
+  auto* out = export_dlpack(runtime(), a.subspan(0, 10),
+                            {.stream = named(other_stream()), .read_only = true});
+  gate closed;
+  closed.hold(other_stream());
+  other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
+                        copy_direction::device_to_device, other_stream().native());
+  const auto rest = a.subspan(10, 10);
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(rest);
+  recorder.preflight();
+  const auto before = uses_of(a);
+  out->deleter(out);
+  timeline_point consumed;
+  for (const auto& point : uses_of(a).all) {
+    if (!before.holds(point)) consumed = point;
+  }
+  ASSERT_TRUE(consumed);
+  fill(rest, value + 1, stream());
+  (void)recorder.commit();
+  EXPECT_TRUE(uses_of(a).holds(consumed));
+  const auto point = write(a, value + 2, third);
+  EXPECT_FALSE(
+      third.ref().timeline()->wait_for(*runtime().core()->find(consumed.stream), consumed.ticket));
+  EXPECT_FALSE(ended(point));
+  closed.open();
+  EXPECT_EQ(download(seen, other_stream()), std::vector(10, value));
+  EXPECT_EQ(download(a, third), std::vector(20, value + 2));
+}
+
 TEST_P(dlpack_on, memory_that_was_exported_is_freed_after_the_consumers_uses) {
   const auto value = random_word();
   auto a = runtime().allocate<std::uint32_t>(1000, stream());
@@ -789,24 +933,62 @@ TEST_P(dlpack_on, an_export_outlives_its_block_and_its_runtime) {
 
 TEST_P(dlpack_on, the_deleter_of_an_export_that_outlives_its_runtime_does_not_wait) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it ends the last of a runtime behind a gate");
-  const auto value = random_word();
-  const auto seen = words(100);
-  const auto device = open_device(GetParam());  // whose end may wait
-  auto owned = std::make_unique<device_runtime>(device);
-  auto own_stream = owned->create_stream();
-  auto a = owned->allocate<std::uint32_t>(100, own_stream);
-  write(a, value, own_stream);
-  auto* out = export_dlpack(*owned, a, {.stream = named(other_stream())});
-  a = {};
-  own_stream = {};
-  owned.reset();
-  gate closed;
-  closed.hold(other_stream());
-  other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
-                        copy_direction::device_to_device, other_stream().native());
-  out->deleter(out);
-  closed.open();
-  EXPECT_EQ(download(seen, other_stream()), std::vector(100, value));
+  using make_resource = std::unique_ptr<memory_resource> (*)();
+  for (const make_resource make :
+       {make_resource([] { return make_default_resource(); }),
+        make_resource([] { return make_direct_resource({.tracked = true}); }), make_resource([] {
+          return make_pool_resource(make_direct_resource({.tracked = true}));
+        })}) {
+    const auto value = random_word();
+    const auto seen = words(100);
+    auto device = open_device(GetParam());
+    const std::weak_ptr<sluice::device> ends = device;
+    auto owned = std::make_unique<device_runtime>(device, runtime_options{.resource = make()});
+    auto own_stream = owned->create_stream();
+    auto a = owned->allocate<std::uint32_t>(100, own_stream);
+    write(a, value, own_stream);
+    auto* out = export_dlpack(*owned, a, {.stream = named(other_stream())});
+    a = {};
+    own_stream = {};
+    owned.reset();
+    device.reset();
+    gate closed;
+    closed.hold(other_stream());
+    other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
+                          copy_direction::device_to_device, other_stream().native());
+    out->deleter(out);
+    closed.open();
+    EXPECT_EQ(download(seen, other_stream()), std::vector(100, value));
+    await([&] { return ends.expired(); });
+  }
+}
+
+TEST_P(dlpack_on, a_producer_may_end_the_runtime_that_gives_it_back) {
+  new_tensor tensor(words(10));
+  new_tensor waiting(words(10));
+  auto owned = std::make_unique<device_runtime>(open_device(GetParam()),
+                                                runtime_options{.drain_timeout = 100ms});
+  const std::weak_ptr<detail::runtime_core> core = owned->core();
+  struct owner {
+    std::unique_ptr<device_runtime>& runtime;
+    returned& back;
+  } kept{owned, tensor.back};
+  tensor.get()->manager_ctx = &kept;
+  tensor.get()->deleter = [](dlpack::versioned_tensor* self) {
+    auto* last = static_cast<owner*>(self->manager_ctx);
+    last->runtime.reset();
+    last->back.note();
+  };
+  auto other_import = import_dlpack(*owned, waiting.get(), {.ready = true});
+  ::testing::internal::CaptureStderr();
+  (void)import_dlpack(*owned, tensor.get(), {.ready = true});
+  tensor.back.wait();
+  // Freed by the runtime's end, behind the one whose producer made it.
+  waiting.back.wait();
+  EXPECT_TRUE(other_import.memory.block().stale());
+  other_import = {};
+  await([&] { return core.expired(); });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "it waited for itself";
 }
 
 TEST_P(dlpack_on, an_external_column_outlives_the_runtime) {
@@ -1089,6 +1271,35 @@ TEST(dlpack_on_a_failing_host, a_lost_runtime_gives_back_once_nothing_runs) {
   tensor.back.wait();
   EXPECT_FALSE(tensor.back.too_early.load());
   runtime.reset();
+}
+
+TEST(dlpack_on_a_failing_host, a_loss_that_a_deleter_is_the_first_to_see_gives_back) {
+  device_runtime producer(open_host_device());
+  const auto theirs = producer.create_stream();
+  new_tensor tensor(producer.allocate<std::uint32_t>(10, theirs));
+  device_runtime runtime(open_host_device());
+  auto imported = import_dlpack(runtime, tensor.get(), {.ready = true});
+  auto* out =
+      export_dlpack(runtime, imported.memory, {.stream = foreign_stream(theirs.ref().native())});
+  imported = {};
+  // Then the deleter's first allocation is made under no lock: that to follow the consumer's
+  // stream.
+  await([&] {
+    bool idle = true;
+    runtime.core()->for_each_timeline(
+        [&](detail::timeline& t) { idle = t.advance() >= t.newest().ticket && idle; });
+    return idle;
+  });
+  const std::function<void()> lose = [&] {
+    runtime.device().lose(error(errc::device_lost, "smoke"));
+  };
+  fail_allocation(1, &lose);
+  out->deleter(out);
+  EXPECT_FALSE(allocation_is_to_fail());
+  fail_allocation(0);
+  ASSERT_TRUE(runtime.device().lost());
+  EXPECT_EQ(runtime.statistics().exports, 0u);
+  tensor.back.wait();
 }
 
 TEST(dlpack_on_a_failing_host, a_lost_runtime_waits_for_no_producer) {

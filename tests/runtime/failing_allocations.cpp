@@ -5,12 +5,14 @@
 
 namespace {
 thread_local std::uint64_t until_failure = 0;
+thread_local const std::function<void()>* before_failure = nullptr;
 }  // namespace
 
 namespace sluice::test {
 
-void fail_allocation(std::uint64_t nth) noexcept {
+void fail_allocation(std::uint64_t nth, const std::function<void()>* also) noexcept {
   until_failure = nth;
+  before_failure = also;
 }
 bool allocation_is_to_fail() noexcept {
   return until_failure != 0;
@@ -20,7 +22,10 @@ bool allocation_is_to_fail() noexcept {
 
 // Those of the whole program.
 void* operator new(std::size_t bytes) {
-  if (until_failure != 0 && --until_failure == 0) throw std::bad_alloc();
+  if (until_failure != 0 && --until_failure == 0) {
+    if (before_failure != nullptr) (*before_failure)();
+    throw std::bad_alloc();
+  }
   if (auto* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <new>
 
 namespace sluice::test {
 
-/// Makes the n-th allocation of the calling thread from now on fail, once. 0: none.
-void fail_allocation(std::uint64_t nth) noexcept;
+/// Makes the n-th allocation of the calling thread from now on fail, once; `also`, which stays
+/// until then, is called before. 0: none.
+void fail_allocation(std::uint64_t nth, const std::function<void()>* also = nullptr) noexcept;
 /// Whether that allocation is still to come.
 [[nodiscard]] bool allocation_is_to_fail() noexcept;
 

@@ -127,11 +127,11 @@ template <class... Arguments>
   return used;
 }
 
-/// Whether two references share any bytes.
+/// Whether two references of one runtime share any bytes, also where imports made two blocks of
+/// them. References to memory that has been given back share none.
 template <element T, element U>
 [[nodiscard]] bool overlap(const gpu_ref<T>& a, const gpu_ref<U>& b) noexcept {
-  return !a.empty() && !b.empty() && a.block() == b.block() &&
-         a.offset() < b.offset() + b.bytes() && b.offset() < a.offset() + a.bytes();
+  return detail::share_bytes({a.block(), a.data(), a.bytes()}, {b.block(), b.data(), b.bytes()});
 }
 
 }  // namespace sluice

@@ -114,7 +114,7 @@ struct arrow_layout {
 /// read only and stays the caller's.
 /// @throws error as `layout_of`; naming the field: `invalid_argument` (`device_type`, `device_id`,
 ///   a `sync_event` on a host device or of a stream capture, which may not survive being asked for;
-///   a captured `stream`); `shutting_down`, `device_lost`, `library_failure`,
+///   `stream` as `import_dlpack`); `shutting_down`, `device_lost`, `library_failure`,
 ///   `out_of_memory`
 [[nodiscard]] column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
                                   ArrowDeviceArray* array, const import_options& options = {});

@@ -60,7 +60,7 @@ class column {
   [[nodiscard]] bool read_only() const noexcept { return block_ ? block_.read_only() : read_only_; }
 
   /// The elements as a reference. @throws error `stream_misuse` for an external column;
-  /// `invalid_argument` when they are not of type `T`
+  /// `invalid_argument` when they are not of type `T`, or not aligned to its size
   template <element T>
   [[nodiscard]] gpu_ref<T> as() const {
     if (is_external()) {

@@ -112,17 +112,17 @@ struct external_tensor {
   [[nodiscard]] bool is_contiguous() const noexcept;
 };
 
-/// Takes a tensor in, which must be on the device of `runtime`: `kDLCUDA` or `kDLCUDAManaged` with
-/// the same number on a GPU, `kDLCPU` or `kDLCUDAHost` on a host device. See `import_options` for
-/// its order; neither form waits for anything.
+/// Takes a tensor in, which must be on the device of `runtime`: `kDLCUDA` with the same number or
+/// `kDLCUDAManaged` on a GPU, `kDLCPU` or `kDLCUDAHost` on a host device. See `import_options` for
+/// its order and for memory that comes in twice; neither form waits for anything.
 ///
 /// On success the tensor is the runtime's: its deleter, if it has one, is called exactly once, on
 /// the reclaim thread, when the last reference has gone and the recorded uses have completed, at
 /// the latest at the end of the runtime (then references are stale); also after the loss of the
 /// device, when nothing runs on it any more. An external column keeps it as long as it has copies,
 /// beyond the runtime. On a refusal nothing was taken: the tensor is still the caller's.
-/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`; a captured
-///   `stream`),
+/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`; a `stream`
+///   of another GPU or that is being captured, or a default stream of CUDA's on a host device),
 ///   `unsupported` (`version.major` other than 1); `shutting_down`, `device_lost`, `out_of_memory`
 [[nodiscard]] external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
                                             const import_options& options = {});
@@ -167,8 +167,8 @@ struct dlpack_export {
 /// had queued, as always. What was captured is not queued: whoever launches the graph keeps the
 /// memory that it uses.
 /// @throws error `stream_misuse` (no identity; memory that is not tracked), `invalid_argument`
-///   naming `shape` or `strides` (negative, outside of `memory`), a captured `stream`, or of
-///   another runtime, `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`,
+///   naming `shape` or `strides` (negative, outside of `memory`), `stream` (as `import_dlpack`) or
+///   of another runtime, `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`,
 ///   `library_failure`, `out_of_memory`
 [[nodiscard]] dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& memory,
                                                       const dlpack_export& as = {});

@@ -36,6 +36,11 @@ class foreign_stream {
 /// One that says something is *adopted*: its column has a runtime identity, and is tracked like the
 /// runtime's own memory from the point on that the import brought. This holds for memory of the
 /// host as for that of GPUs.
+///
+/// Each import has an identity of its own: uses of one are not ordered with those of another one of
+/// the same bytes, nor with those of a block that was exported and comes back. So bytes that are in
+/// the runtime more than once are not to be written through any of them while another one is used;
+/// one launch is refused such operands where it may not be given memory twice.
 struct import_options {
   /// Where the producer writes the memory: everything queued there at the time of the call comes
   /// before the first use. The stream must exist during the call only. One that is being captured

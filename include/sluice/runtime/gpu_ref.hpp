@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace sluice {
@@ -72,6 +73,18 @@ class block_ref {
   detail::block_record* record_ = nullptr;
 };
 
+namespace detail {
+/// Part of a block, to be compared with others.
+struct byte_range {
+  const block_ref& block;
+  const void* address;
+  std::size_t bytes;
+};
+/// Whether two ranges of blocks of one runtime, neither of which has been given back, share any
+/// bytes: those of one block, or of two that lie in the same memory (imports).
+[[nodiscard]] bool share_bytes(const byte_range& a, const byte_range& b) noexcept;
+}  // namespace detail
+
 /// A counted, typed reference to `size()` consecutive elements of a block of device memory: what
 /// requests and replies carry. Cheap to copy; copies share the memory. Local to the process: it
 /// refuses to be serialised. A default-made one refers to nothing; in requests it stands for "not
@@ -85,12 +98,17 @@ class gpu_ref {
 
   gpu_ref() noexcept = default;
   /// `count` elements from byte `offset` of `block`. @throws error `invalid_argument` outside the
-  /// block or unaligned
+  /// block; where the first element's address (an import may begin anywhere) is not aligned to the
+  /// size of an element, which kernels of complex elements need, too
   gpu_ref(block_ref block, std::size_t offset, std::size_t count)
       : block_(std::move(block)), offset_(offset), count_(count) {
-    if (offset % alignof(T) != 0 || offset > block_.bytes() ||
-        count > (block_.bytes() - offset) / sizeof(T)) {
+    if (offset > block_.bytes() || count > (block_.bytes() - offset) / sizeof(T)) {
       throw error(errc::invalid_argument, "gpu_ref: the range does not lie in its block");
+    }
+    if (count != 0 && reinterpret_cast<std::uintptr_t>(data()) % sizeof(T) != 0) {
+      throw error(errc::invalid_argument,
+                  "gpu_ref: the first element is not aligned to its size, " +
+                      std::to_string(sizeof(T)) + " bytes");
     }
   }
 
@@ -123,7 +141,7 @@ class gpu_ref {
   }
 
   /// The same bytes as elements of `U`. @throws error `invalid_argument` unless they are a whole
-  /// number, aligned
+  /// number, aligned to their size
   template <element U>
   [[nodiscard]] gpu_ref<U> reinterpret() const {
     if (bytes() % sizeof(U) != 0) {

@@ -110,7 +110,7 @@ class resource_context {
                              void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
 
   /// Waits until everything handed to `reclaim_after`, of this runtime, whose points have completed
-  /// by now has been reclaimed.
+  /// by now has been reclaimed. On the reclaim thread it does nothing.
   virtual void finish_reclaiming() noexcept = 0;
 
   /// Whether what the resource takes is charged to a budget further up.

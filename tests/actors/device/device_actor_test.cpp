@@ -102,16 +102,6 @@ TEST_P(device_actor_tests, allocates_fills_and_copies) {
   });
 }
 
-TEST_P(device_actor_tests, refuses_to_fill_elements_that_are_not_aligned) {
-  const auto numbers = s().numbers<double>(9);
-  const auto memory = s().put(numbers);
-  const auto odd = memory.subspan(1, 4).reinterpret<std::complex<double>>();
-  EXPECT_TRUE(throws(errc::invalid_argument, "target", [&] {
-    (void)s().ask<gpu_ref<std::complex<double>>>(actor(), fill<std::complex<double>>{odd, 1.0});
-  }));
-  EXPECT_EQ(s().get(memory), numbers);
-}
-
 TEST_P(device_actor_tests, answers_many_downloads_at_once) {
   std::vector<caf::message> requests;
   std::vector<std::vector<float>> values;

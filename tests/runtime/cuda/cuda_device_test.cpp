@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace sluice::test {
@@ -152,6 +153,33 @@ TEST_F(cuda_device, uses_freed_addresses_again) {
   a = {};
   const auto b = runtime.allocate_bytes(1 << 20, s);
   EXPECT_EQ(b.address(), address) << "without reuse a test of use after free would prove nothing";
+}
+
+TEST_F(cuda_device, synchronises_its_own_default_stream) {
+  int count = 0;
+  ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  if (count < 2) GTEST_SKIP() << "this machine has one GPU";
+  const auto second = open_device("cuda:1");
+  auto* const legacy = reinterpret_cast<native_stream*>(cudaStreamLegacy);
+  std::atomic<bool> opened{false};
+  std::atomic<bool> reached{false};
+  std::atomic<bool> waited{false};
+  second->notify(legacy, [&] {
+    reached.store(true);
+    await([&] { return opened.load(); });
+  });
+  await([&] { return reached.load(); });
+  std::atomic<bool> started{false};
+  std::thread waiting([&] {
+    started.store(true);
+    second->synchronize(legacy);
+    waited.store(opened.load());
+  });
+  await([&] { return started.load(); });
+  std::this_thread::yield();  // time to return too early; however short, what is right stays right
+  opened.store(true);
+  waiting.join();
+  EXPECT_TRUE(waited.load());
 }
 
 TEST_F(cuda_device, refuses_host_tasks) {
