@@ -4,7 +4,7 @@
 #                           lib/            the project's libraries
 #                           lib/sluice/     every library from outside that they need, see SluiceBundle.cmake.in
 #   component development   include/  lib/cmake/sluice/  lib/pkgconfig/sluice.pc
-#   component tests         libexec/sluice/tests/    the test programs and run-installed, which runs them all
+#   component tests         libexec/sluice/tests/    the test programs, run-installed, which runs them all, and run-sanitized
 #                           libexec/sluice/benchmarks/    the microbenchmarks
 #
 # Without --component all three are installed.
@@ -61,7 +61,7 @@ if(TARGET sluice)
 endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 if(SLUICE_BUILD_TESTS)
-  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tests/run-installed" DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)
+  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tests/run-installed" "${PROJECT_SOURCE_DIR}/tests/run-sanitized" DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)
 endif()
 
 # The libraries from outside: what the built programs and libraries turn out to need when they are installed.
