@@ -35,6 +35,7 @@ class capturing_device final : public device {
   bool capturing(native_stream* stream) noexcept override {
     return stream != nullptr && captured_.load() == stream;
   }
+  void require_followable(native_stream* stream) override { host_->require_followable(stream); }
   void synchronize(native_stream* stream) override {
     touch(stream);
     host_->synchronize(stream);

@@ -96,10 +96,10 @@ class device {
   /// Occupies only `stream`. On CUDA `value` plays no part, and both may be somebody else's.
   /// @throws error `stream_misuse` (host) when that record has not been made; `device_lost`
   virtual void wait(native_stream* stream, native_event* event, std::uint64_t value) = 0;
-  /// @throws error `invalid_argument` where it can tell that `stream`, made by somebody else, is
-  /// none
-  ///   that `follow` takes: another GPU's, or on a host device a default stream of CUDA's;
-  ///   `device_lost`
+  /// Checks that `follow` takes `stream`, made by somebody else, as far as can be told.
+  /// @throws error `invalid_argument` (another GPU's, one that is being captured, on a host device
+  /// a
+  ///   default stream of CUDA's), `device_lost`
   virtual void require_followable(native_stream* stream) = 0;
   /// Orders all later work of `stream` after the work queued on `source` so far. Occupies only
   /// `stream`. Either may be somebody else's: any `cudaStream_t` of this GPU, also the default
