@@ -128,12 +128,20 @@ class recorder_state {
     return true;
   }
 
+  [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept {
+    return dependencies_.view();
+  }
+  void depend_on(std::unique_ptr<upstream_ticket> upstream) noexcept {
+    upstream_ = std::move(upstream);
+  }
+
   void cancel() noexcept {
     if (open()) phase_ = phase::cancelled;
     if (phase_ != phase::preflighted) return;
     phase_ = phase::cancelled;
     if (uses_.empty()) return;
     dependencies_.clear();
+    upstream_.reset();
     stream_.unreserve();
     give_leases(uses_.size());
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
@@ -297,7 +305,7 @@ class recorder_state {
     std::optional<error> lost;
     try {
       point = {stream_.id(), stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr,
-                                            first_ticket_)};
+                                            first_ticket_, std::move(upstream_))};
     } catch (...) {
       lost = current_error();
       point = stand_in(*lost);
@@ -368,6 +376,7 @@ class recorder_state {
   phase phase_ = phase::recording;
   small_vector<use, 8> uses_;
   dependency_points dependencies_;
+  std::unique_ptr<upstream_ticket> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;
   std::optional<error> rejection_;
@@ -430,6 +439,12 @@ bool launch_recorder::try_preflight() {
 }
 void launch_recorder::cancel() noexcept {
   state_->cancel();
+}
+std::span<const timeline_point> launch_recorder::dependencies() const noexcept {
+  return state_->dependencies();
+}
+void launch_recorder::depend_on(std::unique_ptr<detail::upstream_ticket> upstream) noexcept {
+  state_->depend_on(std::move(upstream));
 }
 timeline_point launch_recorder::commit(const std::optional<error>& failure) {
   return state_->commit(failure);

@@ -504,6 +504,9 @@ void runtime_core::finish_frees() noexcept {
 void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   if (std::exchange(torn_down_, true)) return;
   end_work(timeout);
+  // Two runtimes that depend on each other's tickets would keep each other.
+  for_each_timeline([](timeline& t) { t.forget_upstream(); });
+  releases_.drain();
   // Handles that are still around keep what they know of their blocks.
   const std::lock_guard lock(records_lock_);
   if (records_in_use_ != 0) self_ = shared_from_this();

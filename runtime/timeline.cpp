@@ -87,20 +87,22 @@ void timeline::unreserve() noexcept {
 }
 
 std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
-                               std::uint64_t first) {
+                               std::uint64_t first, std::unique_ptr<upstream_ticket> upstream) {
   const std::lock_guard lock(submission_);
   --reserved_;
   if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
-  return take_ticket(std::move(dependencies), failure, first);
+  return take_ticket(std::move(dependencies), failure, first, std::move(upstream));
 }
 
 std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
-                                    std::uint64_t first) {
+                                    std::uint64_t first,
+                                    std::unique_ptr<upstream_ticket> upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   s.dependencies = std::move(dependencies);
   s.first = first;
   device_.record(s.event, ticket, native_);
+  s.upstream = std::move(upstream);
   if (failure != nullptr) fail(ticket, *failure);
   submitted_.store(ticket, std::memory_order_release);
   return ticket;
@@ -171,9 +173,35 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
         break;
       }
     }
+    if (s.upstream && !settle_upstream(ticket, *s.upstream)) return false;
   }
   s.dependencies.clear();
+  let_go(s);
   return true;
+}
+
+bool timeline::settle_upstream(std::uint64_t ticket, const upstream_ticket& upstream) noexcept {
+  auto& source = *upstream.stream;
+  // As within one runtime, it has completed, but its own timeline may not know yet.
+  if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
+    if (!source.device_.lost()) return false;
+    fail(ticket, error(errc::upstream_failed, "the device that an earlier launch ran on was lost"));
+  } else if (const auto why = source.failure_of(upstream.ticket)) {
+    fail(ticket,
+         error(errc::upstream_failed, std::string("an earlier launch failed: ") + why->what(),
+               why->status(), why->where()));
+  }
+  return true;
+}
+
+void timeline::let_go(slot& s) noexcept {
+  if (s.upstream) core_.releases().push(s.upstream.release());
+}
+
+void timeline::forget_upstream() noexcept {
+  const std::lock_guard lock(advancing_);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) let_go(slot_of(ticket));
 }
 
 void timeline::wait_until(std::uint64_t ticket) {
@@ -256,7 +284,7 @@ void timeline::retire() noexcept {
   if (reserved) --reserved_;
   if (retired_.exchange(true, std::memory_order_acq_rel)) return;
   try {
-    if (reserved) (void)take_ticket({}, nullptr, no_ticket);
+    if (reserved) (void)take_ticket({}, nullptr, no_ticket, nullptr);
   } catch (...) {
     // The device is lost: nothing runs any more.
   }

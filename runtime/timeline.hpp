@@ -2,6 +2,7 @@
 
 #include "runtime/chunked_table.hpp"
 #include "runtime/spin_lock.hpp"
+#include "runtime/upstream_ticket.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/small_vector.hpp>
@@ -55,11 +56,13 @@ class timeline {
   /// reservation. `dependencies` are unfinished points whose failure is this ticket's failure too;
   /// `failure` says that it has failed already. `first` is the ticket that came next when the
   /// launch began: a failure of its work is noted for whichever ticket was taken first, so one of
-  /// the tickets from there on is its own.
+  /// the tickets from there on is its own. `upstream` is one of another runtime, for which the
+  /// stream waits already.
   /// @throws error `device_lost`, `stream_misuse` (the stream has been retired); then no ticket was
   ///   taken
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
-                       std::uint64_t first = no_ticket);
+                       std::uint64_t first = no_ticket,
+                       std::unique_ptr<upstream_ticket> upstream = nullptr);
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
   /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
@@ -82,6 +85,10 @@ class timeline {
   void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
   /// Says that the work of `ticket`, which is not known to have completed, failed or will have.
   void fail(std::uint64_t ticket, const error& why) noexcept;
+
+  /// When nobody asks any more whether what has not completed will have failed: lets go of the
+  /// other runtimes that this depends on.
+  void forget_upstream() noexcept;
 
   /// How many waits `wait_for` has queued, for statistics.
   [[nodiscard]] std::uint64_t waits() const noexcept {
@@ -115,6 +122,7 @@ class timeline {
     native_event* event = nullptr;
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
+    std::unique_ptr<upstream_ticket> upstream;
   };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
   struct ring {
@@ -129,9 +137,14 @@ class timeline {
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
   /// Takes the next ticket. Under `submission_`.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
-                            std::uint64_t first);
+                            std::uint64_t first, std::unique_ptr<upstream_ticket> upstream);
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
+  /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
+  [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
+                                     const upstream_ticket& upstream) noexcept;
+  /// Under `advancing_`.
+  void let_go(slot& s) noexcept;
   /// The failure of the oldest failed ticket from `first` on and before `last`.
   [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
 
