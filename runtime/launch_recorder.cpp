@@ -279,25 +279,12 @@ class recorder_state {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
       const std::lock_guard lock(u.record->guard);
-      if (u.access != access_kind::write || !u.whole) depend_on(*u.record);
+      if (u.access != access_kind::write || !u.whole) {
+        if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
+      }
       u.record->uses.collect(u.access, waits);
     }
     core_->fence(stream_, waits.view());
-  }
-
-  /// What is read must not have failed; if that is not known yet, the launch depends on it.
-  void depend_on(const block_record& record) {
-    const auto written = record.uses.last_written();
-    auto* source = written ? core_->find(written.stream) : nullptr;
-    if (source == nullptr) return;
-    const bool finished = source->completed(written.ticket);
-    if (const auto why = source->failure_of(written.ticket)) {
-      throw error(errc::upstream_failed,
-                  std::string("the launch that wrote memory '") +
-                      std::string(record.memory.tag.name()) + "' failed: " + why->what(),
-                  why->status(), why->where());
-    }
-    if (!finished && core_->launches_may_fail()) dependencies_.push_back(written);
   }
 
   timeline_point publish(const std::optional<error>& failure) {

@@ -190,6 +190,20 @@ void runtime_core::fence(timeline& stream, std::span<const hazard_point> waits) 
   }
 }
 
+timeline_point runtime_core::dependency_on(const block_record& record) const {
+  const auto written = record.uses.last_written();
+  const auto* source = written ? find(written.stream) : nullptr;
+  if (source == nullptr) return {};
+  const bool finished = source->completed(written.ticket);
+  if (const auto why = source->failure_of(written.ticket)) {
+    throw error(errc::upstream_failed,
+                std::string("the launch that wrote memory '") +
+                    std::string(record.memory.tag.name()) + "' failed: " + why->what(),
+                why->status(), why->where());
+  }
+  return !finished && launches_may_fail() ? written : timeline_point{};
+}
+
 void runtime_core::wait(stream_ref stream, timeline_point point) {
   const hazard_point wait{point, hazard::free_after_use};
   fence(*stream.timeline(), {&wait, 1});

@@ -122,6 +122,9 @@ class runtime_core final : public resource_context,
   /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
   /// std::bad_alloc
   void fence(timeline& stream, std::span<const hazard_point> waits);
+  /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
+  /// have succeeded. Under the block's guard. @throws error `upstream_failed` when it has failed
+  [[nodiscard]] timeline_point dependency_on(const block_record& record) const;
   /// For tests: a wait for which this answers true is left out. Set before the first launch.
   using left_out_function = std::function<bool(hazard)>;
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }

@@ -152,7 +152,7 @@ std::uint64_t timeline::advance() noexcept {
 bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   auto& s = slot_of(ticket);
   if (state == event_state::failed) {
-    fail(ticket, device_.failure_of(s.event));
+    note_failure(ticket, device_.failure_of(s.event), true);
   } else if (const auto before = failure_between(s.first, ticket)) {
     // Another thread took a ticket of this stream while the launch was being enqueued.
     fail(ticket, *before);
@@ -225,21 +225,22 @@ std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
   const std::lock_guard lock(failures_mutex_);
   const auto found = failures_.find(ticket);
   if (found == failures_.end()) return std::nullopt;
-  return found->second;
+  return found->second.why;
 }
 
 std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
   if (first >= last || !any_failed_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard lock(failures_mutex_);
-  const auto found = failures_.lower_bound(first);
-  if (found == failures_.end() || found->first >= last) return std::nullopt;
-  return found->second;
+  for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
+    if (f->second.found_there) return f->second.why;
+  }
+  return std::nullopt;
 }
 
-void timeline::fail(std::uint64_t ticket, const error& why) noexcept {
+void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
   const std::lock_guard lock(failures_mutex_);
   try {
-    failures_.emplace(ticket, why);
+    failures_.emplace(ticket, failed_ticket{why, found_there});
   } catch (...) {
     // Without memory to remember the failure, nothing after it can be trusted.
     device_.lose(why);

@@ -84,7 +84,7 @@ class timeline {
   /// @throws error as the device
   void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
   /// Says that the work of `ticket`, which is not known to have completed, failed or will have.
-  void fail(std::uint64_t ticket, const error& why) noexcept;
+  void fail(std::uint64_t ticket, const error& why) noexcept { note_failure(ticket, why, false); }
 
   /// When nobody asks any more whether what has not completed will have failed: lets go of the
   /// other runtimes that this depends on.
@@ -124,6 +124,10 @@ class timeline {
     dependency_points dependencies;
     std::unique_ptr<upstream_ticket> upstream;
   };
+  struct failed_ticket {
+    error why;
+    bool found_there;
+  };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
   struct ring {
     std::uint64_t start = 0;
@@ -145,7 +149,10 @@ class timeline {
                                      const upstream_ticket& upstream) noexcept;
   /// Under `advancing_`.
   void let_go(slot& s) noexcept;
-  /// The failure of the oldest failed ticket from `first` on and before `last`.
+  /// `found_there`: the device found it at this ticket, so it may be of work whose ticket came
+  /// later.
+  void note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept;
+  /// The first failure that the device found at a ticket from `first` on and before `last`.
   [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
 
   runtime_core& core_;
@@ -168,7 +175,7 @@ class timeline {
 
   alignas(64) std::atomic<bool> any_failed_{false};
   mutable std::mutex failures_mutex_;
-  std::map<std::uint64_t, error> failures_;
+  std::map<std::uint64_t, failed_ticket> failures_;
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
   chunked_table<std::uint64_t, 64, 1024> waited_;

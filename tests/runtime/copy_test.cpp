@@ -44,7 +44,8 @@ std::string name_of(const ends& e) {
 /// Also "pretended:N".
 std::shared_ptr<device> open(const std::string& name) {
   if (name.starts_with("pretended:")) {
-    return std::make_shared<pretended_gpu>(std::stoi(name.substr(name.find(':') + 1)));
+    static const auto real = open_host_device();
+    return std::make_shared<pretended_gpu>(std::stoi(name.substr(name.find(':') + 1)), real);
   }
   return open_device(name);
 }

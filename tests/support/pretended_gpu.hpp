@@ -1,9 +1,9 @@
 #pragma once
 
 #include <sluice/runtime/device.hpp>
-#include <sluice/runtime/host_device.hpp>
 
 #include <memory>
+#include <utility>
 
 namespace sluice::test {
 
@@ -13,8 +13,10 @@ namespace sluice::test {
 /// lost. Gates and host tasks do not work on it.
 class pretended_gpu final : public device {
  public:
-  explicit pretended_gpu(int ordinal)
-      : device({device_kind::cuda, ordinal}), real_(open_host_device()) {}
+  /// Devices that wait for each other's events share a `real` one: as on a GPU, an event may go
+  /// while it is waited for.
+  pretended_gpu(int ordinal, std::shared_ptr<device> real)
+      : device({device_kind::cuda, ordinal}), real_(std::move(real)) {}
 
   [[nodiscard]] device_info info() const override {
     auto told = real_->info();
