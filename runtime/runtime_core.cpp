@@ -11,7 +11,30 @@
 namespace sluice::detail {
 namespace {
 
-std::atomic<std::uint32_t> next_serial{1};
+/// The devices of all runtimes that this process has had, by serial number.
+class runtime_serials {
+ public:
+  static runtime_serials& instance() {
+    // Runtimes in static objects may outlive every other one: it is never destroyed.
+    static auto& all = *new runtime_serials;
+    return all;
+  }
+  /// The next number. @throws std::bad_alloc
+  std::uint32_t add(device_id device) {
+    const std::lock_guard lock(mutex_);
+    devices_.push_back(device);
+    return static_cast<std::uint32_t>(devices_.size());
+  }
+  [[nodiscard]] std::optional<device_id> device_of(std::uint32_t serial) const {
+    const std::lock_guard lock(mutex_);
+    if (serial == 0 || serial > devices_.size()) return std::nullopt;
+    return devices_[serial - 1];
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<device_id> devices_;
+};
 
 }  // namespace
 
@@ -21,7 +44,7 @@ void report(std::string_view what) noexcept {
 
 runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
                            std::unique_ptr<memory_resource> resource, bool explicit_waits)
-    : serial_(next_serial.fetch_add(1, std::memory_order_relaxed)),
+    : serial_(runtime_serials::instance().add(device->id())),
       explicit_waits_(explicit_waits),
       device_(std::move(device)),
       resource_(std::move(resource)),
@@ -121,10 +144,24 @@ timeline& runtime_core::require(stream_ref stream) const {
   return *t;
 }
 
+bool runtime_core::knows(timeline_point point) const noexcept {
+  if (!point) return true;
+  const auto* source = find(point.stream);
+  return source != nullptr && point.ticket <= source->newest().ticket;
+}
+
+void runtime_core::require_known(timeline_point point) const {
+  if (knows(point)) return;
+  throw error(errc::stream_misuse,
+              "ticket " + std::to_string(point.ticket) + " of " + to_string(point.stream) +
+                  (find(point.stream) == nullptr ? " is a point of another runtime"
+                                                 : " has not been taken yet"));
+}
+
 bool runtime_core::settled(timeline_point point) const noexcept {
   if (!point) return true;
   auto* source = find(point.stream);
-  if (source == nullptr) return true;
+  if (source == nullptr) return false;  // of another runtime: nothing is known of it
   if (explicit_waits_ || !source->completed(point.ticket)) return false;
   source->acquire(point.ticket);
   return true;
@@ -186,7 +223,9 @@ void runtime_core::fence(timeline& stream, std::span<const hazard_point> waits) 
     if (!merged) newest.push_back(wait.point);
   }
   for (const auto& point : newest) {
-    if (auto* source = find(point.stream)) stream.wait_for(*source, point.ticket);
+    auto* source = find(point.stream);
+    if (source == nullptr) require_known(point);
+    if (source != nullptr) stream.wait_for(*source, point.ticket);
   }
 }
 
@@ -205,12 +244,16 @@ timeline_point runtime_core::dependency_on(const block_record& record) const {
 }
 
 void runtime_core::wait(stream_ref stream, timeline_point point) {
+  if (!stream || &stream.timeline()->core() != this)
+    throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
+  require_known(point);
   const hazard_point wait{point, hazard::free_after_use};
   fence(*stream.timeline(), {&wait, 1});
 }
 
 void runtime_core::reclaim_after(std::span<const timeline_point> points, allocation memory,
                                  void (*reclaim)(void* owner, allocation) noexcept, void* owner) {
+  for (const auto& point : points) require_known(point);
   reclaimer_.add(points, memory, reclaim, owner);
 }
 
@@ -305,6 +348,7 @@ block_ref runtime_core::allocate(allocation_request request) {
   bool ordered = false;
   try {
     if (bytes != 0) granted = obtain([&] { return resource_->allocate(request); });
+    for (const auto& point : granted.inherited) require_known(point);
     // Allocating is a use: the memory is ready when this point has completed.
     if (auto* place = granted.ready_at.release()) {
       ordered = true;
@@ -314,6 +358,10 @@ block_ref runtime_core::allocate(allocation_request request) {
     if (granted.memory.address != nullptr) {
       // The stream was retired meanwhile (or the device is lost): its last ticket is behind the
       // allocation.
+      auto& points = granted.inherited;
+      for (std::size_t i = 0; i < points.size();) {
+        knows(points[i]) ? void(++i) : points.swap_remove(i);
+      }
       if (ordered) granted.inherited.push_back(on.newest());
       resource_->deallocate(granted.memory, stream, granted.inherited.view());
     }
@@ -585,3 +633,17 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
 }
 
 }  // namespace sluice::detail
+
+namespace sluice {
+
+std::optional<device_id> device_of(stream_id id) {
+  return detail::runtime_serials::instance().device_of(id.runtime);
+}
+
+std::string to_string(stream_id id) {
+  const auto device = device_of(id);
+  return "stream " + std::to_string(id.index) + " of runtime " + std::to_string(id.runtime) + " (" +
+         (device ? to_string(*device) : std::string("none")) + ")";
+}
+
+}  // namespace sluice

@@ -71,6 +71,10 @@ class runtime_core final : public resource_context,
   [[nodiscard]] timeline* find(stream_id id) const noexcept;
   /// @throws error `stream_misuse` unless `stream` is a live stream of this runtime
   [[nodiscard]] timeline& require(stream_ref stream) const;
+  /// Whether `point` is empty or has been made in this runtime.
+  [[nodiscard]] bool knows(timeline_point point) const noexcept;
+  /// @throws error `stream_misuse` unless it is one of these
+  void require_known(timeline_point point) const;
   /// Whether `point` has completed; if so its effects are visible to this thread, as if it had
   /// waited.
   [[nodiscard]] bool settled(timeline_point point) const noexcept override;
@@ -120,7 +124,7 @@ class runtime_core final : public resource_context,
   void finish_reclaiming() noexcept override { reclaimer_.finish_ready(); }
 
   /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
-  /// std::bad_alloc
+  /// also `stream_misuse` for a point of another runtime; std::bad_alloc
   void fence(timeline& stream, std::span<const hazard_point> waits);
   /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
   /// have succeeded. Under the block's guard. @throws error `upstream_failed` when it has failed
