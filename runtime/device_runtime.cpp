@@ -74,6 +74,7 @@ std::size_t device_runtime::bytes_outstanding() {
 
 void device_runtime::reap_pending() {
   core_->for_each_timeline([](detail::timeline& t) { t.advance(); });
+  core_->sweep_retired();
   core_->releases().drain();
 }
 

@@ -77,6 +77,7 @@ runtime_core::~runtime_core() {
   if (resource_ && bound_) finish_frees();
   reclaimer_.stop();
   resource_.reset();
+  for (auto& t : timelines_) t->retire();
   timelines_.clear();
 }
 
@@ -96,6 +97,7 @@ void runtime_core::require_open() const {
 
 timeline& runtime_core::make_timeline(stream_priority priority) {
   require_open();
+  sweep_retired();
   auto* native = device_->create_stream(priority);
   try {
     return add_timeline(native, true);
@@ -123,6 +125,35 @@ timeline& runtime_core::add_timeline(native_stream* native, bool owned) {
   live_streams_.fetch_add(1, std::memory_order_relaxed);
   entry->store(timelines_.back().get(), std::memory_order_release);
   return *timelines_.back();
+}
+
+void runtime_core::queue_retired(timeline& t) noexcept {
+  const std::lock_guard lock(retired_lock_);
+  t.next_retired_ = nullptr;
+  (oldest_retired_ == nullptr ? oldest_retired_ : newest_retired_->next_retired_) = &t;
+  newest_retired_ = &t;
+}
+
+timeline* runtime_core::next_retired() noexcept {
+  const std::lock_guard lock(retired_lock_);
+  auto* t = oldest_retired_;
+  if (t != nullptr) oldest_retired_ = t->next_retired_;
+  return t;
+}
+
+void runtime_core::note_retired(timeline& t) noexcept {
+  queue_retired(t);
+  sweep_retired();
+}
+
+void runtime_core::sweep_retired() noexcept {
+  // Two for each that comes: more are not left than have unfinished work, or are looked at.
+  for (int i = 0; i < 2; ++i) {
+    auto* t = next_retired();
+    if (t == nullptr) return;
+    t->advance();
+    if (!t->give_up_slots()) queue_retired(*t);
+  }
 }
 
 const std::shared_ptr<staging_pool>& runtime_core::staging() {

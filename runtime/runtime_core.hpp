@@ -66,6 +66,10 @@ class runtime_core final : public resource_context,
   [[nodiscard]] timeline& make_timeline(stream_priority priority = stream_priority::normal);
   /// A record of a stream that somebody else made and destroys, after the record is retired.
   [[nodiscard]] timeline& adopt_timeline(native_stream* native);
+  /// By a timeline that has been retired: its slots go when everything on it has completed.
+  void note_retired(timeline& t) noexcept;
+  /// Looks at some of the retired timelines that still have their slots.
+  void sweep_retired() noexcept;
   /// The record of a stream of this runtime, also of a retired one; nullptr for an id from
   /// elsewhere.
   [[nodiscard]] timeline* find(stream_id id) const noexcept;
@@ -138,8 +142,8 @@ class runtime_core final : public resource_context,
     const std::lock_guard lock(records_lock_);
     return bytes_;
   }
-  void count_events(std::size_t events) noexcept {
-    events_.fetch_add(events, std::memory_order_relaxed);
+  void count_events(std::ptrdiff_t change) noexcept {
+    events_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }
   void count_stream_retired() noexcept { live_streams_.fetch_sub(1, std::memory_order_relaxed); }
   void count_import(std::ptrdiff_t change) noexcept {
@@ -164,6 +168,8 @@ class runtime_core final : public resource_context,
   using slab = std::array<block_record, slab_size>;
 
   [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
+  void queue_retired(timeline& t) noexcept;
+  [[nodiscard]] timeline* next_retired() noexcept;
   /// Asks the resource, with `ask`, a second time where memory was short.
   template <class Ask>
   auto obtain(Ask ask) -> decltype(ask());
@@ -214,6 +220,10 @@ class runtime_core final : public resource_context,
   std::vector<std::unique_ptr<timeline>> timelines_;
   chunked_table<timeline*> timeline_of_index_;
   timeline* reclaim_timeline_ = nullptr;
+
+  spin_lock retired_lock_;
+  timeline* oldest_retired_ = nullptr;
+  timeline* newest_retired_ = nullptr;
 
   std::mutex adoption_mutex_;
   std::array<timeline*, 4> adoption_{};

@@ -22,18 +22,30 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
 }  // namespace
 
 timeline::timeline(runtime_core& core, stream_id id, native_stream* native, bool owned)
-    : core_(core), device_(core.device()), id_(id), native_(native), owned_(owned) {
+    : core_(core),
+      device_(core.device()),
+      id_(id),
+      native_(native),
+      owned_(owned),
+      acquires_(device_.needs_acquire()),
+      waited_(std::make_unique<chunked_table<std::uint64_t, 64, 1024>>()) {
   rings_ = make_ring(1, first_capacity, nullptr);
   newest_ring_.store(rings_.get(), std::memory_order_release);
+  capacity_.store(first_capacity, std::memory_order_relaxed);
 }
 
 timeline::~timeline() {
   retire();
-  for (auto* r = rings_.get(); r != nullptr; r = r->older.get()) {
-    for (auto& s : r->slots) {
-      if (s.event != nullptr) device_.destroy_event(s.event);
-    }
+  destroy_events(rings_.get());
+}
+
+void timeline::destroy_events(const ring* newest) noexcept {
+  std::size_t events = 0;
+  for (const auto* r = newest; r != nullptr; r = r->older.get()) {
+    for (const auto& s : r->slots) device_.destroy_event(s.event);
+    events += r->slots.size();
   }
+  core_.count_events(-static_cast<std::ptrdiff_t>(events));
 }
 
 std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::size_t capacity,
@@ -50,7 +62,7 @@ std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::si
     }
     throw;
   }
-  core_.count_events(capacity);
+  core_.count_events(static_cast<std::ptrdiff_t>(capacity));
   made->older = std::move(older);
   return made;
 }
@@ -63,10 +75,14 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 
 void timeline::reserve() {
   if (submitted_.load(std::memory_order_relaxed) - watermark_.load(std::memory_order_relaxed) >
-      newest_ring_.load(std::memory_order_acquire)->mask / 2) {
+      capacity_.load(std::memory_order_relaxed) / 2) {
     advance();
   }
   const std::lock_guard lock(submission_);
+  if (rings_ == nullptr) {
+    ++reserved_;  // retired, and complete: there will be no submission
+    return;
+  }
   const auto submitted = submitted_.load(std::memory_order_relaxed);
   const auto* r = newest_ring_.load(std::memory_order_relaxed);
   // Acquire: a slot is used again only after the advancing thread has let go of it.
@@ -77,6 +93,7 @@ void timeline::reserve() {
     larger->older = std::move(rings_);
     rings_ = std::move(larger);
     newest_ring_.store(rings_.get(), std::memory_order_release);
+    capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
   }
   ++reserved_;
 }
@@ -249,11 +266,14 @@ void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_t
 }
 
 void timeline::acquire(std::uint64_t ticket) noexcept {
-  if (ticket != 0) device_.acquire(slot_of(ticket).event, ticket);
+  if (ticket == 0 || !acquires_) return;
+  const slot_reader reading(*this, slots_given_up_);
+  if (reading.open()) device_.acquire(slot_of(ticket).event, ticket);
 }
 
 void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket) {
-  elsewhere.wait(stream, slot_of(ticket).event, ticket);
+  const slot_reader reading(*this, slots_given_up_);
+  if (reading.open()) elsewhere.wait(stream, slot_of(ticket).event, ticket);
 }
 
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
@@ -263,8 +283,10 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
     source.acquire(ticket);
     return false;
   }
-  if (waited_.load(source.id_.index) >= ticket) return false;
-  auto* cached = waited_.at(source.id_.index);
+  if (waited_->load(source.id_.index) >= ticket) return false;
+  auto* cached = waited_->at(source.id_.index);
+  const slot_reader reading(source, source.slots_given_up_);
+  if (!reading.open()) return false;  // it has completed meanwhile, as above
   device_.wait(native_, source.slot_of(ticket).event, ticket);
   waits_.fetch_add(1, std::memory_order_relaxed);
   // Only now: a second thread must not skip a wait that is not queued yet.
@@ -281,16 +303,47 @@ void timeline::retire() noexcept {
   } catch (...) {
     // Only a launch that commits after its stream has gone misses the last ticket.
   }
-  const std::lock_guard lock(submission_);
-  if (reserved) --reserved_;
-  if (retired_.exchange(true, std::memory_order_acq_rel)) return;
-  try {
-    if (reserved) (void)take_ticket({}, nullptr, no_ticket, nullptr);
-  } catch (...) {
-    // The device is lost: nothing runs any more.
+  {
+    const std::lock_guard lock(submission_);
+    if (reserved) --reserved_;
+    if (retired_.exchange(true, std::memory_order_acq_rel)) return;
+    try {
+      if (reserved) (void)take_ticket({}, nullptr, no_ticket, nullptr);
+    } catch (...) {
+      // The device is lost: nothing runs any more.
+    }
+    if (owned_) device_.destroy_stream(native_);
   }
-  if (owned_) device_.destroy_stream(native_);
   core_.count_stream_retired();
+  core_.note_retired(*this);
+}
+
+bool timeline::give_up_slots() noexcept {
+  if (!advancing_.try_lock()) return false;
+  const std::lock_guard lock(advancing_, std::adopt_lock);
+  if (rings_ == nullptr) return true;
+  const auto done = watermark_.load(std::memory_order_relaxed);
+  // Where waits are to be queued for completed points, too, the events stay.
+  if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
+      !core_.completion_orders()) {
+    return false;
+  }
+  if (!slots_given_up_.load(std::memory_order_relaxed)) {
+    // Whoever finds the flag set gets the effects of all the work with it.
+    if (done != 0) device_.acquire(slot_of(done).event, done);
+    slots_given_up_.store(true, std::memory_order_seq_cst);
+  }
+  if (slot_reader::any(*this)) return false;  // of before; the next time
+  std::unique_ptr<ring> rings;
+  {
+    const std::lock_guard submission(submission_);
+    if (reserved_ != 0) return false;  // a launch is being made although the stream has gone
+    rings = std::move(rings_);
+    newest_ring_.store(nullptr, std::memory_order_relaxed);
+  }
+  destroy_events(rings.get());
+  waited_.reset();
+  return true;
 }
 
 }  // namespace sluice::detail

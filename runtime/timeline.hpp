@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/chunked_table.hpp"
+#include "runtime/slot_reader.hpp"
 #include "runtime/spin_lock.hpp"
 #include "runtime/upstream_ticket.hpp"
 
@@ -24,7 +25,8 @@ class runtime_core;
 using dependency_points = small_vector<timeline_point, 8>;
 
 /// A stream's record: its tickets, the pooled events behind them and the watermark of what has
-/// completed. Lives as long as the runtime's core, longer than the stream.
+/// completed. Lives as long as the runtime's core, longer than the stream; its events and tables go
+/// once the stream has been retired and everything on it has completed.
 class timeline {
  public:
   /// `owned`: the native stream is destroyed when this one is retired.
@@ -107,6 +109,9 @@ class timeline {
     function(native_);
     return true;
   }
+  /// Once everything on a retired stream is known to have completed: gives events and tables back.
+  /// Whether that has been done.
+  bool give_up_slots() noexcept;
   [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
 
   /// Leases held by launches of this stream, for statistics.
@@ -128,7 +133,8 @@ class timeline {
     error why;
     bool found_there;
   };
-  /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
+  /// The slots of tickets from `start` on, until a larger ring takes over. Never moves; goes with
+  /// all the others.
   struct ring {
     std::uint64_t start = 0;
     std::uint64_t mask = 0;
@@ -138,7 +144,9 @@ class timeline {
 
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
                                                 std::unique_ptr<ring> older);
+  /// For who takes tickets, who advances over unfinished ones, and slot readers.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  void destroy_events(const ring* newest) noexcept;
   /// Takes the next ticket. Under `submission_`.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first, std::unique_ptr<upstream_ticket> upstream);
@@ -160,13 +168,16 @@ class timeline {
   const stream_id id_;
   native_stream* const native_;
   const bool owned_;
+  const bool acquires_;  // a completed event must be acquired for its effects to be visible
   std::atomic<bool> retired_{false};
+  std::atomic<bool> slots_given_up_{false};
 
   // Covers exactly: take the ticket, record the event, publish the slot (and growing the ring).
   alignas(64) spin_lock submission_;
   std::uint64_t reserved_ = 0;
   std::unique_ptr<ring> rings_;
   std::atomic<ring*> newest_ring_{nullptr};
+  std::atomic<std::uint64_t> capacity_{0};  // of that one
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::int64_t> leases_{0};
 
@@ -178,8 +189,11 @@ class timeline {
   std::map<std::uint64_t, failed_ticket> failures_;
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
-  chunked_table<std::uint64_t, 64, 1024> waited_;
+  std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;
   std::atomic<std::uint64_t> waits_{0};
+
+  friend class runtime_core;
+  timeline* next_retired_ = nullptr;  // of those with slots; under the core's lock
 };
 
 }  // namespace sluice::detail

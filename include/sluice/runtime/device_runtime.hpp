@@ -27,10 +27,11 @@ struct runtime_statistics {
   std::size_t points = 0;             ///< timeline points that blocks remember
   std::size_t leases = 0;             ///< leases held at this moment
   std::size_t streams = 0;            ///< streams that have not been retired
-  std::size_t events = 0;             ///< events made for timelines
-  std::size_t releases_pending = 0;   ///< completed launches whose owners have not been dropped yet
-  std::uint64_t launches = 0;         ///< tickets taken on all streams
-  std::uint64_t waits = 0;            ///< waits queued for other streams, on all streams
+  std::size_t events = 0;  ///< events of timelines that are alive; a retired stream's go when all
+                           ///< of its work is known to have completed
+  std::size_t releases_pending = 0;  ///< completed launches whose owners have not been dropped yet
+  std::uint64_t launches = 0;        ///< tickets taken on all streams
+  std::uint64_t waits = 0;           ///< waits queued for other streams, on all streams
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
 };
 
