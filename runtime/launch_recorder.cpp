@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <new>
 #include <string>
 #include <utility>
@@ -249,6 +250,8 @@ class recorder_state {
                     "commit, and may not "
                     "wait for a second one");
       }
+      core_->count_lease_wait();
+      const auto begun = std::chrono::steady_clock::now();
       if (blocked.access == access_kind::read) {
         withdraw();
         blocked.record->lease.wait_shared();
@@ -260,6 +263,7 @@ class recorder_state {
         }
         blocked.record->lease.wait_exclusive();
       }
+      core_->note_lease_wait(std::chrono::steady_clock::now() - begun);
     }
     withdraw();
     holder_->add(static_cast<std::uint32_t>(uses_.size()));

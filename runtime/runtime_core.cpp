@@ -530,6 +530,14 @@ void runtime_core::handles_gone(block_record& record) noexcept {
   note_end(record, end);
 }
 
+void runtime_core::note_lease_wait(std::chrono::nanoseconds took) noexcept {
+  lease_wait_total_.fetch_add(took.count(), std::memory_order_relaxed);
+  auto longest = lease_wait_longest_.load(std::memory_order_relaxed);
+  while (longest < took.count() && !lease_wait_longest_.compare_exchange_weak(
+                                       longest, took.count(), std::memory_order_relaxed)) {
+  }
+}
+
 runtime_statistics runtime_core::statistics() const {
   runtime_statistics s;
   s.imports = imports_.load(std::memory_order_relaxed);
@@ -538,6 +546,10 @@ runtime_statistics runtime_core::statistics() const {
   s.events = events_.load(std::memory_order_relaxed);
   s.releases_pending = releases_.size();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
+  s.lease_waits = lease_waits_.load(std::memory_order_relaxed);
+  s.lease_wait_total = std::chrono::nanoseconds(lease_wait_total_.load(std::memory_order_relaxed));
+  s.lease_wait_longest =
+      std::chrono::nanoseconds(lease_wait_longest_.load(std::memory_order_relaxed));
   {
     const std::lock_guard lock(records_lock_);
     s.bytes_outstanding = bytes_;

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -149,6 +150,8 @@ class runtime_core final : public resource_context,
   void count_import(std::ptrdiff_t change) noexcept {
     imports_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }
+  void count_lease_wait() noexcept { lease_waits_.fetch_add(1, std::memory_order_relaxed); }
+  void note_lease_wait(std::chrono::nanoseconds took) noexcept;
   void count_abandoned() noexcept { abandoned_.fetch_add(1, std::memory_order_relaxed); }
 
   /// See `device_runtime::shut_down`.
@@ -254,6 +257,9 @@ class runtime_core final : public resource_context,
   std::atomic<std::size_t> events_{0};
   std::atomic<std::size_t> live_streams_{0};
   std::atomic<std::uint64_t> abandoned_{0};
+  std::atomic<std::uint64_t> lease_waits_{0};
+  std::atomic<std::chrono::nanoseconds::rep> lease_wait_total_{0};
+  std::atomic<std::chrono::nanoseconds::rep> lease_wait_longest_{0};
 };
 
 }  // namespace sluice::detail

@@ -16,7 +16,9 @@
 
 namespace sluice {
 
-/// What a runtime has in its hands, for diagnostics and for tests that nothing leaks.
+/// What a runtime has in its hands, for diagnostics and for tests that nothing leaks: events,
+/// leases, owners (`releases_pending`), handles (`references`) and points that are alive, among
+/// others.
 struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
   std::size_t peak_bytes = 0;         ///< the largest value of that so far
@@ -29,10 +31,16 @@ struct runtime_statistics {
   std::size_t streams = 0;            ///< streams that have not been retired
   std::size_t events = 0;  ///< events of timelines that are alive; a retired stream's go when all
                            ///< of its work is known to have completed
-  std::size_t releases_pending = 0;  ///< completed launches whose owners have not been dropped yet
-  std::uint64_t launches = 0;        ///< tickets taken on all streams
-  std::uint64_t waits = 0;           ///< waits queued for other streams, on all streams
+  /// Owners: completed launches whose references to what they touched have not been dropped yet.
+  std::size_t releases_pending = 0;
+  std::uint64_t launches = 0;             ///< tickets taken on all streams
+  std::uint64_t waits = 0;                ///< waits queued for other streams, on all streams
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
+  /// How often a preflight has begun to wait for another launch between its preflight and commit,
+  /// and for how long those that are over took: together, and the longest.
+  std::uint64_t lease_waits = 0;
+  std::chrono::nanoseconds lease_wait_total{0};
+  std::chrono::nanoseconds lease_wait_longest{0};
 };
 
 /// Whether the environment variable SLUICE_EXPLICIT_WAITS is set to 1.
