@@ -101,8 +101,15 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   writing.use(target.block, access_kind::write, target.whole);
   // Tickets that say how far the other stream has to be.
   from.reserve();
+  dependency_points before;
+  std::unique_ptr<upstream_ticket> upstream;
   try {
     preflight_both(reading, writing);
+    if (!reading.dependencies().empty()) {
+      // What the source depends on may still fail: then the copy, of another runtime, has, too.
+      before.append(reading.dependencies());
+      upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
+    }
   } catch (...) {
     reading.cancel();
     writing.cancel();
@@ -111,11 +118,16 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   }
   std::uint64_t fenced = 0;
   try {
-    fenced = from.submit();
+    fenced = from.submit(std::move(before));
   } catch (...) {
     reading.cancel();
     writing.cancel();
     throw;
+  }
+  if (upstream) {
+    upstream->ticket = fenced;
+    to.core().note_copies_may_fail();
+    writing.depend_on(std::move(upstream));
   }
   std::optional<error> failure;
   try {

@@ -74,6 +74,7 @@ std::size_t device_runtime::bytes_outstanding() {
 
 void device_runtime::reap_pending() {
   core_->for_each_timeline([](detail::timeline& t) { t.advance(); });
+  core_->sweep_retired();
   core_->releases().drain_and_wait();
 }
 
@@ -93,17 +94,6 @@ runtime_statistics device_runtime::statistics() {
 
 namespace {
 
-/// @throws error `upstream_failed` when the launch behind `written` is known to have failed
-void require_written(const detail::runtime_core& core, timeline_point written) {
-  const auto* source = written ? core.find(written.stream) : nullptr;
-  const auto why = source == nullptr ? std::nullopt : source->failure_of(written.ticket);
-  if (why) {
-    throw error(errc::upstream_failed,
-                std::string("prepare_use: the launch that wrote the memory failed: ") + why->what(),
-                why->status(), why->where());
-  }
-}
-
 /// Tells the resource of it, too.
 error freed_already(detail::runtime_core& core, const block_ref& block, const char* function) {
   core.note_misuse(memory_misuse::stale_use, block.record()->memory);
@@ -116,9 +106,11 @@ struct published_use {
   std::uint64_t version;  // of the block, before this use
 };
 
-/// Publishes what has been enqueued on `stream` as a use of `block`.
+/// Publishes what has been enqueued on `stream` as a use of `block` that depends on what it reads,
+/// `depends_on`, and whose ticket is `first` or a later one.
 published_use publish_use(detail::runtime_core& core, const block_ref& block, stream_ref stream,
-                          access_kind access) {
+                          access_kind access, timeline_point depends_on = {},
+                          std::uint64_t first = detail::timeline::no_ticket) {
   auto& on = core.require(stream);
   if (!block || block.record()->core != &core) {
     throw error(errc::stream_misuse, "record_use: the memory does not belong to this runtime");
@@ -130,7 +122,9 @@ published_use publish_use(detail::runtime_core& core, const block_ref& block, st
     throw error(errc::stream_misuse, "record_use: the memory is read-only");
   if (record.lease.dying()) throw freed_already(core, block, "record_use");
   on.reserve();
-  const timeline_point point{on.id(), on.submit()};
+  detail::dependency_points dependencies;
+  if (depends_on) dependencies.push_back(depends_on);
+  const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
   {
     const std::lock_guard lock(record.guard);
     if (!record.lease.dying()) {
@@ -162,18 +156,23 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   {
     const std::lock_guard lock(record.guard);
     record.require_ordered();
-    if (access != access_kind::write) require_written(*core_, record.uses.last_write());
+    if (access != access_kind::write) prepared.depends_on_ = core_->dependency_on(record);
     record.uses.collect(access, waits);
-    prepared.version = record.uses.version();
+    prepared.version_ = record.uses.version();
   }
   core_->fence(on, waits.view());
+  prepared.first_ = {on.id(), on.newest().ticket + 1};
   return prepared;
 }
 
 timeline_point device_runtime::finish_use(const block_ref& block, stream_ref stream,
                                           access_kind access, use_ticket prepared) {
-  const auto [point, version] = publish_use(*core_, block, stream, access);
-  if (version != prepared.version) {
+  const bool here = prepared.first_.stream == stream.id();
+  const auto [point, version] =
+      publish_use(*core_, block, stream, access, prepared.depends_on_,
+                  here ? prepared.first_.ticket : detail::timeline::no_ticket);
+  if (!here) throw error(errc::stream_misuse, "finish_use: prepared for another stream");
+  if (version != prepared.version_) {
     throw error(errc::stream_misuse,
                 "finish_use: another use of the block was published since prepare_use; both are "
                 "protected from later "

@@ -19,7 +19,7 @@ void block_ref::drop() noexcept {
 block_id block_ref::id() const noexcept {
   if (record_ == nullptr) return {};
   return {record_->memory.address, record_->generation.load(std::memory_order_relaxed),
-          record_->core->serial()};
+          record_->core->serial(), record_->core->id()};
 }
 
 device_id block_ref::device() const noexcept {

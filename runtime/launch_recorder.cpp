@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <new>
 #include <string>
 #include <utility>
@@ -133,12 +134,20 @@ class recorder_state {
     return true;
   }
 
+  [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept {
+    return dependencies_.view();
+  }
+  void depend_on(std::unique_ptr<upstream_ticket> upstream) noexcept {
+    upstream_ = std::move(upstream);
+  }
+
   void cancel() noexcept {
     if (open()) phase_ = phase::cancelled;
     if (phase_ != phase::preflighted) return;
     phase_ = phase::cancelled;
     if (uses_.empty()) return;
     dependencies_.clear();
+    upstream_.reset();
     stream_.unreserve();
     give_leases(uses_.size());
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
@@ -252,6 +261,8 @@ class recorder_state {
                     "commit, and may not "
                     "wait for a second one");
       }
+      core_->count_lease_wait();
+      const auto begun = std::chrono::steady_clock::now();
       if (blocked.access == access_kind::read) {
         withdraw();
         at(launch_step::blocked);
@@ -265,6 +276,7 @@ class recorder_state {
         at(launch_step::blocked);
         blocked.record->lease.wait_exclusive();
       }
+      core_->note_lease_wait(std::chrono::steady_clock::now() - begun);
     }
     withdraw();
     holder_->add(static_cast<std::uint32_t>(uses_.size()));
@@ -285,26 +297,13 @@ class recorder_state {
         throw stale_error(u);
       const std::lock_guard lock(u.record->guard);
       u.record->require_ordered();
-      if (u.access != access_kind::write || !u.whole) depend_on(*u.record);
+      if (u.access != access_kind::write || !u.whole) {
+        if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
+      }
       u.record->uses.collect(u.access, waits);
       u.fenced = u.record->uses.version();
     }
     core_->fence(stream_, waits.view());
-  }
-
-  /// What is read must not have failed; if that is not known yet, the launch depends on it.
-  void depend_on(const block_record& record) {
-    const auto written = record.uses.last_written();
-    auto* source = written ? core_->find(written.stream) : nullptr;
-    if (source == nullptr) return;
-    const bool finished = source->completed(written.ticket);
-    if (const auto why = source->failure_of(written.ticket)) {
-      throw error(errc::upstream_failed,
-                  std::string("the launch that wrote memory '") +
-                      std::string(record.memory.tag.name()) + "' failed: " + why->what(),
-                  why->status(), why->where());
-    }
-    if (!finished && core_->launches_may_fail()) dependencies_.push_back(written);
   }
 
   timeline_point publish(const std::optional<error>& failure) {
@@ -312,7 +311,7 @@ class recorder_state {
     std::optional<error> lost;
     try {
       point = {stream_.id(), stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr,
-                                            first_ticket_)};
+                                            first_ticket_, std::move(upstream_))};
     } catch (...) {
       lost = current_error();
       point = stand_in(*lost);
@@ -396,6 +395,7 @@ class recorder_state {
   phase phase_ = phase::recording;
   small_vector<use, 8> uses_;
   dependency_points dependencies_;
+  std::unique_ptr<upstream_ticket> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;
   std::optional<error> rejection_;
@@ -458,6 +458,12 @@ bool launch_recorder::try_preflight() {
 }
 void launch_recorder::cancel() noexcept {
   state_->cancel();
+}
+std::span<const timeline_point> launch_recorder::dependencies() const noexcept {
+  return state_->dependencies();
+}
+void launch_recorder::depend_on(std::unique_ptr<detail::upstream_ticket> upstream) noexcept {
+  state_->depend_on(std::move(upstream));
 }
 timeline_point launch_recorder::commit(const std::optional<error>& failure) {
   return state_->commit(failure);

@@ -129,7 +129,7 @@ void reclaim_thread::let_go(deferred* one) noexcept {
 
 bool reclaim_thread::passed(timeline_point point) noexcept {
   auto* source = core_.find(point.stream);
-  if (source == nullptr) return true;
+  if (source == nullptr) return true;  // there are none: points were looked at when they came
   source->advance();
   if (!source->completed(point.ticket)) return false;
   source->acquire(point.ticket);

@@ -11,7 +11,30 @@
 namespace sluice::detail {
 namespace {
 
-std::atomic<std::uint32_t> next_serial{1};
+/// The devices of all runtimes that this process has had, by serial number.
+class runtime_serials {
+ public:
+  static runtime_serials& instance() {
+    // Runtimes in static objects may outlive every other one: it is never destroyed.
+    static auto& all = *new runtime_serials;
+    return all;
+  }
+  /// The next number. @throws std::bad_alloc
+  std::uint32_t add(device_id device) {
+    const std::lock_guard lock(mutex_);
+    devices_.push_back(device);
+    return static_cast<std::uint32_t>(devices_.size());
+  }
+  [[nodiscard]] std::optional<device_id> device_of(std::uint32_t serial) const {
+    const std::lock_guard lock(mutex_);
+    if (serial == 0 || serial > devices_.size()) return std::nullopt;
+    return devices_[serial - 1];
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<device_id> devices_;
+};
 
 }  // namespace
 
@@ -21,7 +44,7 @@ void report(std::string_view what) noexcept {
 
 runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
                            std::unique_ptr<memory_resource> resource, bool explicit_waits)
-    : serial_(next_serial.fetch_add(1, std::memory_order_relaxed)),
+    : serial_(runtime_serials::instance().add(device->id())),
       explicit_waits_(explicit_waits),
       device_(std::move(device)),
       resource_(std::move(resource)),
@@ -61,6 +84,7 @@ runtime_core::~runtime_core() {
   if (resource_ && bound_) finish_frees(clock::time_point::max());
   reclaimer_.stop();
   resource_.reset();
+  for (auto& t : timelines_) t->retire();
   timelines_.clear();
 }
 
@@ -80,6 +104,7 @@ void runtime_core::require_open() const {
 
 timeline& runtime_core::make_timeline(stream_priority priority) {
   require_open();
+  sweep_retired();
   auto* native = device_->create_stream(priority);
   try {
     return add_timeline(native, true);
@@ -109,6 +134,35 @@ timeline& runtime_core::add_timeline(native_stream* native, bool owned) {
   return *timelines_.back();
 }
 
+void runtime_core::queue_retired(timeline& t) noexcept {
+  const std::lock_guard lock(retired_lock_);
+  t.next_retired_ = nullptr;
+  (oldest_retired_ == nullptr ? oldest_retired_ : newest_retired_->next_retired_) = &t;
+  newest_retired_ = &t;
+}
+
+timeline* runtime_core::next_retired() noexcept {
+  const std::lock_guard lock(retired_lock_);
+  auto* t = oldest_retired_;
+  if (t != nullptr) oldest_retired_ = t->next_retired_;
+  return t;
+}
+
+void runtime_core::note_retired(timeline& t) noexcept {
+  queue_retired(t);
+  sweep_retired();
+}
+
+void runtime_core::sweep_retired() noexcept {
+  // Two for each that comes: more are not left than have unfinished work, or are looked at.
+  for (int i = 0; i < 2; ++i) {
+    auto* t = next_retired();
+    if (t == nullptr) return;
+    t->advance();
+    if (!t->give_up_slots()) queue_retired(*t);
+  }
+}
+
 const std::shared_ptr<staging_pool>& runtime_core::staging() {
   const std::lock_guard lock(staging_mutex_);
   if (!staging_) staging_ = staging_pool::make(device_);
@@ -128,10 +182,24 @@ timeline& runtime_core::require(stream_ref stream) const {
   return *t;
 }
 
+bool runtime_core::knows(timeline_point point) const noexcept {
+  if (!point) return true;
+  const auto* source = find(point.stream);
+  return source != nullptr && point.ticket <= source->newest().ticket;
+}
+
+void runtime_core::require_known(timeline_point point) const {
+  if (knows(point)) return;
+  throw error(errc::stream_misuse,
+              "ticket " + std::to_string(point.ticket) + " of " + to_string(point.stream) +
+                  (find(point.stream) == nullptr ? " is a point of another runtime"
+                                                 : " has not been taken yet"));
+}
+
 bool runtime_core::settled(timeline_point point) const noexcept {
   if (!point) return true;
   auto* source = find(point.stream);
-  if (source == nullptr) return true;
+  if (source == nullptr) return false;  // of another runtime: nothing is known of it
   if (explicit_waits_ || !source->completed(point.ticket)) return false;
   source->acquire(point.ticket);
   return true;
@@ -197,17 +265,37 @@ void runtime_core::fence(timeline& stream, std::span<const hazard_point> waits) 
     if (!merged) newest.push_back(wait.point);
   }
   for (const auto& point : newest) {
-    if (auto* source = find(point.stream)) stream.wait_for(*source, point.ticket);
+    auto* source = find(point.stream);
+    if (source == nullptr) require_known(point);
+    if (source != nullptr) stream.wait_for(*source, point.ticket);
   }
 }
 
+timeline_point runtime_core::dependency_on(const block_record& record) const {
+  const auto written = record.uses.last_written();
+  const auto* source = written ? find(written.stream) : nullptr;
+  if (source == nullptr) return {};
+  const bool finished = source->completed(written.ticket);
+  if (const auto why = source->failure_of(written.ticket)) {
+    throw error(errc::upstream_failed,
+                std::string("the launch that wrote memory '") +
+                    std::string(record.memory.tag.name()) + "' failed: " + why->what(),
+                why->status(), why->where());
+  }
+  return !finished && launches_may_fail() ? written : timeline_point{};
+}
+
 void runtime_core::wait(stream_ref stream, timeline_point point) {
+  if (!stream || &stream.timeline()->core() != this)
+    throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
+  require_known(point);
   const hazard_point wait{point, hazard::free_after_use};
   fence(*stream.timeline(), {&wait, 1});
 }
 
 void runtime_core::reclaim_after(std::span<const timeline_point> points, allocation memory,
                                  void (*reclaim)(void* owner, allocation) noexcept, void* owner) {
+  for (const auto& point : points) require_known(point);
   reclaimer_.add(points, memory, reclaim, owner);
 }
 
@@ -310,6 +398,7 @@ block_ref runtime_core::allocate(allocation_request request) {
   bool ordered = false;
   try {
     if (bytes != 0) granted = obtain([&] { return resource_->allocate(request); });
+    for (const auto& point : granted.inherited) require_known(point);
     // Allocating is a use: the memory is ready when this point has completed.
     if (auto* place = granted.ready_at.release()) {
       ordered = true;
@@ -342,8 +431,12 @@ block_ref runtime_core::allocate(allocation_request request) {
 void runtime_core::give_up(granted_memory& granted, stream_ref stream,
                            timeline_point allocated) noexcept {
   try {
-    if (allocated) granted.inherited.push_back(allocated);
-    resource_->deallocate(granted.memory, stream, granted.inherited.view());
+    auto& points = granted.inherited;
+    for (std::size_t i = 0; i < points.size();) {
+      knows(points[i]) ? void(++i) : points.swap_remove(i);
+    }
+    if (allocated) points.push_back(allocated);
+    resource_->deallocate(granted.memory, stream, points.view());
   } catch (...) {
     report("memory that was not needed stays allocated: the host has no memory to list its uses");
   }
@@ -477,6 +570,14 @@ void runtime_core::handles_gone(block_record& record) noexcept {
   note_end(record, end);
 }
 
+void runtime_core::note_lease_wait(std::chrono::nanoseconds took) noexcept {
+  lease_wait_total_.fetch_add(took.count(), std::memory_order_relaxed);
+  auto longest = lease_wait_longest_.load(std::memory_order_relaxed);
+  while (longest < took.count() && !lease_wait_longest_.compare_exchange_weak(
+                                       longest, took.count(), std::memory_order_relaxed)) {
+  }
+}
+
 runtime_statistics runtime_core::statistics() const {
   runtime_statistics s;
   s.imports = imports_.load(std::memory_order_relaxed);
@@ -485,6 +586,10 @@ runtime_statistics runtime_core::statistics() const {
   s.events = events_.load(std::memory_order_relaxed);
   s.releases_pending = releases_.size();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
+  s.lease_waits = lease_waits_.load(std::memory_order_relaxed);
+  s.lease_wait_total = std::chrono::nanoseconds(lease_wait_total_.load(std::memory_order_relaxed));
+  s.lease_wait_longest =
+      std::chrono::nanoseconds(lease_wait_longest_.load(std::memory_order_relaxed));
   {
     const std::lock_guard lock(records_lock_);
     s.bytes_outstanding = bytes_;
@@ -549,6 +654,9 @@ void runtime_core::finish_frees(clock::time_point end) noexcept {
 void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   if (std::exchange(torn_down_, true)) return;
   end_work(timeout);
+  // Two runtimes that depend on each other's tickets would keep each other.
+  for_each_timeline([](timeline& t) { t.forget_upstream(); });
+  releases_.drain();
   // Handles that are still around keep what they know of their blocks.
   const std::lock_guard lock(records_lock_);
   if (records_in_use_ != 0) self_ = shared_from_this();
@@ -618,3 +726,17 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
 }
 
 }  // namespace sluice::detail
+
+namespace sluice {
+
+std::optional<device_id> device_of(stream_id id) {
+  return detail::runtime_serials::instance().device_of(id.runtime);
+}
+
+std::string to_string(stream_id id) {
+  const auto device = device_of(id);
+  return "stream " + std::to_string(id.index) + " of runtime " + std::to_string(id.runtime) + " (" +
+         (device ? to_string(*device) : std::string("none")) + ")";
+}
+
+}  // namespace sluice

@@ -78,11 +78,19 @@ class runtime_core final : public resource_context,
   [[nodiscard]] timeline& make_timeline(stream_priority priority = stream_priority::normal);
   /// A record of a stream that somebody else made and destroys, after the record is retired.
   [[nodiscard]] timeline& adopt_timeline(native_stream* native);
+  /// By a timeline that has been retired: its slots go when everything on it has completed.
+  void note_retired(timeline& t) noexcept;
+  /// Looks at some of the retired timelines that still have their slots.
+  void sweep_retired() noexcept;
   /// The record of a stream of this runtime, also of a retired one; nullptr for an id from
   /// elsewhere.
   [[nodiscard]] timeline* find(stream_id id) const noexcept;
   /// @throws error `stream_misuse` unless `stream` is a live stream of this runtime
   [[nodiscard]] timeline& require(stream_ref stream) const;
+  /// Whether `point` is empty or has been made in this runtime.
+  [[nodiscard]] bool knows(timeline_point point) const noexcept;
+  /// @throws error `stream_misuse` unless it is one of these
+  void require_known(timeline_point point) const;
   /// Whether `point` has completed; if so its effects are visible to this thread, as if it had
   /// waited.
   [[nodiscard]] bool settled(timeline_point point) const noexcept override;
@@ -134,8 +142,11 @@ class runtime_core final : public resource_context,
   void finish_reclaiming() noexcept override { reclaimer_.finish_ready(); }
 
   /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
-  /// std::bad_alloc
+  /// also `stream_misuse` for a point of another runtime; std::bad_alloc
   void fence(timeline& stream, std::span<const hazard_point> waits);
+  /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
+  /// have succeeded. Under the block's guard. @throws error `upstream_failed` when it has failed
+  [[nodiscard]] timeline_point dependency_on(const block_record& record) const;
   /// For tests: a wait for which this answers true is left out. Set before the first launch.
   using left_out_function = std::function<bool(hazard)>;
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
@@ -152,13 +163,15 @@ class runtime_core final : public resource_context,
     const std::lock_guard lock(records_lock_);
     return bytes_;
   }
-  void count_events(std::size_t events) noexcept {
-    events_.fetch_add(events, std::memory_order_relaxed);
+  void count_events(std::ptrdiff_t change) noexcept {
+    events_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }
   void count_stream_retired() noexcept { live_streams_.fetch_sub(1, std::memory_order_relaxed); }
   void count_import(std::ptrdiff_t change) noexcept {
     imports_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }
+  void count_lease_wait() noexcept { lease_waits_.fetch_add(1, std::memory_order_relaxed); }
+  void note_lease_wait(std::chrono::nanoseconds took) noexcept;
   void count_abandoned() noexcept { abandoned_.fetch_add(1, std::memory_order_relaxed); }
 
   /// See `device_runtime::shut_down`.
@@ -180,6 +193,8 @@ class runtime_core final : public resource_context,
   using slab = std::array<block_record, slab_size>;
 
   [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
+  void queue_retired(timeline& t) noexcept;
+  [[nodiscard]] timeline* next_retired() noexcept;
   /// Asks the resource, with `ask`, a second time where memory was short.
   template <class Ask>
   auto obtain(Ask ask) -> decltype(ask());
@@ -239,6 +254,10 @@ class runtime_core final : public resource_context,
   chunked_table<timeline*> timeline_of_index_;
   timeline* reclaim_timeline_ = nullptr;
 
+  spin_lock retired_lock_;
+  timeline* oldest_retired_ = nullptr;
+  timeline* newest_retired_ = nullptr;
+
   std::mutex adoption_mutex_;
   std::array<timeline*, 4> adoption_{};
   std::size_t adoption_count_ = 0;
@@ -268,6 +287,9 @@ class runtime_core final : public resource_context,
   std::atomic<std::size_t> events_{0};
   std::atomic<std::size_t> live_streams_{0};
   std::atomic<std::uint64_t> abandoned_{0};
+  std::atomic<std::uint64_t> lease_waits_{0};
+  std::atomic<std::chrono::nanoseconds::rep> lease_wait_total_{0};
+  std::atomic<std::chrono::nanoseconds::rep> lease_wait_longest_{0};
 };
 
 }  // namespace sluice::detail

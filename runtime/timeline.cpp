@@ -22,18 +22,30 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
 }  // namespace
 
 timeline::timeline(runtime_core& core, stream_id id, native_stream* native, bool owned)
-    : core_(core), device_(core.device()), id_(id), native_(native), owned_(owned) {
+    : core_(core),
+      device_(core.device()),
+      id_(id),
+      native_(native),
+      owned_(owned),
+      acquires_(device_.needs_acquire()),
+      waited_(std::make_unique<chunked_table<std::uint64_t, 64, 1024>>()) {
   rings_ = make_ring(1, first_capacity, nullptr);
   newest_ring_.store(rings_.get(), std::memory_order_release);
+  capacity_.store(first_capacity, std::memory_order_relaxed);
 }
 
 timeline::~timeline() {
   retire();
-  for (auto* r = rings_.get(); r != nullptr; r = r->older.get()) {
-    for (auto& s : r->slots) {
-      if (s.event != nullptr) device_.destroy_event(s.event);
-    }
+  destroy_events(rings_.get());
+}
+
+void timeline::destroy_events(const ring* newest) noexcept {
+  std::size_t events = 0;
+  for (const auto* r = newest; r != nullptr; r = r->older.get()) {
+    for (const auto& s : r->slots) device_.destroy_event(s.event);
+    events += r->slots.size();
   }
+  core_.count_events(-static_cast<std::ptrdiff_t>(events));
 }
 
 std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::size_t capacity,
@@ -50,7 +62,7 @@ std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::si
     }
     throw;
   }
-  core_.count_events(capacity);
+  core_.count_events(static_cast<std::ptrdiff_t>(capacity));
   made->older = std::move(older);
   return made;
 }
@@ -68,10 +80,14 @@ void timeline::reserve() {
     throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
   }
   if (submitted_.load(std::memory_order_relaxed) - watermark_.load(std::memory_order_relaxed) >
-      newest_ring_.load(std::memory_order_acquire)->mask / 2) {
+      capacity_.load(std::memory_order_relaxed) / 2) {
     advance();
   }
   const std::lock_guard lock(submission_);
+  if (rings_ == nullptr) {
+    ++reserved_;  // retired, and complete: there will be no submission
+    return;
+  }
   const auto submitted = submitted_.load(std::memory_order_relaxed);
   const auto* r = newest_ring_.load(std::memory_order_relaxed);
   // Acquire: a slot is used again only after the advancing thread has let go of it.
@@ -82,6 +98,7 @@ void timeline::reserve() {
     larger->older = std::move(rings_);
     rings_ = std::move(larger);
     newest_ring_.store(rings_.get(), std::memory_order_release);
+    capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
   }
   ++reserved_;
 }
@@ -92,20 +109,22 @@ void timeline::unreserve() noexcept {
 }
 
 std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
-                               std::uint64_t first) {
+                               std::uint64_t first, std::unique_ptr<upstream_ticket> upstream) {
   const std::lock_guard lock(submission_);
   --reserved_;
   if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
-  return take_ticket(std::move(dependencies), failure, first);
+  return take_ticket(std::move(dependencies), failure, first, std::move(upstream));
 }
 
 std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
-                                    std::uint64_t first) {
+                                    std::uint64_t first,
+                                    std::unique_ptr<upstream_ticket> upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   s.dependencies = std::move(dependencies);
   s.first = first;
   device_.record(s.event, ticket, native_);
+  s.upstream = std::move(upstream);
   if (failure != nullptr) fail(ticket, *failure);
   submitted_.store(ticket, std::memory_order_release);
   return ticket;
@@ -155,7 +174,7 @@ std::uint64_t timeline::advance() noexcept {
 bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   auto& s = slot_of(ticket);
   if (state == event_state::failed) {
-    fail(ticket, device_.failure_of(s.event));
+    note_failure(ticket, device_.failure_of(s.event), true);
   } else if (const auto before = failure_between(s.first, ticket)) {
     // Another thread took a ticket of this stream while the launch was being enqueued.
     fail(ticket, *before);
@@ -176,9 +195,35 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
         break;
       }
     }
+    if (s.upstream && !settle_upstream(ticket, *s.upstream)) return false;
   }
   s.dependencies.clear();
+  let_go(s);
   return true;
+}
+
+bool timeline::settle_upstream(std::uint64_t ticket, const upstream_ticket& upstream) noexcept {
+  auto& source = *upstream.stream;
+  // As within one runtime, it has completed, but its own timeline may not know yet.
+  if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
+    if (!source.device_.lost()) return false;
+    fail(ticket, error(errc::upstream_failed, "the device that an earlier launch ran on was lost"));
+  } else if (const auto why = source.failure_of(upstream.ticket)) {
+    fail(ticket,
+         error(errc::upstream_failed, std::string("an earlier launch failed: ") + why->what(),
+               why->status(), why->where()));
+  }
+  return true;
+}
+
+void timeline::let_go(slot& s) noexcept {
+  if (s.upstream) core_.releases().push(s.upstream.release());
+}
+
+void timeline::forget_upstream() noexcept {
+  const std::lock_guard lock(advancing_);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) let_go(slot_of(ticket));
 }
 
 void timeline::wait_until(std::uint64_t ticket) {
@@ -202,21 +247,22 @@ std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
   const std::lock_guard lock(failures_mutex_);
   const auto found = failures_.find(ticket);
   if (found == failures_.end()) return std::nullopt;
-  return found->second;
+  return found->second.why;
 }
 
 std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
   if (first >= last || !any_failed_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard lock(failures_mutex_);
-  const auto found = failures_.lower_bound(first);
-  if (found == failures_.end() || found->first >= last) return std::nullopt;
-  return found->second;
+  for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
+    if (f->second.found_there) return f->second.why;
+  }
+  return std::nullopt;
 }
 
-void timeline::fail(std::uint64_t ticket, const error& why) noexcept {
+void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
   const std::lock_guard lock(failures_mutex_);
   try {
-    failures_.emplace(ticket, why);
+    failures_.emplace(ticket, failed_ticket{why, found_there});
   } catch (...) {
     // Without memory to remember the failure, nothing after it can be trusted.
     device_.lose(why);
@@ -225,11 +271,14 @@ void timeline::fail(std::uint64_t ticket, const error& why) noexcept {
 }
 
 void timeline::acquire(std::uint64_t ticket) noexcept {
-  if (ticket != 0) device_.acquire(slot_of(ticket).event, ticket);
+  if (ticket == 0 || !acquires_) return;
+  const slot_reader reading(*this, slots_given_up_);
+  if (reading.open()) device_.acquire(slot_of(ticket).event, ticket);
 }
 
 void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket) {
-  elsewhere.wait(stream, slot_of(ticket).event, ticket);
+  const slot_reader reading(*this, slots_given_up_);
+  if (reading.open()) elsewhere.wait(stream, slot_of(ticket).event, ticket);
 }
 
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
@@ -239,8 +288,10 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
     source.acquire(ticket);
     return false;
   }
-  if (waited_.load(source.id_.index) >= ticket) return false;
-  auto* cached = waited_.at(source.id_.index);
+  if (waited_->load(source.id_.index) >= ticket) return false;
+  auto* cached = waited_->at(source.id_.index);
+  const slot_reader reading(source, source.slots_given_up_);
+  if (!reading.open()) return false;  // it has completed meanwhile, as above
   device_.wait(native_, source.slot_of(ticket).event, ticket);
   waits_.fetch_add(1, std::memory_order_relaxed);
   // Only now: a second thread must not skip a wait that is not queued yet.
@@ -257,24 +308,56 @@ void timeline::retire() noexcept {
   } catch (...) {
     // Only a launch that commits after its stream has gone misses the last ticket.
   }
-  const std::lock_guard lock(submission_);
-  if (reserved) --reserved_;
-  if (retired_.exchange(true, std::memory_order_acq_rel)) return;
-  bool behind = false;
-  try {
-    if (reserved) (void)take_ticket({}, nullptr, no_ticket);
-    behind = reserved;
-  } catch (...) {
-    // The device is lost: `quiescent` says whether something runs.
+  {
+    const std::lock_guard lock(submission_);
+    if (reserved) --reserved_;
+    if (retired_.exchange(true, std::memory_order_acq_rel)) return;
+    bool behind = false;
+    try {
+      if (reserved) (void)take_ticket({}, nullptr, no_ticket, nullptr);
+      behind = reserved;
+    } catch (...) {
+      // The device is lost: `quiescent` says whether something runs.
+    }
+    if (owned_) device_.destroy_stream(native_);
+    gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
   }
-  if (owned_) device_.destroy_stream(native_);
-  gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
   core_.count_stream_retired();
+  core_.note_retired(*this);
+}
+
+bool timeline::give_up_slots() noexcept {
+  if (!advancing_.try_lock()) return false;
+  const std::lock_guard lock(advancing_, std::adopt_lock);
+  if (rings_ == nullptr) return true;
+  const auto done = watermark_.load(std::memory_order_relaxed);
+  // Where waits are to be queued for completed points, too, the events stay.
+  if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
+      !core_.completion_orders()) {
+    return false;
+  }
+  if (!slots_given_up_.load(std::memory_order_relaxed)) {
+    // Whoever finds the flag set gets the effects of all the work with it.
+    if (done != 0) device_.acquire(slot_of(done).event, done);
+    slots_given_up_.store(true, std::memory_order_seq_cst);
+  }
+  if (slot_reader::any(*this)) return false;  // of before; the next time
+  std::unique_ptr<ring> rings;
+  {
+    const std::lock_guard submission(submission_);
+    if (reserved_ != 0) return false;  // a launch is being made although the stream has gone
+    rings = std::move(rings_);
+    newest_ring_.store(nullptr, std::memory_order_relaxed);
+  }
+  destroy_events(rings.get());
+  waited_.reset();
+  return true;
 }
 
 bool timeline::quiescent() noexcept {
   const std::lock_guard lock(submission_);
   native_event* last = nullptr;
+  if (newest_ring_.load(std::memory_order_relaxed) == nullptr) return true;  // all has completed
   if (gone_) {
     // An event that was never recorded stands for no work.
     last = slot_of(std::max<std::uint64_t>(submitted_.load(std::memory_order_relaxed), 1)).event;

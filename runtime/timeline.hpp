@@ -1,7 +1,9 @@
 #pragma once
 
 #include "runtime/chunked_table.hpp"
+#include "runtime/slot_reader.hpp"
 #include "runtime/spin_lock.hpp"
+#include "runtime/upstream_ticket.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/small_vector.hpp>
@@ -23,7 +25,8 @@ class runtime_core;
 using dependency_points = small_vector<timeline_point, 8>;
 
 /// A stream's record: its tickets, the pooled events behind them and the watermark of what has
-/// completed. Lives as long as the runtime's core, longer than the stream.
+/// completed. Lives as long as the runtime's core, longer than the stream; its events and tables go
+/// once the stream has been retired and everything on it has completed.
 class timeline {
  public:
   /// `owned`: the native stream is destroyed when this one is retired.
@@ -56,11 +59,13 @@ class timeline {
   /// reservation. `dependencies` are unfinished points whose failure is this ticket's failure too;
   /// `failure` says that it has failed already. `first` is the ticket that came next when the
   /// launch began: a failure of its work is noted for whichever ticket was taken first, so one of
-  /// the tickets from there on is its own.
+  /// the tickets from there on is its own. `upstream` is one of another runtime, for which the
+  /// stream waits already.
   /// @throws error `device_lost`, `stream_misuse` (the stream has been retired); then no ticket was
   ///   taken
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
-                       std::uint64_t first = no_ticket);
+                       std::uint64_t first = no_ticket,
+                       std::unique_ptr<upstream_ticket> upstream = nullptr);
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
   /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
@@ -82,7 +87,11 @@ class timeline {
   /// @throws error as the device
   void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
   /// Says that the work of `ticket`, which is not known to have completed, failed or will have.
-  void fail(std::uint64_t ticket, const error& why) noexcept;
+  void fail(std::uint64_t ticket, const error& why) noexcept { note_failure(ticket, why, false); }
+
+  /// When nobody asks any more whether what has not completed will have failed: lets go of the
+  /// other runtimes that this depends on.
+  void forget_upstream() noexcept;
 
   /// How many waits `wait_for` has queued, for statistics.
   [[nodiscard]] std::uint64_t waits() const noexcept {
@@ -101,6 +110,9 @@ class timeline {
     function(native_);
     return true;
   }
+  /// Once everything on a retired stream is known to have completed: gives events and tables back.
+  /// Whether that has been done.
+  bool give_up_slots() noexcept;
   [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
   /// After the device's loss: whether nothing on this stream touches memory any more.
   [[nodiscard]] bool quiescent() noexcept;
@@ -118,8 +130,14 @@ class timeline {
     native_event* event = nullptr;
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
+    std::unique_ptr<upstream_ticket> upstream;
   };
-  /// The slots of tickets from `start` on, until a larger ring takes over. Never moves, never goes.
+  struct failed_ticket {
+    error why;
+    bool found_there;
+  };
+  /// The slots of tickets from `start` on, until a larger ring takes over. Never moves; goes with
+  /// all the others.
   struct ring {
     std::uint64_t start = 0;
     std::uint64_t mask = 0;
@@ -129,13 +147,23 @@ class timeline {
 
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
                                                 std::unique_ptr<ring> older);
+  /// For who takes tickets, who advances over unfinished ones, and slot readers.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  void destroy_events(const ring* newest) noexcept;
   /// Takes the next ticket. Under `submission_`.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
-                            std::uint64_t first);
+                            std::uint64_t first, std::unique_ptr<upstream_ticket> upstream);
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
+  /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
-  /// The failure of the oldest failed ticket from `first` on and before `last`.
+  [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
+                                     const upstream_ticket& upstream) noexcept;
+  /// Under `advancing_`.
+  void let_go(slot& s) noexcept;
+  /// `found_there`: the device found it at this ticket, so it may be of work whose ticket came
+  /// later.
+  void note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept;
+  /// The first failure that the device found at a ticket from `first` on and before `last`.
   [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
 
   runtime_core& core_;
@@ -143,14 +171,17 @@ class timeline {
   const stream_id id_;
   native_stream* const native_;
   const bool owned_;
+  const bool acquires_;  // a completed event must be acquired for its effects to be visible
   std::atomic<bool> retired_{false};
   bool gone_ = false;  // the native stream may have been destroyed
+  std::atomic<bool> slots_given_up_{false};
 
   // Covers exactly: take the ticket, record the event, publish the slot (and growing the ring).
   alignas(64) spin_lock submission_;
   std::uint64_t reserved_ = 0;
   std::unique_ptr<ring> rings_;
   std::atomic<ring*> newest_ring_{nullptr};
+  std::atomic<std::uint64_t> capacity_{0};  // of that one
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::int64_t> leases_{0};
 
@@ -159,11 +190,14 @@ class timeline {
 
   alignas(64) std::atomic<bool> any_failed_{false};
   mutable std::mutex failures_mutex_;
-  std::map<std::uint64_t, error> failures_;
+  std::map<std::uint64_t, failed_ticket> failures_;
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
-  chunked_table<std::uint64_t, 64, 1024> waited_;
+  std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;
   std::atomic<std::uint64_t> waits_{0};
+
+  friend class runtime_core;
+  timeline* next_retired_ = nullptr;  // of those with slots; under the core's lock
 };
 
 }  // namespace sluice::detail

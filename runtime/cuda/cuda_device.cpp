@@ -288,6 +288,7 @@ class cuda_device final : public device {
     return event_state::pending;
   }
   void acquire(native_event*, std::uint64_t) noexcept override {}
+  bool needs_acquire() const noexcept override { return false; }
   error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
   bool reports_task_failures() const noexcept override { return false; }
 

@@ -22,7 +22,10 @@ namespace {
 class record_task final : public host_task {
  public:
   record_task(host_event& event, std::uint64_t value, bool takes_failure) noexcept
-      : host_task(kind::marker), event_(event), value_(value), takes_failure_(takes_failure) {}
+      : host_task(kind::marker), event_(event), value_(value), takes_failure_(takes_failure) {
+    event_.hold();
+  }
+  ~record_task() override { event_.let_go(); }
   void run(host_stream& stream) override {
     // After loss nothing is reached any more.
     if (stream.owner().lost()) return;
@@ -38,7 +41,10 @@ class record_task final : public host_task {
 class wait_task final : public host_task {
  public:
   wait_task(host_event& event, std::uint64_t value) noexcept
-      : host_task(kind::marker), event_(event), value_(value) {}
+      : host_task(kind::marker), event_(event), value_(value) {
+    event_.hold();
+  }
+  ~wait_task() override { event_.let_go(); }
   void run(host_stream& stream) override { event_.wait(value_, stream.owner()); }
 
  private:
@@ -83,6 +89,7 @@ class host_device final : public device {
       if (!retired_.contains(stream.get())) stream->stop();
     }
     streams_.clear();
+    for (auto* event : events_) event->let_go();
     for (auto* address : allocated_) deallocate_aligned(address);
   }
 
@@ -130,13 +137,18 @@ class host_device final : public device {
 
   native_event* create_event() override {
     const std::lock_guard lock(mutex_);
-    events_.push_back(std::make_unique<host_event>());
-    return reinterpret_cast<native_event*>(events_.back().get());
+    auto made = std::make_unique<host_event>();
+    events_.insert(made.get());
+    return reinterpret_cast<native_event*>(made.release());
   }
 
-  // Events are few (rings reuse theirs) and a queued record may still name one: they live as long
-  // as the device.
-  void destroy_event(native_event*) noexcept override {}
+  void destroy_event(native_event* event) noexcept override {
+    const std::lock_guard lock(mutex_);
+    // One that is waited for has to be woken at a loss: it stays as long as the device.
+    if (as_event(event).pending()) return;
+    events_.erase(&as_event(event));
+    as_event(event).let_go();
+  }
 
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
     require_usable();
@@ -270,7 +282,7 @@ class host_device final : public device {
  protected:
   void on_loss() noexcept override {
     const std::lock_guard lock(mutex_);
-    for (auto& event : events_) event->wake();
+    for (auto* event : events_) event->wake();
     for (auto& stream : streams_) {
       if (!retired_.contains(stream.get())) stream->submit_quiescence();
     }
@@ -312,7 +324,7 @@ class host_device final : public device {
   host_device_options options_;
   std::mutex mutex_;
   stream_ordered_pool pool_;
-  std::vector<std::unique_ptr<host_event>> events_;
+  std::unordered_set<host_event*> events_;
   std::vector<meeting> meetings_;
   std::unordered_set<void*> allocated_;
   std::unordered_set<const host_stream*> retired_;

@@ -22,6 +22,19 @@ class host_stream;
 /// edges of a GPU.
 class host_event {
  public:
+  /// Made with one share; each queued task that names it holds another. Holding more orders nobody,
+  /// and letting go orders only who destroys it.
+  void hold() noexcept { shares_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go() noexcept {
+    if (shares_.fetch_sub(1, std::memory_order_release) != 1) return;
+    (void)shares_.load(std::memory_order_acquire);
+    delete this;
+  }
+  /// Whether a record has been announced that no stream has reached.
+  [[nodiscard]] bool pending() const noexcept {
+    return reached_.load(std::memory_order_relaxed) / 2 < recorded_.load(std::memory_order_relaxed);
+  }
+
   /// Producer side: a record with `value` is about to be queued.
   void announce(std::uint64_t value) noexcept { recorded_.store(value, std::memory_order_relaxed); }
   [[nodiscard]] bool announced(std::uint64_t value) const noexcept {
@@ -43,6 +56,7 @@ class host_event {
   [[nodiscard]] error failure() const;
 
  private:
+  std::atomic<std::uint32_t> shares_{1};
   std::atomic<std::uint64_t> recorded_{0};
   std::atomic<std::uint64_t> reached_{0};  // value * 2, plus 1 when the work before it failed
   detail::one_way_signal signal_;

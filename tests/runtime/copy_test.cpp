@@ -5,6 +5,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/pretended_gpu.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/copy.hpp>
@@ -15,6 +16,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,10 +43,19 @@ std::string name_of(const ends& e) {
   return name;
 }
 
+/// Also "pretended:N".
+std::shared_ptr<device> open(const std::string& name) {
+  if (name.starts_with("pretended:")) {
+    static const auto real = open_host_device();
+    return std::make_shared<pretended_gpu>(std::stoi(name.substr(name.find(':') + 1)), real);
+  }
+  return open_device(name);
+}
+
 /// A runtime with two streams.
 struct side {
   explicit side(const std::string& name)
-      : runtime(std::make_unique<device_runtime>(open_device(name))),
+      : runtime(std::make_unique<device_runtime>(open(name))),
         stream(runtime->create_stream()),
         other(runtime->create_stream()) {}
 
@@ -299,6 +311,162 @@ TEST_P(copies, fail_when_the_device_of_the_source_is_lost) {
   }
   (void)to().fill(target, 6, to().stream);
   EXPECT_EQ(download(target, to().other), values(100, 6));
+}
+
+// Over three runtimes
+
+struct stations {
+  std::string middle;
+  std::string target;
+};
+
+/// Data goes from a host device to two more runtimes.
+class chains_of_copies : public ::testing::TestWithParam<stations> {
+ protected:
+  void SetUp() override {
+    for (const auto& name : {GetParam().middle, GetParam().target}) {
+      if (!name.starts_with("pretended:") && !has_device(name)) {
+        GTEST_SKIP() << "this machine has no device '" << name << "'";
+      }
+    }
+    first_ = std::make_unique<side>("host");
+    middle_ = std::make_unique<side>(GetParam().middle);
+    target_ = std::make_unique<side>(GetParam().target);
+    source_ = first_->allocate(count);
+    between_ = middle_->allocate(count);
+    result_ = target_->allocate(count);
+  }
+  /// A launch on the first device that has not run, and that fails; and the copies of what it
+  /// writes. Returns the last one's point.
+  timeline_point queue_failing() {
+    closed_.hold(first_->other);
+    auto recorder = launch_recorder::strict(first_->other);
+    recorder.write(source_);
+    recorder.preflight();
+    submit_host_task(first_->other, [] { throw error(errc::library_failure, "for this test"); });
+    (void)recorder.commit();
+    (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+    return enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  }
+  /// A write in the middle that has not run, where launches may fail since data comes from a host
+  /// device; and the copy of it.
+  timeline_point queue_unfinished() {
+    (void)first_->fill(source_, 1, first_->stream);
+    (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+    middle_->stream.synchronize();
+    middle_->runtime->core()->for_each_timeline([](auto& t) { t.wait_until(t.newest().ticket); });
+    middle_->runtime->core()->finish_reclaiming();  // what is still kept at a loss stays
+    if (GetParam().middle.starts_with("pretended:")) {
+      middle_->runtime->device().notify(middle_->other.ref().native(), [opened = opened_] {
+        await([&] { return opened->load(std::memory_order_relaxed); });
+      });
+    } else {
+      closed_.hold(middle_->other);
+    }
+    (void)middle_->fill(between_, 2, middle_->other);
+    return enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  }
+  void open_all() {
+    closed_.open();
+    opened_->store(true, std::memory_order_relaxed);
+  }
+  static ::testing::AssertionResult failed(const side& s, timeline_point point,
+                                           const std::string& why) {
+    await([&] { return s.done(point); });
+    const auto failure = s.runtime->core()->find(point.stream)->failure_of(point.ticket);
+    if (!failure) return ::testing::AssertionFailure() << "it succeeded";
+    if (failure->code() != errc::upstream_failed ||
+        std::string(failure->what()).find(why) == std::string::npos) {
+      return ::testing::AssertionFailure() << to_string(failure->code()) << failure->what();
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  static constexpr std::size_t count = 500;
+  std::unique_ptr<side> first_;
+  std::unique_ptr<side> middle_;
+  std::unique_ptr<side> target_;
+  words source_;
+  words between_;
+  words result_;
+  gate closed_;
+  std::shared_ptr<std::atomic<bool>> opened_ = std::make_shared<std::atomic<bool>>(false);
+};
+INSTANTIATE_TEST_SUITE_P(stations, chains_of_copies,
+                         ::testing::Values(stations{"host", "host"},
+                                           stations{"pretended:0", "pretended:1"},
+                                           stations{"pretended:0", "host"},
+                                           stations{"cuda", "cuda"}, stations{"cuda", "host"},
+                                           stations{"cuda:0", "cuda:1"}),
+                         [](const auto& parameter) {
+                           return name_of({parameter.param.middle, parameter.param.target});
+                         });
+
+TEST_P(chains_of_copies, of_what_fails_late_fail_to_their_end) {
+  const auto point = queue_failing();
+  const auto after = target_->allocate(count);
+  const auto next = enqueue_copy(after, target_->other, result_, target_->other);
+  closed_.open();
+  EXPECT_TRUE(failed(*target_, next, "for this test"));
+  EXPECT_TRUE(failed(*target_, point, "for this test"));
+  EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
+                     [&] { (void)enqueue_copy(after, target_->other, result_, target_->other); }));
+  // A copy of what was written anew makes it good again.
+  (void)first_->fill(source_, 6, first_->stream);
+  (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+  (void)enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  EXPECT_EQ(download(result_, target_->other), values(count, 6));
+}
+
+TEST_P(chains_of_copies, of_what_is_written_late_carry_it) {
+  closed_.hold(first_->other);
+  (void)first_->fill(source_, 7, first_->other);
+  (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+  const auto point = enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  closed_.open();
+  await([&] { return target_->done(point); });
+  EXPECT_FALSE(target_->stream.ref().timeline()->failure_of(point.ticket));
+  EXPECT_EQ(download(result_, target_->other), values(count, 7));
+}
+
+TEST_P(chains_of_copies, fail_after_the_end_of_the_runtime_between) {
+  const auto point = queue_failing();
+  closed_.open();
+  between_ = {};
+  middle_.reset();
+  EXPECT_TRUE(failed(*target_, point, "for this test"));
+}
+
+TEST_P(chains_of_copies, fail_when_the_device_between_is_lost) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
+  if (GetParam().target == "host") GTEST_SKIP() << "the stream's thread waits for the ticket";
+  const auto point = queue_unfinished();
+  middle_->runtime->device().lose(error(errc::device_lost, "for this test"));
+  open_all();
+  EXPECT_TRUE(failed(*target_, point, "was lost"));
+  (void)target_->fill(result_, 6, target_->stream);
+  EXPECT_EQ(download(result_, target_->other), values(count, 6));
+}
+
+// Each depends on a ticket of the other, and does not learn that it has completed.
+TEST_P(chains_of_copies, to_and_fro_do_not_keep_runtimes) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
+  if (GetParam().target == "host") GTEST_SKIP() << "that is ordered by the streams' threads";
+  (void)queue_unfinished();
+  auto back = middle_->allocate(count);
+  (void)enqueue_copy(back, middle_->stream, result_, target_->stream);
+  const std::array<std::weak_ptr<detail::runtime_core>, 2> cores{middle_->runtime->core(),
+                                                                 target_->runtime->core()};
+  const auto lost = error(errc::device_lost, "for this test");
+  middle_->runtime->device().lose(lost);
+  target_->runtime->device().lose(lost);
+  open_all();
+  back = between_ = result_ = {};
+  middle_.reset();
+  target_.reset();
+  source_ = {};
+  first_.reset();  // the last task of its stream keeps what it handed over to
+  for (const auto& core : cores) EXPECT_TRUE(core.expired());
 }
 
 }  // namespace

@@ -253,6 +253,18 @@ TEST_P(runtime_on, finish_reports_a_use_that_came_between) {
   EXPECT_TRUE(uses_of(a).holds(between));
 }
 
+TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_stream) {
+  const auto a = runtime().allocate<float>(16, stream());
+  const auto elsewhere = runtime().create_stream();
+  const auto prepared = runtime().prepare_use(a.block(), elsewhere, access_kind::write);
+  const auto finish = [&](use_ticket ticket) {
+    (void)runtime().finish_use(a.block(), stream(), access_kind::write, ticket);
+  };
+  EXPECT_TRUE(throws(errc::stream_misuse, "another stream", [&] { finish(prepared); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "another stream", [&] { finish({}); }));
+  EXPECT_EQ(uses_of(a).last_write, stream().timeline()->newest()) << "it was published";
+}
+
 // Every pair of racing uses is reported by one side at least.
 TEST_P(runtime_on, finish_misses_no_use_of_another_thread) {
   const auto a = runtime().allocate<float>(16, stream());

@@ -269,6 +269,67 @@ TEST_F(failure_of_launches, is_its_own_although_another_thread_takes_a_ticket_be
   EXPECT_TRUE(preflight_refuses(access_kind::read, a));
 }
 
+// Uses outside a recorder
+
+TEST_F(failure_of_launches, runs_down_to_a_use_that_was_prepared_before) {
+  const auto a = fresh();
+  const auto b = fresh();
+  const auto second = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  const auto head = launch(stream(), [&](auto& r) { r.write(a); });
+  const auto reading = runtime().prepare_use(a.block(), second, access_kind::read);
+  const auto changing = runtime().prepare_use(b.block(), second, access_kind::read_write);
+  submit_host_task(second, [] {});
+  const auto read = runtime().finish_use(a.block(), second, access_kind::read, reading);
+  const auto changed = runtime().finish_use(b.block(), second, access_kind::read_write, changing);
+  closed.open();
+  EXPECT_TRUE(failed(read, errc::upstream_failed));
+  EXPECT_TRUE(failed(head, errc::library_failure));
+  EXPECT_FALSE(outcome(changed).has_value()) << "it does not depend on them";
+}
+
+TEST_F(failure_of_launches, spoils_what_a_prepared_use_of_it_writes) {
+  const auto a = fresh();
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  (void)launch(stream(), [&](auto& r) { r.write(a); });
+  const auto prepared = runtime().prepare_use(a.block(), stream(), access_kind::read_write);
+  const auto changed = runtime().finish_use(a.block(), stream(), access_kind::read_write, prepared);
+  closed.open();
+  EXPECT_TRUE(failed(changed, errc::upstream_failed));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+  const auto anew = runtime().prepare_use(a.block(), stream(), access_kind::write);
+  EXPECT_FALSE(
+      outcome(runtime().finish_use(a.block(), stream(), access_kind::write, anew)).has_value());
+}
+
+TEST_F(failure_of_launches, is_a_prepared_uses_own_although_another_thread_takes_a_ticket_before) {
+  const auto a = fresh();
+  const auto prepared = runtime().prepare_use(a.block(), stream(), access_kind::write);
+  submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
+  gpu_ref<int> between;
+  std::thread([&] { between = fresh(); }).join();
+  const auto point = runtime().finish_use(a.block(), stream(), access_kind::write, prepared);
+  EXPECT_TRUE(failed(point, errc::unsupported));
+  EXPECT_TRUE(preflight_refuses(access_kind::read, a));
+  // The memory that was allocated meanwhile is none of its outputs.
+  const auto first = runtime().prepare_use(between.block(), stream(), access_kind::read);
+  EXPECT_FALSE(outcome(runtime().finish_use(between.block(), stream(), access_kind::read, first)));
+}
+
+TEST_F(failure_of_launches, before_a_use_is_prepared_is_not_its_own) {
+  const auto a = fresh();
+  const auto b = fresh();
+  fail_next_launch();
+  EXPECT_TRUE(failed(launch(stream(), [&](auto& r) { r.write(b); }), errc::library_failure));
+  const auto prepared = runtime().prepare_use(a.block(), stream(), access_kind::write);
+  EXPECT_FALSE(
+      outcome(runtime().finish_use(a.block(), stream(), access_kind::write, prepared)).has_value());
+}
+
 TEST_F(failure_of_launches, of_an_abandoned_recorder_is_noted) {
   const auto a = fresh();
   {

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <random>
@@ -293,6 +294,45 @@ TEST_P(leases_on, a_reader_waits_for_the_writer_and_is_fenced_behind_it) {
   const auto read = reader.join();
   EXPECT_TRUE(uses_of(a).holds(read) || runtime().core()->settled(read));
   closed.open();
+}
+
+TEST_P(leases_on, waits_for_them_are_counted_and_timed) {
+  using std::chrono::nanoseconds;
+  const auto a = fresh();
+  const auto b = fresh();
+  const auto statistics = [&] {
+    return runtime().statistics();
+  };
+  launching_thread first(runtime(), [&](launch_recorder& r) { r.write(a); });
+  first.await_through();
+  EXPECT_EQ(statistics().lease_waits, 0u) << "nobody was in the way";
+  launching_thread second(runtime(), [&](launch_recorder& r) { r.write(a); });
+  await([&] { return statistics().lease_waits == 1; });
+  EXPECT_EQ(statistics().lease_wait_total, nanoseconds(0)) << "it is not over";
+  launching_thread beside(runtime(), [&](launch_recorder& r) { r.write(b); });
+  beside.commit();
+  (void)beside.join();
+  first.commit();
+  (void)first.join();
+  second.commit();
+  (void)second.join();
+  const auto once = statistics();
+  EXPECT_EQ(once.lease_waits, 1u);
+  EXPECT_GT(once.lease_wait_total, nanoseconds(0));
+  EXPECT_EQ(once.lease_wait_longest, once.lease_wait_total);
+
+  launching_thread third(runtime(), [&](launch_recorder& r) { r.read(a); });
+  third.await_through();
+  launching_thread fourth(runtime(), [&](launch_recorder& r) { r.write(a); });
+  await([&] { return statistics().lease_waits == 2; });
+  third.commit();
+  (void)third.join();
+  fourth.commit();
+  (void)fourth.join();
+  const auto twice = statistics();
+  EXPECT_EQ(twice.lease_waits, 2u);
+  EXPECT_GT(twice.lease_wait_total, once.lease_wait_total);
+  EXPECT_LT(twice.lease_wait_longest, twice.lease_wait_total);
 }
 
 TEST_P(leases_on, writers_follow_each_other) {

@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -190,6 +191,96 @@ TEST_P(timeline_on, points_of_a_retired_stream_stay_valid) {
   ref.synchronize();
   EXPECT_TRUE(runtime().core()->settled(point));
   line().wait_until(take(line()));
+}
+
+TEST_P(timeline_on, events_go_with_a_retired_stream_once_its_work_has_completed) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake events stay");
+  const auto before = runtime().statistics().events;
+  auto going = runtime().create_stream();
+  const auto id = going.id();
+  const auto with_it = runtime().statistics().events;
+  EXPECT_GT(with_it, before);
+  gate closed;
+  closed.hold(going);
+  const auto ticket = take(*going.ref().timeline());
+  going = {};
+  runtime().reap_pending();
+  EXPECT_EQ(runtime().statistics().events, with_it) << "its work has not run";
+  auto& record = *runtime().core()->find(id);
+  closed.open();
+  record.wait_until(record.newest().ticket);
+  runtime().reap_pending();
+  EXPECT_EQ(runtime().statistics().events, before);
+  EXPECT_TRUE(runtime().core()->settled({id, ticket})) << "points stay valid";
+  EXPECT_FALSE(line().wait_for(record, ticket));
+  record.reserve();
+  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)record.submit(); }));
+}
+
+// A wait that has been queued behind a gate outlasts the event that it names.
+TEST_P(timeline_on, waits_that_are_queued_outlast_the_events_of_a_retired_stream) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake events stay");
+  const auto before = runtime().statistics().events;
+  gate closed;
+  closed.hold(stream());
+  {
+    const auto going = runtime().create_stream();
+    gate first;
+    first.hold(going);
+    const auto ticket = take(*going.ref().timeline());
+    EXPECT_TRUE(line().wait_for(*going.ref().timeline(), ticket));
+    first.open();
+    going.synchronize();
+  }
+  await([&] {
+    runtime().reap_pending();
+    return runtime().statistics().events == before;
+  });
+  const auto behind = take(line());
+  closed.open();
+  line().wait_until(behind);
+}
+
+// What the stream has done is seen by who finds it completed, whether its events are still there
+// or not.
+TEST_P(timeline_on, points_are_asked_for_while_their_stream_goes) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake events stay");
+  constexpr int rounds = 300;
+  constexpr int threads = 2;
+  const auto events = runtime().statistics().events;
+  std::vector<sluice::stream> waiting;
+  for (int t = 0; t < threads; ++t) waiting.push_back(runtime().create_stream());
+  for (int round = 0; round < rounds; ++round) {
+    auto going = runtime().create_stream();
+    const auto id = going.id();
+    auto result = std::make_unique<int>(0);
+    if (on_host()) submit_host_task(going, [&] { *result = round; });
+    const timeline_point point{id, take(*going.ref().timeline())};
+    std::atomic<int> arrived{0};
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> asking;
+    for (int t = 0; t < threads; ++t) {
+      asking.emplace_back([&, t] {
+        arrived.fetch_add(1, std::memory_order_relaxed);
+        auto& mine = *waiting[static_cast<std::size_t>(t)].ref().timeline();
+        auto& source = *runtime().core()->find(id);
+        (void)mine.wait_for(source, point.ticket);
+        while (!runtime().core()->settled(point)) source.advance();
+        if (on_host() && *result != round) wrong.fetch_add(1, std::memory_order_relaxed);
+      });
+    }
+    await([&] { return arrived.load(std::memory_order_relaxed) == threads; });
+    going = {};
+    while (!runtime().core()->find(id)->give_up_slots()) runtime().core()->find(id)->advance();
+    for (auto& thread : asking) thread.join();
+    EXPECT_EQ(wrong.load(), 0);
+    for (const auto& s : waiting) s.synchronize();
+  }
+  waiting.clear();
+  await([&] {
+    runtime().reap_pending();
+    return runtime().statistics().events <= events;
+  });
 }
 
 TEST_P(timeline_on, a_retired_stream_takes_no_work) {

@@ -83,6 +83,7 @@ class device {
 
   /// Makes an event without timing. @throws error `library_failure`, `device_lost`
   [[nodiscard]] virtual native_event* create_event() = 0;
+  /// Waits for it that are queued stay. Nobody names it any more.
   virtual void destroy_event(native_event* event) noexcept = 0;
   /// Whether `event`, somebody else's, was last recorded in a stream capture, so that to wait for
   /// it would make a stream part of that. To ask is what CUDA forbids of such an event: a capture
@@ -114,6 +115,8 @@ class device {
   /// After `query` answered `complete` or `failed`: makes the effects of the work visible to the
   /// calling thread.
   virtual void acquire(native_event* event, std::uint64_t value) noexcept = 0;
+  /// Whether `acquire` does anything.
+  [[nodiscard]] virtual bool needs_acquire() const noexcept { return true; }
   /// After `query` answered `failed`: the first failure before that record.
   [[nodiscard]] virtual error failure_of(native_event* event) = 0;
   /// Whether single launches can fail after they were enqueued without the device being lost.

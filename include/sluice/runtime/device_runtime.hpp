@@ -16,7 +16,9 @@
 
 namespace sluice {
 
-/// What a runtime has in its hands, for diagnostics and for tests that nothing leaks.
+/// What a runtime has in its hands, for diagnostics and for tests that nothing leaks: events,
+/// leases, owners (`releases_pending`), handles (`references`) and points that are alive, among
+/// others.
 struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
   std::size_t peak_bytes = 0;         ///< the largest value of that so far
@@ -27,11 +29,18 @@ struct runtime_statistics {
   std::size_t points = 0;             ///< timeline points that blocks remember
   std::size_t leases = 0;             ///< leases held at this moment
   std::size_t streams = 0;            ///< streams that have not been retired
-  std::size_t events = 0;             ///< events made for timelines
-  std::size_t releases_pending = 0;   ///< completed launches whose owners have not been dropped yet
-  std::uint64_t launches = 0;         ///< tickets taken on all streams
-  std::uint64_t waits = 0;            ///< waits queued for other streams, on all streams
+  std::size_t events = 0;  ///< events of timelines that are alive; a retired stream's go when all
+                           ///< of its work is known to have completed
+  /// Owners: completed launches whose references to what they touched have not been dropped yet.
+  std::size_t releases_pending = 0;
+  std::uint64_t launches = 0;             ///< tickets taken on all streams
+  std::uint64_t waits = 0;                ///< waits queued for other streams, on all streams
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
+  /// How often a preflight has begun to wait for another launch between its preflight and commit,
+  /// and for how long those that are over took: together, and the longest.
+  std::uint64_t lease_waits = 0;
+  std::chrono::nanoseconds lease_wait_total{0};
+  std::chrono::nanoseconds lease_wait_longest{0};
 };
 
 /// Whether the environment variable SLUICE_EXPLICIT_WAITS is set to 1.
@@ -49,9 +58,18 @@ struct runtime_options {
   bool explicit_waits = explicit_waits_by_default();
 };
 
-/// A use of one block outside a recorder, between `prepare_use` and `finish_use`.
-struct use_ticket {
-  std::uint64_t version = 0;  ///< the block's publication count at `prepare_use`
+/// A use of one block outside a recorder, between `prepare_use` and `finish_use`: what the one
+/// tells the other. A few words, and holds nothing.
+class use_ticket {
+ public:
+  use_ticket() noexcept = default;
+
+ private:
+  friend class device_runtime;
+
+  std::uint64_t version_ = 0;  // the block's publication count
+  timeline_point depends_on_;  // what it reads was written by, while that may still fail
+  timeline_point first_;       // the first that may be the use's own
 };
 
 /// Ties one device, its streams and its memory resource together. Thread-safe.
@@ -148,17 +166,24 @@ class device_runtime {
 
   /// Queues the waits that a use of `block` on `stream` needs. No lease is held: if another use is
   /// published before `finish_use`, that one reports it. For scratch memory and foreign code;
-  /// launches use a recorder.
+  /// launches use a recorder. A use that reads is refused when the launch that wrote the memory has
+  /// failed, and fails with it when it fails later; `write` is one of the whole block.
   /// @throws error as `launch_recorder::preflight`
   [[nodiscard]] use_ticket prepare_use(const block_ref& block, stream_ref stream,
                                        access_kind access);
-  /// Publishes the use made since `prepare_use`, adding to the block's state and clearing nothing.
-  /// @throws error `stream_misuse`, after publishing, when another use was published in between
+  /// Publishes the use made since `prepare_use` on the same stream, adding to the block's state and
+  /// clearing nothing. Returns its point, whose failure is the use's.
+  /// @throws error `stream_misuse`, after publishing, when another use was published in between or
+  ///   the use was prepared for another stream; `stale_ref` when the block has been freed
+  ///   meanwhile; otherwise as `record_use`
   timeline_point finish_use(const block_ref& block, stream_ref stream, access_kind access,
                             use_ticket prepared);
-  /// Publishes a use that has been enqueued without `prepare_use`. Adds only.
-  /// @throws error `stream_misuse`, or `stale_ref` for memory that has been freed; then nothing is
-  /// published, and `finish_use` does the same
+  /// Publishes a use that has been enqueued without `prepare_use`. Adds only. Nothing is known of
+  /// what it depended on, so that it does not fail with that; and a failure of its own may have
+  /// been noted for a ticket that somebody else has taken since it was enqueued.
+  /// @throws error `stream_misuse` (a block or a stream of another runtime, memory that cannot be
+  ///   tracked or is not to be written), `stale_ref` (it has been freed), `library_failure`,
+  ///   `device_lost`; std::bad_alloc. Nothing is published then
   timeline_point record_use(const block_ref& block, stream_ref stream, access_kind access);
   /// The same for typed references, as the first use of fresh scratch memory.
   template <element T>

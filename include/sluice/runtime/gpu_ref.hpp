@@ -22,7 +22,8 @@ struct block_record;
 struct block_id {
   const void* address = nullptr;
   std::uint64_t generation = 0;
-  std::uint32_t runtime = 0;
+  std::uint32_t runtime = 0;  ///< as in `stream_id`
+  device_id device{};
   [[nodiscard]] bool operator==(const block_id&) const noexcept = default;
 };
 

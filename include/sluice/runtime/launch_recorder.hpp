@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace sluice {
 
@@ -22,7 +23,8 @@ enum class recorder_mode : std::uint8_t {
 
 namespace detail {
 class recorder_state;
-}
+struct upstream_ticket;
+}  // namespace detail
 
 /// Records which blocks one launch reads and writes. `preflight` makes the launch stream wait for
 /// every earlier use that conflicts, `commit` publishes the launch to later ones:
@@ -114,8 +116,11 @@ class launch_recorder {
   /// @throws error `stream_misuse` as above or on a second commit; `device_lost`
   timeline_point commit(const std::optional<error>& failure = std::nullopt);
 
-  /// The failure that the dependencies noted at preflight make inevitable is found by the runtime
-  /// at completion.
+  /// For the layers of sluice, between preflight and commit: the unfinished points whose failure is
+  /// the launch's own, found by the runtime at completion; and one of another runtime to add.
+  [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept;
+  void depend_on(std::unique_ptr<detail::upstream_ticket> upstream) noexcept;
+
  private:
   explicit launch_recorder(std::unique_ptr<detail::recorder_state> state) noexcept;
   launch_recorder& note(const block_ref& block, access_kind access, bool whole, const char* verb);

@@ -80,7 +80,8 @@ struct granted_memory {
   /// runtime makes the allocation a use of the block, with this place for its point.
   point_reservation ready_at{};
   /// Uses of what lay there before which may not have ended. Until the block's first write has been
-  /// committed, every use of it waits for all of them.
+  /// committed, every use of it waits for all of them. With a point of another runtime the
+  /// allocation is refused with `stream_misuse`.
   timeline_points inherited{};
 };
 
@@ -97,15 +98,17 @@ class resource_context {
   /// A stream of the runtime's own that carries no launches, for frees that have to wait.
   [[nodiscard]] virtual stream_ref reclaim_stream() noexcept = 0;
   /// Whether `point` is known to have completed; if so its effects are visible to this thread, as
-  /// if it had waited.
+  /// if it had waited. Never for a point of another runtime.
   [[nodiscard]] virtual bool settled(timeline_point point) const noexcept = 0;
   /// Asks the device how far the stream of `point` is; then `settled` knows.
   virtual void look_at(timeline_point point) noexcept = 0;
-  /// Orders `stream` after `point`. @throws error `device_lost`, `library_failure`
+  /// Orders `stream` after `point`. @throws error `stream_misuse` (a stream or a point of another
+  /// runtime, or a point that has not been made), `device_lost`, `library_failure`
   virtual void wait(stream_ref stream, timeline_point point) = 0;
   /// Calls `reclaim` with `memory` on the runtime's reclaim thread once all `points` have
   /// completed. `owner`, handed back to it, lives until then: a resource does, if it is handed over
-  /// before its destructor.
+  /// before its destructor. @throws error `stream_misuse` (a point of another runtime, or one that
+  /// has not been made); std::bad_alloc, std::system_error. Then nothing was taken over
   virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
                              void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
 

@@ -1,14 +1,18 @@
 #pragma once
 
+#include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/small_vector.hpp>
 
 #include <compare>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace sluice {
 
-/// Identifies one stream of one runtime in this process. Never used again after the stream is gone;
-/// an id that comes from another runtime is refused, never resolved to an unrelated stream.
+/// Identifies one stream of one runtime in this process, and with it the device (`device_of`): a
+/// runtime's number is never used again, nor is a stream's in its runtime. An id that comes from
+/// another runtime is refused, never resolved to an unrelated stream.
 struct stream_id {
   std::uint32_t runtime =
       0;                    ///< serial number of the runtime that made the stream; 0 is no runtime
@@ -16,6 +20,12 @@ struct stream_id {
   [[nodiscard]] auto operator<=>(const stream_id&) const noexcept = default;
   [[nodiscard]] explicit operator bool() const noexcept { return index != 0; }
 };
+
+/// The device of the runtime that made the stream, which may be gone; empty for the empty id.
+/// Thread-safe; takes a lock, for diagnostics.
+[[nodiscard]] std::optional<device_id> device_of(stream_id id);
+/// For messages: "stream 2 of runtime 1 (host:0)".
+[[nodiscard]] std::string to_string(stream_id id);
 
 /// "Everything up to here on that stream". Tickets of a stream only grow; ticket 0 is before all
 /// work and complete.
