@@ -148,8 +148,7 @@ lent_memory::~lent_memory() {
   try {
     if (stream_ && !core.device().lost()) publish(core, *stream_);
   } catch (...) {
-    report(std::string("exported memory stays allocated: the consumer's stream cannot be waited "
-                       "for: ") +
+    report("exported memory stays allocated: the consumer's stream cannot be waited for",
            current_error().what());
     return;
   }

@@ -15,8 +15,9 @@ std::atomic<std::uint32_t> next_serial{1};
 
 }  // namespace
 
-void report(std::string_view what) noexcept {
-  std::fprintf(stderr, "sluice: %.*s\n", static_cast<int>(what.size()), what.data());
+void report(std::string_view what, std::string_view why) noexcept {
+  std::fprintf(stderr, "sluice: %.*s%s%.*s\n", static_cast<int>(what.size()), what.data(),
+               why.empty() ? "" : ": ", static_cast<int>(why.size()), why.data());
 }
 
 runtime_core::runtime_core(std::shared_ptr<sluice::device> device,

@@ -24,8 +24,8 @@
 namespace sluice::detail {
 
 /// One line on standard error for what no caller can be told: a swallowed failure or a misuse found
-/// in a destructor.
-void report(std::string_view what) noexcept;
+/// in a destructor. `why`, if any, follows behind a colon. Takes no memory.
+void report(std::string_view what, std::string_view why = {}) noexcept;
 
 /// What a runtime consists of and what may outlive it: stream records, block records, the release
 /// list. Shared by the runtime, its streams and its blocks.
