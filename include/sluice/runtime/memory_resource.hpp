@@ -105,7 +105,8 @@ class resource_context {
   virtual void wait(stream_ref stream, timeline_point point) = 0;
   /// Calls `reclaim` with `memory` on the runtime's reclaim thread once all `points` have
   /// completed. `owner`, handed back to it, lives until then: a resource does, if it is handed over
-  /// before its destructor.
+  /// before its destructor. Once the device is lost memory stays with it, and `reclaim` is called
+  /// only for the empty allocation, when nothing runs any more.
   virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
                              void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
 
