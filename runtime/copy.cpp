@@ -1,3 +1,4 @@
+#include "runtime/host/host_stream.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <sluice/runtime/copy.hpp>
@@ -7,9 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -53,6 +55,24 @@ void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const 
   } catch (...) {
     core.wait_until_complete(point);
   }
+}
+
+/// Commits, and keeps `kept` until the launch has completed; also when commit throws, since its
+/// work is queued all the same.
+timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
+                              const std::optional<error>& failure,
+                              std::initializer_list<std::shared_ptr<const void>> kept) {
+  timeline_point point;
+  try {
+    point = recorder.commit(failure);
+  } catch (...) {
+    // The last ticket of a retired stream is behind that work; of another one it has been waited
+    // for.
+    for (const auto& k : kept) keep_until(stream.core(), stream.newest(), k);
+    throw;
+  }
+  for (const auto& k : kept) keep_until(stream.core(), point, k);
+  return point;
 }
 
 // Within one runtime
@@ -99,6 +119,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   reading.use(source.block, access_kind::read, source.whole);
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
+  to.core().device().prepare_copies_from(from.core().device());
   // Tickets that say how far the other stream has to be.
   from.reserve();
   dependency_points before;
@@ -137,7 +158,16 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   } catch (...) {
     failure = current_error();
   }
-  const auto copied = writing.commit(failure);
+  timeline_point copied;
+  try {
+    copied = writing.commit(failure);
+  } catch (...) {
+    // No ticket says when the copy that is queued has ended: the source is kept from others until
+    // then.
+    to.core().wait_until_complete(to.newest());
+    (void)reading.commit();
+    throw;
+  }
   try {
     to.let_wait(from.core().device(), from.native(), copied.ticket);
   } catch (...) {
@@ -151,166 +181,141 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
 
 // From or to a host device, through memory of the process
 
-/// What a stream of a host device hands over to a stream of a GPU: when the staging memory has been
-/// filled, and whether that failed. The GPU's stream waits for the word; it must be set on every
-/// path, and not before a failure has been noted at the ticket of the copy.
-class handover {
- public:
-  handover(std::shared_ptr<std::byte> memory, std::shared_ptr<runtime_core> to)
-      : memory_(std::move(memory)), to_(std::move(to)) {
-    word_ = ::new (static_cast<void*>(memory_.get())) std::atomic<std::uint32_t>(0);
+/// Calls `submit` with the stream of a host device. @throws error `stream_misuse`
+template <class Submit>
+void on_stream_of_host(timeline& stream, Submit submit) {
+  if (!stream.unless_retired(
+          [&](native_stream* native) { submit(*reinterpret_cast<host::host_stream*>(native)); })) {
+    throw error(errc::stream_misuse, "the stream has been retired");
   }
-
-  [[nodiscard]] const std::atomic<std::uint32_t>& word() const noexcept { return *word_; }
-  /// What has to stay until the copy has completed.
-  [[nodiscard]] const std::shared_ptr<std::byte>& memory() const noexcept { return memory_; }
-
-  /// By the host device: the memory has been filled, or never will be.
-  void fill_ended(std::optional<error> failure) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (ended_) return;
-    ended_ = true;
-    failure_ = std::move(failure);
-    settle();
-  }
-  /// By the thread that committed the copy; the empty point when there is none.
-  void committed(timeline_point copy) noexcept {
-    const std::lock_guard lock(mutex_);
-    committed_ = true;
-    copy_ = copy;
-    settle();
-  }
-
- private:
-  void settle() noexcept {
-    if (!ended_ || (failure_ && !committed_)) return;
-    if (failure_ && copy_) to_->find(copy_.stream)->fail(copy_.ticket, *failure_);
-    word_->store(1, std::memory_order_release);
-  }
-
-  const std::shared_ptr<std::byte> memory_;
-  const std::shared_ptr<runtime_core> to_;
-  std::atomic<std::uint32_t>* word_;
-  std::mutex mutex_;
-  bool ended_ = false;
-  bool committed_ = false;
-  std::optional<error> failure_;
-  timeline_point copy_;
-};
-
-error failed_source(const error& why) {
-  return {errc::upstream_failed, std::string("the source of a copy failed: ") + why.what(),
-          why.status(), why.where()};
 }
 
-/// Why what was done up to `point` is not to be used, once that has completed.
-std::optional<error> failure_up_to(timeline& stream, timeline_point point) noexcept {
-  try {
-    stream.wait_until(point.ticket);
-  } catch (const error& lost) {
-    return failed_source(lost);
-  }
-  const auto why = stream.failure_of(point.ticket);
-  return why ? std::optional(failed_source(*why)) : std::nullopt;
+/// Queues a copy from a host device's memory that owns what it writes, also while the device is
+/// lost under it. @throws error `stream_misuse`, `device_lost`
+void copy_on_host(timeline& from, std::shared_ptr<std::byte> staged, const void* address,
+                  std::size_t bytes) {
+  from.core().device().require_usable();
+  if (bytes == 0) return;
+  auto copy = [staged = std::move(staged), address, bytes] {
+    std::memcpy(staged.get(), address, bytes);
+  };
+  auto task = std::make_unique<host::function_task<decltype(copy)>>(std::move(copy));
+  on_stream_of_host(from, [&](host::host_stream& stream) {
+    stream.submit_counted(task.release(), fault_target::copy);
+  });
 }
 
-/// Queued on the host device behind the filling: hands it over, also when it is discarded.
-class hand_over_task {
- public:
-  hand_over_task(std::shared_ptr<handover> to, std::shared_ptr<runtime_core> core, timeline& stream,
-                 timeline_point filled, std::shared_ptr<const void> kept)
-      : to_(std::move(to)),
-        core_(std::move(core)),
-        stream_(&stream),
-        filled_(filled),
-        kept_(std::move(kept)) {}
-  hand_over_task(hand_over_task&&) = default;
-  hand_over_task(const hand_over_task&) = delete;
-  hand_over_task& operator=(const hand_over_task&) = delete;
-  hand_over_task& operator=(hand_over_task&&) = delete;
-  ~hand_over_task() {
-    if (to_)
-      to_->fill_ended(error(errc::upstream_failed, "the device of a copy's source was lost"));
-  }
-  void operator()() { to_->fill_ended(failure_up_to(*stream_, filled_)); }
+/// A word that a stream of a GPU waits for and a host device sets.
+using word_ptr = std::shared_ptr<std::atomic<std::uint32_t>>;
 
- private:
-  std::shared_ptr<handover> to_;
-  std::shared_ptr<runtime_core> core_;
-  timeline* stream_;
-  timeline_point filled_;
-  std::shared_ptr<const void> kept_;
-};
+word_ptr make_word(staging_pool& memory) {
+  auto block = memory.acquire(sizeof(std::atomic<std::uint32_t>));
+  auto* const word = ::new (static_cast<void*>(block.get())) std::atomic<std::uint32_t>(0);
+  return {std::move(block), word};
+}
 
-timeline_point copy_through_host(const copy_end& target, const copy_end& source,
-                                 std::size_t bytes) {
+/// Queues that `word` is set. No launch: this happens in any case, also after the device's loss,
+/// since a GPU waits for it. @throws error `stream_misuse`
+void set_on_host(timeline& from, word_ptr word) {
+  // Nothing stays with the task, which stays until the stream's next one.
+  auto set = [word = std::move(word)]() mutable noexcept {
+    word->store(1, std::memory_order_release);
+    word.reset();
+  };
+  auto task = std::make_unique<host::function_task<decltype(set)>>(std::move(set),
+                                                                   host::host_task::kind::marker);
+  on_stream_of_host(from, [&](host::host_stream& stream) { stream.submit(task.release()); });
+}
+
+/// Fills `staged`, as a launch that reads the source.
+timeline_point fill_from(const copy_end& source, std::size_t bytes,
+                         const std::shared_ptr<std::byte>& staged) {
   auto& from = *source.stream.timeline();
-  auto& to = *target.stream.timeline();
-  const auto from_core = from.core().shared_from_this();
-  const auto to_core = to.core().shared_from_this();
-  const bool to_host = on_host(*to_core);
-  // Pinned by the GPU that takes part, if one does.
-  auto& pinning = to_host ? *from_core : *to_core;
-  const auto staged = pinning.staging()->acquire(std::max<std::size_t>(bytes, 1));
-  std::shared_ptr<handover> handed;
-  if (!to_host) {
-    handed = std::make_shared<handover>(
-        pinning.staging()->acquire(sizeof(std::atomic<std::uint32_t>)), to_core);
-  }
-
+  const bool from_host = on_host(from.core());
   auto reading = launch_recorder::strict(source.stream);
   reading.use(source.block, access_kind::read, source.whole);
-
   reading.preflight();
   std::optional<error> failure;
   try {
-    from_core->device().copy(staged.get(), source.address, bytes, copy_direction::device_to_host,
-                             from.native());
+    if (from_host) {
+      copy_on_host(from, staged, source.address, bytes);
+    } else {
+      from.core().device().copy(staged.get(), source.address, bytes, copy_direction::device_to_host,
+                                from.native());
+    }
   } catch (...) {
     failure = current_error();
   }
-  const auto filled = reading.commit(failure);
-  try {
-    // The staging memory stays until it has been filled, whatever becomes of the rest.
-    if (handed) {
-      submit_host_task(source.stream, hand_over_task(handed, from_core, from, filled, staged));
-    } else if (on_host(*from_core)) {
-      submit_host_task(source.stream, [staged] {});
-    } else {
-      keep_until(*from_core, filled, staged);
-    }
-  } catch (...) {
-    from_core->wait_until_complete(filled);
-    throw;
-  }
+  const auto filled =
+      from_host ? reading.commit(failure) : commit_keeping(reading, from, failure, {staged});
   if (failure) throw *failure;
+  return filled;
+}
+
+/// Returns once what was done up to `ticket` can be used on `waiting`, a device of which this is a
+/// stream's thread. @throws error `upstream_failed`, also when either device is lost
+void require_success(timeline& stream, std::uint64_t ticket, const device& waiting) {
+  std::optional<error> why;
+  try {
+    stream.wait_until(ticket, &waiting);
+    why = stream.failure_of(ticket);
+  } catch (const error& lost) {
+    why = lost;
+  }
+  if (why) {
+    throw error(errc::upstream_failed, std::string("the source of a copy failed: ") + why->what(),
+                why->status(), why->where());
+  }
+}
+
+timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
+  auto& from = *source.stream.timeline();
+  const auto core = from.core().shared_from_this();
+  const auto staged = core->staging()->acquire(std::max<std::size_t>(bytes, 1));
+  const auto filled = fill_from(source, bytes, staged);
 
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
   writing.preflight();
+  std::optional<error> failure;
   try {
-    if (to_host) {
-      submit_host_task(target.stream,
-                       [from_core, &from, filled, staged, bytes, address = target.address] {
-                         from_core->device().prepare_own_thread();
-                         if (const auto why = failure_up_to(from, filled)) throw *why;
-                         if (bytes != 0) std::memcpy(address, staged.get(), bytes);
-                       });
-    } else {
-      to_core->note_copies_may_fail();
-      to_core->device().wait_for_word(to.native(), handed->word());
-      to_core->device().copy(target.address, staged.get(), bytes, copy_direction::host_to_device,
-                             to.native());
-    }
+    submit_host_task(target.stream, [core, &from, &waiting = target.stream.device(), filled, staged,
+                                     bytes, address = target.address] {
+      core->device().prepare_own_thread();
+      require_success(from, filled.ticket, waiting);
+      if (bytes != 0) std::memcpy(address, staged.get(), bytes);
+    });
   } catch (...) {
     failure = current_error();
   }
   const auto copied = writing.commit(failure);
-  if (handed) {
-    handed->committed(copied);
-    keep_until(*to_core, copied, staged);
-    keep_until(*to_core, copied, handed->memory());
+  if (failure) throw *failure;
+  return copied;
+}
+
+timeline_point copy_from_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
+  auto& from = *source.stream.timeline();
+  auto& to = *target.stream.timeline();
+  auto& device = to.core().device();
+  const auto staged = to.core().staging()->acquire(std::max<std::size_t>(bytes, 1));
+  const auto word = make_word(*to.core().staging());
+  auto upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
+  upstream->ticket = fill_from(source, bytes, staged).ticket;
+  set_on_host(from, word);
+
+  auto writing = launch_recorder::strict(target.stream);
+  writing.use(target.block, access_kind::write, target.whole);
+  writing.preflight();
+  to.core().note_copies_may_fail();
+  writing.depend_on(std::move(upstream));
+  std::optional<error> failure;
+  try {
+    device.wait_for_word(to.native(), *word);
+    device.copy(target.address, staged.get(), bytes, copy_direction::host_to_device, to.native());
+  } catch (...) {
+    failure = current_error();
   }
+  const auto copied = commit_keeping(writing, to, failure, {staged, word});
   if (failure) throw *failure;
   return copied;
 }
@@ -325,7 +330,10 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
   const auto& to = *target.block.record()->core;
   if (&from == &to) return copy_within(target, source, bytes);
   require_stream(source, "source_on", "source");
-  if (on_host(from) || on_host(to)) return copy_through_host(target, source, bytes);
+  // What earlier copies depended on: another runtime each.
+  target.stream.timeline()->core().releases().drain();
+  if (on_host(to)) return copy_to_host(target, source, bytes);
+  if (on_host(from)) return copy_from_host(target, source, bytes);
   return copy_between_gpus(target, source, bytes);
 }
 

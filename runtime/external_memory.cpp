@@ -132,7 +132,8 @@ class loan final : public deferred {
       }
     } catch (...) {
       if (!core.device().lost()) {
-        stays(current_error().what());
+        report("exported memory stays allocated: the consumer's stream cannot be waited for",
+               current_error().what());
         refused_ = false;  // said; uses stay refused if they were
         return true;
       }
@@ -172,16 +173,6 @@ class loan final : public deferred {
     auto& record = *block_.record();
     const std::lock_guard lock(record.guard);
     record.unordered_uses += refused ? 1U : ~0U;
-  }
-
-  static void stays(const char* why) noexcept {
-    try {
-      report(std::string("exported memory stays allocated: the consumer's stream cannot be waited "
-                         "for: ") +
-             why);
-    } catch (...) {
-      report("exported memory stays allocated");
-    }
   }
 
   block_ref block_;

@@ -139,7 +139,8 @@ bool reclaim_thread::passed(timeline_point point) noexcept {
 bool reclaim_thread::ready(item& i) noexcept {
   while (!i.points.empty()) {
     if (core_.device().lost()) {
-      // A task may still run: the memory stays with the device.
+      // A task may still run: the memory stays with the device. What is only kept goes behind it.
+      if (i.memory.address == nullptr) return core_.quiescent();
       i.reclaim = nullptr;
       return true;
     }

@@ -38,8 +38,9 @@ class runtime_serials {
 
 }  // namespace
 
-void report(std::string_view what) noexcept {
-  std::fprintf(stderr, "sluice: %.*s\n", static_cast<int>(what.size()), what.data());
+void report(std::string_view what, std::string_view why) noexcept {
+  std::fprintf(stderr, "sluice: %.*s%s%.*s\n", static_cast<int>(what.size()), what.data(),
+               why.empty() ? "" : ": ", static_cast<int>(why.size()), why.data());
 }
 
 runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
@@ -81,7 +82,7 @@ bool runtime_core::ends_late() const noexcept {
 
 runtime_core::~runtime_core() {
   // Still there only if a recorder or an export outlived the runtime.
-  if (resource_ && bound_) finish_frees(clock::time_point::max());
+  if (resource_ && bound_) (void)finish_frees(clock::time_point::max());
   reclaimer_.stop();
   resource_.reset();
   for (auto& t : timelines_) t->retire();
@@ -637,7 +638,7 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   }
 }
 
-void runtime_core::finish_frees(clock::time_point end) noexcept {
+bool runtime_core::finish_frees(clock::time_point end) noexcept {
   resource_->close();  // nobody else hands anything over meanwhile
   // What a resource keeps may go by the reclaim thread, which may give what it has waited for to a
   // resource that keeps it: so a second time.
@@ -646,9 +647,22 @@ void runtime_core::finish_frees(clock::time_point end) noexcept {
     if (!reclaimer_.idle_by(end)) {
       device_->lose(error(errc::shutting_down,
                           "memory was still in use when the time for shutting down was over"));
+      // What a lost device still touches is not waited for here.
+      if (!reclaimer_.idle_by(clock::now() + std::chrono::seconds(1))) return false;
     }
     reclaimer_.stop();
   }
+  return true;
+}
+
+void runtime_core::outlive() noexcept {
+  outlived_ = true;
+  (void)resource_->trim();
+  const std::lock_guard lock(adoption_mutex_);
+  for_each_timeline([this](timeline& t) {
+    const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
+    if (&t != reclaim_timeline_ && !adopts && t.leases() == 0) t.retire();
+  });
 }
 
 void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
@@ -693,18 +707,11 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or
     // what came in or went out is back, or nothing runs that was lost; and the streams that order
     // that.
-    outlived_ = true;
     if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
     if (imported) report("work or a producer still holds imports of a runtime that is gone");
-    (void)resource_->trim();
-    const std::lock_guard lock(adoption_mutex_);
-    for_each_timeline([this](timeline& t) {
-      const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
-      if (&t != reclaim_timeline_ && !adopts && t.leases() == 0) t.retire();
-    });
-    return;
+    return outlive();
   }
-  finish_frees(end);
+  if (!finish_frees(end)) return outlive();
   {
     const std::lock_guard lock(misuse_mutex_);
     resource_.reset();

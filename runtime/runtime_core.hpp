@@ -25,8 +25,8 @@
 namespace sluice::detail {
 
 /// One line on standard error for what no caller can be told: a swallowed failure or a misuse found
-/// in a destructor.
-void report(std::string_view what) noexcept;
+/// in a destructor. `why`, if any, follows behind a colon. Takes no memory.
+void report(std::string_view what, std::string_view why = {}) noexcept;
 
 /// How far a launch has come, for tests.
 enum class launch_step : std::uint8_t {
@@ -203,8 +203,11 @@ class runtime_core final : public resource_context,
   /// All of `tear_down` but for what outlives it.
   void end_work(std::chrono::milliseconds timeout) noexcept;
   /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread. The
-  /// device is declared lost if what that waits for has not ended by `end`.
-  void finish_frees(clock::time_point end) noexcept;
+  /// device is declared lost if what that waits for has not ended by `end`; false where it does not
+  /// end then either, and the thread goes on.
+  [[nodiscard]] bool finish_frees(clock::time_point end) noexcept;
+  /// Leaves the resource, the reclaim thread and the streams that order frees to `~runtime_core`.
+  void outlive() noexcept;
   /// A free record and the generation of the block that it will be of.
   struct taken_record {
     block_record* record;

@@ -226,12 +226,13 @@ void timeline::forget_upstream() noexcept {
   for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) let_go(slot_of(ticket));
 }
 
-void timeline::wait_until(std::uint64_t ticket) {
+void timeline::wait_until(std::uint64_t ticket, const device* waiting) {
   using clock = std::chrono::steady_clock;
   const auto spin_end = clock::now() + std::chrono::microseconds(100);
   auto pause = std::chrono::microseconds(5);
   while (!completed(ticket) && advance() < ticket) {
     device_.require_usable();
+    if (waiting != nullptr) waiting->require_usable();
     if (clock::now() < spin_end) {
       std::this_thread::yield();
     } else {

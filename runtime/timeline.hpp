@@ -71,8 +71,9 @@ class timeline {
   /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
   /// no-op. Returns the watermark.
   std::uint64_t advance() noexcept;
-  /// Advances until `ticket` has completed. Blocks. @throws error `device_lost`
-  void wait_until(std::uint64_t ticket);
+  /// Advances until `ticket` has completed. Blocks. @throws error `device_lost`, also when it is
+  /// `waiting`, the device that the caller works for, if that is another one
+  void wait_until(std::uint64_t ticket, const device* waiting = nullptr);
 
   /// Why `ticket`, which has completed, failed; nothing when it succeeded.
   [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const;

@@ -354,11 +354,13 @@ class cuda_device final : public device {
       copy(destination, source, bytes, copy_direction::device_to_device, stream);
       return;
     }
-    auto& from = static_cast<cuda_device&>(peer);
-    from.let_read(id().ordinal);
+    prepare_copies_from(peer);
     const current_device_scope scope(*this);
     checked(cudaMemcpyPeerAsync(destination, id().ordinal, source, peer.id().ordinal, bytes,
                                 as_stream(stream)));
+  }
+  void prepare_copies_from(device& peer) override {
+    if (peer.id() != id()) static_cast<cuda_device&>(peer).let_read(id().ordinal);
   }
   void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
     require_usable();

@@ -69,7 +69,7 @@ class host_task {
   enum class kind : std::uint8_t {
     work,
     marker
-  };  // markers (records, waits) are not delayed and never fail
+  };  // markers (records, waits) are not delayed, never fail and run after loss, too
 
   explicit host_task(kind k = kind::work) noexcept : kind_(k) {}
   host_task(const host_task&) = delete;
@@ -88,7 +88,8 @@ class host_task {
 template <class Function>
 class function_task final : public host_task {
  public:
-  explicit function_task(Function function) : function_(std::move(function)) {}
+  explicit function_task(Function function, kind k = kind::work)
+      : host_task(k), function_(std::move(function)) {}
   void run(host_stream&) override { function_(); }
 
  private:

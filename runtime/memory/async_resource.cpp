@@ -56,7 +56,7 @@ class async_resource final : public memory_resource {
     try {
       for (const auto& point : unfinished) context_->wait(reclaim, point);
     } catch (...) {
-      detail::report(std::string("memory stays allocated: ") + current_error().what());
+      detail::report("memory stays allocated", current_error().what());
       return false;
     }
     context_->device().deallocate_async(memory.address, reclaim.native());

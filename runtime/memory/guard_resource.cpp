@@ -338,7 +338,7 @@ class guard_resource final : public detail::memory_adaptor {
   }
   void stays() const noexcept {
     if (context_->device().lost()) return;
-    detail::report(std::string("memory stays allocated: ") + current_error().what());
+    detail::report("memory stays allocated", current_error().what());
   }
 
   /// Gives back what is in quarantine, and before that what has not got there although its uses

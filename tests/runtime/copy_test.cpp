@@ -1,11 +1,10 @@
 // Copies within a runtime and between runtimes: on one device, between GPUs, between a GPU and a
 // host device.
-#include "runtime/runtime_core.hpp"
+#include "tests/runtime/copy_side.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
-#include "tests/support/pretended_gpu.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/copy.hpp>
@@ -28,9 +27,6 @@
 namespace sluice::test {
 namespace {
 
-using words = gpu_ref<std::uint32_t>;
-using values = std::vector<std::uint32_t>;
-
 struct ends {
   std::string source;
   std::string target;
@@ -42,43 +38,6 @@ std::string name_of(const ends& e) {
   std::ranges::replace(name, ':', '_');
   return name;
 }
-
-/// Also "pretended:N".
-std::shared_ptr<device> open(const std::string& name) {
-  if (name.starts_with("pretended:")) {
-    static const auto real = open_host_device();
-    return std::make_shared<pretended_gpu>(std::stoi(name.substr(name.find(':') + 1)), real);
-  }
-  return open_device(name);
-}
-
-/// A runtime with two streams.
-struct side {
-  explicit side(const std::string& name)
-      : runtime(std::make_unique<device_runtime>(open(name))),
-        stream(runtime->create_stream()),
-        other(runtime->create_stream()) {}
-
-  [[nodiscard]] words allocate(std::size_t count) const {
-    return runtime->allocate<std::uint32_t>(count, stream, "copied");
-  }
-  [[nodiscard]] words holding(const values& v) const { return upload(*runtime, stream, v); }
-  timeline_point fill(const words& ref, std::uint32_t value, stream_ref on) const {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-    return recorder.commit();
-  }
-  [[nodiscard]] bool done(timeline_point point) const {
-    auto* t = runtime->core()->find(point.stream);
-    return t->advance() >= point.ticket;
-  }
-
-  std::unique_ptr<device_runtime> runtime;
-  sluice::stream stream;
-  sluice::stream other;
-};
 
 class copies : public ::testing::TestWithParam<ends> {
  protected:

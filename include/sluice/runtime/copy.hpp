@@ -31,7 +31,9 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
 /// `source` has failed, or fails before the copy runs, the copy fails with `upstream_failed`, and
 /// so does what depends on it; then the contents of `target` are undefined.
 ///
-/// Both references may be dropped at once: the memory is freed behind the copy. @throws error
+/// Both references may be dropped at once: the memory is freed behind the copy. Between runtimes it
+/// also drops what completed launches of the target's runtime held, as
+/// `device_runtime::reap_pending` does. @throws error
 /// `invalid_argument` (other sizes, shared elements, no reference), `stream_misuse` (a stream that
 /// is missing or of the wrong runtime; this thread holds a conflicting lease), `stale_ref`,
 /// `upstream_failed`, `out_of_memory`, `unsupported` (a GPU without stream memory operations),

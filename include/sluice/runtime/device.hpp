@@ -150,6 +150,8 @@ class device {
   /// @throws error `unsupported` on the host device; `library_failure`, `device_lost`
   virtual void copy_from_peer(void* destination, device& peer, const void* source,
                               std::size_t bytes, native_stream* stream) = 0;
+  /// Does beforehand what the first copy from `peer`, as above, takes time for.
+  virtual void prepare_copies_from(device& /*peer*/) {}
   /// Makes later work of `stream` wait until `word`, in memory of `allocate_staging`, is not 0.
   /// Occupies only `stream`. @throws error `unsupported` (a driver without stream memory
   /// operations), `library_failure`, `device_lost`

@@ -107,8 +107,10 @@ class resource_context {
   virtual void wait(stream_ref stream, timeline_point point) = 0;
   /// Calls `reclaim` with `memory` on the runtime's reclaim thread once all `points` have
   /// completed. `owner`, handed back to it, lives until then: a resource does, if it is handed over
-  /// before its destructor. @throws error `stream_misuse` (a point of another runtime, or one that
-  /// has not been made); std::bad_alloc, std::system_error. Then nothing was taken over
+  /// before its destructor. Once the device is lost memory stays with it, and `reclaim` is called
+  /// only for the empty allocation, when nothing runs any more. @throws error `stream_misuse` (a
+  /// point of another runtime, or one that has not been made); std::bad_alloc, std::system_error.
+  /// Then nothing was taken over
   virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
                              void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
 

@@ -1,0 +1,384 @@
+// Copies between runtimes when something goes wrong on the way: what waits for something else still
+// ends, and what is still being written or read is not given to anybody else.
+#include "tests/runtime/copy_side.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace sluice::test {
+namespace {
+
+using call = pretended_gpu::call;
+
+constexpr std::size_t count = 2000;  // not of the size class of a word
+
+error planted() {
+  return {errc::library_failure, "for this test"};
+}
+
+std::shared_ptr<pretended_gpu> pretend(int ordinal = 0) {
+  static const auto real = open_host_device();
+  return std::make_shared<pretended_gpu>(ordinal, real);
+}
+
+/// Queues a launch that writes `ref` on the other stream of a host device, and fails.
+void write_and_fail(const side& s, const words& ref) {
+  auto recorder = launch_recorder::strict(s.other);
+  recorder.write(ref);
+  recorder.preflight();
+  submit_host_task(s.other, [] { throw planted(); });
+  (void)recorder.commit();
+}
+
+void retire(side& s) {
+  s.stream = {};
+}
+
+/// The empty point when a device was lost before.
+timeline_point copy_unless_lost(const words& target, stream_ref on, const words& source,
+                                stream_ref source_on) {
+  try {
+    return enqueue_copy(target, on, source, source_on);
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::device_lost) << e.what();
+    return {};
+  }
+}
+
+// From a host device to a GPU, which waits for it
+
+class copies_to_a_gpu : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != "pretended:0" && !has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(targets, copies_to_a_gpu, ::testing::Values("pretended:0", "cuda"),
+                         [](const auto& p) { return p.param.substr(0, p.param.find(':')); });
+
+TEST_P(copies_to_a_gpu, end_wherever_a_fault_is_scripted) {
+  const side to(GetParam());
+  for (const auto fault : {fault_target::launch, fault_target::copy, fault_target::loss}) {
+    for (std::uint64_t nth = 1; nth <= 3; ++nth) {
+      const auto script = std::make_shared<fault_script>();
+      const side from(open_host_device({.faults = script}));
+      const auto source = from.holding(values(count, 1));
+      const auto target = to.holding(values(count, 2));
+      script->fail_nth(fault, nth);
+      const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
+      to.stream.synchronize();
+      // The source is read by one operation, and nothing else is counted.
+      const bool struck = fault != fault_target::launch && nth == 1;
+      EXPECT_EQ(bool(copied), !struck || fault != fault_target::loss);
+      if (copied) {
+        await([&] { return to.done(copied); });
+        EXPECT_EQ(bool(to.failure_of(copied)), struck);
+        if (!struck) {
+          EXPECT_EQ(download(target, to.other), values(count, 1));
+        }
+      }
+      (void)to.fill(target, 3, to.stream);
+      EXPECT_EQ(download(target, to.other), values(count, 3));
+    }
+  }
+}
+
+TEST_P(copies_to_a_gpu, end_whenever_the_source_is_lost) {
+  auto random = make_generator();
+  const side to(GetParam());
+  for (int round = 0; round < 100; ++round) {
+    const side from("host");
+    const auto source = from.holding(values(count, 1));
+    const auto target = to.holding(values(count, 2));
+    std::atomic<bool> go{false};
+    std::thread loser([&, turns = random() % 3000] {
+      while (!go.load()) {
+      }
+      for (std::atomic<std::uint64_t> turn{0}; turn < turns; ++turn) {
+      }
+      from.runtime->device().lose(planted());
+    });
+    go = true;
+    const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
+    to.stream.synchronize();
+    loser.join();
+    if (copied) {
+      await([&] { return to.done(copied); });
+      if (const auto why = to.failure_of(copied)) {
+        EXPECT_EQ(why->code(), errc::upstream_failed);
+      } else {
+        EXPECT_EQ(download(target, to.other), values(count, 1));
+      }
+    }
+  }
+}
+
+TEST_P(copies_to_a_gpu, that_fail_leave_launches_around_them_alone) {
+  const side from("host");
+  const side to(GetParam());
+  const auto source = from.allocate(count);
+  const auto target = to.holding(values(count, 2));
+  const auto bystander = to.holding(values(count, 2));
+  write_and_fail(from, source);
+  auto around = launch_recorder::strict(to.stream);
+  around.write(bystander);
+  around.preflight();
+  timeline_point copied;
+  std::thread([&] { copied = enqueue_copy(target, to.stream, source, from.stream); }).join();
+  const std::uint32_t value = 3;
+  to.stream.ref().device().fill(bystander.data(), &value, sizeof value, count,
+                                to.stream.ref().native());
+  const auto last = around.commit();
+  await([&] { return to.done(last); });
+  EXPECT_TRUE(to.failure_of(copied));
+  EXPECT_FALSE(to.failure_of(last));
+}
+
+// Neither does what has been queued keep its runtimes, nor what has been settled.
+TEST_P(copies_to_a_gpu, keep_no_runtime) {
+  auto from = std::make_unique<side>("host");
+  const auto source_core = std::weak_ptr(from->runtime->core());
+  auto source = from->holding(values(count, 1));
+  std::weak_ptr<detail::runtime_core> target_core;
+  {
+    const side to(GetParam());
+    target_core = to.runtime->core();
+    const auto target = to.allocate(count);
+    (void)enqueue_copy(target, to.stream, source, from->stream);
+  }
+  await([&] { return target_core.expired(); });
+  const side to(GetParam());
+  const auto target = to.allocate(count);
+  const auto copied = enqueue_copy(target, to.stream, source, from->stream);
+  source = {};
+  from.reset();
+  await([&] { return to.done(copied); });
+  EXPECT_EQ(to.runtime->statistics().releases_pending, 1u);
+  const side next("host");
+  const auto held = next.holding(values(count, 1));
+  await([&] {
+    // A later copy lets go of what an earlier one depended on.
+    (void)enqueue_copy(target, to.stream, held, next.stream);
+    return source_core.expired();
+  });
+}
+
+// The host device is lost after the reading has been queued: the task that is going to write, or is
+// writing, has the memory.
+TEST(copies_from_a_lost_host, own_what_they_write) {
+  const auto gpu = pretend();
+  std::atomic<int> made{0};
+  gpu->watch = [&](call c) {
+    made += c == call::allocate_staging ? 1 : 0;
+  };
+  const side to(gpu);
+  const auto target = to.allocate(count);
+  const auto bytes = count * sizeof(std::uint32_t);
+  (void)to.runtime->core()->staging()->acquire(bytes);  // the pool has one now
+  {
+    const auto script = std::make_shared<fault_script>();
+    const side from(open_host_device({.faults = script}));
+    const auto source = from.holding(values(count, 1));
+    gate closed;
+    closed.hold(from.stream);
+    script->fail_nth(fault_target::loss, 1);
+    EXPECT_TRUE(throws(errc::device_lost, "scripted",
+                       [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+    const int before = made;
+    (void)to.runtime->core()->staging()->acquire(bytes);
+    EXPECT_EQ(made, before + 1);
+  }
+}
+
+TEST(copies_with_a_failing_event, end) {
+  const auto gpu = pretend();
+  std::atomic<bool> armed{false};
+  std::atomic<bool> reached{false};
+  gpu->watch = [&](call c) {
+    if (c != call::record || !armed.exchange(false)) return;
+    reached = true;
+    throw planted();
+  };
+  const side from("host");
+  const side to(gpu);
+  const auto source = from.allocate(count);
+  const auto target = to.holding(values(count, 2));
+  gate closed;
+  closed.hold(from.other);
+  write_and_fail(from, source);
+  armed = true;
+  std::thread copying([&] {
+    EXPECT_TRUE(throws(errc::library_failure, "for this test",
+                       [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  });
+  await([&] { return reached.load(); });
+  closed.open();
+  copying.join();
+  EXPECT_EQ(to.runtime->statistics().leases, 0u);
+  (void)to.fill(target, 3, to.stream);
+  EXPECT_EQ(download(target, to.other), values(count, 3));
+}
+
+TEST(copies_to_a_lost_gpu, keep_nothing_of_it) {
+  auto gpu = pretend();
+  const auto watched = std::weak_ptr(gpu);
+  const side from("host");
+  const auto source = from.holding(values(count, 1));
+  {
+    const side to(std::move(gpu));
+    const auto target = to.allocate(count);
+    gate closed;
+    closed.hold(from.stream);
+    (void)enqueue_copy(target, to.stream, source, from.stream);
+    to.runtime->device().lose(planted());
+  }
+  await([&] { return watched.expired(); });
+}
+
+TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
+  const auto gpu = pretend();
+  std::atomic<int> made{0};
+  std::atomic<side*> retiring{nullptr};
+  gpu->watch = [&](call c) {
+    if (c == call::allocate_staging) ++made;
+    if (c != call::copy) return;
+    if (auto* s = retiring.exchange(nullptr)) retire(*s);
+  };
+  const side from("host");
+  const side held("host");
+  side to(gpu);
+  const auto source = from.holding(values(count, 3));
+  const auto target = to.allocate(count);
+  const auto other_source = held.holding(values(count, 1));
+  const auto other_target = to.allocate(count);
+  gate closed;
+  closed.hold(held.stream);
+  (void)enqueue_copy(other_target, to.stream, other_source, held.stream);
+  retiring = &to;
+  EXPECT_TRUE(throws(errc::stream_misuse, "retired",
+                     [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  from.stream.synchronize();
+  // The source has been read, but the stream that has gone has yet to get there.
+  for (const auto bytes : {count * sizeof(std::uint32_t), sizeof(std::uint32_t)}) {
+    const int before = made;
+    (void)to.runtime->core()->staging()->acquire(bytes);
+    EXPECT_EQ(made, before + 1) << bytes;
+  }
+  closed.open();
+  EXPECT_EQ(download(target, to.other), values(count, 3));
+}
+
+// To a host device, whose stream's thread waits
+
+class copies_to_a_host : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(sources, copies_to_a_host, ::testing::Values("host", "cuda"),
+                         [](const auto& p) { return p.param; });
+
+TEST_P(copies_to_a_host, do_not_outlive_the_target) {
+  if (!has_device(GetParam())) GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+  const side from(GetParam());
+  const auto source = from.holding(values(count, 1));
+  const auto kept = from.allocate(count);
+  gate closed;
+  closed.hold(from.stream);
+  {
+    const side to(open_host_device(), {.drain_timeout = std::chrono::milliseconds(50)});
+    const auto target = to.allocate(count);
+    (void)enqueue_copy(target, to.stream, source, from.stream);
+  }
+  closed.open();
+  (void)enqueue_copy(kept, from.other, source, from.other);
+  EXPECT_EQ(download(kept, from.other), values(count, 1));
+}
+
+// Between GPUs
+
+/// Data goes from a host device to two more runtimes, and has not been written yet.
+class copies_between_gpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 2; ++i) {
+      const auto gpu = pretend(i);
+      gpu->watch = [this, i](call c) {
+        called(i, c);
+      };
+      sides_[i] = std::make_unique<side>(gpu);
+      blocks_[i] = sides_[i]->holding(values(count, 2));
+    }
+    written_ = first_.holding(values(count, 1));
+    closed_.hold(first_.other);
+    (void)first_.fill(written_, 3, first_.other);
+    (void)enqueue_copy(blocks_[0], sides_[0]->stream, written_, first_.stream);
+  }
+  void TearDown() override {
+    closed_.open();
+    for (auto& block : blocks_) block = {};
+    for (auto& s : sides_) s.reset();
+  }
+  timeline_point copy() {
+    return enqueue_copy(blocks_[1], sides_[1]->stream, blocks_[0], sides_[0]->stream);
+  }
+
+  std::atomic<bool> retires_{false};  // the target's stream, once the copy has been queued
+  std::atomic<bool> retired_{false};
+  std::atomic<std::size_t> leased_{1};  // when the target was told of the copies to come
+
+ private:
+  void called(int gpu, call c) {
+    if (c == call::prepare_copies_from) {
+      std::size_t leases = 0;
+      for (const auto& s : sides_) leases += s->runtime->statistics().leases;
+      leased_ = leases;
+    }
+    if (gpu != 1 || std::this_thread::get_id() != copying_) return;
+    if (c == call::copy_from_peer && retires_) {
+      retire(*sides_[1]);
+      retired_ = true;
+    } else if (c == call::query && retired_) {
+      closed_.open();  // somebody waits for the copy
+    }
+  }
+
+  const std::thread::id copying_ = std::this_thread::get_id();
+  side first_{"host"};
+  words written_;
+
+ protected:
+  std::unique_ptr<side> sides_[2];
+  words blocks_[2];
+  gate closed_;
+};
+
+TEST_F(copies_between_gpus, end_before_the_source_is_given_back_without_a_ticket) {
+  retires_ = true;
+  const auto* const stream = sides_[1]->stream.ref().timeline();
+  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)copy(); }));
+  EXPECT_EQ(stream->watermark(), stream->newest().ticket);
+  EXPECT_EQ(sides_[0]->runtime->statistics().recorders_abandoned, 0u);
+  EXPECT_EQ(sides_[0]->runtime->statistics().leases, 0u);
+}
+
+TEST_F(copies_between_gpus, prepare_before_they_lease) {
+  const auto copied = copy();
+  EXPECT_EQ(leased_, 0u);
+  closed_.open();
+  await([&] { return sides_[1]->done(copied); });
+  EXPECT_EQ(download(blocks_[1], sides_[1]->other), values(count, 3));
+}
+
+}  // namespace
+}  // namespace sluice::test
