@@ -71,7 +71,8 @@ std::vector<std::size_t> pattern_of(const block_places& places) {
 /// Runs one random DAG behind a gate without a random wait of the class; `fenced`: with it.
 void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& random) {
   dag_limits limits;
-  limits.most_steps = 80;
+  // Long enough that blocks are handed out again.
+  limits.most_steps = control.resource == memory::async ? 80 : 160;
   // ThreadSanitizer remembers the last few accesses to a word only. Enough words, and few streams
   // that might have read them meanwhile, make sure that it still knows the one that matters.
   limits.most_streams = 5;

@@ -326,15 +326,12 @@ hazard_session::hazard_session(std::shared_ptr<device> device, memory resource, 
 block_contents hazard_session::run(const hazard_dag& dag, bool gated) {
   submission all(*this, dag);
   gate closed;
-  if (gated) {
-    for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
-    // A free that goes wrong must not come first either: whoever got its memory, and opens the
-    // gate, would order everything after it.
-    if (in_order_) closed.hold(runtime_.core()->reclaim_stream());
-  }
+  if (gated) close(closed, dag);
   all.submit();
   closed.open();
   for (std::size_t s = 0; s < dag.streams; ++s) streams_[s].synchronize();
+  // Whoever passes a gate that has gone is ordered after all that its owner knew.
+  if (in_order_) rest(runtime_.core()->reclaim_stream());
   left_out_.reset();
   return all.contents();
 }
@@ -342,9 +339,19 @@ block_contents hazard_session::run(const hazard_dag& dag, bool gated) {
 block_places hazard_session::place(const hazard_dag& dag) {
   submission all(*this, dag, false);
   gate closed;
-  for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
+  close(closed, dag);
   all.submit();
   return places_;
+}
+
+void hazard_session::close(gate& closed, const hazard_dag& dag) {
+  for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
+  // A free that goes wrong must not come first either: whoever got its memory, and opens the gate,
+  // would order everything after it.
+  if (in_order_) closed.hold(runtime_.core()->reclaim_stream());
+  // A stream that is still to fall asleep over its empty queue may learn, from whatever is queued
+  // later, what that thread knows by then.
+  closed.wait_until_reached(static_cast<int>(dag.streams) + (in_order_ ? 1 : 0));
 }
 
 std::string_view name_of(hazard_session::memory resource) noexcept {

@@ -2,6 +2,7 @@
 
 #include "tests/runtime/hazard_dag.hpp"
 #include "tests/runtime/hazard_kernels.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/memory_guard.hpp>
@@ -67,6 +68,8 @@ class hazard_session {
 
  private:
   class submission;
+  /// Holds what the DAG runs on back.
+  void close(gate& closed, const hazard_dag& dag);
 
   // The callback that asks it belongs to the runtime, which goes first.
   std::optional<step_wait> left_out_;
