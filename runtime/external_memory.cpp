@@ -114,7 +114,9 @@ class loan final : public deferred {
  public:
   loan(block_ref block, access_kind access) : block_(std::move(block)), access_(access) {}
   ~loan() override {
-    if (refused_) stays("the stream of its consumer was being captured");
+    if (refused_) {
+      report("exported memory stays allocated", "the stream of its consumer was being captured");
+    }
   }
 
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
