@@ -55,6 +55,7 @@ class pretended_gpu final : public device {
     require_usable();
     real_->wait(s, e, value);
   }
+  void require_followable(native_stream* s) override { real_->require_followable(s); }
   void follow(native_stream* s, native_stream* source) override { real_->follow(s, source); }
   event_state query(native_event* e, std::uint64_t value) noexcept override {
     watch(call::query);
@@ -108,7 +109,7 @@ class pretended_gpu final : public device {
   void notify(native_stream* s, std::function<void()> function) override {
     real_->notify(s, std::move(function));
   }
-  bool quiescent(native_stream*) noexcept override { return lost(); }
+  bool quiescent(native_stream*, native_event*) noexcept override { return lost(); }
 
  private:
   std::shared_ptr<device> real_;
