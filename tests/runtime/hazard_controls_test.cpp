@@ -77,6 +77,8 @@ void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& r
   // that might have read them meanwhile, make sure that it still knows the one that matters.
   limits.most_streams = 5;
   limits.smallest_block = 64;
+  // It reports nothing where it has forgotten what else a thread did since: not too much, then.
+  limits.largest_block = 1024;
   constexpr std::size_t enough = 48;
   for (;;) {
     const auto dag = make_dag(random, limits);
@@ -135,7 +137,7 @@ std::pair<int, std::string> run_control(const std::string& what, std::uint64_t s
   const auto command = "SLUICE_HAZARD_CONTROL='" + what +
                        "' SLUICE_TEST_SEED=" + std::to_string(seed) +
                        " TSAN_OPTIONS=exitcode=" + std::to_string(sanitizer_report) +
-                       ":halt_on_error=1 '" + program.data() + "' 2>&1";
+                       ":halt_on_error=1:history_size=7 '" + program.data() + "' 2>&1";
   std::FILE* output = popen(command.c_str(), "r");
   if (output == nullptr) return {-1, "cannot start " + command};
   std::string printed = command + "\n";

@@ -108,7 +108,7 @@ TEST_P(hazards, running_freely_without_delay_equal_a_serial_run) {
 
 TEST_P(hazards, on_cuda_equal_a_serial_run) {
   if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
-  if (GetParam() == memory::pool) {
+  if (GetParam() == memory::pool || adds_to_the_default(GetParam())) {
     SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(
         "for its sake no completed point counts, and this pool waits for that");
   }
