@@ -80,7 +80,7 @@ class recorder_state {
                          std::string(block.tag().name()) + "' may not be recorded");
       } else {
         add({block.record(), block.record()->generation.load(std::memory_order_relaxed), access,
-             whole, 0});
+             whole, block.tag(), 0});
       }
     } catch (...) {
       if (!rejection_) rejection_ = current_error();
@@ -181,6 +181,7 @@ class recorder_state {
     std::uint64_t generation;
     access_kind access;
     bool whole;
+    allocation_tag tag;    // for messages: the block may be gone by then
     std::uint64_t fenced;  // the version of the block's uses that the launch waits for
   };
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
@@ -285,8 +286,9 @@ class recorder_state {
 
   [[nodiscard]] error stale_error(const use& u) const {
     // Nothing keeps the block: another one may have its record by now.
-    core_->note_misuse(memory_misuse::stale_use, {.generation = u.generation});
-    return {errc::stale_ref, "memory that the launch uses has been given back"};
+    core_->note_misuse(memory_misuse::stale_use, {.tag = u.tag, .generation = u.generation});
+    return {errc::stale_ref, "memory '" + std::string(u.tag.name()) +
+                                 "', which the launch uses, has been given back"};
   }
 
   /// Under the leases: checks identities and earlier failures, and queues the waits.

@@ -81,6 +81,7 @@ bool runtime_core::ends_late() const noexcept {
 }
 
 runtime_core::~runtime_core() {
+  releases_->drain();
   // Still there only if a recorder or an export outlived the runtime.
   if (resource_ && bound_) (void)finish_frees(clock::time_point::max());
   reclaimer_.stop();
@@ -365,7 +366,7 @@ auto runtime_core::obtain(Ask ask) -> decltype(ask()) {
     if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
   }
   // Owners of completed launches may hold what is missing, or the resource itself.
-  releases_.drain_and_wait();
+  releases_->drain_and_wait();
   (void)resource_->make_room();
   return ask();
 }
@@ -387,6 +388,18 @@ void runtime_core::note_misuse(memory_misuse misuse, const allocation& known) no
   if (resource_) resource_->note_misuse(misuse, known);
 }
 
+granted_memory runtime_core::grant(const allocation_request& request) {
+  try {
+    return obtain([&] { return resource_->allocate(request); });
+  } catch (const error& e) {
+    // A device does not know what the memory is for.
+    if (e.code() != errc::out_of_memory) throw;
+    throw error(e.code(),
+                std::string(e.what()) + ", wanted for '" + std::string(request.tag.name()) + "'",
+                e.status(), e.where());
+  }
+}
+
 block_ref runtime_core::allocate(allocation_request request) {
   const auto [bytes, stream, tag] = std::tuple(request.bytes, request.stream, request.tag);
   require_open();
@@ -398,7 +411,7 @@ block_ref runtime_core::allocate(allocation_request request) {
   timeline_point ready;
   bool ordered = false;
   try {
-    if (bytes != 0) granted = obtain([&] { return resource_->allocate(request); });
+    if (bytes != 0) granted = grant(request);
     for (const auto& point : granted.inherited) require_known(point);
     // Allocating is a use: the memory is ready when this point has completed.
     if (auto* place = granted.ready_at.release()) {
@@ -547,7 +560,9 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
   }
   if (!listed) {
     report("a block stays allocated: the host has no memory to list its uses");
-  } else if (record.memory.address != nullptr && !device_->lost()) {
+  } else if (record.memory.address != nullptr && device_->lost()) {
+    bytes_lost_.fetch_add(record.bytes, std::memory_order_relaxed);
+  } else if (record.memory.address != nullptr) {
     for (std::size_t i = 0; i < points.size();) {
       if (settled(points[i])) {
         points.swap_remove(i);
@@ -585,8 +600,9 @@ runtime_statistics runtime_core::statistics() const {
   s.exports = exports_.load(std::memory_order_relaxed);
   s.streams = live_streams_.load(std::memory_order_relaxed);
   s.events = events_.load(std::memory_order_relaxed);
-  s.releases_pending = releases_.size();
+  s.releases_pending = releases_->size();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
+  s.bytes_lost = bytes_lost_.load(std::memory_order_relaxed);
   s.lease_waits = lease_waits_.load(std::memory_order_relaxed);
   s.lease_wait_total = std::chrono::nanoseconds(lease_wait_total_.load(std::memory_order_relaxed));
   s.lease_wait_longest =
@@ -670,14 +686,14 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   end_work(timeout);
   // Two runtimes that depend on each other's tickets would keep each other.
   for_each_timeline([](timeline& t) { t.forget_upstream(); });
-  releases_.drain();
+  releases_->drain();
   // Handles that are still around keep what they know of their blocks.
   const std::lock_guard lock(records_lock_);
   if (records_in_use_ != 0) self_ = shared_from_this();
 }
 
 void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
-  releases_.drain();
+  releases_->drain();
   // References that are still around become stale; records are walked without the lock, since slabs
   // never go.
   std::vector<slab*> all;

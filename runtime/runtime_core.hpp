@@ -68,7 +68,8 @@ class runtime_core final : public resource_context,
   }
   [[nodiscard]] device_id id() const noexcept { return device_->id(); }
   [[nodiscard]] memory_resource& resource() noexcept { return *resource_; }
-  [[nodiscard]] release_list& releases() noexcept { return releases_; }
+  [[nodiscard]] release_list& releases() noexcept { return *releases_; }
+  [[nodiscard]] std::shared_ptr<release_list> owners() noexcept override { return releases_; }
 
   /// @throws error `shutting_down`, `device_lost`
   void require_open() const;
@@ -200,6 +201,9 @@ class runtime_core final : public resource_context,
   auto obtain(Ask ask) -> decltype(ask());
   /// Whether ending this would wait for somebody whom the runtime's own end did not wait for.
   [[nodiscard]] bool ends_late() const noexcept;
+  /// Asks the resource for memory that a block is to lie in. @throws error as the resource,
+  /// `out_of_memory` with the tag
+  [[nodiscard]] granted_memory grant(const allocation_request& request);
   /// All of `tear_down` but for what outlives it.
   void end_work(std::chrono::milliseconds timeout) noexcept;
   /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread. The
@@ -282,13 +286,14 @@ class runtime_core final : public resource_context,
   std::shared_ptr<staging_pool> staging_;
   std::atomic<bool> copies_may_fail_{false};
 
-  release_list releases_;
+  const std::shared_ptr<release_list> releases_ = std::make_shared<release_list>();
   reclaim_thread reclaimer_;
 
   std::atomic<std::size_t> imports_{0};
   std::atomic<std::size_t> exports_{0};
   std::atomic<std::size_t> events_{0};
   std::atomic<std::size_t> live_streams_{0};
+  std::atomic<std::size_t> bytes_lost_{0};
   std::atomic<std::uint64_t> abandoned_{0};
   std::atomic<std::uint64_t> lease_waits_{0};
   std::atomic<std::chrono::nanoseconds::rep> lease_wait_total_{0};

@@ -1,41 +1,51 @@
 #pragma once
 
 #include "runtime/memory/tag_totals.hpp"
+#include "runtime/release_list.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 namespace sluice::detail {
 
-/// The share of one resource in a budget.
-class budget_account {
+/// The share of one resource in a budget. Whoever asks it for room shares it.
+class budget_account : public std::enable_shared_from_this<budget_account> {
  public:
-  /// `holder` keeps memory under the resource, and lives as long as the account.
-  budget_account(std::shared_ptr<memory_budget> budget, memory_resource& holder) noexcept
-      : budget_(std::move(budget)), holder_(holder) {}
+  /// `holder` keeps memory under the resource and lives until `close`; `owners` may hold blocks of
+  /// it.
+  budget_account(std::shared_ptr<memory_budget> budget, memory_resource& holder,
+                 std::shared_ptr<release_list> owners) noexcept
+      : budget_(std::move(budget)), holder_(holder), owners_(std::move(owners)) {}
   budget_account(const budget_account&) = delete;
   budget_account& operator=(const budget_account&) = delete;
-  /// What is still held is lost with its device.
-  ~budget_account() {
+  ~budget_account() = default;
+  /// From now on the holder, which is ready for use, may be asked for room. @throws std::bad_alloc
+  void open() {
+    budget_->attach(shared_from_this());
+    open_ = true;
+  }
+  /// From now on nobody asks the holder for room; waits for who does at this moment.
+  void close() noexcept {
+    const std::lock_guard lock(asking_);
+    closed_ = true;
+  }
+  /// The holder is gone. What is still held is lost with its device.
+  void end() noexcept {
     if (open_) budget_->detach(*this);
     budget_->discharge(held());
   }
-  /// From now on the holder, which is ready for use, may be asked for room. @throws std::bad_alloc
-  void open() {
-    budget_->attach(*this);
-    open_ = true;
+  /// Drops owners of completed launches, whose destructors may end other runtimes and so wait for
+  /// whoever asks those: under no lock; then asks the holder for room.
+  [[nodiscard]] std::size_t give_room() noexcept {
+    if (owners_) owners_->drain();
+    const std::lock_guard lock(asking_);
+    return closed_ ? 0 : holder_.trim();
   }
-  /// From now on nobody asks the holder for room.
-  void close() noexcept {
-    if (open_) budget_->close(*this);
-  }
-  /// Under the budget's lock.
-  [[nodiscard]] bool closed() const noexcept { return closed_; }
 
   [[nodiscard]] const std::shared_ptr<memory_budget>& budget() const noexcept { return budget_; }
-  [[nodiscard]] memory_resource& holder() const noexcept { return holder_; }
   [[nodiscard]] std::size_t held() const noexcept { return held_.load(std::memory_order_relaxed); }
   [[nodiscard]] tag_totals& tags() noexcept { return tags_; }
   [[nodiscard]] const tag_totals& tags() const noexcept { return tags_; }
@@ -51,8 +61,10 @@ class budget_account {
 
   std::shared_ptr<memory_budget> budget_;
   memory_resource& holder_;
-  bool open_ = false;    // by the runtime's making and ending only
-  bool closed_ = false;  // under the budget's lock
+  const std::shared_ptr<release_list> owners_;
+  bool open_ = false;  // by the runtime's making and ending only
+  std::mutex asking_;  // held while the holder is asked
+  bool closed_ = false;
   std::atomic<std::size_t> held_{0};
   tag_totals tags_;
 };

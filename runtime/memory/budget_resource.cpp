@@ -1,6 +1,7 @@
 #include "runtime/memory/budget_account.hpp"
 #include "runtime/memory/context_adaptor.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace sluice {
@@ -44,11 +45,15 @@ class budget_resource final : public memory_resource {
     }
   }
 
-  ~budget_resource() override { close_account(); }
+  ~budget_resource() override {
+    close_account();
+    upstream_.reset();  // what it gives back as it goes is still discharged
+    if (account_) account_->end();
+  }
 
   void bind(resource_context& context) override {
     if (!budget_) budget_ = memory_budget::of(context.device().id());
-    account_.emplace(budget_, *upstream_);
+    account_ = std::make_shared<detail::budget_account>(budget_, *upstream_, context.owners());
     context_.emplace(context, *account_);
     upstream_->bind(*context_);
     under_another_ = context.charged();
@@ -127,8 +132,7 @@ class budget_resource final : public memory_resource {
 
   std::shared_ptr<memory_budget> budget_;
   bool under_another_ = false;
-  // Whatever upstream gives back as it goes is still discharged here.
-  std::optional<detail::budget_account> account_;
+  std::shared_ptr<detail::budget_account> account_;
   std::optional<charged_context> context_;
   std::unique_ptr<memory_resource> upstream_;
 };

@@ -3,6 +3,7 @@
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 namespace sluice::detail {
@@ -22,6 +23,7 @@ class context_adaptor : public resource_context {
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override {
     context_.reclaim_after(points, memory, reclaim, owner);
   }
+  std::shared_ptr<release_list> owners() noexcept override { return context_.owners(); }
   void finish_reclaiming() noexcept override { context_.finish_reclaiming(); }
   bool charged() const noexcept override { return context_.charged(); }
   void charge(std::size_t bytes, const allocation_request& request) override {

@@ -22,7 +22,7 @@ memory_budget_snapshot memory_budget::snapshot() const {
   memory_budget_snapshot s;
   s.limit = limit();
   const std::lock_guard lock(accounts_mutex_);
-  for (const auto* account : accounts_) {
+  for (const auto& account : accounts_) {
     s.held += account->held();
     account->tags().collect(s.tags);
   }
@@ -54,27 +54,27 @@ void memory_budget::note_peak() noexcept {
   }
 }
 
-void memory_budget::attach(detail::budget_account& account) {
+void memory_budget::attach(std::shared_ptr<detail::budget_account> account) {
   const std::lock_guard lock(accounts_mutex_);
-  accounts_.push_back(&account);
+  accounts_.push_back(std::move(account));
 }
 
-void memory_budget::close(detail::budget_account& account) noexcept {
+void memory_budget::detach(const detail::budget_account& account) noexcept {
   const std::lock_guard lock(accounts_mutex_);
-  account.closed_ = true;
-}
-
-void memory_budget::detach(detail::budget_account& account) noexcept {
-  const std::lock_guard lock(accounts_mutex_);
-  std::erase(accounts_, &account);
+  std::erase_if(accounts_, [&](const auto& known) { return known.get() == &account; });
 }
 
 std::size_t memory_budget::make_room() noexcept {
-  std::size_t given = 0;
-  const std::lock_guard lock(accounts_mutex_);
-  for (const auto* account : accounts_) {
-    if (!account->closed()) given += account->holder().trim();
+  // Trimming may take a while: nobody else who looks at the budget waits for that.
+  std::vector<std::shared_ptr<detail::budget_account>> asked;
+  try {
+    const std::lock_guard lock(accounts_mutex_);
+    asked = accounts_;
+  } catch (...) {
+    return 0;
   }
+  std::size_t given = 0;
+  for (const auto& account : asked) given += account->give_room();
   return given;
 }
 

@@ -1,4 +1,5 @@
 #include "tests/runtime/use_state.hpp"
+#include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -504,6 +505,21 @@ TEST(shut_down, declares_the_device_lost_when_its_time_is_over) {
   EXPECT_TRUE(runtime.device().lost());
   EXPECT_TRUE(
       throws(errc::device_lost, "shutting down", [&] { (void)runtime.allocate_bytes(16, s); }));
+}
+
+TEST_P(runtime_on, what_is_freed_after_a_loss_is_lost_and_not_outstanding) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
+  device_runtime lost(open_device(GetParam()));
+  const auto on = lost.create_stream();
+  (void)lost.allocate_bytes(100, on);
+  auto a = lost.allocate_bytes(1000, on);
+  const auto b = lost.allocate_bytes(200, on);
+  EXPECT_EQ(lost.statistics().bytes_lost, 0u);
+  lost.device().lose(error(errc::device_lost, "for this test"));
+  EXPECT_EQ(lost.statistics().bytes_lost, 0u) << "it is in somebody's hands";
+  a = {};
+  EXPECT_EQ(lost.statistics().bytes_lost, 1000u);
+  EXPECT_EQ(lost.statistics().bytes_outstanding, 200u);
 }
 
 TEST_P(runtime_on, references_and_streams_may_outlive_it) {

@@ -290,7 +290,8 @@ TEST_P(launch_recorder_on, preflight_answers_stale_ref_for_a_freed_block) {
   recorder.read(kept).write(freed);
   runtime().deallocate(freed.block());
   EXPECT_TRUE(freed.stale());
-  EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
+  const auto named = "memory '" + std::string(freed.block().tag().name()) + "', which";
+  EXPECT_TRUE(throws(errc::stale_ref, named, [&] { recorder.preflight(); }));
   expect_no_lease();
   // The block that lives can still be used.
   auto next = launch_recorder::strict(stream());

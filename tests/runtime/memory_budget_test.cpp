@@ -151,6 +151,20 @@ TEST_P(budget_on, drops_the_owners_of_completed_launches_before_it_gives_up) {
   EXPECT_EQ(allocate(2048).bytes(), 2048u);
 }
 
+TEST_P(budget_on, drops_the_owners_of_completed_launches_in_every_runtime_on_it) {
+  struct owner final : releasable {
+    explicit owner(block_ref b) : block(std::move(b)) {}
+    block_ref block;
+  };
+  const auto other = make_runtime();
+  const auto elsewhere = other->create_stream();
+  budget().set_limit(4096);
+  auto kept = std::make_unique<owner>(other->allocate_bytes(4096, elsewhere));
+  other->core()->releases().push(kept.release());
+  EXPECT_EQ(allocate(2048).bytes(), 2048u);
+  EXPECT_EQ(other->statistics().releases_pending, 0u);
+}
+
 TEST_P(budget_on, obeys_a_limit_that_changes) {
   auto a = allocate(4096);
   budget().set_limit(1000);
@@ -456,6 +470,36 @@ TEST_P(budget_on, does_not_ask_a_runtime_that_is_being_made) {
   device_runtime made(runtime().shared_device(),
                       {.resource = make_budget_resource(
                            make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
+}
+
+TEST_P(budget_on, can_be_looked_at_while_room_is_made) {
+  budget().set_limit(4096);
+  probe::seen seen;
+  std::latch asked(1);
+  std::latch go_on(1);
+  std::atomic<bool> first{true};
+  device_runtime slow(runtime().shared_device(),
+                      {.resource = make_budget_resource(
+                           make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
+  {
+    const auto on = slow.create_stream();
+    (void)slow.allocate_bytes(256, on);
+  }
+  seen.when_freed = [&] {
+    if (!first.exchange(false)) return;
+    asked.count_down();
+    go_on.wait();
+  };
+  std::thread asking(
+      [&] { EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)allocate(8192); })); });
+  asked.wait();
+  EXPECT_EQ(budget().snapshot().limit, 4096u);
+  {
+    // Nor does a runtime wait that is made or ends meanwhile.
+    const auto other = make_runtime();
+  }
+  go_on.count_down();
+  asking.join();
 }
 
 TEST_P(budget_on, does_not_ask_a_runtime_that_has_begun_to_end) {

@@ -429,8 +429,14 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
     keep_nothing();
     script->fail_nth(fault_target::allocation, nth, 2);
     for (std::uint64_t i = 1; i < nth; ++i) (void)scripted.allocate_bytes(1000 << i, on);
-    EXPECT_TRUE(throws(errc::out_of_memory, "scripted",
-                       [&] { (void)scripted.allocate_bytes(64, on, "weights"); }));
+    EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] {
+      try {
+        (void)scripted.allocate_bytes(64, on, "weights");
+      } catch (const error& e) {
+        EXPECT_NE(std::string(e.what()).find("wanted for 'weights'"), std::string::npos);
+        throw;
+      }
+    }));
     EXPECT_EQ(scripted.statistics().blocks, 0u);
     EXPECT_EQ(scripted.bytes_outstanding(), 0u);
     EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));

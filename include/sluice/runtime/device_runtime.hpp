@@ -36,6 +36,9 @@ struct runtime_statistics {
   std::uint64_t launches = 0;             ///< tickets taken on all streams
   std::uint64_t waits = 0;                ///< waits queued for other streams, on all streams
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
+  /// Bytes of blocks that were freed after the device's loss and stay with it: not outstanding any
+  /// more, and not given back.
+  std::size_t bytes_lost = 0;
   /// How often a preflight has begun to wait for another launch between its preflight and commit,
   /// and for how long those that are over took: together, and the longest.
   std::uint64_t lease_waits = 0;
@@ -157,7 +160,8 @@ class device_runtime {
   /// Drops the owners of completed launches now, in this thread.
   void reap_pending();
   /// Gives memory that the resource keeps for later back to where it came from, behind its last
-  /// uses. Returns how many bytes.
+  /// uses. Returns how many bytes. May wait, for a second at most, for frees whose uses have
+  /// completed. @throws error `shutting_down`, `device_lost`
   std::size_t trim_memory();
   /// Whether blocks of the resource may be recorded.
   [[nodiscard]] bool supports_use_tracking() const noexcept;

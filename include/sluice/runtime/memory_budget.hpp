@@ -67,17 +67,15 @@ class memory_budget {
   void discharge(std::size_t bytes) noexcept {
     charged_.fetch_sub(bytes, std::memory_order_relaxed);
   }
-  void attach(detail::budget_account& account);
-  void close(detail::budget_account& account) noexcept;
-  void detach(detail::budget_account& account) noexcept;
+  void attach(std::shared_ptr<detail::budget_account> account);
+  void detach(const detail::budget_account& account) noexcept;
   [[nodiscard]] std::size_t make_room() noexcept;
 
   std::atomic<std::size_t> limit_;
   std::atomic<std::size_t> charged_{0};  // held and reserved
   std::atomic<std::size_t> peak_{0};
-  // Covers the list, and that nobody who stands in it goes meanwhile.
   mutable std::mutex accounts_mutex_;
-  std::vector<detail::budget_account*> accounts_;
+  std::vector<std::shared_ptr<detail::budget_account>> accounts_;
 };
 
 /// Bytes of a budget that are set aside for allocations to come (`device_runtime::reserve_memory`).

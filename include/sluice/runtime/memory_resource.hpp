@@ -28,6 +28,10 @@ class allocation_tag {
 
 class memory_reservation;
 
+namespace detail {
+class release_list;
+}
+
 /// What a resource is asked for.
 struct allocation_request {
   std::size_t bytes = 0;  ///< more than 0
@@ -114,6 +118,11 @@ class resource_context {
   virtual void reclaim_after(std::span<const timeline_point> points, allocation memory,
                              void (*reclaim)(void* owner, allocation) noexcept, void* owner) = 0;
 
+  /// The owners of completed launches that this runtime has not dropped yet: whoever is short of
+  /// memory may drop them, in its own thread and also after the runtime's end. Null where there are
+  /// none to drop.
+  [[nodiscard]] virtual std::shared_ptr<detail::release_list> owners() noexcept { return nullptr; }
+
   /// Waits until everything handed to `reclaim_after`, of this runtime, whose points have completed
   /// by now has been reclaimed. On the reclaim thread it does nothing.
   virtual void finish_reclaiming() noexcept = 0;
@@ -182,13 +191,18 @@ class memory_resource {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 };
 
-/// Plain allocation, for sanitizers: every block is a system or driver allocation of its own.
+/// See `make_direct_resource`.
 struct direct_options {
   /// Track uses and free a block only once they have completed, on the reclaim thread. Without it,
   /// recording a block is refused, and whoever drops the last reference must know that no work
   /// touches it any more.
   bool tracked = false;
 };
+/// Plain allocation, for sanitizers: every block is a system or driver allocation of its own, ready
+/// on every stream at once. It is freed on the runtime's reclaim thread, which waits there for the
+/// uses that it has been told of: a driver's free may wait for the whole device, and neither the
+/// caller nor any stream waits for it. Blocks go in no particular order. Without memory on the host
+/// to note a free, the block stays allocated, which is reported.
 [[nodiscard]] std::unique_ptr<memory_resource> make_direct_resource(direct_options options = {});
 
 /// Free lists over another resource, by size and stream.
@@ -214,7 +228,11 @@ struct pool_options {
     std::unique_ptr<memory_resource> upstream, pool_options options = {});
 
 /// The device's own stream-ordered pool: `cudaMallocAsync` from a pool of this process's runtime on
-/// CUDA.
+/// CUDA. Memory is ready in the order of the stream it was asked for on. A free is queued by the
+/// calling thread, which does not wait: on that stream where nothing else uses the memory any more,
+/// otherwise, or when the stream has been retired, on the runtime's reclaim stream behind waits for
+/// the other uses; no stream that carries launches waits for a free. Where a wait cannot be queued
+/// the memory stays allocated, which is reported. Tracks uses.
 [[nodiscard]] std::unique_ptr<memory_resource> make_async_resource();
 
 /// What a runtime uses unless told otherwise: the device's budget over a pool over `async`.
