@@ -329,7 +329,9 @@ TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
       (void)recorder.commit();
     }
     imported = {};
-    SLUICE_TEST_REQUIRE(launch_illegal_access(others.ref().native()) == cudaSuccess);
+    // On a stream that waits for nobody.
+    const auto faulty = other.create_stream();
+    SLUICE_TEST_REQUIRE(launch_illegal_access(faulty.ref().native()) == cudaSuccess);
     for (auto* runtime : {&guarded, &other}) {
       await([&] {
         runtime->reap_pending();
