@@ -1,0 +1,125 @@
+// How a runtime ends.
+#include "runtime/runtime_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::detail {
+
+bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
+  closing_.store(true, std::memory_order_release);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  auto pause = std::chrono::microseconds(20);
+  for (;;) {
+    bool idle = true;
+    for_each_timeline([&](timeline& t) { idle = t.advance() >= t.newest().ticket && idle; });
+    if (idle) return true;
+    if (device_->lost()) return false;
+    if (std::chrono::steady_clock::now() >= end) {
+      device_->lose(error(errc::shutting_down,
+                          "work was still unfinished when the time for shutting down was over"));
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  }
+}
+
+bool runtime_core::finish_frees(clock::time_point end) noexcept {
+  resource_->close();  // nobody else hands anything over meanwhile
+  // What a resource keeps may go by the reclaim thread, which may give what it has waited for to a
+  // resource that keeps it: so a second time.
+  for (int round = 0; round < 2; ++round) {
+    (void)resource_->trim();
+    if (!reclaimer_.idle_by(end)) {
+      device_->lose(error(errc::shutting_down,
+                          "memory was still in use when the time for shutting down was over"));
+      // What a lost device still touches is not waited for here.
+      if (!reclaimer_.idle_by(clock::now() + std::chrono::seconds(1))) return false;
+    }
+    reclaimer_.stop();
+  }
+  return true;
+}
+
+void runtime_core::outlive() noexcept {
+  outlived_ = true;
+  (void)resource_->trim();
+  const std::lock_guard lock(adoption_mutex_);
+  for_each_timeline([this](timeline& t) {
+    const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
+    if (&t != reclaim_timeline_ && !adopts && t.leases() == 0) t.retire();
+  });
+}
+
+void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
+  if (std::exchange(torn_down_, true)) return;
+  end_work(timeout);
+  // Two runtimes that depend on each other's tickets would keep each other.
+  for_each_timeline([](timeline& t) { t.forget_upstream(); });
+  releases_->drain();
+  // Handles that are still around keep what they know of their blocks.
+  const std::lock_guard lock(records_lock_);
+  if (records_in_use_ != 0) self_ = shared_from_this();
+}
+
+void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
+  releases_->drain();
+  // References that are still around become stale; records are walked without the lock, since slabs
+  // never go.
+  std::vector<slab*> all;
+  {
+    const std::lock_guard lock(slabs_mutex_);
+    for (auto& s : slabs_) all.push_back(s.get());
+  }
+  for (auto* s : all) {
+    for (auto& record : *s) (void)free(record);
+  }
+  // Other threads may be completing frees; a recorder between preflight and commit completes its
+  // own.
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (blocks() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  // Imports are on their way back; they may be exports of our own. Not while a producer that is
+  // given one back ends the runtime, on the thread that gives them back.
+  const bool giving_back = reclaimer_.runs_here();
+  while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  const bool recorded = blocks() != 0;
+  const bool imported = !giving_back && reclaimer_.foreign() != 0;
+  if (recorded || giving_back || reclaimer_.deferrals() != 0 ||
+      exports_.load(std::memory_order_acquire) != 0) {
+    // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or
+    // what came in or went out is back, or nothing runs that was lost; and the streams that order
+    // that.
+    if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
+    if (imported) report("work or a producer still holds imports of a runtime that is gone");
+    return outlive();
+  }
+  if (!finish_frees(end)) return outlive();
+  {
+    const std::lock_guard lock(misuse_mutex_);
+    resource_.reset();
+  }
+  // The frees that have to wait, too, have run when the device goes; unless a launch that was
+  // committed after the drain does not end in time.
+  try {
+    reclaim_timeline_->reserve();
+    const auto last = reclaim_timeline_->submit();
+    const auto limit = std::chrono::steady_clock::now() + timeout;
+    while (reclaim_timeline_->advance() < last && !device_->lost() &&
+           std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  } catch (...) {
+    // Lost: nothing runs any more.
+  }
+  for_each_timeline([](timeline& t) { t.retire(); });
+}
+
+}  // namespace sluice::detail
