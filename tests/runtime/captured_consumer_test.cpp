@@ -3,6 +3,7 @@
 #include "runtime/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
@@ -24,9 +25,9 @@ namespace {
 
 /// A host device, one stream of which may be captured: then it is an error to follow it or to wait
 /// for it.
-class capturing_device final : public device {
+class capturing_device final : public forwarding_device {
  public:
-  capturing_device() : device({device_kind::host, 0}), host_(open_host_device()) {}
+  capturing_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
 
   void capture(native_stream* stream) { captured_.store(stream); }
   /// How often the captured stream was touched.
@@ -35,63 +36,18 @@ class capturing_device final : public device {
   bool capturing(native_stream* stream) noexcept override {
     return stream != nullptr && captured_.load() == stream;
   }
-  void require_followable(native_stream* stream) override { host_->require_followable(stream); }
   void synchronize(native_stream* stream) override {
     touch(stream);
-    host_->synchronize(stream);
+    real().synchronize(stream);
   }
   void follow(native_stream* stream, native_stream* source) override {
     touch(stream);
     touch(source);
-    host_->follow(stream, source);
+    real().follow(stream, source);
   }
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
     touch(stream);
-    host_->record(event, value, stream);
-  }
-
-  device_info info() const override { return host_->info(); }
-  native_stream* create_stream(stream_priority p) override { return host_->create_stream(p); }
-  void require_adoptable(native_stream* s) override { host_->require_adoptable(s); }
-  void destroy_stream(native_stream* s) noexcept override { host_->destroy_stream(s); }
-  native_event* create_event() override { return host_->create_event(); }
-  void destroy_event(native_event* e) noexcept override { host_->destroy_event(e); }
-  void wait(native_stream* s, native_event* e, std::uint64_t v) override { host_->wait(s, e, v); }
-  event_state query(native_event* e, std::uint64_t v) noexcept override {
-    return host_->query(e, v);
-  }
-  void acquire(native_event* e, std::uint64_t v) noexcept override { host_->acquire(e, v); }
-  error failure_of(native_event* e) override { return host_->failure_of(e); }
-  bool reports_task_failures() const noexcept override { return host_->reports_task_failures(); }
-  void* allocate(std::size_t b) override { return host_->allocate(b); }
-  void deallocate(void* a) noexcept override { host_->deallocate(a); }
-  void* allocate_async(std::size_t b, native_stream* s) override {
-    return host_->allocate_async(b, s);
-  }
-  void deallocate_async(void* a, native_stream* s) noexcept override {
-    host_->deallocate_async(a, s);
-  }
-  void* allocate_staging(std::size_t b) override { return host_->allocate_staging(b); }
-  void deallocate_staging(void* a) noexcept override { host_->deallocate_staging(a); }
-  void copy(void* to, const void* from, std::size_t b, copy_direction d,
-            native_stream* s) override {
-    host_->copy(to, from, b, d, s);
-  }
-  void copy_from_peer(void* to, device& peer, const void* from, std::size_t b,
-                      native_stream* s) override {
-    host_->copy_from_peer(to, peer, from, b, s);
-  }
-  void wait_for_word(native_stream* s, const std::atomic<std::uint32_t>& w) override {
-    host_->wait_for_word(s, w);
-  }
-  void fill(void* to, const void* p, std::size_t pb, std::size_t c, native_stream* s) override {
-    host_->fill(to, p, pb, c, s);
-  }
-  void notify(native_stream* s, std::function<void()> f) override {
-    host_->notify(s, std::move(f));
-  }
-  bool quiescent(native_stream* s, native_event* e) noexcept override {
-    return host_->quiescent(s, e);
+    real().record(event, value, stream);
   }
 
  private:
@@ -101,7 +57,6 @@ class capturing_device final : public device {
     throw error(errc::library_failure, "the capture is broken");
   }
 
-  std::shared_ptr<device> host_;
   std::atomic<native_stream*> captured_{nullptr};
   std::atomic<int> mistakes_{0};
 };
