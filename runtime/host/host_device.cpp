@@ -114,8 +114,15 @@ class host_device final : public device {
     const std::lock_guard lock(mutex_);
     require_usable();  // under the lock: a stream that a loss does not see would never be quiescent
     join_stopped();
-    streams_.push_back(std::make_unique<host_stream>(*this, ++stream_count_, options_));
-    return reinterpret_cast<native_stream*>(streams_.back().get());
+    // The place first: a stream whose thread runs could not be dropped for want of one.
+    auto& place = streams_.emplace_back();
+    try {
+      place = std::make_unique<host_stream>(*this, ++stream_count_, options_);
+    } catch (...) {
+      streams_.pop_back();
+      throw;
+    }
+    return reinterpret_cast<native_stream*>(place.get());
   }
 
   void destroy_stream(native_stream* stream) noexcept override {

@@ -69,8 +69,14 @@ host_stream::host_stream(device& owner, std::uint64_t number, const host_device_
       faults_(options.faults),
       random_state_(jitter_ ? jitter_->seed ^ (number * 0x9e3779b97f4a7c15U) : 0),
       newest_(new anchor_task),
-      oldest_(newest_.load(std::memory_order_relaxed)),
-      thread_([this] { run(); }) {}
+      oldest_(newest_.load(std::memory_order_relaxed)) {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    delete oldest_;
+    throw;
+  }
+}
 
 host_stream::~host_stream() {
   thread_.join();

@@ -309,6 +309,7 @@ TEST_P(runtime_on, record_use_publishes_without_preparation) {
 TEST_P(runtime_on, a_use_that_is_published_during_a_launch_is_not_forgotten) {
   const auto first = runtime().create_stream();
   const auto second = runtime().create_stream();
+  std::vector<sluice::stream> later_ones;  // destroying one may wait for the others
   gate closed;
   closed.hold(first);
   closed.hold(second);
@@ -324,7 +325,7 @@ TEST_P(runtime_on, a_use_that_is_published_during_a_launch_is_not_forgotten) {
       const auto committed = recorder.commit();
       EXPECT_TRUE(uses_of(a).holds(finished));
       EXPECT_TRUE(uses_of(a).holds(recorded));
-      const auto third = runtime().create_stream();
+      const auto& third = later_ones.emplace_back(runtime().create_stream());
       const auto point = launch(third, a, access_kind::write);
       auto& later = *third.ref().timeline();
       EXPECT_FALSE(later.wait_for(*first.ref().timeline(), finished.ticket));

@@ -59,7 +59,7 @@ class pretended_gpu final : public forwarding_device {
     }
     // As on a GPU it stays: what is queued may still use it.
     static std::mutex mutex;
-    static std::vector<void*> staying;
+    static auto& staying = *new std::vector<void*>;
     const std::lock_guard lock(mutex);
     staying.push_back(address);
   }

@@ -14,4 +14,9 @@ int launch_illegal_access(void* stream) noexcept {
   return cudaGetLastError();
 }
 
+int load_illegal_access() noexcept {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, write_to);
+}
+
 }  // namespace sluice::test

@@ -6,4 +6,8 @@ namespace sluice::test {
 /// fault, after which the process can use no GPU any more. Returns the launch's `cudaError_t`.
 int launch_illegal_access(void* stream) noexcept;
 
+/// Loads that kernel, which waits for all that the GPU has to do: before any of it is held back.
+/// Returns a `cudaError_t`.
+int load_illegal_access() noexcept;
+
 }  // namespace sluice::test
