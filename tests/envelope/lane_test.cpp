@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(devices, lane_test,
                          testing::Combine(every_device(), asynchronous_strategies()),
                          name_of_where);
 
-TEST(lane_on_loss, lets_its_library_go_on_the_host) {
+TEST(lane_on_loss, lets_its_library_go) {
   const auto device = open_host_device();
   auto service = std::make_shared<device_service>(device);
   auto library = std::make_shared<int>(1);

@@ -49,9 +49,10 @@ class lane {
   [[nodiscard]] completion_engine& engine() const noexcept { return service_->engine(); }
   [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
 
-  /// Keeps a library object until the lane's last launch has completed; then it is destroyed where
-  /// frees are. On a lost CUDA device it is left alone for good: its destructor would crash in the
-  /// driver.
+  /// Keeps a library object until the lane's last launch has completed, or the device is lost and
+  /// nothing of the lane runs any more; then it is destroyed where frees are. Its destructor asks
+  /// `device::lost()` before it destroys a handle of a GPU's library: after a fault that can crash
+  /// in the driver.
   void keep(std::shared_ptr<void> library) { kept_ = std::move(library); }
 
   /// Launches that have not completed.
