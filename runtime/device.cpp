@@ -4,6 +4,12 @@
 #include <sluice/runtime/host_device.hpp>
 
 namespace sluice {
+namespace {
+
+// Made beforehand, for when the host has no memory for words.
+const error lost_without_words(errc::device_lost, "the device is lost");
+
+}  // namespace
 
 void device::lose(const error& cause) noexcept {
   {
@@ -19,11 +25,15 @@ void device::require_usable() const {
   if (lost()) throw loss();
 }
 
-error device::loss() const {
+error device::loss() const noexcept {
   const std::lock_guard lock(loss_mutex_);
-  if (!loss_) return {errc::device_lost, "device " + to_string(id_) + " is lost"};
-  return {errc::device_lost, "device " + to_string(id_) + " is lost: " + loss_->what(),
-          loss_->status(), loss_->where()};
+  try {
+    if (!loss_) return {errc::device_lost, "device " + to_string(id_) + " is lost"};
+    return {errc::device_lost, "device " + to_string(id_) + " is lost: " + loss_->what(),
+            loss_->status(), loss_->where()};
+  } catch (...) {
+    return lost_without_words;
+  }
 }
 
 std::shared_ptr<device> open_device(std::string_view name) {

@@ -4,6 +4,12 @@
 #include <new>
 
 namespace sluice {
+namespace {
+
+// Made beforehand: without memory there is none for words either, and a copy takes none.
+const error no_memory(errc::out_of_memory, "the host has no memory left");
+
+}  // namespace
 
 std::string_view to_string(errc code) noexcept {
   switch (code) {
@@ -39,15 +45,19 @@ std::string_view to_string(errc code) noexcept {
 
 error current_error() noexcept {
   try {
-    throw;
-  } catch (const error& e) {
-    return e;
-  } catch (const std::bad_alloc&) {
-    return {errc::out_of_memory, "the host has no memory left"};
-  } catch (const std::exception& e) {
-    return {errc::library_failure, e.what()};
+    try {
+      throw;
+    } catch (const error& e) {
+      return e;
+    } catch (const std::bad_alloc&) {
+      return no_memory;
+    } catch (const std::exception& e) {
+      return {errc::library_failure, e.what()};
+    } catch (...) {
+      return {errc::library_failure, "an exception that is no std::exception"};
+    }
   } catch (...) {
-    return {errc::library_failure, "an exception that is no std::exception"};
+    return no_memory;  // for the words
   }
 }
 

@@ -19,6 +19,16 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
   }
 }
 
+/// What a launch fails with that depends on one that failed with `why`.
+error upstream_failure(const error& why) noexcept {
+  try {
+    return {errc::upstream_failed, std::string("an earlier launch failed: ") + why.what(),
+            why.status(), why.where()};
+  } catch (...) {
+    return current_error();
+  }
+}
+
 }  // namespace
 
 timeline::timeline(runtime_core& core, stream_id id, native_stream* native, bool owned)
@@ -189,9 +199,7 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
         if (!source->completed(dependency.ticket)) return false;
       }
       if (const auto why = source->failure_of(dependency.ticket)) {
-        fail(ticket,
-             error(errc::upstream_failed, std::string("an earlier launch failed: ") + why->what(),
-                   why->status(), why->where()));
+        fail(ticket, upstream_failure(*why));
         break;
       }
     }
@@ -207,11 +215,9 @@ bool timeline::settle_upstream(std::uint64_t ticket, const upstream_ticket& upst
   // As within one runtime, it has completed, but its own timeline may not know yet.
   if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
     if (!source.device_.lost()) return false;
-    fail(ticket, error(errc::upstream_failed, "the device that an earlier launch ran on was lost"));
+    fail(ticket, upstream_failure(source.device_.loss()));
   } else if (const auto why = source.failure_of(upstream.ticket)) {
-    fail(ticket,
-         error(errc::upstream_failed, std::string("an earlier launch failed: ") + why->what(),
-               why->status(), why->where()));
+    fail(ticket, upstream_failure(*why));
   }
   return true;
 }

@@ -50,6 +50,14 @@ class kernel_envelope_test : public service_test {
   }
 };
 
+TEST_P(kernel_envelope_test, takes_a_closure_that_does_not_change) {
+  const auto out = allocate();
+  const auto closure = filling(out, 7);
+  envelope_.run(on(), access_all(runtime(), write(out, "out")), noting(trace_), out, {}, closure);
+  settle(*service_);
+  expect_filled(out, 7);
+}
+
 TEST_P(kernel_envelope_test, takes_its_steps_in_order) {
   const auto out = allocate();
   run(out, reply_on::finished);

@@ -1,4 +1,8 @@
+#include "tests/runtime/failing_allocations.hpp"
+
+#include <sluice/runtime/device.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/host_device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,7 +12,7 @@
 #include <string>
 #include <type_traits>
 
-namespace sluice {
+namespace sluice::test {
 namespace {
 
 static_assert(std::is_nothrow_copy_constructible_v<error>);
@@ -68,5 +72,30 @@ TEST(current_error, makes_an_error_of_any_exception) {
   EXPECT_EQ(caught(42).code(), errc::library_failure);
 }
 
+// In a destructor and in a completion there is nobody to throw at.
+TEST(current_error, needs_no_memory) {
+  try {
+    throw std::runtime_error("a text that is too long to be kept without memory");
+  } catch (...) {
+    fail_allocation(1);
+    const auto e = current_error();
+    const bool struck = !allocation_is_to_fail();
+    fail_allocation(0);
+    EXPECT_TRUE(struck);
+    EXPECT_EQ(e.code(), errc::out_of_memory);
+  }
+}
+
+TEST(a_lost_device, says_so_without_memory) {
+  const auto device = open_host_device();
+  device->lose(error(errc::library_failure, "the cause"));
+  fail_allocation(1);
+  const auto e = device->loss();
+  const bool struck = !allocation_is_to_fail();
+  fail_allocation(0);
+  EXPECT_TRUE(struck);
+  EXPECT_EQ(e.code(), errc::device_lost);
+}
+
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::test

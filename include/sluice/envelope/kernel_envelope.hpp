@@ -145,7 +145,7 @@ class closure_ref {
   template <class Closure>
   // NOLINTNEXTLINE(google-explicit-constructor): an adaptor for one call.
   closure_ref(Closure& closure)
-      : object_(static_cast<void*>(std::addressof(closure))),
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(closure)))),
         call_([](void* object, const launch_context& context) {
           (*static_cast<Closure*>(object))(context);
         }) {}

@@ -190,7 +190,7 @@ class device {
   /// @throws error `device_lost` with the cause of the loss, when the device is lost
   void require_usable() const;
   /// The error that requests get after loss: code `device_lost`, the text and status of the cause.
-  [[nodiscard]] error loss() const;
+  [[nodiscard]] error loss() const noexcept;
 
  protected:
   /// Called once, in the thread that declared the loss.
