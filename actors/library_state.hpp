@@ -61,7 +61,11 @@ template <class Request, class Reply, class Self, class Launch>
     auto& parts = *self->state.p;
     parts.lane.run([&parts, envelope, launch, request = std::move(request),
                     token = std::move(taken.token)]() mutable {
-      answer_failures(token, [&] { launch(parts, *envelope, request, token); });
+      answer_failures(token, [&] {
+        // Before a library is asked for anything: what it says on a lost device is not the reason.
+        parts.lane.runtime().device().require_usable();
+        launch(parts, *envelope, request, token);
+      });
     });
     return taken.promise;
   };

@@ -1,22 +1,25 @@
 #pragma once
 
+#include "runtime/runtime_core.hpp"
+
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/stream.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace sluice::actors {
 
 /// Scratch memory of one lane: used by launches on the lane's stream only, so that the stream's
 /// order is all that they need among themselves, and no launch records it. What the queued launches
-/// still use is given back behind them. Belongs to the lane; not thread-safe. `runtime` must
-/// outlive it.
+/// still use is given back behind them. Belongs to the lane; not thread-safe. It may go after the
+/// runtime, which has taken the memory back then, but not be asked for more.
 class workspace {
  public:
   workspace(device_runtime& runtime, stream_ref stream, allocation_tag tag) noexcept
-      : runtime_(runtime), stream_(stream), tag_(tag) {}
+      : runtime_(runtime), core_(runtime.core()), stream_(stream), tag_(tag) {}
   workspace(const workspace&) = delete;
   workspace& operator=(const workspace&) = delete;
   ~workspace() { release(); }
@@ -38,22 +41,26 @@ class workspace {
  private:
   void release() noexcept {
     if (!block_) return;
-    try {
-      // One use behind all launches, made now, stands for each of theirs.
-      runtime_.record_use(block_, stream_, access_kind::read_write);
-    } catch (...) {
-      // The resource does not track uses, or the runtime takes no more work: then nothing may be
-      // left in flight.
+    // Nothing on a lost device touches the memory in an order that matters.
+    if (!block_.stale() && !core_->device().lost()) {
       try {
-        stream_.synchronize();
+        // One use behind all launches, made now, stands for each of theirs.
+        (void)core_->publish_use(block_, stream_, access_kind::read_write);
       } catch (...) {
-        // The device is lost; nothing on it will touch the memory in an order that matters.
+        // The resource does not track uses, or the runtime takes no more work: then nothing may be
+        // left in flight.
+        try {
+          stream_.synchronize();
+        } catch (...) {
+          // The device is lost.
+        }
       }
     }
     block_ = block_ref();
   }
 
   device_runtime& runtime_;
+  std::shared_ptr<detail::runtime_core> core_;
   stream_ref stream_;
   allocation_tag tag_;
   block_ref block_;

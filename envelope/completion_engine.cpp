@@ -172,6 +172,7 @@ struct completion_engine::state {
 completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy)
     : state_(std::make_shared<state>(runtime.core(), strategy)) {
   state_->queues.reserve(64);
+  state_->core->start_reclaiming();
   if (strategy != completion_strategy::synchronous) {
     state_->thread = std::thread([s = state_] { run(s); });
   }

@@ -1,3 +1,4 @@
+#include "runtime/ended_elsewhere.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <sluice/envelope/lane.hpp>
@@ -5,16 +6,25 @@
 namespace sluice {
 namespace {
 
-/// Destroys what a lane kept, and retires its stream, once the lane's last launch has completed.
+/// What a lane leaves: its stream, and what it kept, which goes first.
+struct lane_remains {
+  stream on;
+  std::shared_ptr<void> kept;
+};
+
+/// Hands over what a lane leaves once the lane's last launch has completed, or nothing of it runs.
 class lane_end final : public continuation {
  public:
-  lane_end(stream s, std::shared_ptr<void> kept) : stream_(std::move(s)), kept_(std::move(kept)) {}
+  explicit lane_end(lane_remains remains)
+      : core_(remains.on.ref().timeline()->core().shared_from_this()),
+        remains_(std::make_unique<detail::ended_elsewhere<lane_remains>>(std::move(remains))) {}
+  ~lane_end() override { core_->reclaim_later(std::move(remains_)); }
 
   void complete(const error*, const std::function<void()>& release) noexcept override { release(); }
 
  private:
-  stream stream_;
-  std::shared_ptr<void> kept_;
+  std::shared_ptr<detail::runtime_core> core_;
+  std::unique_ptr<detail::ended_elsewhere<lane_remains>> remains_;
 };
 
 }  // namespace
@@ -23,7 +33,7 @@ lane::~lane() {
   if (!kept_ && in_flight() == 0) return;
   try {
     const auto on = stream_.ref();
-    auto end = std::make_unique<lane_end>(std::move(stream_), std::move(kept_));
+    auto end = std::make_unique<lane_end>(lane_remains{std::move(stream_), std::move(kept_)});
     std::uint64_t ticket = 0;
     try {
       on.timeline()->reserve();

@@ -92,52 +92,6 @@ runtime_statistics device_runtime::statistics() {
   return core_->statistics();
 }
 
-namespace {
-
-/// Tells the resource of it, too.
-error freed_already(detail::runtime_core& core, const block_ref& block, const char* function) {
-  core.note_misuse(memory_misuse::stale_use, block.record()->memory);
-  return {errc::stale_ref, std::string(function) + ": memory '" + std::string(block.tag().name()) +
-                               "' has been freed"};
-}
-
-struct published_use {
-  timeline_point point;
-  std::uint64_t version;  // of the block, before this use
-};
-
-/// Publishes what has been enqueued on `stream` as a use of `block` that depends on what it reads,
-/// `depends_on`, and whose ticket is `first` or a later one.
-published_use publish_use(detail::runtime_core& core, const block_ref& block, stream_ref stream,
-                          access_kind access, timeline_point depends_on = {},
-                          std::uint64_t first = detail::timeline::no_ticket) {
-  auto& on = core.require(stream);
-  if (!block || block.record()->core != &core) {
-    throw error(errc::stream_misuse, "record_use: the memory does not belong to this runtime");
-  }
-  auto& record = *block.record();
-  if (!record.tracked)
-    throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
-  if (access != access_kind::read && record.read_only)
-    throw error(errc::stream_misuse, "record_use: the memory is read-only");
-  if (record.lease.dying()) throw freed_already(core, block, "record_use");
-  on.reserve();
-  detail::dependency_points dependencies;
-  if (depends_on) dependencies.push_back(depends_on);
-  const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
-  {
-    const std::lock_guard lock(record.guard);
-    if (!record.lease.dying()) {
-      const auto version = record.uses.version();
-      record.uses.add(access, point, core);
-      return {point, version};
-    }
-  }
-  throw freed_already(core, block, "record_use");
-}
-
-}  // namespace
-
 use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream,
                                        access_kind access) {
   core_->require_open();
@@ -150,7 +104,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
     throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
   if (access != access_kind::read && record.read_only)
     throw error(errc::stream_misuse, "prepare_use: the memory is read-only");
-  if (record.lease.dying()) throw freed_already(*core_, block, "prepare_use");
+  if (record.lease.dying()) throw core_->freed_already(block, "prepare_use");
   detail::small_vector<detail::hazard_point, 16> waits;
   use_ticket prepared;
   {
@@ -160,6 +114,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
     record.uses.collect(access, waits);
     prepared.version_ = record.uses.version();
   }
+  const point_reservation place(stream);  // keeps what a retired stream would give up
   core_->fence(on, waits.view());
   prepared.first_ = {on.id(), on.newest().ticket + 1};
   return prepared;
@@ -169,8 +124,8 @@ timeline_point device_runtime::finish_use(const block_ref& block, stream_ref str
                                           access_kind access, use_ticket prepared) {
   const bool here = prepared.first_.stream == stream.id();
   const auto [point, version] =
-      publish_use(*core_, block, stream, access, prepared.depends_on_,
-                  here ? prepared.first_.ticket : detail::timeline::no_ticket);
+      core_->publish_use(block, stream, access, prepared.depends_on_,
+                         here ? prepared.first_.ticket : detail::timeline::no_ticket);
   if (!here) throw error(errc::stream_misuse, "finish_use: prepared for another stream");
   if (version != prepared.version_) {
     throw error(errc::stream_misuse,
@@ -183,7 +138,7 @@ timeline_point device_runtime::finish_use(const block_ref& block, stream_ref str
 
 timeline_point device_runtime::record_use(const block_ref& block, stream_ref stream,
                                           access_kind access) {
-  return publish_use(*core_, block, stream, access).point;
+  return core_->publish_use(block, stream, access).point;
 }
 
 bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {

@@ -24,6 +24,9 @@ class deferred {
   /// Whether it may be destroyed now. Asked on the reclaim thread, also after the device's loss.
   [[nodiscard]] virtual bool ready(reclaim_thread& by) noexcept = 0;
   [[nodiscard]] virtual bool is_import() const noexcept { return false; }
+  /// Whether it may use blocks until it has gone: a runtime's end waits for it before it takes them
+  /// back, within its time.
+  [[nodiscard]] virtual bool uses_blocks() const noexcept { return false; }
 
   std::shared_ptr<runtime_core> core_;
   deferred* next_ = nullptr;

@@ -12,13 +12,16 @@ void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> call
                 "host tasks run on host devices only, not on " + to_string(device.id()));
   }
   device.require_usable();
-  if (stream.timeline()->retired()) throw error(errc::stream_misuse, "the stream has been retired");
-  auto task = [callable = std::move(callable)] {
+  auto call = [callable = std::move(callable)] {
     callable->call();
   };
-  reinterpret_cast<host::host_stream*>(stream.native())
-      ->submit_counted(new host::function_task<decltype(task)>(std::move(task)),
-                       fault_target::launch);
+  auto task = std::make_unique<host::function_task<decltype(call)>>(std::move(call));
+  if (!stream.timeline()->unless_retired([&](native_stream* native) noexcept {
+        reinterpret_cast<host::host_stream*>(native)->submit_counted(task.release(),
+                                                                     fault_target::launch);
+      })) {
+    throw error(errc::stream_misuse, "the stream has been retired");
+  }
 }
 
 }  // namespace sluice::detail

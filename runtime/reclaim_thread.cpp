@@ -69,6 +69,7 @@ void reclaim_thread::begin() {
 
 void reclaim_thread::add(deferred* one) noexcept {
   if (one->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
+  if (one->uses_blocks()) users_.fetch_add(1, std::memory_order_relaxed);
   deferrals_.fetch_add(1, std::memory_order_relaxed);
   try {
     const std::lock_guard lock(mutex_);
@@ -77,7 +78,11 @@ void reclaim_thread::add(deferred* one) noexcept {
     one->next_ = std::exchange(arrived_deferred_, one);
     changed_.notify_one();  // under the lock: it may hold the last share of the core
   } catch (...) {
-    let_go(one);
+    if (one->is_import() || one->uses_blocks()) {
+      let_go(one);
+    } else {
+      report("what a lost device may still use stays: there is no thread to wait for that");
+    }
   }
 }
 
@@ -119,11 +124,13 @@ bool reclaim_thread::idle() const noexcept {
 void reclaim_thread::let_go(deferred* one) noexcept {
   const auto core = std::move(one->core_);
   const bool import = one->is_import();
+  const bool user = one->uses_blocks();
   delete one;
   if (import) {
     core->count_import(-1);
     foreign_.fetch_sub(1, std::memory_order_release);
   }
+  if (user) users_.fetch_sub(1, std::memory_order_release);
   deferrals_.fetch_sub(1, std::memory_order_release);
 }
 

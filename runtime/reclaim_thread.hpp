@@ -33,8 +33,9 @@ class reclaim_thread {
   /// Makes sure that there is a thread, so that `add` below needs no other. @throws
   /// std::system_error
   void start();
-  /// Takes `one` over, with its share of the core. Without a thread, which there is until the
-  /// runtime has gone where there are imports, it goes at once, in the calling one.
+  /// Takes `one` over, with its share of the core. There is a thread until the runtime has gone
+  /// where there are imports or a completion engine; if none can be made later, imports and
+  /// libraries go at once, in the calling thread, and what launches may still use never.
   void add(deferred* one) noexcept;
   /// Waits, for a second at most, until everything whose points have completed by now has been
   /// reclaimed. Not on this thread itself.
@@ -48,6 +49,10 @@ class reclaim_thread {
   /// How much foreign memory is on its way back.
   [[nodiscard]] std::size_t foreign() const noexcept {
     return foreign_.load(std::memory_order_acquire);
+  }
+  /// How much is deferred that may use blocks.
+  [[nodiscard]] std::size_t users() const noexcept {
+    return users_.load(std::memory_order_acquire);
   }
   /// How much is deferred, imports and others.
   [[nodiscard]] std::size_t deferrals() const noexcept {
@@ -89,6 +94,7 @@ class reclaim_thread {
   bool idle_ = true;          // nothing waits
   deferred* arrived_deferred_ = nullptr;
   std::atomic<std::size_t> foreign_{0};
+  std::atomic<std::size_t> users_{0};
   std::atomic<std::size_t> deferrals_{0};
   bool begun_ = false;  // then `thread_` belongs to `stop`
   bool stopping_ = false;

@@ -290,6 +290,7 @@ void runtime_core::wait(stream_ref stream, timeline_point point) {
     throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
   require_known(point);
   const hazard_point wait{point, hazard::free_after_use};
+  const point_reservation place(stream);  // keeps what a retired stream would give up
   fence(*stream.timeline(), {&wait, 1});
 }
 
@@ -313,7 +314,7 @@ runtime_statistics runtime_core::statistics() const {
   s.exports = exports_.load(std::memory_order_relaxed);
   s.streams = live_streams_.load(std::memory_order_relaxed);
   s.events = events_.load(std::memory_order_relaxed);
-  s.releases_pending = releases_->size();
+  s.releases_pending = releases_->size() + reclaimer_.users();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
   s.bytes_lost = bytes_lost_.load(std::memory_order_relaxed);
   s.lease_waits = lease_waits_.load(std::memory_order_relaxed);

@@ -121,6 +121,8 @@ class runtime_core final : public resource_context,
   /// Keeps such memory, untracked, as long as the pointer has copies. @throws error as above;
   /// std::bad_alloc, and `owner` may be gone
   [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
+  /// Makes sure that there is a reclaim thread. @throws std::system_error
+  void start_reclaiming() { reclaimer_.start(); }
   /// Has the reclaim thread destroy `item` once it is ready.
   void reclaim_later(std::unique_ptr<deferred> item) noexcept;
   /// Keeps the memory of a block, beyond its free, until `unlend`. False when it has been freed.
@@ -145,6 +147,18 @@ class runtime_core final : public resource_context,
   /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
   /// also `stream_misuse` for a point of another runtime; std::bad_alloc
   void fence(timeline& stream, std::span<const hazard_point> waits);
+  struct published_use {
+    timeline_point point;
+    std::uint64_t version;  // of the block, before this use
+  };
+  /// Publishes what has been enqueued on `stream` as a use of `block` that depends on what it
+  /// reads, `depends_on`, and whose ticket is `first` or a later one. @throws error as
+  /// `device_runtime::record_use`
+  published_use publish_use(const block_ref& block, stream_ref stream, access_kind access,
+                            timeline_point depends_on = {},
+                            std::uint64_t first = timeline::no_ticket);
+  /// The error of `function` for a block that has been freed; tells the resource of it, too.
+  [[nodiscard]] error freed_already(const block_ref& block, const char* function);
   /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
   /// have succeeded. Under the block's guard. @throws error `upstream_failed` when it has failed
   [[nodiscard]] timeline_point dependency_on(const block_record& record) const;

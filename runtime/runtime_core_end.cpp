@@ -68,6 +68,13 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
 
 void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   releases_->drain();
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  // Not on the thread that gives things back, where a producer that is given an import ends the
+  // runtime.
+  const bool giving_back = reclaimer_.runs_here();
+  while (!giving_back && reclaimer_.users() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
   // References that are still around become stale; records are walked without the lock, since slabs
   // never go.
   std::vector<slab*> all;
@@ -80,13 +87,10 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   }
   // Other threads may be completing frees; a recorder between preflight and commit completes its
   // own.
-  const auto end = std::chrono::steady_clock::now() + timeout;
   while (blocks() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  // Imports are on their way back; they may be exports of our own. Not while a producer that is
-  // given one back ends the runtime, on the thread that gives them back.
-  const bool giving_back = reclaimer_.runs_here();
+  // Imports are on their way back; they may be exports of our own.
   while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }

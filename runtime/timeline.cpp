@@ -3,6 +3,7 @@
 #include "runtime/runtime_core.hpp"
 
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -19,13 +20,18 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
   }
 }
 
-/// What a launch fails with that depends on one that failed with `why`.
+// Made beforehand, for when the host has no memory for words.
+const error failed_without_words(errc::upstream_failed, "an earlier launch failed");
+
+/// What a launch fails with that depends on one that failed with `why`. A chain of them shares one
+/// text.
 error upstream_failure(const error& why) noexcept {
+  if (why.code() == errc::upstream_failed) return why;
   try {
     return {errc::upstream_failed, std::string("an earlier launch failed: ") + why.what(),
             why.status(), why.where()};
   } catch (...) {
-    return current_error();
+    return failed_without_words;
   }
 }
 
@@ -86,7 +92,7 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 void timeline::reserve() {
   // Somebody else's stream: what was launched on it now would not run, and its event never be
   // reached.
-  if (!owned_ && device_.capturing(native_)) {
+  if (!owned_ && !retired() && device_.capturing(native_)) {
     throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
   }
   if (submitted_.load(std::memory_order_relaxed) - watermark_.load(std::memory_order_relaxed) >
@@ -252,9 +258,9 @@ void timeline::wait_until(std::uint64_t ticket, const device* waiting) {
 std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
   if (!any_failed_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard lock(failures_mutex_);
-  const auto found = failures_.find(ticket);
-  if (found == failures_.end()) return std::nullopt;
-  return found->second.why;
+  auto behind = failures_.upper_bound(ticket);
+  if (behind == failures_.begin() || std::prev(behind)->second.last < ticket) return std::nullopt;
+  return std::prev(behind)->second.why;
 }
 
 std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
@@ -268,8 +274,19 @@ std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_
 
 void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
   const std::lock_guard lock(failures_mutex_);
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind != failures_.begin()) {
+    auto& before = std::prev(behind)->second;
+    if (before.last >= ticket) return;  // it has a reason already
+    // A copy of an error shares its text: the tickets of a chain make one entry.
+    if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
+        !found_there) {
+      before.last = ticket;
+      return;
+    }
+  }
   try {
-    failures_.emplace(ticket, failed_ticket{why, found_there});
+    failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
   } catch (...) {
     // Without memory to remember the failure, nothing after it can be trusted.
     device_.lose(why);
@@ -295,11 +312,15 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
     source.acquire(ticket);
     return false;
   }
+  if (waited_ == nullptr) throw error(errc::stream_misuse, "the stream has been retired");
   if (waited_->load(source.id_.index) >= ticket) return false;
   auto* cached = waited_->at(source.id_.index);
   const slot_reader reading(source, source.slots_given_up_);
   if (!reading.open()) return false;  // it has completed meanwhile, as above
-  device_.wait(native_, source.slot_of(ticket).event, ticket);
+  auto* const event = source.slot_of(ticket).event;
+  if (!unless_retired([&](native_stream* native) { device_.wait(native, event, ticket); })) {
+    throw error(errc::stream_misuse, "the stream has been retired");
+  }
   waits_.fetch_add(1, std::memory_order_relaxed);
   // Only now: a second thread must not skip a wait that is not queued yet.
   if (cached != nullptr) store_maximum(*cached, ticket);
@@ -336,7 +357,7 @@ void timeline::retire() noexcept {
 bool timeline::give_up_slots() noexcept {
   if (!advancing_.try_lock()) return false;
   const std::lock_guard lock(advancing_, std::adopt_lock);
-  if (rings_ == nullptr) return true;
+  if (newest_ring_.load(std::memory_order_acquire) == nullptr) return true;
   const auto done = watermark_.load(std::memory_order_relaxed);
   // Where waits are to be queued for completed points, too, the events stay.
   if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
@@ -350,14 +371,15 @@ bool timeline::give_up_slots() noexcept {
   }
   if (slot_reader::any(*this)) return false;  // of before; the next time
   std::unique_ptr<ring> rings;
+  decltype(waited_) waited;
   {
     const std::lock_guard submission(submission_);
     if (reserved_ != 0) return false;  // a launch is being made although the stream has gone
     rings = std::move(rings_);
+    waited = std::move(waited_);
     newest_ring_.store(nullptr, std::memory_order_relaxed);
   }
   destroy_events(rings.get());
-  waited_.reset();
   return true;
 }
 

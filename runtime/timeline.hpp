@@ -80,8 +80,9 @@ class timeline {
   /// Makes the effects of the completed work up to `ticket` visible to this thread.
   void acquire(std::uint64_t ticket) noexcept;
 
-  /// Orders later work of this stream after `point` of `source`, unless that is known to be so.
-  /// Returns whether a wait was queued. @throws error `device_lost`, `library_failure`
+  /// Orders later work of this stream, which has a reservation, after `ticket` of `source`, unless
+  /// that is known to be so. Returns whether a wait was queued. @throws error `device_lost`,
+  /// `library_failure`, `stream_misuse` (the stream has been retired)
   bool wait_for(timeline& source, std::uint64_t ticket);
 
   /// Orders later work of a stream of `elsewhere`, a device of the same kind, after `ticket`.
@@ -133,7 +134,9 @@ class timeline {
     dependency_points dependencies;
     std::unique_ptr<upstream_ticket> upstream;
   };
-  struct failed_ticket {
+  /// Of tickets that failed for one reason, up to `last`.
+  struct failed_tickets {
+    std::uint64_t last;
     error why;
     bool found_there;
   };
@@ -191,7 +194,7 @@ class timeline {
 
   alignas(64) std::atomic<bool> any_failed_{false};
   mutable std::mutex failures_mutex_;
-  std::map<std::uint64_t, failed_ticket> failures_;
+  std::map<std::uint64_t, failed_tickets> failures_;  // by their first
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
   std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;

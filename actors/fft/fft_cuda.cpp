@@ -4,6 +4,7 @@
 #include "actors/plan_cache.hpp"
 #include "actors/workspace.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/ended_elsewhere.hpp"
 
 #include <sluice/runtime/device.hpp>
 
@@ -27,7 +28,7 @@ namespace {
 class cuda_fft_plan final : public fft_plan {
  public:
   cuda_fft_plan(const fft_description& d, device_runtime& runtime, stream_ref stream)
-      : fft_plan(d), runtime_(runtime.core()), device_(runtime.device()) {
+      : fft_plan(d), device_(runtime.device()) {
     check_cufft(cufftCreate(&handle_));
     try {
       check_cufft(cufftSetAutoAllocation(handle_, 0));
@@ -38,7 +39,7 @@ class cuda_fft_plan final : public fft_plan {
                                       static_cast<long long>(d.output_distance), type_of(d),
                                       static_cast<long long>(d.batch), &work_bytes_));
     } catch (...) {
-      cufftDestroy(handle_);
+      if (!device_.lost()) cufftDestroy(handle_);
       throw;
     }
   }
@@ -64,7 +65,6 @@ class cuda_fft_plan final : public fft_plan {
   }
 
  private:
-  std::shared_ptr<detail::runtime_core> runtime_;  // keeps the device open
   sluice::device& device_;
   cufftHandle handle_ = 0;
   std::size_t work_bytes_ = 0;
@@ -90,7 +90,9 @@ class cuda_fft_library final : public fft_library {
     if (d.batch == 0) return std::make_shared<empty_plan>(d);
     return plans_.find_or_make(d, [&]() -> std::shared_ptr<const fft_plan> {
       const current_device_scope current(stream_.device());
-      auto plan = std::make_shared<cuda_fft_plan>(d, runtime_, stream_);
+      // cuFFT synchronises the device where a plan is destroyed.
+      auto plan = detail::share_ended_elsewhere(
+          runtime_.core(), std::make_unique<cuda_fft_plan>(d, runtime_, stream_));
       work_area_.require(plan->work_bytes());
       warm_up(*plan);
       return plan;

@@ -168,6 +168,24 @@ INSTANTIATE_TEST_SUITE_P(devices, lane_test,
                          testing::Combine(every_device(), asynchronous_strategies()),
                          name_of_where);
 
+// The end of a library's handle waits for the whole device: not on the thread that answers.
+TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_end) {
+  struct slow_to_end {
+    std::binary_semaphore& may_end;  // NOLINT: of the test
+    ~slow_to_end() { may_end.acquire(); }
+  };
+  std::binary_semaphore may_end{0};
+  {
+    lane other(service_);
+    other.keep(std::make_shared<slow_to_end>(may_end));
+  }
+  std::atomic<int> replies{0};
+  for (int i = 0; i < 10; ++i) launch(on(), replies);
+  await([&] { return replies == 10; });
+  may_end.release();
+  settle(*service_);
+}
+
 TEST(lane_on_loss, lets_its_library_go) {
   const auto device = open_host_device();
   auto service = std::make_shared<device_service>(device);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -66,6 +67,30 @@ class failure_of_launches : public ::testing::Test {
   device_runtime runtime_;
   sluice::stream stream_;
 };
+
+// Nobody asks for them one by one: a chain that fails at its beginning is one entry, and its
+// tickets share one text.
+TEST_F(failure_of_launches, of_a_chain_takes_no_more_memory_than_that_of_one) {
+  const auto a = fresh();
+  gate closed;
+  closed.hold(stream());
+  fail_next_launch();
+  const auto first = launch(stream(), [&](auto& r) { r.write(a); });
+  std::vector<timeline_point> chain;
+  for (int i = 0; i < 500; ++i) {
+    chain.push_back(launch(stream(), [&](auto& r) { r.read_write(a); }));
+  }
+  closed.open();
+  ASSERT_TRUE(failed(first, errc::library_failure));
+  const auto text = outcome(chain.front());
+  ASSERT_TRUE(text.has_value());
+  for (const auto& point : chain) {
+    ASSERT_TRUE(failed(point, errc::upstream_failed));
+    EXPECT_EQ(outcome(point)->what(), text->what()) << "the same text, not an equal one";
+  }
+  const auto after = launch(stream(), [&](auto& r) { r.write(a); });
+  EXPECT_FALSE(outcome(after).has_value());
+}
 
 TEST_F(failure_of_launches, belongs_to_its_ticket) {
   const auto a = fresh();

@@ -50,9 +50,11 @@ class lane {
   [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
 
   /// Keeps a library object until the lane's last launch has completed, or the device is lost and
-  /// nothing of the lane runs any more; then it is destroyed where frees are. Its destructor asks
-  /// `device::lost()` before it destroys a handle of a GPU's library: after a fault that can crash
-  /// in the driver.
+  /// nothing of the lane runs any more; then it is destroyed on the runtime's reclaim thread, since
+  /// the end of a library's handle waits for the whole device. The runtime's end waits for that
+  /// within its time, and may be over then: the destructor may use the lane's stream, but not the
+  /// `device_runtime`. It asks `device::lost()` before it destroys a handle of a GPU's library:
+  /// after a fault that can crash in the driver.
   void keep(std::shared_ptr<void> library) { kept_ = std::move(library); }
 
   /// Launches that have not completed.

@@ -31,7 +31,8 @@ struct runtime_statistics {
   std::size_t streams = 0;            ///< streams that have not been retired
   std::size_t events = 0;  ///< events of timelines that are alive; a retired stream's go when all
                            ///< of its work is known to have completed
-  /// Owners: completed launches whose references to what they touched have not been dropped yet.
+  /// Owners: completed launches whose references to what they touched have not been dropped yet,
+  /// and what ended lanes kept that has not gone yet.
   std::size_t releases_pending = 0;
   std::uint64_t launches = 0;             ///< tickets taken on all streams
   std::uint64_t waits = 0;                ///< waits queued for other streams, on all streams
