@@ -105,7 +105,8 @@ TEST_P(stream_pool_on, may_go_before_its_streams_and_after_the_runtime) {
     (void)pool.acquire();
   }
   EXPECT_TRUE(outlives.ref());
-  outlives = std::move(*&outlives);
+  auto& itself = outlives;
+  outlives = std::move(itself);
   EXPECT_TRUE(outlives);
   stream_pool late(runtime(), {.size = 1});
   auto also = late.acquire();
