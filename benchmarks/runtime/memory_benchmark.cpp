@@ -4,6 +4,9 @@
 #include "benchmarks/support/program.hpp"
 #include "benchmarks/support/workbench.hpp"
 
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+#include <sluice/runtime/memory_log.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <benchmark/benchmark.h>
@@ -35,6 +38,20 @@ constexpr stack stacks[] = {
     {"default", [] { return make_default_resource(); }, true},
     {"pool_direct", [] { return make_pool_resource(make_direct_resource({.tracked = true})); },
      true},
+    {"statistics",
+     [] {
+       return make_statistics_resource(make_default_resource(),
+                                       std::make_shared<memory_statistics>());
+     },
+     true},
+    {"logging",
+     [] {
+       return make_logging_resource(make_default_resource(), std::make_shared<memory_log>());
+     }},
+    {"guard",
+     [] {
+       return make_guard_resource(make_default_resource());
+     }},
 };
 
 /// Reports how often one pair asked the heap for memory, the host device's own requests included.

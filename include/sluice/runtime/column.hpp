@@ -12,6 +12,8 @@ namespace sluice {
 /// A run of device memory that may or may not be the runtime's own. An owned column has the
 /// identity of its block, which an import may have given it; an external one is memory that
 /// somebody else allocated, which a strict launch recorder rejects and a permissive one skips.
+/// Copies share the memory. Copying, dropping and reading different copies at a time is safe; one
+/// copy is not to be assigned while another thread uses it.
 class column {
  public:
   column() noexcept = default;

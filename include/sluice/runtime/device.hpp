@@ -61,6 +61,8 @@ class device {
   virtual ~device() = default;
 
   [[nodiscard]] device_id id() const noexcept { return id_; }
+  /// Its name, memory and capabilities, as the driver says now. @throws error `library_failure`,
+  /// `device_lost`
   [[nodiscard]] virtual device_info info() const = 0;
 
   /// Makes a stream that synchronises with no other one by itself.
@@ -99,8 +101,7 @@ class device {
   virtual void wait(native_stream* stream, native_event* event, std::uint64_t value) = 0;
   /// Checks that `follow` takes `stream`, made by somebody else, as far as can be told.
   /// @throws error `invalid_argument` (another GPU's, one that is being captured, on a host device
-  /// a
-  ///   default stream of CUDA's), `device_lost`
+  ///   a default stream of CUDA's), `library_failure`, `device_lost`
   virtual void require_followable(native_stream* stream) = 0;
   /// Orders all later work of `stream` after the work queued on `source` so far. Occupies only
   /// `stream`. Either may be somebody else's: any `cudaStream_t` of this GPU, also the default
@@ -136,7 +137,7 @@ class device {
   /// far as is known.
   virtual std::size_t trim_async() noexcept { return 0; }
   /// Allocates memory of the process that the device transfers from and to at full speed (pinned on
-  /// CUDA).
+  /// CUDA). @throws error `out_of_memory`, `device_lost`
   [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;
   virtual void deallocate_staging(void* address) noexcept = 0;
 
@@ -150,7 +151,8 @@ class device {
   /// @throws error `unsupported` on the host device; `library_failure`, `device_lost`
   virtual void copy_from_peer(void* destination, device& peer, const void* source,
                               std::size_t bytes, native_stream* stream) = 0;
-  /// Does beforehand what the first copy from `peer`, as above, takes time for.
+  /// Does beforehand what the first copy from `peer`, as above, takes time for. @throws error
+  /// `library_failure`, `device_lost`
   virtual void prepare_copies_from(device& /*peer*/) {}
   /// Makes later work of `stream` wait until `word`, in memory of `allocate_staging`, is not 0.
   /// Occupies only `stream`. @throws error `unsupported` (a driver without stream memory

@@ -107,7 +107,8 @@ class device_runtime {
   /// The device for those who may outlive the runtime.
   [[nodiscard]] std::shared_ptr<sluice::device> shared_device() const noexcept;
 
-  /// A new stream. @throws error `shutting_down`, `device_lost`, `library_failure`
+  /// A new stream. @throws error `shutting_down`, `device_lost`, `library_failure`, `unsupported`
+  /// (after 262,143 streams of one runtime: no id is used again)
   [[nodiscard]] sluice::stream create_stream(stream_priority priority = stream_priority::normal);
   /// A stream that somebody else made on this device (on CUDA `reinterpret_cast` a `cudaStream_t`)
   /// as one of the runtime's: launches on it are recorded, fenced and completed like others. What
@@ -117,14 +118,14 @@ class device_runtime {
   /// twice it is two streams to the runtime: the order is right and costs waits, but on a host
   /// device a failed launch may be noted for the other of the two.
   /// @throws error `invalid_argument` (a default stream of CUDA's, a captured one, one of another
-  ///   device), `shutting_down`, `device_lost`
+  ///   device); and as `create_stream`
   [[nodiscard]] sluice::stream adopt_stream(native_stream* native);
 
   /// `bytes` of memory, ready in the order of `stream` and, through a recorder, anywhere. The
   /// contents are undefined. 0 bytes give a block without memory. Does not synchronise.
-  /// @throws error `out_of_memory`, `over_budget`, `stream_misuse` (a stream of another runtime),
-  /// `shutting_down`,
-  ///   `device_lost`
+  /// @throws error `out_of_memory`, `over_budget`, `stream_misuse` (a stream of another runtime, a
+  ///   retired one), `library_failure` (an event cannot be made), `shutting_down`, `device_lost`;
+  ///   std::bad_alloc
   [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream,
                                          allocation_tag tag = {});
   /// `count` elements; otherwise as `allocate_bytes`. @throws error also `invalid_argument` when

@@ -34,10 +34,11 @@ class stream_ref {
   [[nodiscard]] native_stream* native() const;
 
   /// Whether the work up to `ticket` has finished, as far as is known without asking the driver.
+  /// @throws error `stream_misuse` for no stream
   [[nodiscard]] bool completed(std::uint64_t ticket) const;
   /// Blocks until the work queued so far has finished. For tests and examples; actors never call
   /// it.
-  /// @throws error `device_lost`
+  /// @throws error `device_lost`, `stream_misuse` (no stream, or an adopted one that is captured)
   void synchronize() const;
 
   /// For the layers of sluice.
