@@ -32,6 +32,7 @@ void leave_lane(const std::shared_ptr<device_service>& service, gate& closed,
   lane leaving(service);
   leaving.keep(std::make_shared<library>(service->runtime(), leaving.stream(), gone));
   closed.hold(leaving.stream());
+  closed.wait_until_reached();  // what has not begun would be discarded with the device
 }
 
 TEST(workspace, goes_behind_the_last_launch_of_its_lane) {
