@@ -73,9 +73,11 @@ void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& r
   dag_limits limits;
   // Long enough that blocks are handed out again.
   limits.most_steps = control.resource == memory::async ? 80 : 160;
-  // ThreadSanitizer remembers the last few accesses to a word only. Enough words, and few streams
-  // that might have read them meanwhile, make sure that it still knows the one that matters.
-  limits.most_streams = 5;
+  // ThreadSanitizer remembers four accesses to a word, and forgets one of them at the fifth: with
+  // so few streams there is one write and a read of each at most that no later write is known to
+  // follow. Two threads that look at a word in the same moment do not see each other; so many words
+  // they do not all come to at once.
+  limits.most_streams = 3;
   limits.smallest_block = 64;
   // It reports nothing where it has forgotten what else a thread did since: not too much, then.
   limits.largest_block = 1024;
