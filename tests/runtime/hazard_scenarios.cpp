@@ -3,11 +3,14 @@
 #include "runtime/runtime_core.hpp"
 #include "tests/runtime/hazard_run.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -30,6 +33,7 @@ hazard class_of(scenario_kind kind) noexcept {
     case scenario_kind::allocation_ready:
       return hazard::allocation_ready;
     case scenario_kind::free_after_use:
+    case scenario_kind::reclaim:
       return hazard::free_after_use;
     case scenario_kind::unfenced_use:
     case scenario_kind::reuse:
@@ -39,8 +43,50 @@ hazard class_of(scenario_kind kind) noexcept {
 }
 
 std::unique_ptr<memory_resource> resource_for(scenario_kind kind) {
+  if (kind == scenario_kind::reclaim) return make_direct_resource({.tracked = true});
   if (kind != scenario_kind::reuse) return make_async_resource();
   return make_pool_resource(make_async_resource(), {.prefer_unfinished = true});
+}
+
+/// A host device that hands out again what was freed, the newest first: where the memory comes to
+/// lie is certain, and nothing ever touches memory that the process has not.
+class keeping_device final : public forwarding_device {
+ public:
+  explicit keeping_device(std::shared_ptr<device> real) : forwarding_device(real->id(), real) {}
+  ~keeping_device() override {
+    for (auto* address : freed_) real().deallocate(address);
+  }
+
+  void* allocate(std::size_t bytes) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!freed_.empty()) {
+        auto* const newest = freed_.back();
+        freed_.pop_back();
+        return newest;
+      }
+      freed_.reserve(++allocated_);
+    }
+    return real().allocate(bytes);
+  }
+  void deallocate(void* address) noexcept override {
+    const std::lock_guard lock(mutex_);
+    freed_.push_back(address);
+  }
+  [[nodiscard]] bool keeps(const void* address) const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::find(freed_, address) != freed_.end();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<void*> freed_;  // all of one size
+  std::size_t allocated_ = 0;
+};
+
+std::shared_ptr<device> device_for(scenario_kind kind, const std::shared_ptr<device>& on) {
+  if (kind == scenario_kind::reclaim) return std::make_shared<keeping_device>(on);
+  return on;
 }
 
 /// A runtime, a gated stream `earlier_` and a stream `later_` that is to overtake it.
@@ -48,7 +94,7 @@ class scenario {
  public:
   scenario(scenario_kind kind, const std::shared_ptr<device>& on, scenario_mode mode,
            std::mt19937_64& random)
-      : kind_(kind), mode_(mode), runtime_(on, {.resource = resource_for(kind)}) {
+      : kind_(kind), mode_(mode), runtime_(device_for(kind, on), {.resource = resource_for(kind)}) {
     runtime_.core()->leave_out(
         [this](hazard asked) { return asked == class_of(kind_) && leaving_; });
     earlier_ = runtime_.create_stream();
@@ -77,6 +123,8 @@ class scenario {
         return reuse();
       case scenario_kind::free_after_use:
         return free_after_use();
+      case scenario_kind::reclaim:
+        return reclaim();
     }
     return false;
   }
@@ -170,6 +218,30 @@ class scenario {
     return holds(y, mixed_from({}, second_));
   }
 
+  /// The reclaim thread gives memory back that a use has not let go of.
+  bool reclaim() {
+    const auto& memory = static_cast<const keeping_device&>(runtime_.device());
+    auto x = runtime_.allocate<hazard_word>(count_, earlier_, "x");
+    const auto* const address = x.data();
+    close(earlier_);
+    mix(earlier_, x, {}, first_);
+    leaving_ = mode_ != scenario_mode::fenced;
+    x = {};
+    if (leaving_) {
+      await([&] { return memory.keeps(address); });
+    } else {
+      runtime_.core()->finish_reclaiming();
+    }
+    const auto y = runtime_.allocate<hazard_word>(count_, later_, "y");
+    if ((y.data() == address) != leaving_) {
+      throw std::runtime_error(leaving_ ? "the address was not handed out again"
+                                        : "memory in use was handed out");
+    }
+    overtake(later_, [&] { mix(later_, y, {}, second_); });
+    if (mode_ == scenario_mode::fenced) await([&] { return memory.keeps(address); });
+    return holds(y, mixed_from({}, second_));
+  }
+
   /// A block with contents, of which every stream knows that they are there.
   word_ref made(hazard_word constant) {
     auto x = runtime_.allocate<hazard_word>(count_, earlier_, "x");
@@ -259,6 +331,8 @@ std::string_view name_of(scenario_kind kind) noexcept {
       return "unfenced_use";
     case scenario_kind::reuse:
       return "reuse";
+    case scenario_kind::reclaim:
+      return "reclaim";
     default:
       return name_of(class_of(kind));
   }
