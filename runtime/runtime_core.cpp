@@ -297,6 +297,7 @@ void runtime_core::wait(stream_ref stream, timeline_point point) {
 void runtime_core::reclaim_after(std::span<const timeline_point> points, allocation memory,
                                  void (*reclaim)(void* owner, allocation) noexcept, void* owner) {
   for (const auto& point : points) require_known(point);
+  if (left_out_ && left_out_(hazard::free_after_use)) points = {};
   reclaimer_.add(points, memory, reclaim, owner);
 }
 

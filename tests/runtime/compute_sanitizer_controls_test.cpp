@@ -29,10 +29,10 @@ class compute_sanitizer_controls : public ::testing::Test {
   void leave_out(detail::hazard kind) {
     runtime_->core()->leave_out([kind](detail::hazard asked) { return asked == kind; });
   }
-  [[nodiscard]] gpu_ref<std::uint32_t> allocate() const {
-    return runtime_->allocate<std::uint32_t>(1000, first_, "control");
+  [[nodiscard]] gpu_ref<hazard_word> allocate() const {
+    return runtime_->allocate<hazard_word>(1000, first_, "control");
   }
-  void write(const gpu_ref<std::uint32_t>& out, stream_ref on) const {
+  void write(const gpu_ref<hazard_word>& out, stream_ref on) const {
     auto recorder = launch_recorder::strict(on);
     recorder.write(out);
     recorder.preflight();

@@ -1,7 +1,5 @@
 #include "tests/runtime/hazard_dag.hpp"
 
-#include "tests/runtime/hazard_kernels.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -49,7 +47,7 @@ class dag_maker {
     step.kind = kind;
     step.thread = below(dag_.threads);
     step.stream = stream;
-    step.constant = static_cast<std::uint32_t>(random_());
+    step.constant = random_();
     step.delay = limits_.longest_delay == 0 || below(4) != 0
                      ? 0
                      : static_cast<std::uint32_t>(below(limits_.longest_delay));
@@ -59,8 +57,8 @@ class dag_maker {
   void allocate() {
     // Mostly one class of sizes, so that blocks fit where others were.
     const auto spread = below(40) == 0  ? limits_.largest_block - limits_.smallest_block + 1
-                        : below(4) != 0 ? 64
-                                        : 600;
+                        : below(4) != 0 ? 32
+                                        : 300;
     const auto size = limits_.smallest_block + below(spread);
     const live_block made{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
     dag_.block_sizes.push_back(size);
@@ -353,7 +351,7 @@ hazard_dag make_dag(std::mt19937_64& random, const dag_limits& limits) {
 
 block_contents run_serially(const hazard_dag& dag) {
   block_contents blocks(dag.block_sizes.size());
-  const auto at = [&](const std::optional<view>& v) -> std::uint32_t* {
+  const auto at = [&](const std::optional<view>& v) -> hazard_word* {
     return v ? blocks[v->block].data() + v->first : nullptr;
   };
   for (const auto& step : dag.steps) {

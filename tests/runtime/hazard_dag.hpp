@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/block_record.hpp"
+#include "tests/runtime/hazard_kernels.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@ struct dag_step {
   view out{};
   std::optional<view> a{};
   std::optional<view> b{};
-  std::uint32_t constant = 0;
+  hazard_word constant = 0;
   std::uint32_t delay = 0;
   bool explicitly = false;  ///< release: frees the block although references exist
 };
@@ -60,7 +61,7 @@ struct dag_limits {
 /// A random DAG. No element is read before it was written.
 [[nodiscard]] hazard_dag make_dag(std::mt19937_64& random, const dag_limits& limits);
 
-using block_contents = std::vector<std::vector<std::uint32_t>>;
+using block_contents = std::vector<std::vector<hazard_word>>;
 
 /// What the blocks hold after the steps, run one after the other on this thread. Blocks that have
 /// been released are empty.

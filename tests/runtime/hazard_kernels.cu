@@ -10,9 +10,8 @@ __global__ void mix_kernel(mix_arguments m) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < m.count;
        i += stride) {
-    const auto index = static_cast<std::uint32_t>(i);
-    const std::uint32_t a = m.a != nullptr ? m.a[i % m.a_count] : index;
-    const std::uint32_t b = m.b != nullptr ? m.b[i % m.b_count] : index;
+    const hazard_word a = m.a != nullptr ? m.a[i % m.a_count] : i;
+    const hazard_word b = m.b != nullptr ? m.b[i % m.b_count] : i;
     m.out[i] = mixed(a, b, m.constant);
   }
 }

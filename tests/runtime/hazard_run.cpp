@@ -230,7 +230,7 @@ class hazard_session::submission {
     }
   }
 
-  gpu_ref<std::uint32_t> at(const view& v) const {
+  gpu_ref<hazard_word> at(const view& v) const {
     return blocks_[v.block].subspan(v.first, v.count);
   }
 
@@ -238,7 +238,7 @@ class hazard_session::submission {
     const stream_ref stream = session_.streams_[step.stream];
     if (step.kind == step_kind::allocate) {
       auto& block = blocks_[step.out.block];
-      block = session_.runtime_.allocate<std::uint32_t>(step.out.count, stream, "hazards");
+      block = session_.runtime_.allocate<hazard_word>(step.out.count, stream, "hazards");
       places_[step.out.block] = block.data();
       inherited_[step.out.block] = uses_that_came_with(block.block(), stream);
       pass_turn(turn);
@@ -253,8 +253,8 @@ class hazard_session::submission {
     }
 
     const auto out = at(step.out);
-    gpu_ref<std::uint32_t> a;
-    gpu_ref<std::uint32_t> b;
+    gpu_ref<hazard_word> a;
+    gpu_ref<hazard_word> b;
     auto recorder = launch_recorder::strict(stream);
     recorder.write(out);
     if (step.a) recorder.read(a = at(*step.a));
@@ -266,8 +266,8 @@ class hazard_session::submission {
     (void)recorder.commit();
   }
 
-  static void operate(const dag_step& step, stream_ref stream, const gpu_ref<std::uint32_t>& out,
-                      const gpu_ref<std::uint32_t>& a, const gpu_ref<std::uint32_t>& b) {
+  static void operate(const dag_step& step, stream_ref stream, const gpu_ref<hazard_word>& out,
+                      const gpu_ref<hazard_word>& a, const gpu_ref<hazard_word>& b) {
     switch (step.kind) {
       case step_kind::fill:
         stream.device().fill(out.data(), &step.constant, sizeof step.constant, out.size(),
@@ -306,7 +306,7 @@ class hazard_session::submission {
   const bool operates_;
   const std::vector<std::vector<needed_turn>> turns_;
   std::vector<block_turn> done_;
-  std::vector<gpu_ref<std::uint32_t>> blocks_;
+  std::vector<gpu_ref<hazard_word>> blocks_;
   block_places places_;
   std::vector<earlier_uses> inherited_;
   std::atomic<std::size_t> steps_taken_{0};  // where they are taken in order

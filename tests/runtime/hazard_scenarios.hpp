@@ -20,6 +20,8 @@ enum class scenario_kind : std::uint8_t {
   unfenced_use,      ///< a use and one that was published before without a fence
   reuse,             ///< a use and one of what lay there before, with which a pool granted it again
   free_after_use,    ///< a use and the free after it
+  reclaim,  ///< a use and the reclaim thread's free after it; on host devices, where a plain
+            ///< free waits for nothing by itself
 };
 
 /// What becomes of the one wait that a scenario is about.
@@ -30,8 +32,9 @@ enum class scenario_mode : std::uint8_t {
   racing,    ///< it is left out, and the two have no order: for ThreadSanitizer
 };
 
-/// Runs the scenario on any device, with the earlier use behind a gate. Returns whether the results
-/// are those of a serial run, which in the mode `left_out` they never are.
+/// Runs the scenario, on any device unless its kind says otherwise, with the earlier use behind a
+/// gate. Returns whether the results are those of a serial run, which in the mode `left_out` they
+/// never are.
 /// @throws std::runtime_error when the memory does not come to lie as the scenario needs it
 [[nodiscard]] bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& on,
                                 scenario_mode mode, std::mt19937_64& random);

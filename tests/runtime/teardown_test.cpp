@@ -199,7 +199,7 @@ TEST(process_exit_of_the_host, is_quiet_when_work_does_not_end) {
   EXPECT_EXIT(end_with_work_that_does_not_end("host"), ::testing::ExitedWithCode(0), "^$");
 }
 
-TEST(process_exit_of_a_gpu, is_quiet_when_a_stream_does_not_get_on) {
+TEST(process_exit_of_cuda, is_quiet_when_a_stream_does_not_get_on) {
   if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
   EXPECT_EXIT(end_with_a_stream_that_does_not_get_on(), ::testing::ExitedWithCode(0), "^$");
 }

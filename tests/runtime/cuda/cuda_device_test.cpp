@@ -9,10 +9,12 @@
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/memory_guard.hpp>
+#include <sluice/runtime/stream_pool.hpp>
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -186,6 +188,98 @@ TEST_F(cuda_device, refuses_host_tasks) {
   device_runtime runtime(open_device("cuda"));
   const auto s = runtime.create_stream();
   EXPECT_TRUE(throws(errc::unsupported, "host", [&] { submit_host_task(s, [] {}); }));
+}
+
+TEST_F(cuda_device, makes_streams_of_the_priority_that_is_asked_for) {
+  int least = 0;
+  int greatest = 0;
+  ASSERT_EQ(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);
+  ASSERT_LT(greatest, least) << "this GPU has one priority";  // the smaller number goes first
+  device_runtime runtime(open_device("cuda"));
+  const auto priority_of = [](stream_ref on) {
+    auto* const native = reinterpret_cast<cudaStream_t>(on.native());
+    unsigned flags = 0;
+    EXPECT_EQ(cudaStreamGetFlags(native, &flags), cudaSuccess);
+    EXPECT_EQ(flags, cudaStreamNonBlocking);
+    int priority = 0;
+    EXPECT_EQ(cudaStreamGetPriority(native, &priority), cudaSuccess);
+    return priority;
+  };
+  EXPECT_EQ(priority_of(runtime.create_stream()), least);
+  EXPECT_EQ(priority_of(runtime.create_stream(stream_priority::normal)), least);
+  EXPECT_EQ(priority_of(runtime.create_stream(stream_priority::high)), greatest);
+  stream_pool pool(runtime, {.priority = stream_priority::high});
+  EXPECT_EQ(priority_of(pool.acquire()), greatest);
+}
+
+TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stream) {
+  for (const unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
+    device_runtime runtime(open_device("cuda"));
+    cudaStream_t foreign = nullptr;
+    ASSERT_EQ(flags == cudaStreamDefault ? cudaStreamCreate(&foreign)
+                                         : cudaStreamCreateWithFlags(&foreign, flags),
+              cudaSuccess);
+    const auto own = runtime.create_stream();
+    const auto a = runtime.allocate<std::uint32_t>(1000, own);
+    own.synchronize();
+    const auto fill = [&](std::uint32_t value, std::size_t count, stream_ref on) {
+      const auto part = a.subspan(0, count);
+      auto recorder = launch_recorder::strict(on);
+      recorder.write(part);
+      recorder.preflight();
+      runtime.device().fill(part.data(), &value, sizeof value, part.size(), on.native());
+      return recorder.commit();
+    };
+    {
+      const auto adopted = runtime.adopt_stream(reinterpret_cast<native_stream*>(foreign));
+      EXPECT_EQ(reinterpret_cast<cudaStream_t>(adopted.ref().native()), foreign);
+      gate closed;
+      closed.hold(adopted);
+      // Of whoever made the stream, behind what was queued on it before.
+      const std::uint32_t before = 7;
+      runtime.device().fill(a.data(), &before, sizeof before, a.size(), adopted.ref().native());
+      EXPECT_EQ(fill(1, 600, adopted).stream, adopted.id());
+      const auto waits = runtime.statistics().waits;
+      (void)fill(2, 300, own);
+      EXPECT_EQ(runtime.statistics().waits, waits + 1) << "for the adopted one";
+      EXPECT_EQ(cudaStreamQuery(foreign), cudaErrorNotReady);
+      (void)cudaGetLastError();
+      closed.open();
+      auto expected = std::vector<std::uint32_t>(1000, 7);
+      std::fill_n(expected.begin(), 600, 1U);
+      std::fill_n(expected.begin(), 300, 2U);
+      EXPECT_EQ(download(a, own), expected);
+    }
+    // It is still its maker's, as it was.
+    EXPECT_EQ(cudaStreamSynchronize(foreign), cudaSuccess);
+    unsigned now = ~0U;
+    EXPECT_EQ(cudaStreamGetFlags(foreign, &now), cudaSuccess);
+    EXPECT_EQ(now, flags);
+    EXPECT_EQ(cudaStreamDestroy(foreign), cudaSuccess);
+  }
+}
+
+TEST_F(cuda_device, adopts_no_stream_of_another_gpu) {
+  int count = 0;
+  ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  if (count < 2) GTEST_SKIP() << "this machine has one GPU";
+  device_runtime runtime(open_device("cuda:0"));
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  cudaStream_t blocking = nullptr;
+  cudaStream_t unordered = nullptr;
+  EXPECT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  EXPECT_EQ(cudaStreamCreateWithFlags(&unordered, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  const auto streams = runtime.statistics().streams;
+  for (auto* const elsewhere : {blocking, unordered}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "not one of cuda:0", [&] {
+      (void)runtime.adopt_stream(reinterpret_cast<native_stream*>(elsewhere));
+    }));
+    EXPECT_EQ(cudaStreamDestroy(elsewhere), cudaSuccess);
+  }
+  EXPECT_EQ(runtime.statistics().streams, streams);
+  EXPECT_FALSE(runtime.device().lost());
+  runtime.create_stream().synchronize();
 }
 
 // A fault is final for its process, so a child has it.
