@@ -1,9 +1,9 @@
 #include "runtime/runtime_core.hpp"
+#include "runtime/shared_runtimes.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <utility>
 
@@ -145,65 +145,13 @@ bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {
   return core_->drain(timeout);
 }
 
-namespace {
-
-/// The shared runtimes of this process.
-class shared_runtimes {
- public:
-  static shared_runtimes& instance() {
-    static shared_runtimes all;
-    return all;
-  }
-
-  device_runtime& get(std::string_view name) {
-    static const device_id best = list_devices().front().id;
-    const auto wanted = name == "auto" ? best : parse_device_id(name);
-    auto& e = entry_of(wanted);
-    // One thread builds; the others wait here. A failed build leaves the entry empty for the next
-    // call.
-    const std::lock_guard lock(e.mutex);
-    if (!e.runtime) {
-      auto opened = open_device(to_string(wanted));
-      e.runtime = std::make_unique<device_runtime>(
-          std::move(opened), e.make_options ? e.make_options() : runtime_options{});
-    }
-    return *e.runtime;
-  }
-
-  void configure(device_id id, std::function<runtime_options()> make_options) {
-    auto& e = entry_of(id);
-    const std::lock_guard lock(e.mutex);
-    if (e.runtime) {
-      throw error(errc::stream_misuse,
-                  "configure: the runtime of " + to_string(id) + " is in use already");
-    }
-    e.make_options = std::move(make_options);
-  }
-
- private:
-  struct entry {
-    std::mutex mutex;
-    std::function<runtime_options()> make_options;
-    std::unique_ptr<device_runtime> runtime;
-  };
-
-  entry& entry_of(device_id id) {
-    const std::lock_guard lock(mutex_);
-    return entries_[id];
-  }
-
-  std::mutex mutex_;
-  std::map<device_id, entry> entries_;
-};
-
-}  // namespace
-
 device_runtime& device_runtime::get(std::string_view name) {
-  return shared_runtimes::instance().get(name);
+  static const device_id best = list_devices().front().id;
+  return detail::shared_runtimes::instance().get(name == "auto" ? best : parse_device_id(name));
 }
 
 void device_runtime::configure(device_id device, std::function<runtime_options()> make_options) {
-  shared_runtimes::instance().configure(device, std::move(make_options));
+  detail::shared_runtimes::instance().configure(device, std::move(make_options));
 }
 
 }  // namespace sluice

@@ -13,8 +13,16 @@ void add(memory_counter& counter, std::size_t amount) noexcept {
   counter.total += amount;
 }
 
-void take(memory_counter& counter, std::size_t amount) noexcept {
-  counter.current -= std::min(counter.current, amount);
+void add(memory_change& change, std::size_t amount) noexcept {
+  change.current += static_cast<std::ptrdiff_t>(amount);
+  if (change.current > 0) {
+    change.peak = std::max(change.peak, static_cast<std::size_t>(change.current));
+  }
+  change.total += amount;
+}
+
+void take(memory_change& change, std::size_t amount) noexcept {
+  change.current -= static_cast<std::ptrdiff_t>(amount);
 }
 
 class statistics_resource final : public detail::memory_adaptor {
@@ -55,36 +63,35 @@ void memory_statistics::count_allocation(std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   add(all_.bytes, bytes);
   add(all_.allocations, 1);
-  for (auto& open : scopes_) {
-    add(open.bytes, bytes);
-    add(open.allocations, 1);
+  for (auto* open : scopes_) {
+    add(open->changes_.bytes, bytes);
+    add(open->changes_.allocations, 1);
   }
 }
 
 void memory_statistics::count_free(std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  take(all_.bytes, bytes);
-  take(all_.allocations, 1);
-  for (auto& open : scopes_) {
-    take(open.bytes, bytes);
-    take(open.allocations, 1);
+  all_.bytes.current -= bytes;
+  all_.allocations.current -= 1;
+  for (auto* open : scopes_) {
+    take(open->changes_.bytes, bytes);
+    take(open->changes_.allocations, 1);
   }
 }
 
 memory_statistics::scope::scope(memory_statistics& of) : of_(of) {
   const std::lock_guard lock(of_.mutex_);
-  depth_ = of_.scopes_.size();
-  of_.scopes_.emplace_back();
+  of_.scopes_.push_back(this);
 }
 
 memory_statistics::scope::~scope() {
   const std::lock_guard lock(of_.mutex_);
-  of_.scopes_.resize(depth_);
+  std::erase(of_.scopes_, this);
 }
 
-memory_counters memory_statistics::scope::counters() const {
+memory_changes memory_statistics::scope::changes() const {
   const std::lock_guard lock(of_.mutex_);
-  return of_.scopes_[depth_];
+  return changes_;
 }
 
 std::unique_ptr<memory_resource> make_statistics_resource(

@@ -14,7 +14,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -371,95 +370,6 @@ TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
 }
 
 // Refused calls
-
-/// Everything that is known of a runtime and of some of its blocks, in words.
-std::string everything(device_runtime& runtime, const std::vector<block_ref>& blocks) {
-  const auto s = runtime.statistics();
-  std::ostringstream out;
-  for (const auto value :
-       {s.bytes_outstanding, s.peak_bytes, s.blocks, s.imports, s.exports, s.references, s.points,
-        s.leases, s.streams, s.events, s.releases_pending}) {
-    out << value << ' ';
-  }
-  out << s.launches << ' ' << s.waits << ' ' << s.recorders_abandoned;
-  for (const auto& block : blocks) {
-    const auto uses = uses_of(block);
-    out << "; version " << uses.version;
-    for (const auto& point : uses.all) out << ' ' << point.stream.index << ':' << point.ticket;
-  }
-  return out.str();
-}
-
-TEST_P(runtime_on, a_refused_call_changes_nothing) {
-  device_runtime other(open_device(GetParam()));
-  const auto elsewhere = other.create_stream();
-  const auto second = runtime().create_stream();
-  auto gone = std::make_unique<sluice::stream>(runtime().create_stream());
-  const stream_ref retired = *gone;
-  gone.reset();
-  const auto mine = runtime().allocate<float>(16, stream(), "mine");
-  const auto foreign = other.allocate<float>(16, elsewhere, "foreign");
-  const auto stale = runtime().allocate<float>(16, stream(), "stale");
-  gate closed;
-  closed.hold(stream());
-  closed.hold(elsewhere);
-  (void)launch(stream(), mine, access_kind::write);
-  (void)launch(elsewhere, foreign, access_kind::write);
-  runtime().deallocate(stale.block());
-  const std::vector<block_ref> blocks{mine.block(), stale.block()};
-
-  const auto refuses = [&](errc code, const std::string& word, auto call) {
-    const auto before = everything(runtime(), blocks) + everything(other, {foreign.block()});
-    const auto refusal = throws(code, word, call);
-    if (!refusal) return refusal;
-    const auto after = everything(runtime(), blocks) + everything(other, {foreign.block()});
-    if (after == before) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << before << " became " << after;
-  };
-
-  for (const auto& [on, word] : {std::pair(elsewhere.ref(), "another runtime"),
-                                 std::pair(retired, "retired"), std::pair(stream_ref(), "no")}) {
-    SCOPED_TRACE(word);
-    EXPECT_TRUE(
-        refuses(errc::stream_misuse, word, [&, s = on] { (void)runtime().allocate_bytes(16, s); }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
-      (void)runtime().prepare_use(mine.block(), s, access_kind::read);
-    }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
-      (void)runtime().finish_use(mine.block(), s, access_kind::read, {});
-    }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
-      (void)runtime().record_use(mine.block(), s, access_kind::write);
-    }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, "",
-                        [&, s = on] { (void)launch(s, mine, access_kind::write); }));
-  }
-
-  EXPECT_TRUE(refuses(errc::invalid_argument, "another runtime",
-                      [&] { runtime().deallocate(foreign.block()); }));
-  EXPECT_TRUE(refuses(errc::invalid_argument, "empty", [&] { runtime().deallocate({}); }));
-  EXPECT_TRUE(
-      refuses(errc::stale_ref, "freed already", [&] { runtime().deallocate(stale.block()); }));
-  for (const auto& [block, code] :
-       {std::pair(foreign.block(), errc::stream_misuse),
-        std::pair(block_ref(), errc::stream_misuse), std::pair(stale.block(), errc::stale_ref)}) {
-    SCOPED_TRACE(block ? std::string(block.tag().name()) : "none");
-    for (const auto access : {access_kind::read, access_kind::write, access_kind::read_write}) {
-      EXPECT_TRUE(refuses(code, "prepare_use",
-                          [&, b = block] { (void)runtime().prepare_use(b, second, access); }));
-      EXPECT_TRUE(
-          refuses(code, "", [&, b = block] { (void)runtime().finish_use(b, second, access, {}); }));
-      EXPECT_TRUE(
-          refuses(code, "", [&, b = block] { (void)runtime().record_use(b, second, access); }));
-      // What else the launch uses is not touched either.
-      EXPECT_TRUE(refuses(code, "", [&, b = block] {
-        auto recorder = launch_recorder::strict(second);
-        recorder.use(mine.block(), access, true).use(b, access, true);
-        recorder.preflight();
-      }));
-    }
-  }
-}
 
 // Shutting down
 

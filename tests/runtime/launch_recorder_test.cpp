@@ -141,20 +141,6 @@ TEST_P(launch_recorder_on, surfaces_the_first_rejection_at_preflight_and_at_comm
   EXPECT_TRUE(throws(errc::stream_misuse, "identity", [&] { (void)recorder.commit(); }));
 }
 
-TEST_P(launch_recorder_on, refuses_memory_of_another_runtime) {
-  device_runtime other(open_device(GetParam()));
-  const auto other_stream = other.create_stream();
-  const auto foreign = other.allocate<float>(4, other_stream);
-  for (const bool strict : {true, false}) {
-    auto recorder =
-        strict ? launch_recorder::strict(stream()) : launch_recorder::permissive(stream());
-    recorder.read(foreign);
-    EXPECT_TRUE(throws(errc::stream_misuse, "another runtime", [&] { recorder.preflight(); }));
-    EXPECT_TRUE(throws(errc::stream_misuse, "another runtime", [&] { (void)recorder.commit(); }));
-  }
-  EXPECT_EQ(other.statistics().leases, 0u);
-}
-
 TEST_P(launch_recorder_on, refuses_memory_of_a_resource_that_cannot_track) {
   device_runtime plain(open_device(GetParam()), {.resource = make_direct_resource()});
   EXPECT_FALSE(plain.supports_use_tracking());

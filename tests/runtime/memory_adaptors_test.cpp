@@ -55,20 +55,81 @@ TEST_F(memory_adaptors, count_anew_in_scopes) {
   auto before = allocate(500);
   {
     const memory_statistics::scope outer(*statistics_);
-    EXPECT_EQ(outer.counters(), memory_counters{});
+    EXPECT_EQ(outer.changes(), memory_changes{});
     auto a = allocate(100);
     {
       const memory_statistics::scope inner(*statistics_);
       auto b = allocate(10);
-      a = {};  // not of this scope
-      EXPECT_EQ(inner.counters().bytes, (memory_counter{0, 10, 10}));
-      EXPECT_EQ(outer.counters().bytes, (memory_counter{10, 110, 110}));
+      EXPECT_EQ(inner.changes().bytes, (memory_change{10, 10, 10}));
+      a = {};  // older than this scope
+      EXPECT_EQ(inner.changes().bytes, (memory_change{-90, 10, 10}));
+      EXPECT_EQ(inner.changes().allocations, (memory_change{0, 1, 1}));
+      EXPECT_EQ(outer.changes().bytes, (memory_change{10, 110, 110}));
     }
-    EXPECT_EQ(outer.counters().allocations, (memory_counter{0, 2, 2}));
+    EXPECT_EQ(outer.changes().allocations, (memory_change{0, 2, 2}));
     before = {};
-    EXPECT_EQ(outer.counters().bytes.current, 0u);
+    EXPECT_EQ(outer.changes().bytes, (memory_change{-500, 110, 110}));
+    EXPECT_EQ(outer.changes().allocations, (memory_change{-1, 2, 2}));
   }
   EXPECT_EQ(statistics_->counters().bytes, (memory_counter{0, 610, 610}));
+}
+
+// What was freed before does not hide what is left behind, and what is left behind does not hide
+// what was freed.
+TEST_F(memory_adaptors, a_scope_that_begins_with_a_free_counts_what_is_left_behind) {
+  auto before = allocate(500);
+  const memory_statistics::scope all(*statistics_);
+  before = {};
+  EXPECT_EQ(all.changes().bytes, (memory_change{-500, 0, 0})) << "a peak is not below 0";
+  const auto left = allocate(100);
+  EXPECT_EQ(all.changes().bytes, (memory_change{-400, 0, 100}));
+  EXPECT_EQ(all.changes().allocations, (memory_change{0, 0, 1}));
+  const auto more = allocate(450);
+  EXPECT_EQ(all.changes().bytes, (memory_change{50, 50, 550}));
+}
+
+TEST_F(memory_adaptors, scopes_end_in_any_order) {
+  auto first = std::make_unique<memory_statistics::scope>(*statistics_);
+  auto a = allocate(100);
+  auto second = std::make_unique<memory_statistics::scope>(*statistics_);
+  auto b = allocate(10);
+  first.reset();
+  auto c = allocate(1);
+  EXPECT_EQ(second->changes().bytes, (memory_change{11, 11, 11}));
+  first = std::make_unique<memory_statistics::scope>(*statistics_);
+  b = {};
+  EXPECT_EQ(first->changes().bytes, (memory_change{-10, 0, 0}));
+  second.reset();
+  c = {};
+  EXPECT_EQ(first->changes().bytes, (memory_change{-11, 0, 0}));
+  EXPECT_EQ(first->changes().allocations, (memory_change{-2, 0, 0}));
+}
+
+TEST_F(memory_adaptors, scopes_count_for_all_threads_at_a_time) {
+  constexpr int threads = 4;
+  constexpr std::size_t each = 300;
+  const memory_statistics::scope whole(*statistics_);
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&] {
+      for (std::size_t i = 0; i < each; ++i) {
+        const memory_statistics::scope own(*statistics_);
+        const auto block = allocate(8);
+        // Its own, and what the others allocated and freed meanwhile.
+        const auto seen = own.changes().allocations;
+        EXPECT_GE(seen.total, 1u);
+        EXPECT_LE(seen.peak, seen.total);
+        EXPECT_LE(seen.current, static_cast<std::ptrdiff_t>(seen.peak));
+        EXPECT_GE(seen.current, 2 - threads) << "no more than what the others had before";
+      }
+    });
+  }
+  for (auto& thread : all) thread.join();
+  const auto counted = whole.changes();
+  EXPECT_EQ(counted.bytes.current, 0);
+  EXPECT_EQ(counted.bytes.total, 8 * threads * each);
+  EXPECT_EQ(counted.allocations.current, 0);
+  EXPECT_LE(counted.allocations.peak, std::size_t{threads});
 }
 
 TEST_F(memory_adaptors, fail_as_they_are_told) {

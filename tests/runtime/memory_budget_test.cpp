@@ -1,5 +1,6 @@
 // The budget: what is charged, what is set aside, and how room is made.
 #include "runtime/runtime_core.hpp"
+#include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/seed.hpp"
@@ -225,6 +226,68 @@ TEST_P(budget_on, a_reservation_survives_a_failed_allocation) {
   EXPECT_EQ(aside.left(), 4096u);
   EXPECT_EQ(budget().snapshot().held, 0u);
   EXPECT_EQ(runtime().allocate_bytes(4096, stream(), "a", aside).bytes(), 4096u);
+}
+
+/// A pool under `budget` or over it: it gives up what it keeps in either case.
+std::unique_ptr<memory_resource> make_pooled(std::shared_ptr<memory_budget> budget,
+                                             bool pool_on_top) {
+  if (pool_on_top) {
+    return make_pool_resource(make_budget_resource(make_async_resource(), std::move(budget)));
+  }
+  return make_budget_resource(make_pool_resource(make_async_resource()), std::move(budget));
+}
+
+// What is kept is of another size: it does not serve the reservation, but its bytes do.
+TEST_P(budget_on, reserves_what_pools_keep) {
+  for (const bool pool_on_top : {false, true}) {
+    SCOPED_TRACE(pool_on_top ? "pool over budget" : "budget over pool");
+    const auto tight = std::make_shared<memory_budget>(8192);
+    device_runtime pooled(runtime().shared_device(), {.resource = make_pooled(tight, pool_on_top)});
+    const auto on = pooled.create_stream();
+    const auto live = pooled.allocate_bytes(1024, on, "live");
+    (void)pooled.allocate_bytes(6144, on, "kept");
+    EXPECT_EQ(tight->snapshot().held, 7168u) << "the pool does not keep it";
+    auto aside = pooled.reserve_memory(std::vector<std::size_t>{4096, 2048});
+    EXPECT_EQ(aside.left(), 6144u);
+    EXPECT_EQ(tight->snapshot().reserved, 6144u);
+    EXPECT_EQ(tight->snapshot().held, 1024u);
+    const auto a = pooled.allocate_bytes(4096, on, "a", aside);
+    const auto b = pooled.allocate_bytes(2048, on, "b", aside);
+    EXPECT_EQ(aside.left(), 0u);
+    EXPECT_EQ(tight->snapshot().held, 7168u);
+  }
+}
+
+TEST_P(budget_on, refuses_to_reserve_more_than_all_that_pools_keep) {
+  for (const bool pool_on_top : {false, true}) {
+    SCOPED_TRACE(pool_on_top ? "pool over budget" : "budget over pool");
+    const auto tight = std::make_shared<memory_budget>(8192);
+    device_runtime pooled(runtime().shared_device(), {.resource = make_pooled(tight, pool_on_top)});
+    const auto on = pooled.create_stream();
+    const auto live = upload(pooled, on, std::vector<float>(1024, 3));
+    (void)pooled.allocate_bytes(2048, on, "kept");
+    const auto uses = uses_of(live).version;
+    const auto before = pooled.statistics();
+    EXPECT_TRUE(throws(errc::over_budget,
+                       "5120 bytes for a reservation would exceed the memory budget of 8192: 4096 "
+                       "are held and 0 reserved",
+                       [&] {
+                         (void)pooled.reserve_memory(std::vector<std::size_t>{4096, 1024});
+                       }));
+    // But that the pool keeps nothing any more.
+    EXPECT_EQ(tight->snapshot().held, 4096u);
+    EXPECT_EQ(tight->snapshot().reserved, 0u);
+    const auto after = pooled.statistics();
+    EXPECT_EQ(after.bytes_outstanding, before.bytes_outstanding);
+    EXPECT_EQ(after.blocks, before.blocks);
+    EXPECT_EQ(after.references, before.references);
+    EXPECT_EQ(after.points, before.points);
+    EXPECT_EQ(after.launches, before.launches);
+    EXPECT_EQ(uses_of(live).version, uses);
+    EXPECT_EQ(download(live, on), std::vector<float>(1024, 3));
+    // What is left can be had.
+    EXPECT_EQ(pooled.reserve_memory(std::vector<std::size_t>{4096}).left(), 4096u);
+  }
 }
 
 TEST_P(budget_on, refuses_an_empty_reservation) {

@@ -1,8 +1,11 @@
 // How a process ends: every test here runs one to its end, as a child of its own. The sanitizers
 // check it, too: a leak or a race is an exit code.
+#include "runtime/runtime_core.hpp"
+#include "runtime/shared_runtimes.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
 
+#include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -10,7 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -106,10 +111,9 @@ void use(device_runtime& runtime, kept& k) {
   static kept older;
   auto& runtime = device_runtime::get(device);
   use(runtime, older);
-  static std::atomic<bool> never{false};
-  runtime.device().notify(older.stream->ref().native(), [] {
+  runtime.device().notify(older.stream->ref().native(), [device = &runtime.device()] {
     // Ends once the device was given up, as nothing else would end it.
-    await([] { return never.load() || device_runtime::get().device().lost(); });
+    await([&] { return device->lost(); });
   });
   std::exit(0);
 }
@@ -162,6 +166,93 @@ void use(device_runtime& runtime, kept& k) {
   std::exit(0);
 }
 
+/// Two devices whose runtimes are shared: `first` is made before `second`.
+struct two_shared {
+  std::string first;
+  std::string second;
+  bool copy_to_first;
+};
+
+std::string name_of(const two_shared& devices) {
+  auto name = devices.first + "_then_" + devices.second +
+              (devices.copy_to_first ? "_from_the_second" : "_from_the_first");
+  std::ranges::replace(name, ':', '_');
+  return name;
+}
+
+/// A host device that no list has is shared only here.
+std::shared_ptr<device> open_any(device_id id) {
+  if (id.kind == device_kind::host) return open_host_device({.ordinal = id.ordinal});
+  return open_device(to_string(id));
+}
+
+/// What outlives the shared runtimes. Their end was no emergency.
+struct kept_of_a_copy {
+  kept source;
+  kept target;
+  std::vector<std::shared_ptr<device>> devices;
+  ~kept_of_a_copy() {
+    for (const auto& d : devices) {
+      if (d->lost()) std::fputs("a device was lost\n", stderr);
+    }
+  }
+};
+
+[[noreturn]] void end_with_a_copy_in_flight(const two_shared& devices) {
+  static kept_of_a_copy older;
+  static detail::shared_runtimes all(open_any);
+  auto& first = all.get(parse_device_id(devices.first));
+  auto& second = all.get(parse_device_id(devices.second));
+  auto& from = devices.copy_to_first ? second : first;
+  auto& to = devices.copy_to_first ? first : second;
+  use(from, older.source);
+  use(to, older.target);
+  older.devices = {from.shared_device(), to.shared_device()};
+  for (const auto* k : {&older.source, &older.target}) k->stream->synchronize();
+  // One end of the copy is a host device's, which does not get to it before the runtimes end.
+  const bool from_host = from.device().id().kind == device_kind::host;
+  const auto held = (from_host ? older.source : older.target).stream->ref();
+  held.device().notify(held.native(), [] {
+    await([] {
+      try {
+        (void)all.get({device_kind::host, 0});
+        return false;
+      } catch (const error& e) {
+        return e.code() == errc::shutting_down;
+      }
+    });
+  });
+  const auto copied = enqueue_copy(*older.target.ref, *older.target.stream, *older.source.ref,
+                                   *older.source.stream);
+  if (to.core()->find(copied.stream)->advance() >= copied.ticket) std::exit(3);
+  std::exit(0);
+}
+
+/// Asks for what has gone.
+struct asks_in_its_destructor {
+  std::string device;
+  ~asks_in_its_destructor() {
+    const auto ask = [](const auto& call) {
+      try {
+        call();
+        std::fputs("not refused\n", stderr);
+      } catch (const error& e) {
+        std::fprintf(stderr, "%s\n", std::string(to_string(e.code())).c_str());
+      }
+    };
+    ask([this] { (void)device_runtime::get(device); });
+    ask([] { (void)device_runtime::get("cuda:99"); });  // which was never made
+    ask([] { device_runtime::configure({device_kind::host, 0}, {}); });
+  }
+};
+
+[[noreturn]] void end_with_a_question_after_the_end(const std::string& device) {
+  static asks_in_its_destructor older{device};
+  static kept held;
+  use(device_runtime::get(device), held);
+  std::exit(0);
+}
+
 // "^$": nothing on standard error.
 
 TEST_P(process_exit, is_quiet_with_objects_older_than_the_shared_runtime) {
@@ -193,6 +284,26 @@ TEST_P(process_exit, reports_a_recorder_after_preflight) {
   EXPECT_EXIT(end_with_a_recorder_after_preflight(GetParam()), ::testing::ExitedWithCode(0),
               "^sluice: [^\n]*still holds memory[^\n]*\nsluice: [^\n]*between preflight and "
               "commit[^\n]*\n");
+}
+
+TEST_P(process_exit, refuses_who_asks_for_a_shared_runtime_later) {
+  EXPECT_EXIT(end_with_a_question_after_the_end(GetParam()), ::testing::ExitedWithCode(0),
+              "^shutting_down\nshutting_down\nshutting_down\n$");
+}
+
+class process_exit_with_two : public ::testing::TestWithParam<two_shared> {};
+INSTANTIATE_TEST_SUITE_P(
+    devices, process_exit_with_two,
+    ::testing::Values(two_shared{"host:0", "host:1", false}, two_shared{"host:0", "host:1", true},
+                      two_shared{"host", "cuda", false}, two_shared{"host", "cuda", true},
+                      two_shared{"cuda", "host", false}, two_shared{"cuda", "host", true}),
+    [](const auto& parameter) { return name_of(parameter.param); });
+
+TEST_P(process_exit_with_two, is_quiet_with_a_copy_in_flight) {
+  for (const auto& name : {GetParam().first, GetParam().second}) {
+    if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
+  }
+  EXPECT_EXIT(end_with_a_copy_in_flight(GetParam()), ::testing::ExitedWithCode(0), "^$");
 }
 
 TEST(process_exit_of_the_host, is_quiet_when_work_does_not_end) {

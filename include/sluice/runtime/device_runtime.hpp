@@ -95,12 +95,19 @@ class device_runtime {
   /// The process's shared runtime of the device called `name`, as `open_device` reads it, made at
   /// the first call and destroyed at exit. At most one thread builds it, the others wait; a build
   /// that failed is tried again by the next call.
-  /// @throws error as `open_device` and the constructor
+  ///
+  /// At exit the shared runtimes are destroyed, the one that was made last first, as one static
+  /// object that was made by the process's first call of `get` or `configure`: after static objects
+  /// that are younger than this, before those that are older. From then on, in the destructor of an
+  /// older one or on a thread that still runs, `get` and `configure` refuse with `shutting_down`,
+  /// also for a device whose runtime is not gone yet or was never made; references that `get` has
+  /// returned must not be used any more.
+  /// @throws error as `open_device` and the constructor; `shutting_down`
   [[nodiscard]] static device_runtime& get(std::string_view name = "auto");
   /// Sets how the shared runtime of `device` is made. `make_options` is called at the first `get`,
   /// and again after a build that failed. The other callers of `get` wait for it meanwhile, so it
   /// must not itself call `get` or `configure` for the same device.
-  /// @throws error `stream_misuse` when that runtime exists already
+  /// @throws error `stream_misuse` when that runtime exists already; `shutting_down`
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
   [[nodiscard]] sluice::device& device() const noexcept;

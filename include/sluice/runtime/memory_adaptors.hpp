@@ -24,34 +24,55 @@ struct memory_counters {
   [[nodiscard]] bool operator==(const memory_counters&) const noexcept = default;
 };
 
+/// How much has come since a moment less how much has gone, whoever had it before; the highest
+/// value of that, at least 0; and how much has come.
+struct memory_change {
+  std::ptrdiff_t current = 0;
+  std::size_t peak = 0;
+  std::size_t total = 0;
+  [[nodiscard]] bool operator==(const memory_change&) const noexcept = default;
+};
+
+struct memory_changes {
+  memory_change bytes;
+  memory_change allocations;
+  [[nodiscard]] bool operator==(const memory_changes&) const noexcept = default;
+};
+
 /// What a statistics resource has counted. Thread-safe.
 class memory_statistics {
  public:
   [[nodiscard]] memory_counters counters() const;
 
-  /// Counts anew from here, in addition: `current` is relative to this moment and never below 0,
-  /// `peak` and `total` begin with it. Scopes nest; the innermost one ends first.
+  /// Counts, in addition, what changes while it is there, by whichever thread: a free of memory
+  /// that is older than the scope takes from `current`, too, which is below 0 when more was freed
+  /// than allocated. So 0 at the end says that nothing was left behind only where nothing older was
+  /// freed meanwhile. Scopes are independent of each other: any number may be open, in any threads,
+  /// and they may end in any order, in any thread. `of` must outlive them. Thread-safe.
   class scope {
    public:
+    /// @throws std::bad_alloc
     explicit scope(memory_statistics& of);
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
     ~scope();
-    [[nodiscard]] memory_counters counters() const;
+    [[nodiscard]] memory_changes changes() const;
 
    private:
+    friend class memory_statistics;
+
     memory_statistics& of_;
-    std::size_t depth_;
+    memory_changes changes_;
   };
 
-  /// For the resource.
+  /// For the resource, which counts as freed only what it has counted as allocated.
   void count_allocation(std::size_t bytes) noexcept;
   void count_free(std::size_t bytes) noexcept;
 
  private:
   mutable std::mutex mutex_;
   memory_counters all_;
-  std::vector<memory_counters> scopes_;  // the innermost one last
+  std::vector<scope*> scopes_;  // that are open
 };
 
 /// Counts what passes through to `upstream`. Over a pool it counts what users hold, under it what

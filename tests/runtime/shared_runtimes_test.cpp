@@ -1,0 +1,111 @@
+// How shared runtimes end. How they begin: device_runtime_test, at a process's exit: teardown_test.
+#include "runtime/shared_runtimes.hpp"
+
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+device_id host(int ordinal) {
+  return {device_kind::host, ordinal};
+}
+
+TEST(shared_runtimes, end_in_the_opposite_order_of_their_making) {
+  auto random = make_generator();
+  for (int round = 0; round < 10; ++round) {
+    std::vector<int> order(6);
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::shuffle(order, random);
+    std::vector<int> gone;
+    detail::shared_runtimes all([&](device_id id) {
+      const auto opened = open_host_device({.ordinal = id.ordinal});
+      return std::shared_ptr<device>(opened.get(),
+                                     [&gone, id, opened](device*) { gone.push_back(id.ordinal); });
+    });
+    for (const auto ordinal : order) EXPECT_EQ(all.get(host(ordinal)).device().id(), host(ordinal));
+    (void)all.get(host(order[2]));  // which counts for nothing
+    all.end();
+    std::ranges::reverse(order);
+    EXPECT_EQ(gone, order);
+    all.end();  // once more is harmless
+  }
+}
+
+TEST(shared_runtimes, refuse_everything_from_their_end_on) {
+  int refused = 0;
+  detail::shared_runtimes all(
+      [](device_id id) { return open_host_device({.ordinal = id.ordinal}); });
+  const auto refuses = [&] {
+    for (const int ordinal : {0, 1, 2}) {
+      EXPECT_TRUE(throws(errc::shutting_down, "host:", [&] { (void)all.get(host(ordinal)); }));
+      EXPECT_TRUE(throws(errc::shutting_down, "host:", [&] { all.configure(host(ordinal), {}); }));
+    }
+    ++refused;
+  };
+  // Forgotten last, when the runtimes have gone.
+  auto captured = std::shared_ptr<const int>(nullptr, [&](const int*) { refuses(); });
+  all.configure(host(2), [held = std::move(captured)] { return runtime_options{}; });
+  (void)all.get(host(0));
+  auto& last = all.get(host(1));
+  // Before the last one has gone the first one is refused already.
+  const auto on = last.create_stream();
+  last.device().notify(on.ref().native(), [&] {
+    await([&] {
+      try {
+        (void)all.get(host(0));
+        return false;
+      } catch (const error& e) {
+        return e.code() == errc::shutting_down;
+      }
+    });
+    refuses();
+  });
+  (void)last.record_use(last.allocate_bytes(16, on), on, access_kind::write);
+  all.end();
+  EXPECT_EQ(refused, 2);
+  refuses();
+}
+
+TEST(shared_runtimes, that_are_being_made_at_the_end_are_not_shared) {
+  std::atomic<bool> making{false};
+  std::atomic<bool> ended{false};
+  std::atomic<int> devices{0};
+  detail::shared_runtimes all([&](device_id id) {
+    const auto opened = open_host_device({.ordinal = id.ordinal});
+    ++devices;
+    return std::shared_ptr<device>(opened.get(), [&devices, opened](device*) { --devices; });
+  });
+  all.configure(host(0), [&] {
+    making = true;
+    await([&] { return ended.load(); });
+    return runtime_options{};
+  });
+  const auto refused = [&] {
+    EXPECT_TRUE(throws(errc::shutting_down, "host:0", [&] { (void)all.get(host(0)); }));
+  };
+  std::thread maker(refused);
+  await([&] { return making.load(); });
+  std::thread waits(refused);
+  all.end();  // waits for neither
+  waits.join();
+  ended = true;
+  maker.join();
+  EXPECT_EQ(devices.load(), 0) << "what was made has gone";
+}
+
+}  // namespace
+}  // namespace sluice::test
