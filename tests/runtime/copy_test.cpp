@@ -402,7 +402,7 @@ TEST_P(chains_of_copies, fail_when_the_device_between_is_lost) {
   const auto point = queue_unfinished();
   middle_->runtime->device().lose(error(errc::device_lost, "for this test"));
   open_all();
-  EXPECT_TRUE(failed(*target_, point, "was lost"));
+  EXPECT_TRUE(failed(*target_, point, "is lost"));
   (void)target_->fill(result_, 6, target_->stream);
   EXPECT_EQ(download(result_, target_->other), values(count, 6));
 }

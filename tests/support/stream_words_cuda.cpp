@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <string>
@@ -75,6 +76,11 @@ class word_pages final : public ::testing::Environment {
   stream_word* next_ = nullptr;
   std::size_t left_ = 0;
 };
+
+// A GPU has eight hardware queues for the streams of a process unless told otherwise before it is
+// first used, and streams that share one wait for each other (CUDA C++ Programming Guide,
+// CUDA_DEVICE_MAX_CONNECTIONS): with a gate in one of them for ever.
+[[maybe_unused]] const int enough_queues = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
 // GoogleTest owns it.
 auto& pages = static_cast<word_pages&>(*::testing::AddGlobalTestEnvironment(new word_pages));
