@@ -32,7 +32,9 @@ template <class T>
   auto held = std::make_unique<holder>(std::move(object));
   auto* const address = held->object().get();
   return {address, [core = std::move(core), held = held.release()](T*) {
-            core->reclaim_later(std::unique_ptr<holder>(held));
+            std::unique_ptr<holder> last(held);
+            // What goes with a library there goes in its order: a plan before the lane's stream.
+            if (!core->reclaims_here()) core->reclaim_later(std::move(last));
           }};
 }
 

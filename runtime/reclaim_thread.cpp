@@ -126,12 +126,13 @@ void reclaim_thread::let_go(deferred* one) noexcept {
   const bool import = one->is_import();
   const bool user = one->uses_blocks();
   delete one;
+  // All of them before what a runtime's end waits for.
+  deferrals_.fetch_sub(1, std::memory_order_release);
+  if (user) users_.fetch_sub(1, std::memory_order_release);
   if (import) {
     core->count_import(-1);
     foreign_.fetch_sub(1, std::memory_order_release);
   }
-  if (user) users_.fetch_sub(1, std::memory_order_release);
-  deferrals_.fetch_sub(1, std::memory_order_release);
 }
 
 bool reclaim_thread::passed(timeline_point point) noexcept {

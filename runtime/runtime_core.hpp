@@ -121,6 +121,8 @@ class runtime_core final : public resource_context,
   /// Keeps such memory, untracked, as long as the pointer has copies. @throws error as above;
   /// std::bad_alloc, and `owner` may be gone
   [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
+  /// Whether the calling thread is the reclaim thread.
+  [[nodiscard]] bool reclaims_here() const noexcept { return reclaimer_.runs_here(); }
   /// Makes sure that there is a reclaim thread. @throws std::system_error
   void start_reclaiming() { reclaimer_.start(); }
   /// Has the reclaim thread destroy `item` once it is ready.
@@ -192,8 +194,8 @@ class runtime_core final : public resource_context,
   /// See `device_runtime::shut_down`.
   bool drain(std::chrono::milliseconds timeout) noexcept;
   /// Frees every block, gives the resource and the streams back. After `drain`. Waits up to
-  /// `timeout` for launches that are between preflight and commit; what is left then goes with the
-  /// last of them.
+  /// `timeout` for libraries to end, and as long for launches that are between preflight and
+  /// commit; what is left then goes with the last of them.
   void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:

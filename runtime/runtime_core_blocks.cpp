@@ -75,6 +75,8 @@ auto runtime_core::obtain(Ask ask) -> decltype(ask()) {
   }
   // Owners of completed launches may hold what is missing, or the resource itself.
   releases_->drain_and_wait();
+  // What libraries of ended lanes hold comes back a little later.
+  if (reclaimer_.users() != 0) reclaimer_.finish_ready();
   (void)resource_->make_room();
   return ask();
 }

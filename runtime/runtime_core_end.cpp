@@ -48,6 +48,7 @@ bool runtime_core::finish_frees(clock::time_point end) noexcept {
 void runtime_core::outlive() noexcept {
   outlived_ = true;
   (void)resource_->trim();
+  if (reclaimer_.users() != 0) return;  // libraries end on the streams of their lanes
   const std::lock_guard lock(adoption_mutex_);
   for_each_timeline([this](timeline& t) {
     const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
@@ -68,13 +69,15 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
 
 void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   releases_->drain();
-  const auto end = std::chrono::steady_clock::now() + timeout;
   // Not on the thread that gives things back, where a producer that is given an import ends the
   // runtime.
   const bool giving_back = reclaimer_.runs_here();
-  while (!giving_back && reclaimer_.users() != 0 && std::chrono::steady_clock::now() < end) {
+  const auto libraries_end = std::chrono::steady_clock::now() + timeout;
+  while (!giving_back && reclaimer_.users() != 0 &&
+         std::chrono::steady_clock::now() < libraries_end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  const auto end = std::chrono::steady_clock::now() + timeout;
   // References that are still around become stale; records are walked without the lock, since slabs
   // never go.
   std::vector<slab*> all;

@@ -1,5 +1,7 @@
 #include "tests/envelope/launches.hpp"
 
+#include <sluice/runtime/memory_budget.hpp>
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -184,6 +186,35 @@ TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_en
   await([&] { return replies == 10; });
   may_end.release();
   settle(*service_);
+}
+
+// Who is short of memory waits for what a library on its way out still holds.
+TEST(lane_at_the_budgets_limit, gives_back_what_its_library_held) {
+  struct slow_to_end {
+    gpu_ref<std::uint32_t> held;
+    std::atomic<bool>& asked;  // NOLINT: of the test
+    ~slow_to_end() {
+      await([&] { return asked.load(); });
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    }
+  };
+  constexpr std::size_t count = 200'000;
+  const auto budget = std::make_shared<memory_budget>(std::size_t{1'000'000});
+  device_service_options options;
+  options.runtime.resource =
+      make_budget_resource(make_pool_resource(make_async_resource()), budget);
+  const auto service = std::make_shared<device_service>(open_host_device(), std::move(options));
+  auto& runtime = service->runtime();
+  const auto stream = runtime.create_stream();
+  std::atomic<bool> asked{false};
+  {
+    lane other(service);
+    other.keep(std::shared_ptr<slow_to_end>(new slow_to_end{
+        runtime.allocate<std::uint32_t>(count, other.stream(), "of the library"), asked}));
+  }
+  await([&] { return service->engine().pending() == 0; });
+  asked = true;
+  EXPECT_NO_THROW((void)runtime.allocate<std::uint32_t>(count, stream, "of the asker"));
 }
 
 TEST(lane_on_loss, lets_its_library_go) {
