@@ -15,8 +15,6 @@ namespace sluice::test {
 
 using ref = gpu_ref<float>;
 
-/// Launches that one lane has in flight at most.
-
 inline std::vector<std::size_t> every_kind() {
   std::vector<std::size_t> all(library_kinds().size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
