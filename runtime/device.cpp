@@ -7,7 +7,8 @@ namespace sluice {
 namespace {
 
 // Made beforehand, for when the host has no memory for words.
-const error lost_without_words(errc::device_lost, "the device is lost");
+const error& lost_without_words =
+    *new error(errc::device_lost, "the device is lost");  // outlives all threads
 
 }  // namespace
 

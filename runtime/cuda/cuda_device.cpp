@@ -1,16 +1,17 @@
 #include "runtime/cuda/cuda_device.hpp"
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/context.hpp"
 #include "runtime/cuda/fill.hpp"
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice::cuda {
 namespace {
@@ -40,66 +41,9 @@ const device_query& devices() noexcept {
   return found;
 }
 
-// Asked for, not linked: a machine without a GPU has no driver library.
-using stream_wait_value_function = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
-stream_wait_value_function* stream_wait_value() {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  const auto status = cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &found, 12000,
-                                                       cudaEnableDefault, &result);
-  if (status != cudaSuccess || result != cudaDriverEntryPointSuccess) {
-    (void)cudaGetLastError();
-    return nullptr;
-  }
-  return reinterpret_cast<stream_wait_value_function*>(found);
-}
-
-/// Lets the calling thread make calls that a stream capture of somebody else's would forbid it, and
-/// that would end that capture with an error: a capture in the mode "global" does so in all
-/// threads. Nested ones cost nothing.
-class capture_pass {
- public:
-  capture_pass() noexcept { enter(); }
-  capture_pass(const capture_pass&) = delete;
-  capture_pass& operator=(const capture_pass&) = delete;
-  ~capture_pass() { leave(); }
-
-  static void enter() noexcept {
-    auto& now = state();
-    if (now.depth++ != 0) return;
-    now.mode = cudaStreamCaptureModeRelaxed;
-    now.exchanged = exchange(now.mode);
-  }
-  static void leave() noexcept {
-    auto& now = state();
-    if (--now.depth == 0 && now.exchanged) (void)exchange(now.mode);
-  }
-  /// For the rest of the thread's life.
-  static void keep() noexcept {
-    if (!std::exchange(state().kept, true)) enter();
-  }
-
- private:
-  struct thread_state {
-    unsigned depth = 0;
-    bool exchanged = false;
-    bool kept = false;
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;  // to be put back
-  };
-  static thread_state& state() noexcept {
-    static thread_local thread_state of_this_thread;
-    return of_this_thread;
-  }
-  static bool exchange(cudaStreamCaptureMode& mode) noexcept {
-    if (cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess) return true;
-    (void)cudaGetLastError();
-    return false;
-  }
-};
-
 /// Whether every later call fails after `status`, and nothing runs any more.
 bool sticky(cudaError_t status) noexcept {
-  switch (status) {
+  switch (static_cast<int>(status)) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
@@ -109,48 +53,29 @@ bool sticky(cudaError_t status) noexcept {
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
-    case cudaErrorContained:
-    case cudaErrorTensorMemoryLeak:
     case cudaErrorExternalDevice:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorDevicesUnavailable:
     case cudaErrorContextIsDestroyed:
     case cudaErrorUnknown:
+    case 226:  // cudaErrorContained, which CUDA 12.0 has no name for
+    case 721:  // cudaErrorTensorMemoryLeak, likewise
       return true;
     default:
       return false;
   }
 }
 
-int make_current(int ordinal) noexcept {
-  int previous = -1;
-  if (cudaGetDevice(&previous) != cudaSuccess || previous == ordinal) return -1;
-  (void)cudaSetDevice(ordinal);
-  return previous;
-}
-void make_current_again(int previous) noexcept {
-  if (previous >= 0) (void)cudaSetDevice(previous);
-}
-
-/// For calls that every launch makes and that no capture elsewhere forbids: makes the device
-/// current, and no more.
-class launch_scope {
- public:
-  explicit launch_scope(int ordinal) noexcept : previous_(make_current(ordinal)) {}
-  launch_scope(const launch_scope&) = delete;
-  launch_scope& operator=(const launch_scope&) = delete;
-  ~launch_scope() { make_current_again(previous_); }
-
- private:
-  int previous_;
-};
+// Made beforehand, for when the host has no memory for words.
+const error& failed_without_words =
+    *new error(errc::library_failure, "the GPU failed");  // outlives all threads
 
 class cuda_device final : public device {
  public:
-  explicit cuda_device(int ordinal) : device({device_kind::cuda, ordinal}) {
+  explicit cuda_device(int ordinal)
+      : device({device_kind::cuda, ordinal}), context_(primary_context(ordinal)) {
     const current_device_scope scope(*this);
-    check(cudaFree(nullptr));  // makes the context now, not inside somebody's first launch
     check(static_cast<cudaError_t>(load_fill()));
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
@@ -160,10 +85,14 @@ class cuda_device final : public device {
     // Keep what was freed, so that a steady state makes no system call and addresses are really
     // used again.
     auto keep_all = ~std::uint64_t{0};
-    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
+    auto status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all);
     // The driver may not order one stream after another on its own: a free never delays a lane.
     int off = 0;
-    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &off));
+    if (status == cudaSuccess) {
+      status = cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &off);
+    }
+    if (status != cudaSuccess) (void)cudaMemPoolDestroy(pool_);
+    check(status);
   }
 
   ~cuda_device() override {
@@ -197,13 +126,13 @@ class cuda_device final : public device {
     require_own(native);
   }
   void destroy_stream(native_stream* stream) noexcept override {
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     if (!lost()) (void)cudaStreamDestroy(as_stream(stream));
   }
   bool capturing(native_stream* stream) noexcept override {
     if (lost()) return false;
     // The default streams are those of the current device.
-    const launch_scope scope(id().ordinal);
+    const launch_scope scope(context_);
     auto status = cudaStreamCaptureStatusNone;
     const auto answer = cudaStreamIsCapturing(as_stream(stream), &status);
     if (answer == cudaSuccess) return status != cudaStreamCaptureStatusNone;
@@ -213,7 +142,7 @@ class cuda_device final : public device {
   }
   bool captured(native_event* event) noexcept override {
     if (lost()) return false;
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     const auto status = cudaEventQuery(as_event(event));
     if (status != cudaSuccess) (void)cudaGetLastError();
     return status == cudaErrorCapturedEvent;
@@ -235,17 +164,17 @@ class cuda_device final : public device {
     return reinterpret_cast<native_event*>(event);
   }
   void destroy_event(native_event* event) noexcept override {
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     if (!lost()) (void)cudaEventDestroy(as_event(event));
   }
   void record(native_event* event, std::uint64_t, native_stream* stream) override {
     require_usable();
-    const launch_scope scope(id().ordinal);
+    const launch_scope scope(context_);
     checked(cudaEventRecord(as_event(event), as_stream(stream)));
   }
   void wait(native_stream* stream, native_event* event, std::uint64_t) override {
     require_usable();
-    const launch_scope scope(id().ordinal);
+    const launch_scope scope(context_);
     checked(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
   }
   void require_followable(native_stream* stream) override {
@@ -273,7 +202,7 @@ class cuda_device final : public device {
   }
   event_state query(native_event* event, std::uint64_t) noexcept override {
     if (lost()) return event_state::lost;
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     const auto status = cudaEventQuery(as_event(event));
     if (status == cudaSuccess) return event_state::complete;
     (void)cudaGetLastError();
@@ -281,7 +210,7 @@ class cuda_device final : public device {
     // An event of ours that is unknown went with its context.
     if (sticky(status) || status == cudaErrorInvalidResourceHandle ||
         status == cudaErrorCudartUnloading) {
-      lose(error_of(status));
+      lose_for(status);
       return event_state::lost;
     }
     // Anything else, a capture's errors above all, says nothing of the work.
@@ -305,18 +234,18 @@ class cuda_device final : public device {
   }
   void* allocate_async(std::size_t bytes, native_stream* stream) override {
     require_usable();
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     void* address = nullptr;
     checked(cudaMallocFromPoolAsync(&address, bytes, pool_, as_stream(stream)), bytes);
     return address;
   }
   void deallocate_async(void* address, native_stream* stream) noexcept override {
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     if (!lost()) note(cudaFreeAsync(address, as_stream(stream)));
   }
   std::size_t trim_async() noexcept override {
     if (lost()) return 0;
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     std::uint64_t before = 0;
     std::uint64_t after = 0;
     (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &before);
@@ -332,7 +261,7 @@ class cuda_device final : public device {
     return address;
   }
   void deallocate_staging(void* address) noexcept override {
-    const capture_pass pass;
+    const current_device_scope scope(*this);
     if (!lost()) note(cudaFreeHost(address));
   }
 
@@ -360,12 +289,14 @@ class cuda_device final : public device {
                                 as_stream(stream)));
   }
   void prepare_copies_from(device& peer) override {
-    if (peer.id() != id()) static_cast<cuda_device&>(peer).let_read(id().ordinal);
+    if (peer.id() == id()) return;
+    static_cast<cuda_device&>(peer).let_all_reach();
+    let_all_reach();
   }
   void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
     require_usable();
     const current_device_scope scope(*this);
-    static auto* const wait = stream_wait_value();
+    auto* const wait = driver().stream_wait_value;
     if (wait == nullptr) {
       throw error(errc::unsupported, "this driver has no stream memory operations");
     }
@@ -415,8 +346,7 @@ class cuda_device final : public device {
   // runs, and the driver says the fault.
   bool quiescent(native_stream* stream, native_event* last) noexcept override {
     if (!lost()) return false;
-    const capture_pass pass;
-    const launch_scope scope(id().ordinal);
+    const current_device_scope scope(*this);
     auto status = cudaErrorNotReady;
     if (last != nullptr) {
       status = cudaEventQuery(as_event(last));
@@ -435,15 +365,17 @@ class cuda_device final : public device {
     return sticky(status) || status == cudaErrorInvalidResourceHandle;
   }
 
-  void prepare_own_thread() noexcept override { capture_pass::keep(); }
-
-  int enter() noexcept override {
-    capture_pass::enter();
-    return make_current(id().ordinal);
+  void prepare_own_thread() noexcept override {
+    keep_capture_pass();
+    (void)make_current(context_);
   }
-  void leave(int previous) noexcept override {
-    make_current_again(previous);
-    capture_pass::leave();
+  void* enter() noexcept override {
+    begin_capture_pass();
+    return make_current(context_);
+  }
+  void leave(void* previous) noexcept override {
+    make_current_again(static_cast<CUcontext>(previous));
+    end_capture_pass();
   }
 
  private:
@@ -476,7 +408,14 @@ class cuda_device final : public device {
   }
   /// Declares the device lost if `status` is one after which every later call fails.
   void note(cudaError_t status) noexcept {
-    if (sticky(status)) lose(error_of(status));
+    if (sticky(status)) lose_for(status);
+  }
+  void lose_for(cudaError_t status) noexcept {
+    try {
+      lose(error_of(status));
+    } catch (...) {
+      lose(failed_without_words);
+    }
   }
 
   /// @throws error `invalid_argument`
@@ -487,27 +426,40 @@ class cuda_device final : public device {
                 "captured");
   }
 
-  /// Lets another GPU reach this one's memory, where the hardware can; copies go through the host
-  /// otherwise.
-  void let_read(int other) {
-    const capture_pass pass;
-    const std::lock_guard lock(readers_mutex_);
-    if (!readers_.insert(other).second) return;
-    int can = 0;
-    if (cudaDeviceCanAccessPeer(&can, other, id().ordinal) != cudaSuccess || can == 0) {
-      (void)cudaGetLastError();
-      return;
+  /// Before the first copy from or to another GPU: lets all others reach this one's pool, where the
+  /// hardware can; copies go through the host otherwise. All at once, and both pools of a copy:
+  /// while a copy runs nothing may become reachable that it touches. The driver has whichever GPU
+  /// it prefers do the copying, also one whose page tables are just being written, and that faults.
+  void let_all_reach() {
+    if (reachable_.load(std::memory_order_acquire)) return;
+    const current_device_scope scope(*this);
+    const std::lock_guard lock(reachable_mutex_);
+    if (reachable_.load(std::memory_order_relaxed)) return;
+    std::vector<cudaMemAccessDesc> others;
+    for (int other = 0; other < device_count(); ++other) {
+      int can = 0;
+      if (other == id().ordinal ||
+          cudaDeviceCanAccessPeer(&can, other, id().ordinal) != cudaSuccess || can == 0) {
+        continue;
+      }
+      auto& access = others.emplace_back();
+      access.location.type = cudaMemLocationTypeDevice;
+      access.location.id = other;
+      access.flags = cudaMemAccessFlagsProtReadWrite;
     }
-    cudaMemAccessDesc access{};
-    access.location.type = cudaMemLocationTypeDevice;
-    access.location.id = other;
-    access.flags = cudaMemAccessFlagsProtReadWrite;
-    if (cudaMemPoolSetAccess(pool_, &access, 1) != cudaSuccess) (void)cudaGetLastError();
+    if (!others.empty() &&
+        cudaMemPoolSetAccess(pool_, others.data(), others.size()) != cudaSuccess) {
+      // Whoever can.
+      for (const auto& other : others) (void)cudaMemPoolSetAccess(pool_, &other, 1);
+    }
+    (void)cudaGetLastError();
+    reachable_.store(true, std::memory_order_release);
   }
 
-  std::mutex readers_mutex_;
-  std::set<int> readers_;
+  const CUcontext context_;
   cudaMemPool_t pool_ = nullptr;
+  std::mutex reachable_mutex_;
+  std::atomic<bool> reachable_{false};
 };
 
 }  // namespace
@@ -526,7 +478,6 @@ std::string why_absent(int ordinal) {
 }
 
 device_info describe(int ordinal) {
-  const capture_pass pass;
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, ordinal));
   return {{device_kind::cuda, ordinal},

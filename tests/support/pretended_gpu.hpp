@@ -18,16 +18,9 @@ class pretended_gpu final : public forwarding_device {
   pretended_gpu(int ordinal, std::shared_ptr<device> real)
       : forwarding_device({device_kind::cuda, ordinal}, std::move(real)) {}
 
-  enum class call : std::uint8_t {
-    record,
-    query,
-    allocate_staging,
-    copy,
-    copy_from_peer,
-    prepare_copies_from
-  };
-  /// Is called in each of these, by any thread: behind the copies, before the others, and may throw
-  /// where they may. Set it before a runtime is made of the device.
+  enum class call : std::uint8_t { record, query, allocate_staging, prepare_copies_from };
+  /// Is called before each of these, by any thread, and may throw where they may. Set it before a
+  /// runtime is made of the device.
   std::function<void(call)> watch = [](call) {
   };
 
@@ -63,15 +56,9 @@ class pretended_gpu final : public forwarding_device {
     const std::lock_guard lock(mutex);
     staying.push_back(address);
   }
-  void copy(void* to, const void* from, std::size_t bytes, copy_direction direction,
-            native_stream* s) override {
-    real().copy(to, from, bytes, direction, s);
-    watch(call::copy);
-  }
   void copy_from_peer(void* to, device&, const void* from, std::size_t bytes,
                       native_stream* s) override {
     real().copy(to, from, bytes, copy_direction::device_to_device, s);
-    watch(call::copy_from_peer);
   }
   void prepare_copies_from(device&) override { watch(call::prepare_copies_from); }
   bool quiescent(native_stream*, native_event*) noexcept override { return lost(); }

@@ -2,12 +2,12 @@
 // Memory Operations"), which take neither a multiprocessor nor the driver's one thread for host
 // functions.
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/driver.hpp"
 #include "tests/support/stream_words.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/error.hpp>
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -22,13 +22,10 @@ namespace {
 
 using stream_operation = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
 
-// Both take a stream, an address, a value and flags. Asked for, not linked: a machine without a
-// GPU has no driver library.
+// Both take a stream, an address, a value and flags.
 stream_operation* operation(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  cuda::check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
-  if (result != cudaDriverEntryPointSuccess || found == nullptr) {
+  auto* const found = cuda::find_driver_function(name);
+  if (found == nullptr) {
     throw error(errc::unsupported, std::string("this driver has no ") + name);
   }
   return reinterpret_cast<stream_operation*>(found);

@@ -175,15 +175,18 @@ class device {
   [[nodiscard]] bool quiescent(native_stream* stream) noexcept {
     return quiescent(stream, nullptr);
   }
-  /// Called by a thread that belongs to the runtime and captures no streams: from now on it gets
-  /// along with stream captures of others, as it does otherwise only inside of this device's calls.
+  /// Called by a thread that belongs to the runtime and captures no streams: from now on this
+  /// device is its current one, and it gets along with stream captures of others, as it does
+  /// otherwise only inside of this device's calls.
   virtual void prepare_own_thread() noexcept {}
 
   /// Makes this device the calling thread's current one and returns what `leave` needs to restore
   /// the previous one. On CUDA the thread's stream capture mode is "relaxed" in between: what it
-  /// calls is neither forbidden by somebody else's stream capture nor breaks it. They nest.
-  [[nodiscard]] virtual int enter() noexcept { return 0; }
-  virtual void leave(int) noexcept {}
+  /// calls is neither forbidden by somebody else's stream capture nor breaks it. They nest. A
+  /// `cudaSetDevice` in between is undone for a thread that had a context before; for one that had
+  /// none it says where its next call without one makes it.
+  [[nodiscard]] virtual void* enter() noexcept { return nullptr; }
+  virtual void leave(void*) noexcept {}
 
   /// Declares the device lost, for `cause`. Only the first call counts. Loss is final for the
   /// process.
@@ -216,7 +219,7 @@ class current_device_scope {
 
  private:
   device& device_;
-  int previous_;
+  void* previous_;
 };
 
 /// Opens the device called `name`: "host", "host:N", "cuda", "cuda:N", or "auto" for the first GPU,

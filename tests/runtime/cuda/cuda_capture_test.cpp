@@ -226,6 +226,16 @@ class cuda_capture : public ::testing::Test {
     EXPECT_FALSE(runtime().device().lost());
   }
 
+  void work_beside_a_capture(std::unique_ptr<memory_resource> resource) {
+    open({.resource = std::move(resource)});
+    work();  // with everything loaded
+    other_capture capture;
+    capture.begin();
+    work();
+    EXPECT_EQ(capture.end(), cudaSuccess);
+    EXPECT_TRUE(capture.graph_runs());
+  }
+
   static constexpr std::size_t count = 1000;
 
  private:
@@ -255,21 +265,17 @@ TEST_F(cuda_capture, is_broken_by_careless_calls) {
 }
 
 TEST_F(cuda_capture, elsewhere_does_not_mind_a_runtime_at_work) {
-  using make_resource = std::unique_ptr<memory_resource> (*)();
-  for (const make_resource make :
-       {make_resource([] { return make_default_resource(); }),
-        make_resource([] { return make_async_resource(); }),
-        make_resource([] { return make_direct_resource({.tracked = true}); }), make_resource([] {
-          return make_guard_resource(make_pool_resource(make_async_resource()));
-        })}) {
-    open({.resource = make()});
-    work();  // with everything loaded
-    other_capture capture;
-    capture.begin();
-    work();
-    EXPECT_EQ(capture.end(), cudaSuccess);
-    EXPECT_TRUE(capture.graph_runs());
-  }
+  work_beside_a_capture(make_default_resource());
+  work_beside_a_capture(make_async_resource());
+  work_beside_a_capture(make_guard_resource(make_pool_resource(make_async_resource())));
+}
+
+TEST_F(cuda_capture, elsewhere_does_not_mind_direct_memory_that_is_freed) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(
+      "cudaFree waits there for all streams, with a lock that other threads' launches need, and "
+      "one "
+      "of the streams for a gate that is opened after such a launch");
+  work_beside_a_capture(make_direct_resource({.tracked = true}));
 }
 
 TEST_F(cuda_capture, elsewhere_does_not_mind_a_runtime_that_begins_and_ends) {

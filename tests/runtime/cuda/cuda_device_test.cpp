@@ -1,4 +1,5 @@
 // What only a GPU can show.
+#include "runtime/cuda/driver.hpp"
 #include "tests/runtime/cuda/illegal_access.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
@@ -35,21 +36,33 @@ class cuda_device : public ::testing::Test {
  protected:
   void SetUp() override {
     if (no_gpu()) GTEST_SKIP() << "this machine has no GPU";
+    // Now, not by a test's own calls.
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
     ASSERT_EQ(cudaGetDevice(&before_), cudaSuccess);
+    context_before_ = current_context();
   }
   void TearDown() override {
     if (no_gpu()) return;
     int after = -1;
     EXPECT_EQ(cudaGetDevice(&after), cudaSuccess);
     EXPECT_EQ(after, before_) << "the caller's current device was changed";
+    EXPECT_EQ(current_context(), context_before_) << "or its context";
     EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "an error was left to an unrelated call";
+  }
+
+  [[nodiscard]] static CUcontext current_context() {
+    CUcontext context = nullptr;
+    EXPECT_EQ(cuda::driver().context_get_current(&context), CUDA_SUCCESS);
+    return context;
   }
 
   /// Something of everything on one GPU.
   static void exercise(const std::string& name) {
     int current = -1;
     ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
+    auto* const context = current_context();
     const auto expect_unchanged = [&](const char* after) {
+      EXPECT_EQ(current_context(), context) << after;
       int now = -1;
       EXPECT_EQ(cudaGetDevice(&now), cudaSuccess);
       EXPECT_EQ(now, current) << after;
@@ -87,6 +100,7 @@ class cuda_device : public ::testing::Test {
 
  private:
   int before_ = -1;
+  CUcontext context_before_ = nullptr;
 };
 
 TEST_F(cuda_device, says_what_it_is) {
@@ -108,9 +122,34 @@ TEST_F(cuda_device, of_another_number_never_changes_the_callers_current_device) 
   ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
   if (count < 2) GTEST_SKIP() << "this machine has one GPU";
   exercise("cuda:1");
-  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
-  exercise("cuda:0");
-  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  std::thread([] {
+    EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+    exercise("cuda:0");
+  }).join();
+  // A thread that has no context yet.
+  std::thread([] { exercise("cuda:1"); }).join();
+}
+
+TEST_F(cuda_device, is_current_in_its_scope_only_whatever_is_done_in_it) {
+  const auto gpu = open_device("cuda");
+  int count = 0;
+  ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  std::thread([&] {  // whose context the test changes
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    auto* const context = current_context();
+    EXPECT_NE(context, nullptr);
+    {
+      const current_device_scope scope(*gpu);
+      EXPECT_EQ(cudaSetDevice(count - 1), cudaSuccess);
+    }
+    EXPECT_EQ(current_context(), context);
+    {
+      const current_device_scope scope(*gpu);
+      EXPECT_EQ(cuda::driver().context_set_current(nullptr), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(current_context(), context);
+  })
+      .join();
 }
 
 TEST_F(cuda_device, fills_with_patterns_of_1_2_4_8_and_16_bytes) {

@@ -1,0 +1,66 @@
+#include "runtime/cuda/context.hpp"
+
+#include "runtime/cuda/check.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+namespace sluice::cuda {
+namespace {
+
+struct capture_state {
+  unsigned passes = 0;
+  bool exchanged = false;
+  bool kept = false;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // to be put back
+};
+capture_state& of_this_thread() noexcept {
+  static thread_local capture_state state;
+  return state;
+}
+
+// Not the CUDA runtime's function, which makes a context on the thread's current GPU.
+bool exchange(CUstreamCaptureMode& mode) noexcept {
+  return driver().exchange_capture_mode(&mode) == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUcontext primary_context(int ordinal) {
+  check(cudaInitDevice(ordinal, 0, 0));
+  const auto& d = driver();
+  if (!d.complete()) {
+    throw error(errc::library_failure, "the CUDA driver lacks functions of CUDA 12.0");
+  }
+  CUdevice gpu = 0;
+  CUcontext context = nullptr;
+  auto status = d.device_get(&gpu, ordinal);
+  // For its address: the CUDA runtime keeps it, and a reference of ours that outlived a
+  // `cudaDeviceReset` would be released from somebody else's.
+  if (status == CUDA_SUCCESS) status = d.primary_context_retain(&context, gpu);
+  if (status == CUDA_SUCCESS) status = d.primary_context_release(gpu);
+  if (status != CUDA_SUCCESS) {
+    throw error(errc::library_failure, "the primary context could not be had",
+                {"CUDA driver", static_cast<long>(status)});
+  }
+  return context;
+}
+
+void begin_capture_pass() noexcept {
+  auto& now = of_this_thread();
+  if (now.passes++ != 0) return;
+  now.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  now.exchanged = exchange(now.mode);
+}
+
+void end_capture_pass() noexcept {
+  auto& now = of_this_thread();
+  if (--now.passes == 0 && now.exchanged) (void)exchange(now.mode);
+}
+
+void keep_capture_pass() noexcept {
+  if (!std::exchange(of_this_thread().kept, true)) begin_capture_pass();
+}
+
+}  // namespace sluice::cuda

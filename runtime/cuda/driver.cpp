@@ -1,0 +1,44 @@
+#include "runtime/cuda/driver.hpp"
+
+#include <cuda_runtime_api.h>
+
+namespace sluice::cuda {
+namespace {
+
+template <class Function>
+void look_for(Function*& function, const char* name) noexcept {
+  function = reinterpret_cast<Function*>(find_driver_function(name));
+}
+
+}  // namespace
+
+void* find_driver_function(const char* name) noexcept {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+#if CUDART_VERSION >= 12050
+  const auto status =
+      cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+#else
+  const auto status = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  if (status == cudaSuccess && result == cudaDriverEntryPointSuccess) return found;
+  (void)cudaGetLastError();
+  return nullptr;
+}
+
+const driver_functions& driver() noexcept {
+  static const driver_functions found = [] {
+    driver_functions f;
+    look_for(f.device_get, "cuDeviceGet");
+    look_for(f.primary_context_retain, "cuDevicePrimaryCtxRetain");
+    look_for(f.primary_context_release, "cuDevicePrimaryCtxRelease");
+    look_for(f.context_get_current, "cuCtxGetCurrent");
+    look_for(f.context_set_current, "cuCtxSetCurrent");
+    look_for(f.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+    look_for(f.stream_wait_value, "cuStreamWaitValue32");
+    return f;
+  }();
+  return found;
+}
+
+}  // namespace sluice::cuda
