@@ -88,7 +88,7 @@ void reply_address::send(caf::message content) noexcept {
       source_.reset();
     }
   } catch (...) {
-    report(std::string("a reply could not be sent: ") + current_error().what());
+    report("a reply could not be sent", current_error().what());
   }
 }
 
@@ -96,7 +96,7 @@ void reply_address::send_error(const error& why) noexcept {
   if (id_.is_async()) {
     // An error that nobody asked for would end an event-based sender.
     unsent.fetch_add(1, std::memory_order_relaxed);
-    report(std::string("the answer to a message that was no request is an error: ") + why.what());
+    report("the answer to a message that was no request is an error", why.what());
     return;
   }
   // An error is for who asked. A stage in between has no use for it: it would take it for its own
@@ -105,7 +105,7 @@ void reply_address::send_error(const error& why) noexcept {
   try {
     send(caf::make_message(to_caf_error(why)));
   } catch (...) {
-    report(std::string("an error could not be sent: ") + why.what());
+    report("an error could not be sent", why.what());
   }
 }
 

@@ -230,9 +230,11 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
 
   if (s.strategy == completion_strategy::host_function) {
     try {
-      s.core->device().notify(stream.native(), [wake = s.wake] {
-        wake->wakes.fetch_add(1, std::memory_order_release);
-        wake->changed.raise();
+      (void)stream.timeline()->unless_retired([&](native_stream* native) {
+        s.core->device().notify(native, [wake = s.wake] {
+          wake->wakes.fetch_add(1, std::memory_order_release);
+          wake->changed.raise();
+        });
       });
     } catch (...) {
       // Only the early wake-up is lost; the event is asked anyway.

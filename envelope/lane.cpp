@@ -45,7 +45,7 @@ lane::~lane() {
     }
     service_->engine().submit(on, ticket, std::move(end));
   } catch (...) {
-    detail::report(std::string("a lane could not be retired in order: ") + current_error().what());
+    detail::report("a lane could not be retired in order", current_error().what());
   }
 }
 

@@ -75,6 +75,15 @@ timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
   return point;
 }
 
+/// Calls `submit`, which queues something on the native stream, with that. A stream that is retired
+/// meanwhile goes behind it. @throws error `stream_misuse`
+template <class Submit>
+void on_stream(timeline& stream, Submit submit) {
+  if (!stream.unless_retired(submit)) {
+    throw error(errc::stream_misuse, "the stream has been retired");
+  }
+}
+
 // Within one runtime
 
 timeline_point copy_within(const copy_end& target, const copy_end& source, std::size_t bytes) {
@@ -86,8 +95,10 @@ timeline_point copy_within(const copy_end& target, const copy_end& source, std::
   recorder.use(target.block, access_kind::write, target.whole);
   recorder.preflight();
   try {
-    target.stream.device().copy(target.address, source.address, bytes,
-                                copy_direction::device_to_device, target.stream.native());
+    on_stream(*target.stream.timeline(), [&](native_stream* stream) {
+      target.stream.device().copy(target.address, source.address, bytes,
+                                  copy_direction::device_to_device, stream);
+    });
   } catch (...) {
     const auto why = current_error();
     (void)recorder.commit(why);
@@ -152,9 +163,11 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   }
   std::optional<error> failure;
   try {
-    from.let_wait(to.core().device(), to.native(), fenced);
-    to.core().device().copy_from_peer(target.address, from.core().device(), source.address, bytes,
-                                      to.native());
+    on_stream(to, [&](native_stream* stream) {
+      from.let_wait(to.core().device(), stream, fenced);
+      to.core().device().copy_from_peer(target.address, from.core().device(), source.address, bytes,
+                                        stream);
+    });
   } catch (...) {
     failure = current_error();
   }
@@ -169,7 +182,9 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
     throw;
   }
   try {
-    to.let_wait(from.core().device(), from.native(), copied.ticket);
+    on_stream(from, [&](native_stream* stream) {
+      to.let_wait(from.core().device(), stream, copied.ticket);
+    });
   } catch (...) {
     // Nothing orders later writers of the source: the copy is waited for instead.
     to.core().wait_until_complete(copied);
@@ -181,13 +196,11 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
 
 // From or to a host device, through memory of the process
 
-/// Calls `submit` with the stream of a host device. @throws error `stream_misuse`
+/// The same for the stream of a host device.
 template <class Submit>
 void on_stream_of_host(timeline& stream, Submit submit) {
-  if (!stream.unless_retired(
-          [&](native_stream* native) { submit(*reinterpret_cast<host::host_stream*>(native)); })) {
-    throw error(errc::stream_misuse, "the stream has been retired");
-  }
+  on_stream(stream,
+            [&](native_stream* native) { submit(*reinterpret_cast<host::host_stream*>(native)); });
 }
 
 /// Queues a copy from a host device's memory that owns what it writes, also while the device is
@@ -240,8 +253,10 @@ timeline_point fill_from(const copy_end& source, std::size_t bytes,
     if (from_host) {
       copy_on_host(from, staged, source.address, bytes);
     } else {
-      from.core().device().copy(staged.get(), source.address, bytes, copy_direction::device_to_host,
-                                from.native());
+      on_stream(from, [&](native_stream* stream) {
+        from.core().device().copy(staged.get(), source.address, bytes,
+                                  copy_direction::device_to_host, stream);
+      });
     }
   } catch (...) {
     failure = current_error();
@@ -281,8 +296,10 @@ timeline_point copy_to_host(const copy_end& target, const copy_end& source, std:
   try {
     submit_host_task(target.stream, [core, &from, &waiting = target.stream.device(), filled, staged,
                                      bytes, address = target.address] {
-      core->device().prepare_own_thread();
-      require_success(from, filled.ticket, waiting);
+      {
+        const current_device_scope scope(core->device());  // with captures elsewhere
+        require_success(from, filled.ticket, waiting);
+      }
       if (bytes != 0) std::memcpy(address, staged.get(), bytes);
     });
   } catch (...) {
@@ -310,8 +327,10 @@ timeline_point copy_from_host(const copy_end& target, const copy_end& source, st
   writing.depend_on(std::move(upstream));
   std::optional<error> failure;
   try {
-    device.wait_for_word(to.native(), *word);
-    device.copy(target.address, staged.get(), bytes, copy_direction::host_to_device, to.native());
+    on_stream(to, [&](native_stream* stream) {
+      device.wait_for_word(stream, *word);
+      device.copy(target.address, staged.get(), bytes, copy_direction::host_to_device, stream);
+    });
   } catch (...) {
     failure = current_error();
   }

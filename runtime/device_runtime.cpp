@@ -107,6 +107,8 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   if (record.lease.dying()) throw core_->freed_already(block, "prepare_use");
   detail::small_vector<detail::hazard_point, 16> waits;
   use_ticket prepared;
+  prepared.block_ = block.id();
+  prepared.access_ = access;
   {
     const std::lock_guard lock(record.guard);
     record.require_ordered();
@@ -127,6 +129,12 @@ timeline_point device_runtime::finish_use(const block_ref& block, stream_ref str
       core_->publish_use(block, stream, access, prepared.depends_on_,
                          here ? prepared.first_.ticket : detail::timeline::no_ticket);
   if (!here) throw error(errc::stream_misuse, "finish_use: prepared for another stream");
+  if (prepared.block_ != block.id()) {
+    throw error(errc::stream_misuse, "finish_use: prepared for another block than memory '" +
+                                         std::string(block.tag().name()) + "'");
+  }
+  if (prepared.access_ != access)
+    throw error(errc::stream_misuse, "finish_use: prepared for another access");
   if (version != prepared.version_) {
     throw error(errc::stream_misuse,
                 "finish_use: another use of the block was published since prepare_use; both are "

@@ -7,7 +7,8 @@ namespace sluice {
 namespace {
 
 // Made beforehand: without memory there is none for words either, and a copy takes none.
-const error no_memory(errc::out_of_memory, "the host has no memory left");
+const error& no_memory =
+    *new error(errc::out_of_memory, "the host has no memory left");  // outlives all threads
 
 }  // namespace
 

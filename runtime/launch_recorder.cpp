@@ -311,6 +311,7 @@ class recorder_state {
   timeline_point publish(const std::optional<error>& failure) {
     timeline_point point;
     std::optional<error> lost;
+    at(launch_step::enqueued);
     try {
       point = {stream_.id(), stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr,
                                             first_ticket_, std::move(upstream_))};
@@ -346,9 +347,9 @@ class recorder_state {
   [[nodiscard]] timeline_point stand_in(const error& why) noexcept {
     if (stream_.retired()) return stream_.newest();  // its last ticket is behind all of its work
     // What is captured is not queued.
-    if (core_->device().capturing(stream_.native())) return {};
+    if (stream_.captured()) return {};
     try {
-      core_->device().synchronize(stream_.native());
+      stream_.synchronize();
     } catch (...) {
       core_->device().lose(why);
     }

@@ -34,6 +34,7 @@ enum class launch_step : std::uint8_t {
   blocked,    ///< has given back what it had and is about to wait for that lease
   leased,     ///< has all leases and is not fenced yet
   fenced,     ///< its waits are queued: preflight is done
+  enqueued,   ///< what it is for is queued, too: commit has begun
   submitted,  ///< has its ticket, of which no block knows yet
   published,  ///< one block knows of it, whose lease it still has
   returned,   ///< has given the lease of that block back

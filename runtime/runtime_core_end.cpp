@@ -1,17 +1,28 @@
 // How a runtime ends.
+#include "runtime/deadline.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace sluice::detail {
+namespace {
+
+// Made beforehand: an end may not want for memory.
+const error& work_unfinished = *new error(
+    errc::shutting_down,
+    "work was still unfinished when the time for shutting down was over");  // outlives all threads
+const error& memory_in_use = *new error(
+    errc::shutting_down,
+    "memory was still in use when the time for shutting down was over");  // outlives all threads
+
+}  // namespace
 
 bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   closing_.store(true, std::memory_order_release);
-  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto end = deadline_after(timeout);
   auto pause = std::chrono::microseconds(20);
   for (;;) {
     bool idle = true;
@@ -19,8 +30,7 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
     if (idle) return true;
     if (device_->lost()) return false;
     if (std::chrono::steady_clock::now() >= end) {
-      device_->lose(error(errc::shutting_down,
-                          "work was still unfinished when the time for shutting down was over"));
+      device_->lose(work_unfinished);
       return false;
     }
     std::this_thread::sleep_for(pause);
@@ -35,8 +45,7 @@ bool runtime_core::finish_frees(clock::time_point end) noexcept {
   for (int round = 0; round < 2; ++round) {
     (void)resource_->trim();
     if (!reclaimer_.idle_by(end)) {
-      device_->lose(error(errc::shutting_down,
-                          "memory was still in use when the time for shutting down was over"));
+      device_->lose(memory_in_use);
       // What a lost device still touches is not waited for here.
       if (!reclaimer_.idle_by(clock::now() + std::chrono::seconds(1))) return false;
     }
@@ -72,21 +81,22 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   // Not on the thread that gives things back, where a producer that is given an import ends the
   // runtime.
   const bool giving_back = reclaimer_.runs_here();
-  const auto libraries_end = std::chrono::steady_clock::now() + timeout;
+  const auto libraries_end = deadline_after(timeout);
   while (!giving_back && reclaimer_.users() != 0 &&
          std::chrono::steady_clock::now() < libraries_end) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto end = deadline_after(timeout);
   // References that are still around become stale; records are walked without the lock, since slabs
   // never go.
-  std::vector<slab*> all;
-  {
-    const std::lock_guard lock(slabs_mutex_);
-    for (auto& s : slabs_) all.push_back(s.get());
-  }
-  for (auto* s : all) {
-    for (auto& record : *s) (void)free(record);
+  for (std::size_t i = 0;; ++i) {
+    slab* next = nullptr;
+    {
+      const std::lock_guard lock(slabs_mutex_);
+      if (i == slabs_.size()) break;
+      next = slabs_[i].get();
+    }
+    for (auto& record : *next) (void)free(record);
   }
   // Other threads may be completing frees; a recorder between preflight and commit completes its
   // own.
@@ -118,7 +128,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   try {
     reclaim_timeline_->reserve();
     const auto last = reclaim_timeline_->submit();
-    const auto limit = std::chrono::steady_clock::now() + timeout;
+    const auto limit = deadline_after(timeout);
     while (reclaim_timeline_->advance() < last && !device_->lost() &&
            std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));

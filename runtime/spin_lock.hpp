@@ -14,7 +14,7 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-/// A lock of one byte for sections of a few dozen instructions that call nothing. Meets *Lockable*.
+/// A lock of one byte for sections of a few dozen instructions, or one call. Meets *Lockable*.
 class spin_lock {
  public:
   void lock() noexcept {

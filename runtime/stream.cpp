@@ -29,14 +29,7 @@ bool stream_ref::completed(std::uint64_t ticket) const {
 }
 
 void stream_ref::synchronize() const {
-  auto& t = required(timeline_);
-  if (t.retired()) {
-    t.wait_until(t.newest().ticket);
-    return;
-  }
-  t.core().device().synchronize(t.native());
-  // What the driver knows now, the watermark should know, too.
-  t.advance();
+  required(timeline_).synchronize();
 }
 
 stream::stream(std::shared_ptr<detail::runtime_core> core, detail::timeline* t) noexcept

@@ -21,7 +21,8 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
 }
 
 // Made beforehand, for when the host has no memory for words.
-const error failed_without_words(errc::upstream_failed, "an earlier launch failed");
+const error& failed_without_words =
+    *new error(errc::upstream_failed, "an earlier launch failed");  // outlives all threads
 
 /// What a launch fails with that depends on one that failed with `why`. A chain of them shares one
 /// text.
@@ -92,13 +93,10 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 void timeline::reserve() {
   // Somebody else's stream: what was launched on it now would not run, and its event never be
   // reached.
-  if (!owned_ && !retired() && device_.capturing(native_)) {
+  if (!retired() && captured()) {
     throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
   }
-  if (submitted_.load(std::memory_order_relaxed) - watermark_.load(std::memory_order_relaxed) >
-      capacity_.load(std::memory_order_relaxed) / 2) {
-    advance();
-  }
+  ask_now_and_then();
   const std::lock_guard lock(submission_);
   if (rings_ == nullptr) {
     ++reserved_;  // retired, and complete: there will be no submission
@@ -117,6 +115,17 @@ void timeline::reserve() {
     capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
   }
   ++reserved_;
+}
+
+void timeline::ask_now_and_then() noexcept {
+  const auto submitted = submitted_.load(std::memory_order_relaxed);
+  const auto open = submitted - watermark_.load(std::memory_order_relaxed);
+  const auto capacity = capacity_.load(std::memory_order_relaxed);
+  if (open <= capacity / 2) return;
+  // On a stream that does not get on every launch would ask, and be told nothing.
+  if (submitted < asks_at_.load(std::memory_order_relaxed) && open < capacity) return;
+  asks_at_.store(submitted + capacity / 8, std::memory_order_relaxed);
+  advance();
 }
 
 void timeline::unreserve() noexcept {
@@ -327,6 +336,32 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   return true;
 }
 
+bool timeline::keep_stream() noexcept {
+  const std::lock_guard lock(submission_);
+  if (retired()) return false;
+  ++keepers_;
+  return true;
+}
+
+void timeline::let_go_of_stream() noexcept {
+  const std::lock_guard lock(submission_);
+  if (--keepers_ == 0 && retired() && owned_) device_.destroy_stream(native_);
+}
+
+void timeline::synchronize() {
+  if (keep_stream()) {
+    struct keeper {
+      timeline& kept;
+      ~keeper() { kept.let_go_of_stream(); }
+    } const keeping{*this};
+    device_.synchronize(native_);
+  } else {
+    wait_until(newest().ticket);
+  }
+  // What the driver knows now, the watermark should know, too.
+  advance();
+}
+
 void timeline::retire() noexcept {
   if (retired()) return;
   bool reserved = false;
@@ -347,7 +382,7 @@ void timeline::retire() noexcept {
     } catch (...) {
       // The device is lost: `quiescent` says whether something runs.
     }
-    if (owned_) device_.destroy_stream(native_);
+    if (owned_ && keepers_ == 0) device_.destroy_stream(native_);
     gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
   }
   core_.count_stream_retired();
@@ -384,7 +419,9 @@ bool timeline::give_up_slots() noexcept {
 }
 
 bool timeline::quiescent() noexcept {
-  const std::lock_guard lock(submission_);
+  // Somebody may be queueing something in a driver that blocks; then it is not.
+  if (!submission_.try_lock()) return false;
+  const std::lock_guard lock(submission_, std::adopt_lock);
   native_event* last = nullptr;
   if (newest_ring_.load(std::memory_order_relaxed) == nullptr) return true;  // all has completed
   if (gone_) {

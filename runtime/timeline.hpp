@@ -103,6 +103,11 @@ class timeline {
   /// The stream is gone: takes a last ticket and destroys the native stream behind its work.
   /// Idempotent.
   void retire() noexcept;
+  /// Blocks until what is queued so far has finished, also when the stream is retired meanwhile.
+  /// @throws error as the device
+  void synchronize();
+  /// Whether this is somebody else's stream and is being captured.
+  [[nodiscard]] bool captured() noexcept { return !owned_ && device_.capturing(native_); }
   /// Calls `function`, which is short, with the native stream unless that has
   /// been retired; it is not retired meanwhile. Returns whether it was called.
   template <class Function>
@@ -149,6 +154,9 @@ class timeline {
     std::unique_ptr<ring> older;
   };
 
+  /// Whether the native stream is there; one of our own then stays until `let_go_of_stream`.
+  [[nodiscard]] bool keep_stream() noexcept;
+  void let_go_of_stream() noexcept;
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
                                                 std::unique_ptr<ring> older);
   /// For who takes tickets, who advances over unfinished ones, and slot readers.
@@ -157,6 +165,8 @@ class timeline {
   /// Takes the next ticket. Under `submission_`.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first, std::unique_ptr<upstream_ticket> upstream);
+  /// Where many tickets are open, now and then what has completed; always before the ring is full.
+  void ask_now_and_then() noexcept;
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
@@ -180,13 +190,16 @@ class timeline {
   bool gone_ = false;  // the native stream may have been destroyed
   std::atomic<bool> slots_given_up_{false};
 
-  // Covers exactly: take the ticket, record the event, publish the slot (and growing the ring).
+  // Covers: take the ticket, record the event, publish the slot (and growing the ring); and what
+  // must not be queued on a stream that is being retired (`unless_retired`).
   alignas(64) spin_lock submission_;
   std::uint64_t reserved_ = 0;
+  unsigned keepers_ = 0;  // of the native stream: a retired one is destroyed by the last of them
   std::unique_ptr<ring> rings_;
   std::atomic<ring*> newest_ring_{nullptr};
   std::atomic<std::uint64_t> capacity_{0};  // of that one
   std::atomic<std::uint64_t> submitted_{0};
+  std::atomic<std::uint64_t> asks_at_{0};  // the ticket whose launch asks the device again
   std::atomic<std::int64_t> leases_{0};
 
   alignas(64) spin_lock advancing_;

@@ -85,9 +85,7 @@ class host_device final : public device {
       : device({device_kind::host, options.ordinal}), options_(options) {}
 
   ~host_device() override {
-    for (auto& stream : streams_) {
-      if (!retired_.contains(stream.get())) stream->stop();
-    }
+    for (auto& stream : streams_) stream->stop();
     streams_.clear();
     for (auto* event : events_) event->let_go();
     for (auto* address : allocated_) deallocate_aligned(address);
@@ -105,7 +103,7 @@ class host_device final : public device {
     const auto* const wanted = reinterpret_cast<const host_stream*>(stream);
     const auto known =
         std::ranges::any_of(streams_, [&](const auto& s) { return s.get() == wanted; });
-    if (!known || retired_.contains(wanted)) {
+    if (!known || wanted->ending()) {
       throw error(errc::invalid_argument, "stream: it is not one of this host device");
     }
   }
@@ -127,18 +125,25 @@ class host_device final : public device {
 
   void destroy_stream(native_stream* stream) noexcept override {
     const std::lock_guard lock(mutex_);
-    if (retired_.insert(&as_stream(stream)).second) as_stream(stream).stop();
+    as_stream(stream).stop();
   }
 
   void synchronize(native_stream* stream) override {
     require_usable();
     auto met = take_meeting();
-    as_event(met.event).announce(++met.value);
+    struct back {
+      host_device& self;
+      meeting& met;
+      ~back() {
+        const std::lock_guard lock(self.mutex_);
+        self.meetings_.push_back(met);  // there is room
+      }
+    } const giving_back{*this, met};
     // The failures before it belong to the tickets, not to this meeting.
-    as_stream(stream).submit(new record_task(as_event(met.event), met.value, false));
+    auto* const task = new record_task(as_event(met.event), ++met.value, false);
+    as_event(met.event).announce(met.value);
+    as_stream(stream).submit(task);
     as_event(met.event).wait(met.value, *this);
-    const std::lock_guard lock(mutex_);
-    meetings_.push_back(met);
     require_usable();
   }
 
@@ -159,8 +164,9 @@ class host_device final : public device {
 
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
     require_usable();
+    auto* const task = new record_task(as_event(event), value, true);
     as_event(event).announce(value);
-    as_stream(stream).submit(new record_task(as_event(event), value, true));
+    as_stream(stream).submit(task);
   }
 
   void wait(native_stream* stream, native_event* event, std::uint64_t value) override {
@@ -209,7 +215,12 @@ class host_device final : public device {
     count_allocation(bytes);
     auto* address = allocate_aligned(bytes);
     const std::lock_guard lock(mutex_);
-    allocated_.insert(address);
+    try {
+      allocated_.insert(address);
+    } catch (...) {
+      deallocate_aligned(address);
+      throw;
+    }
     return address;
   }
   void deallocate(void* address) noexcept override {
@@ -290,9 +301,7 @@ class host_device final : public device {
   void on_loss() noexcept override {
     const std::lock_guard lock(mutex_);
     for (auto* event : events_) event->wake();
-    for (auto& stream : streams_) {
-      if (!retired_.contains(stream.get())) stream->submit_quiescence();
-    }
+    for (auto& stream : streams_) stream->submit_quiescence();
   }
 
  private:
@@ -310,6 +319,7 @@ class host_device final : public device {
         meetings_.pop_back();
         return last;
       }
+      meetings_.reserve(++meetings_made_);
     }
     return {create_event(), 0};
   }
@@ -323,9 +333,7 @@ class host_device final : public device {
   }
 
   void join_stopped() {
-    std::erase_if(streams_, [this](const auto& stream) {
-      return stream->stopped() && retired_.erase(stream.get()) == 1;
-    });
+    std::erase_if(streams_, [](const auto& stream) { return stream->stopped(); });
   }
 
   host_device_options options_;
@@ -333,8 +341,8 @@ class host_device final : public device {
   stream_ordered_pool pool_;
   std::unordered_set<host_event*> events_;
   std::vector<meeting> meetings_;
+  std::size_t meetings_made_ = 0;
   std::unordered_set<void*> allocated_;
-  std::unordered_set<const host_stream*> retired_;
   std::vector<std::unique_ptr<host_stream>>
       streams_;  // last: their threads end before the rest goes
   std::uint64_t stream_count_ = 0;

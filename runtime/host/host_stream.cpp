@@ -12,11 +12,22 @@ class anchor_task final : public host_task {
   void run(host_stream&) override {}
 };
 
-class stop_task final : public host_task {
+/// Tells the stream that it has been reached.
+class mark_task final : public host_task {
  public:
-  stop_task() noexcept : host_task(kind::marker) {}
-  void run(host_stream& stream) override { stream.leave(); }
+  using function = void (host_stream::*)() noexcept;
+  explicit mark_task(function reached) noexcept : host_task(kind::marker), reached_(reached) {}
+  void run(host_stream& stream) override { (stream.*reached_)(); }
+
+ private:
+  function reached_;
 };
+
+// Made beforehand, for when the host has no memory for words.
+const error& failure_unknown =
+    *new error(errc::library_failure, "the failure is no longer known");  // outlives all threads
+const error& scripted_loss =
+    *new error(errc::device_lost, "scripted loss");  // outlives all threads
 
 thread_local bool in_stream_thread = false;
 
@@ -60,7 +71,7 @@ bool host_event::wait_for(std::uint64_t value, const device& owner,
 
 error host_event::failure() const {
   acquire();
-  return failure_.value_or(error(errc::library_failure, "the failure is no longer known"));
+  return failure_.value_or(failure_unknown);
 }
 
 host_stream::host_stream(device& owner, std::uint64_t number, const host_device_options& options)
@@ -68,6 +79,8 @@ host_stream::host_stream(device& owner, std::uint64_t number, const host_device_
       jitter_(options.jitter),
       faults_(options.faults),
       random_state_(jitter_ ? jitter_->seed ^ (number * 0x9e3779b97f4a7c15U) : 0),
+      end_(std::make_unique<mark_task>(&host_stream::leave)),
+      quiescence_(std::make_unique<mark_task>(&host_stream::be_quiescent)),
       newest_(new anchor_task),
       oldest_(newest_.load(std::memory_order_relaxed)) {
   try {
@@ -96,26 +109,11 @@ void host_stream::submit(host_task* task) noexcept {
 void host_stream::submit_counted(host_task* task, fault_target target) noexcept {
   if (faults_) {
     if (faults_->strikes(fault_target::loss)) {
-      owner_.lose(error(errc::device_lost, "scripted loss"));
+      owner_.lose(scripted_loss);
     }
     task->fails_ = faults_->strikes(target);
   }
   submit(task);
-}
-
-void host_stream::submit_quiescence() {
-  class quiescence_task final : public host_task {
-   public:
-    quiescence_task() noexcept : host_task(kind::marker) {}
-    void run(host_stream& stream) override {
-      stream.quiescent_.store(true, std::memory_order_release);
-    }
-  };
-  submit(new quiescence_task);
-}
-
-void host_stream::stop() noexcept {
-  submit(new stop_task);
 }
 
 bool host_stream::is_stream_thread() noexcept {

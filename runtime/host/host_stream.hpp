@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -113,15 +114,22 @@ class host_stream {
   void submit(host_task* task) noexcept;
   /// Queues `task` as a launch or a copy that the fault script may strike.
   void submit_counted(host_task* task, fault_target target) noexcept;
-  /// Queues the end: the thread leaves after the work before it. At most once.
-  void stop() noexcept;
+  /// Queues the end: the thread leaves after the work before it. Only the first call counts. The
+  /// caller keeps calls of this, of `ending` and of `submit_quiescence` apart.
+  void stop() noexcept {
+    if (end_) submit(end_.release());
+  }
+  /// Whether the end has been queued.
+  [[nodiscard]] bool ending() const noexcept { return end_ == nullptr; }
   /// After the device's loss: whether the task that was running has returned and the rest is
   /// discarded.
   [[nodiscard]] bool quiescent() const noexcept {
     return quiescent_.load(std::memory_order_acquire);
   }
-  /// Queues the mark that makes `quiescent` true.
-  void submit_quiescence();
+  /// Queues the mark that makes `quiescent` true. Only the first call counts.
+  void submit_quiescence() noexcept {
+    if (quiescence_) submit(quiescence_.release());
+  }
   /// Whether the calling thread is a stream of a host device.
   [[nodiscard]] static bool is_stream_thread() noexcept;
   /// Whether the thread has left. Then the destructor does not block.
@@ -135,12 +143,13 @@ class host_stream {
   void fail(const error& why) noexcept {
     if (!failure_) failure_ = why;
   }
-  /// Stream thread only: the stream leaves after this task.
-  void leave() noexcept { leaving_ = true; }
   [[nodiscard]] device& owner() noexcept { return owner_; }
 
  private:
   void run() noexcept;
+  // What the marks do, on the stream's thread.
+  void leave() noexcept { leaving_ = true; }
+  void be_quiescent() noexcept { quiescent_.store(true, std::memory_order_release); }
   void execute(host_task& task) noexcept;
   void delay() noexcept;
 
@@ -148,6 +157,10 @@ class host_stream {
   std::optional<host_jitter> jitter_;
   std::shared_ptr<fault_script> faults_;
   std::uint64_t random_state_;
+  // Made with the stream, since neither its end nor a loss may want for memory; the queue's once
+  // they are in it.
+  std::unique_ptr<host_task> end_;
+  std::unique_ptr<host_task> quiescence_;
   std::atomic<host_task*> newest_;  // producers' end
   host_task* oldest_;  // the thread's end: the task run last, kept as the list's anchor
   detail::one_way_signal signal_;

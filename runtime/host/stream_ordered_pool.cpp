@@ -20,6 +20,20 @@ std::size_t physical_memory() noexcept {
   return bytes;
 }
 
+/// An allocation that happens on the stream: whoever uses the memory elsewhere without waiting for
+/// it races with this.
+class allocation_task final : public host_task {
+ public:
+  explicit allocation_task(std::size_t bytes) noexcept : bytes_(bytes) {}
+  /// Before it is submitted.
+  void allocated(void* address) noexcept { address_ = address; }
+  void run(host_stream&) override { announce_write(address_, bytes_); }
+
+ private:
+  void* address_ = nullptr;
+  std::size_t bytes_;
+};
+
 }  // namespace
 
 void* allocate_aligned(std::size_t bytes) {
@@ -67,6 +81,11 @@ void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
   // Beyond what there is, rounding may overflow.
   const auto rounded = bytes <= physical_memory() ? size_class(bytes) : bytes;
   const std::lock_guard lock(mutex_);
+  // What can fail for want of memory comes first: an address that `take` gives may be in use by
+  // work before the free, so it could not go to the system.
+  auto entry = used_.extract(used_.emplace(nullptr, rounded).first);
+  std::unique_ptr<allocation_task> begin;
+  if constexpr (thread_sanitizer_on) begin = std::make_unique<allocation_task>(rounded);
   void* address = take(rounded, stream);
   if (address == nullptr) {
     try {
@@ -76,14 +95,11 @@ void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
       address = allocate_aligned(rounded);
     }
   }
-  used_.emplace(address, rounded);
+  entry.key() = address;
+  used_.insert(std::move(entry));  // takes no memory: the table has been large enough for it
   if constexpr (thread_sanitizer_on) {
-    // The allocation happens on the stream: whoever uses the memory elsewhere without waiting for
-    // it races with this.
-    auto touch = [address, rounded] {
-      announce_write(address, rounded);
-    };
-    stream.submit(new function_task<decltype(touch)>(std::move(touch)));
+    begin->allocated(address);
+    stream.submit(begin.release());
   }
   return address;
 }

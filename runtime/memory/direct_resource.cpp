@@ -35,7 +35,7 @@ class direct_resource final : public memory_resource {
           },
           this);
     } catch (...) {
-      detail::report(std::string("memory stays allocated: ") + current_error().what());
+      detail::report("memory stays allocated", current_error().what());
     }
   }
 

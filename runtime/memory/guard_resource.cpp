@@ -23,6 +23,8 @@ constexpr std::byte zone_byte{0xBD};
 constexpr std::byte allocated_byte{0xFF};
 constexpr std::byte freed_byte{0xDF};
 constexpr std::size_t least_staging = std::size_t{1} << 20;
+/// Far from where sums of sizes overflow.
+constexpr std::size_t most_red_zone = std::size_t{1} << 30;
 
 /// A block as the guard knows it.
 struct guarded {
@@ -58,9 +60,9 @@ class guard_resource final : public detail::memory_adaptor {
                   "make_guard_resource: upstream '" + std::string(upstream().name()) +
                       "' does not track uses, so nobody knows when its memory may be checked");
     }
-    if (zone() == 0 || zone() % detail::block_alignment != 0) {
+    if (zone() == 0 || zone() > most_red_zone || zone() % detail::block_alignment != 0) {
       throw error(errc::invalid_argument,
-                  "make_guard_resource: red_zone must be a multiple of 256, at least 256");
+                  "make_guard_resource: red_zone must be a multiple of 256, from 256 to 2^30");
     }
     if (!options_.counters) options_.counters = std::make_shared<guard_counters>();
     remembered_.resize(options_.remembered);

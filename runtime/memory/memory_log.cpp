@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <fcntl.h>
 #include <system_error>
 #include <unistd.h>
@@ -58,9 +60,40 @@ std::string line_of(const memory_record& record) {
   return line;
 }
 
+/// What `call` returns, which writes to a file or sets its size. Where that fails, errno alone says
+/// so: SIGXFSZ (the limit on file sizes) and SIGPIPE (no reader) would end a program that does not
+/// ignore them. They are kept from this thread only; how the program handles them is left alone.
+template <class Call>
+auto without_signals_of_failure(Call call) noexcept {
+  sigset_t of_failure;
+  (void)::sigemptyset(&of_failure);
+  (void)::sigaddset(&of_failure, SIGXFSZ);
+  (void)::sigaddset(&of_failure, SIGPIPE);
+  sigset_t mask_before;
+  (void)::pthread_sigmask(SIG_BLOCK, &of_failure, &mask_before);
+  sigset_t pending_before;
+  (void)::sigpending(&pending_before);
+
+  const auto result = call();
+  const int why = errno;
+  const int raised = why == EPIPE ? SIGPIPE : why == EFBIG ? SIGXFSZ : 0;
+  // One that was pending before is somebody else's.
+  if (result < 0 && raised != 0 && ::sigismember(&pending_before, raised) == 0) {
+    sigset_t ours;
+    (void)::sigemptyset(&ours);
+    (void)::sigaddset(&ours, raised);
+    const timespec at_once{};
+    (void)::sigtimedwait(&ours, nullptr, &at_once);
+  }
+  (void)::pthread_sigmask(SIG_SETMASK, &mask_before, nullptr);
+  errno = why;
+  return result;
+}
+
 bool write_all(int file, std::string_view text) noexcept {
   while (!text.empty()) {
-    const auto written = ::write(file, text.data(), text.size());
+    const auto written =
+        without_signals_of_failure([&] { return ::write(file, text.data(), text.size()); });
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
@@ -148,7 +181,7 @@ void memory_log_file::write_collected() noexcept {
   } else {
     count_lost(collected_records_);
     // Half a line would spoil what comes after it.
-    [[maybe_unused]] const int shortened = ::ftruncate(file_, size_);
+    (void)without_signals_of_failure([&] { return ::ftruncate(file_, size_); });
   }
   collected_.clear();
   collected_records_ = 0;

@@ -6,6 +6,7 @@
 #include <sluice/runtime/device.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -26,7 +27,30 @@ struct free_block {
 struct stream_list {
   stream_ref stream;
   std::vector<free_block> blocks;
-  std::size_t next_look = 0;  // where the search for settled blocks goes on
+};
+
+/// The free blocks of one size.
+struct bin {
+  std::vector<stream_list> lists;
+  // Where the search for a block that may be used goes on, round after round.
+  std::size_t next_list = 0;
+  std::size_t next_block = 0;
+  std::size_t looks = 0;  // left over by searches, see `looks_gained`
+
+  [[nodiscard]] std::size_t size() const noexcept {
+    std::size_t sum = 0;
+    for (const auto& list : lists) sum += list.blocks.size();
+    return sum;
+  }
+};
+
+/// What one search for a block that no other stream may still be using knows.
+struct search {
+  stream_id for_stream{};
+  timeline_points asked{};  // points of the streams that the device has been asked about
+  timeline_points open{};   // of those still to be asked about, the newest that was in the way
+  std::size_t may_look = 0;
+  std::size_t looked = 0;  // blocks that it need not look at again
 };
 
 class pool_resource final : public detail::memory_adaptor {
@@ -104,10 +128,20 @@ class pool_resource final : public detail::memory_adaptor {
   std::string_view name() const noexcept override { return "pool"; }
 
  private:
-  using bin = std::vector<stream_list>;
-
-  // Looking further at a time is not worth it; the next search goes on where this one ended.
+  // So many of its own blocks, the newest, an allocation looks at.
   static constexpr std::size_t looked_at = 8;
+  // At so many blocks a search looks while it holds the lock.
+  static constexpr std::size_t looked_at_once = 64;
+  // Before more memory is asked for, the blocks of all streams are looked at until one is found or
+  // all have been seen. Where thousands are in use this would make each allocation as slow as they
+  // are many, so a search may look at this many and at what earlier searches had left over; the
+  // next one goes on where it ended, so all are seen in turn.
+  // The bound: of a size of which up to so many blocks are kept, memory is added only when all of
+  // them are in use. Of n blocks beyond, it is added only when each was in use when it was looked
+  // at in the last n / looks_gained searches, or was handed out or moved by one of them: about as
+  // many as are in use at one time. Allocations from a stream's own blocks make no search; even if
+  // they kept in step with the searches, no stream's list would get beyond about twice that.
+  static constexpr std::size_t looks_gained = 256;
 
   [[nodiscard]] granted_memory grant(free_block&& block,
                                      const allocation_request& request) const noexcept {
@@ -119,28 +153,33 @@ class pool_resource final : public detail::memory_adaptor {
 
   /// What can be handed out without a wait for another stream, or, where that is wanted, with one.
   std::optional<free_block> find(std::size_t number, stream_ref stream) {
-    timeline_points open;
-    {
-      const std::lock_guard lock(lock_);
-      auto* lists = bin_of(number);
-      if (lists == nullptr) return std::nullopt;
-      if (auto block = take_own(*lists, stream)) return block;
-      if (auto block = take_settled(*lists, &open)) return block;
-      if (options_.prefer_unfinished) {
-        if (auto block = take_unfinished(number, stream)) return block;
-      }
+    std::unique_lock lock(lock_);
+    auto* kept = bin_of(number);
+    if (kept == nullptr) return std::nullopt;
+    if (auto block = take_own(*kept, stream)) return block;
+    search all{.for_stream = stream.id()};
+    all.may_look = std::min(std::exchange(kept->looks, 0) + looks_gained, kept->size());
+    auto found = look_on(*kept, all);
+    if (!found && options_.prefer_unfinished) found = take_unfinished(number, stream);
+    while (!found && (!all.open.empty() || (all.may_look != 0 && all.looked < kept->size()))) {
+      lock.unlock();
+      // Asking the device costs less than new memory, but not while others want the lists; those
+      // get their turn between two looks, too.
+      for (const auto& point : all.open) context_->look_at(point);
+      all.asked.append(all.open.view());
+      all.open.clear();
+      lock.lock();
+      kept = bin_of(number);
+      if (kept == nullptr) return std::nullopt;
+      found = look_on(*kept, all);
     }
-    if (open.empty()) return std::nullopt;
-    // Asking the device costs less than new memory, but not while others want the lists.
-    for (const auto& point : open) context_->look_at(point);
-    const std::lock_guard lock(lock_);
-    auto* lists = bin_of(number);
-    return lists == nullptr ? std::nullopt : take_settled(*lists, nullptr);
+    kept->looks = std::min(kept->looks + all.may_look, kept->size());
+    return found;
   }
 
   /// Of `stream`'s own blocks: a late one that no other stream may still be using.
-  std::optional<free_block> take_own(bin& lists, stream_ref stream) noexcept {
-    for (auto& list : lists) {
+  std::optional<free_block> take_own(bin& kept, stream_ref stream) noexcept {
+    for (auto& list : kept.lists) {
       if (!(list.stream == stream)) continue;
       const auto size = list.blocks.size();
       for (std::size_t i = 0; i < std::min(size, looked_at); ++i) {
@@ -155,36 +194,56 @@ class pool_resource final : public detail::memory_adaptor {
     return std::nullopt;
   }
 
-  /// Of all streams' blocks: one that nobody uses any more. `open`: gets the newest point per
-  /// stream that was in the way.
-  std::optional<free_block> take_settled(bin& lists, timeline_points* open) {
-    for (auto& list : lists) {
-      const auto size = list.blocks.size();
-      const auto start = size == 0 ? 0 : list.next_look % size;
-      for (std::size_t i = 0; i < std::min(size, looked_at); ++i) {
-        const auto index = (start + i) % size;
-        const auto& points = list.blocks[index].unfinished;
-        const auto in_the_way =
-            std::find_if_not(points.begin(), points.end(),
-                             [&](const timeline_point& point) { return context_->settled(point); });
-        if (in_the_way == points.end()) {
-          list.next_look = index;
-          return take(list, index);
-        }
-        if (open != nullptr && !raise_point(*open, *in_the_way)) open->push_back(*in_the_way);
+  /// Of the blocks of all streams that come next: one that no other stream may still be using.
+  /// Where there is none and the device has still to be asked about something, they come next once
+  /// more.
+  std::optional<free_block> look_on(bin& kept, search& all) {
+    const auto most = std::min({looked_at_once, all.may_look, kept.size()});
+    auto at = kept.next_list;
+    auto index = kept.next_block;
+    for (std::size_t looked = 0; looked < most;) {
+      if (at >= kept.lists.size()) at = index = 0;
+      auto& list = kept.lists[at];
+      if (index >= list.blocks.size()) {
+        ++at;
+        index = 0;
+        continue;
       }
-      // With the device asked, the same ones are looked at once more.
-      if (open == nullptr) list.next_look = start + looked_at;
+      ++looked;
+      if (usable(list.blocks[index], all)) {
+        kept.next_list = at;
+        kept.next_block = index;
+        all.may_look -= looked;
+        return take(list, index);
+      }
+      ++index;
     }
+    if (!all.open.empty()) return std::nullopt;
+    kept.next_list = at;
+    kept.next_block = index;
+    all.may_look -= most;
+    all.looked += most;
     return std::nullopt;
+  }
+
+  /// Notes what is in the way and has not been asked about.
+  [[nodiscard]] bool usable(const free_block& block, search& all) const {
+    bool yes = true;
+    for (const auto& point : block.unfinished) {
+      if (point.stream == all.for_stream || context_->settled(point)) continue;
+      yes = false;
+      if (raise_point(all.asked, point) || raise_point(all.open, point)) continue;
+      all.open.push_back(point);
+    }
+    return yes;
   }
 
   /// Any block, one of `stream`'s own first.
   std::optional<free_block> take_unfinished(std::size_t number, stream_ref stream) noexcept {
-    auto* lists = bin_of(number);
-    if (lists == nullptr) return std::nullopt;
+    auto* kept = bin_of(number);
+    if (kept == nullptr) return std::nullopt;
     stream_list* chosen = nullptr;
-    for (auto& list : *lists) {
+    for (auto& list : kept->lists) {
       if (list.blocks.empty()) continue;
       if (chosen == nullptr || list.stream == stream) chosen = &list;
     }
@@ -216,14 +275,19 @@ class pool_resource final : public detail::memory_adaptor {
 
   stream_list& list_of(std::size_t number, stream_ref stream) {
     if (number >= bins_.size()) bins_.resize(number + 1);
-    auto& lists = bins_[number];
+    auto& kept = bins_[number];
+    auto& lists = kept.lists;
     for (auto& list : lists) {
       if (list.stream == stream) return list;
     }
     // Lists of streams that are gone are of use while they hold something.
-    std::erase_if(lists, [](const stream_list& list) {
+    const auto gone = [](const stream_list& list) {
       return list.blocks.empty() && list.stream.timeline()->retired();
-    });
+    };
+    const auto seen =
+        lists.begin() + static_cast<std::ptrdiff_t>(std::min(kept.next_list, lists.size()));
+    kept.next_list -= static_cast<std::size_t>(std::count_if(lists.begin(), seen, gone));
+    std::erase_if(lists, gone);
     return lists.emplace_back(stream_list{stream, {}});
   }
 
@@ -236,8 +300,8 @@ class pool_resource final : public detail::memory_adaptor {
       given = std::exchange(kept_, 0);
     }
     if (context_->device().lost()) return 0;  // the memory is lost with it
-    for (auto& lists : bins) {
-      for (auto& list : lists) {
+    for (auto& kept : bins) {
+      for (auto& list : kept.lists) {
         for (auto& block : list.blocks) {
           drop_settled(block.unfinished);
           // What nobody uses does not go behind the work that a lane has still to do.

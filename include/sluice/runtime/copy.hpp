@@ -25,9 +25,10 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
 /// between preflight and commit. Returns the copy's point on `on`.
 ///
 /// The references may belong to different runtimes, on one device or on several; then `source_on`
-/// is a stream of the source's runtime, whose later work comes after the reading. Between GPUs the
-/// data goes directly where the hardware can. From and to a host device it goes through pinned
-/// memory, and a thread of that device's stream waits for the GPU. If the launch that wrote
+/// is a stream of the source's runtime, whose later work comes after the reading. Between GPUs
+/// memory of the driver's pool, as in the default stack, is copied directly where the hardware can,
+/// that of `direct` and of others through the host. From and to a host device it goes through
+/// pinned memory, and a thread of that device's stream waits for the GPU. If the launch that wrote
 /// `source` has failed, or fails before the copy runs, the copy fails with `upstream_failed`, and
 /// so does what depends on it; then the contents of `target` are undefined.
 ///

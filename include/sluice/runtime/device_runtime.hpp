@@ -71,6 +71,8 @@ class use_ticket {
  private:
   friend class device_runtime;
 
+  block_id block_;
+  access_kind access_ = access_kind::read;
   std::uint64_t version_ = 0;  // the block's publication count
   timeline_point depends_on_;  // what it reads was written by, while that may still fail
   timeline_point first_;       // the first that may be the use's own
@@ -184,11 +186,12 @@ class device_runtime {
   /// @throws error as `launch_recorder::preflight`
   [[nodiscard]] use_ticket prepare_use(const block_ref& block, stream_ref stream,
                                        access_kind access);
-  /// Publishes the use made since `prepare_use` on the same stream, adding to the block's state and
-  /// clearing nothing. Returns its point, whose failure is the use's.
-  /// @throws error `stream_misuse`, after publishing, when another use was published in between or
-  ///   the use was prepared for another stream; `stale_ref` when the block has been freed
-  ///   meanwhile; otherwise as `record_use`
+  /// Publishes the use made since `prepare_use` of the same block, on the same stream and with the
+  /// same access, adding to the block's state and clearing nothing. Returns its point, whose
+  /// failure is the use's.
+  /// @throws error `stream_misuse`, after publishing what it was called with, when the use was
+  ///   prepared for another stream, block or access, or another use was published in between;
+  ///   `stale_ref` when the block has been freed meanwhile; otherwise as `record_use`
   timeline_point finish_use(const block_ref& block, stream_ref stream, access_kind access,
                             use_ticket prepared);
   /// Publishes a use that has been enqueued without `prepare_use`. Adds only. Nothing is known of

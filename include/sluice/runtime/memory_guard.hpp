@@ -38,7 +38,8 @@ struct guard_report {
 /// @throws std::bad_alloc
 [[nodiscard]] std::string to_string(const guard_report& report);
 
-/// What a guard has done. Every freed block is counted once, at the end, as checked or unchecked.
+/// What a guard has done. Every freed block is counted once, at the end, as checked or unchecked;
+/// not one whose free could not be noted.
 struct guard_counters {
   std::atomic<std::uint64_t> checked{0};
   /// Blocks that the device did not let the guard fill or read, or that were lost with it.
@@ -48,7 +49,8 @@ struct guard_counters {
 };
 
 struct guard_options {
-  /// Bytes before and behind each block: a multiple of 256, at least 256.
+  /// Bytes before and behind each block: a multiple of 256, from 256 to 2^30. To compare them the
+  /// guard keeps twice as much staging memory of the host, and 1 MiB at least.
   std::size_t red_zone = 256;
   /// Freed memory is held back while it is within both of these, the oldest goes first. Larger
   /// blocks are not held back.
@@ -76,6 +78,10 @@ struct guard_options {
 /// thread compares the red zones, fills everything with 0xDF and keeps it in quarantine. When it
 /// leaves that, all of it is compared, and goes back to upstream. What was written over with the
 /// same byte is not seen; nor is a write that happened before the last recorded use had completed.
+/// Without memory on the host to note a free, the block stays allocated and is not checked; without
+/// memory to watch its uses, it waits for the next trim. A block that the device cannot be asked
+/// about stays allocated, too. All of this is reported on standard error, the last unless the
+/// device is lost.
 ///
 /// Trimming and want of memory empty the quarantine in the calling thread, which waits for the
 /// device's answers then, but for no launch: on the reclaim stream, where they are asked for, no

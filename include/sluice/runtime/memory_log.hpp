@@ -96,9 +96,13 @@ class memory_log final : public memory_log_sink {
 /// empty for none), address (hexadecimal, empty for none), bytes, tag, generation, result ("ok" or
 /// the name of an `errc`).
 ///
-/// Lines are collected and written together. Those that cannot be written (a full disk) are lost,
-/// and the file still ends with a whole line, where it can be shortened; later ones are tried
-/// again.
+/// Lines are collected and written together. Those that cannot be written (a full disk, the limit
+/// on file sizes, a pipe that nobody reads any more) are lost, and the file still ends with a whole
+/// line, where it can be shortened; later ones are tried again.
+///
+/// No signal comes of that, so that a program need not ignore SIGXFSZ and SIGPIPE: both are blocked
+/// in the thread that writes, while it does, and what a failed write has raised is taken away. One
+/// that was pending there before stays.
 class memory_log_file final : public memory_log_sink {
  public:
   /// Begins the file at `path` anew. A log that cannot begin says so here, where no allocation

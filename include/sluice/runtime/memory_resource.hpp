@@ -219,10 +219,18 @@ struct pool_options {
 /// have not completed.
 ///
 /// Sizes are rounded up to eight classes per power of two, in steps of at least 256 bytes: above
-/// 2 KiB at most an eighth is wasted. In this order it looks for: memory of the asking stream that
-/// no other stream may still be using; memory whose uses have all completed (it asks the device
-/// before it asks for more); new memory from `upstream`; where there is none, memory with
-/// unfinished uses elsewhere. `upstream` must support use tracking.
+/// 2 KiB at most an eighth is wasted. In this order it looks for: memory that the asking stream had
+/// last and no other stream may still be using, among the few blocks freed last; any memory that no
+/// other stream may still be using (it asks the device before it asks for more); new memory from
+/// `upstream`; where there is none, memory with unfinished uses elsewhere. `upstream` must support
+/// use tracking.
+///
+/// What it keeps is bounded by what is in use: while 256 blocks of a size or fewer are kept, it
+/// asks for more of that size only when a use of each on another stream is not known to be over. Of
+/// more than that it looks at 256 for each allocation on average, in turn, so that some which were
+/// in use when it looked may no longer be. Where a completed use does not stand for a wait
+/// (`runtime_options::explicit_waits`), memory that several streams used counts as in use until
+/// memory is short.
 /// @throws error `invalid_argument` (no upstream, or one that does not track)
 [[nodiscard]] std::unique_ptr<memory_resource> make_pool_resource(
     std::unique_ptr<memory_resource> upstream, pool_options options = {});

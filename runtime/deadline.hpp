@@ -1,0 +1,19 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace sluice::detail {
+
+/// When `timeout` is over, also one of "as long as it takes" (`milliseconds::max()`), which the
+/// clock cannot say.
+[[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(
+    std::chrono::milliseconds timeout) noexcept {
+  using clock = std::chrono::steady_clock;
+  const auto now = clock::now();
+  const auto most =
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock::time_point::max() - now);
+  return now + std::clamp(timeout, std::chrono::milliseconds(0), most);
+}
+
+}  // namespace sluice::detail
