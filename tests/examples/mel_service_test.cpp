@@ -3,6 +3,7 @@
 #include "tests/examples/mel_reference.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 
@@ -258,19 +259,23 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   const auto first = studio_->trace().take();
   EXPECT_EQ(first,
             (operations{{"upload", 2}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
-  studio_->drain();
-  const auto kept = studio_->runtime().bytes_outstanding();
+  // What handlers have in their hands goes a moment after they have answered.
+  const auto outstanding = [&] {
+    studio_->drain();
+    return studio_->runtime().bytes_outstanding() - before;
+  };
+  constexpr auto tables = (2048 + 128 * 1025) * sizeof(float);
   // On a GPU the FFT keeps a workspace, too.
-  if (GetParam() == "host") {
-    EXPECT_EQ(kept - before, (2048 + 128 * 1025) * sizeof(float));
-  }
+  if (GetParam() == "host") test::await([&] { return outstanding() == tables; });
+  const auto kept = outstanding();
 
-  ASSERT_EQ(outcome(*studio_, request), std::nullopt);
-  const auto second = studio_->trace().take();
-  EXPECT_EQ(second,
-            (operations{{"upload", 1}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
-  studio_->drain();
-  EXPECT_EQ(studio_->runtime().bytes_outstanding(), kept);
+  constexpr int more = 20;
+  for (int i = 0; i < more; ++i) {
+    ASSERT_EQ(outcome(*studio_, request), std::nullopt);
+    EXPECT_EQ(studio_->trace().take(),
+              (operations{{"upload", 1}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+  }
+  test::await([&] { return outstanding() <= kept; });
 
   auto other = request;
   other.samples = studio_->on_device(noise(300, generator));

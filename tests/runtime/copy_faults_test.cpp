@@ -255,12 +255,14 @@ TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
   std::atomic<side*> retiring{nullptr};
   gpu->watch = [&](call c) {
     if (c == call::allocate_staging) ++made;
-    if (c != call::copy) return;
-    if (auto* s = retiring.exchange(nullptr)) retire(*s);
   };
   const side from("host");
   const side held("host");
   side to(gpu);
+  to.runtime->core()->at_each_step([&](detail::launch_step step) {
+    if (step != detail::launch_step::enqueued) return;
+    if (auto* s = retiring.exchange(nullptr)) retire(*s);
+  });
   const auto source = from.holding(values(count, 3));
   const auto target = to.allocate(count);
   const auto other_source = held.holding(values(count, 1));
@@ -317,6 +319,11 @@ class copies_between_gpus : public ::testing::Test {
         called(i, c);
       };
       sides_[i] = std::make_unique<side>(gpu);
+      sides_[i]->runtime->core()->at_each_step([this, i](detail::launch_step step) {
+        if (i != 1 || step != detail::launch_step::enqueued || !retires_) return;
+        retire(*sides_[1]);
+        retired_ = true;
+      });
       blocks_[i] = sides_[i]->holding(values(count, 2));
     }
     written_ = first_.holding(values(count, 1));
@@ -345,12 +352,7 @@ class copies_between_gpus : public ::testing::Test {
       leased_ = leases;
     }
     if (gpu != 1 || std::this_thread::get_id() != copying_) return;
-    if (c == call::copy_from_peer && retires_) {
-      retire(*sides_[1]);
-      retired_ = true;
-    } else if (c == call::query && retired_) {
-      closed_.open();  // somebody waits for the copy
-    }
+    if (c == call::query && retired_) closed_.open();  // somebody waits for the copy
   }
 
   const std::thread::id copying_ = std::this_thread::get_id();

@@ -1,20 +1,18 @@
+#include "tests/runtime/device_runtime_test.hpp"
+
 #include "tests/runtime/use_state.hpp"
-#include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
-#include <sluice/runtime/host_task.hpp>
-#include <sluice/runtime/memory_guard.hpp>
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,16 +22,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class runtime_on : public device_test {
- protected:
-  /// Holds back work of one launch on `on` that writes `ref`.
-  timeline_point launch(stream_ref on, const gpu_ref<float>& ref, access_kind access) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.use(ref.block(), access, true);
-    recorder.preflight();
-    return recorder.commit();
-  }
-};
 INSTANTIATE_TEST_SUITE_P(devices, runtime_on, every_device(), parameter_name);
 
 // The shared runtimes of the process. One test, since they last as long as it.
@@ -265,6 +253,57 @@ TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_stream) {
   EXPECT_EQ(uses_of(a).last_write, stream().timeline()->newest()) << "it was published";
 }
 
+TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_block) {
+  std::vector<gpu_ref<float>> kept;  // so that later ones are as new
+  for (const auto access : {access_kind::read, access_kind::write, access_kind::read_write}) {
+    const auto a = kept.emplace_back(runtime().allocate<float>(16, stream(), "prepared"));
+    const auto b = kept.emplace_back(runtime().allocate<float>(16, stream(), "finished"));
+    const auto of_a = uses_of(a);
+    ASSERT_EQ(of_a.version, uses_of(b).version) << "only the block tells them apart";
+    const auto prepared = runtime().prepare_use(a.block(), stream(), access);
+    EXPECT_TRUE(throws(errc::stream_misuse, "another block than memory 'finished'",
+                       [&] { (void)runtime().finish_use(b.block(), stream(), access, prepared); }));
+    EXPECT_TRUE(uses_of(b).holds(stream().timeline()->newest())) << "it was published";
+    EXPECT_EQ(uses_of(a).version, of_a.version) << "it was published of the other one";
+  }
+}
+
+// One that was freed, and its successor in the same place of the runtime's list.
+TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_an_earlier_block) {
+  auto a = runtime().allocate<float>(16, stream());
+  const auto* const record = a.block().record();
+  const auto prepared = runtime().prepare_use(a.block(), stream(), access_kind::write);
+  a = {};
+  const auto b = runtime().allocate<float>(16, stream());
+  ASSERT_EQ(b.block().record(), record);
+  EXPECT_TRUE(throws(errc::stream_misuse, "another block", [&] {
+    (void)runtime().finish_use(b.block(), stream(), access_kind::write, prepared);
+  }));
+  EXPECT_EQ(uses_of(b).last_write, stream().timeline()->newest()) << "it was published";
+}
+
+TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_access) {
+  const auto a = runtime().allocate<float>(16, stream());
+  for (const auto prepared : {access_kind::read, access_kind::write, access_kind::read_write}) {
+    for (const auto finished : {access_kind::read, access_kind::write, access_kind::read_write}) {
+      const auto ticket = runtime().prepare_use(a.block(), stream(), prepared);
+      const auto finish = [&] {
+        return runtime().finish_use(a.block(), stream(), finished, ticket);
+      };
+      if (prepared == finished) {
+        EXPECT_NO_THROW((void)finish());
+      } else {
+        EXPECT_TRUE(throws(errc::stream_misuse, "another access", [&] { (void)finish(); }));
+      }
+      const auto point = stream().timeline()->newest();
+      EXPECT_TRUE(uses_of(a).holds(point)) << "it was published";
+      if (finished != access_kind::read) {
+        EXPECT_EQ(uses_of(a).last_write, point);
+      }
+    }
+  }
+}
+
 // Every pair of racing uses is reported by one side at least.
 TEST_P(runtime_on, finish_misses_no_use_of_another_thread) {
   const auto a = runtime().allocate<float>(16, stream());
@@ -370,198 +409,6 @@ TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
 }
 
 // Refused calls
-
-// Shutting down
-
-TEST_P(runtime_on, shut_down_refuses_new_work) {
-  const auto a = runtime().allocate<float>(16, stream());
-  EXPECT_TRUE(runtime().shut_down(60s));
-  EXPECT_TRUE(throws(errc::shutting_down, "", [&] { (void)runtime().create_stream(); }));
-  EXPECT_TRUE(
-      throws(errc::shutting_down, "", [&] { (void)runtime().allocate_bytes(16, stream()); }));
-  EXPECT_TRUE(throws(errc::shutting_down, "",
-                     [&] { (void)runtime().prepare_use(a.block(), stream(), access_kind::read); }));
-  EXPECT_TRUE(
-      throws(errc::shutting_down, "", [&] { (void)launch(stream(), a, access_kind::read); }));
-  EXPECT_FALSE(runtime().device().lost());
-  EXPECT_TRUE(runtime().shut_down(0ms)) << "once more is harmless";
-}
-
-TEST_P(runtime_on, shut_down_waits_for_what_is_in_flight) {
-  const auto a = runtime().allocate<float>(16, stream());
-  gate closed;
-  closed.hold(stream());
-  const auto point = launch(stream(), a, access_kind::write);
-  std::atomic<bool> returned{false};
-  std::thread closing([&] {
-    EXPECT_TRUE(runtime().shut_down(600s));
-    returned.store(true);
-  });
-  await([&] { return runtime().core()->closing(); });
-  EXPECT_FALSE(returned.load());
-  closed.open();
-  closing.join();
-  EXPECT_TRUE(stream().completed(point.ticket));
-}
-
-TEST(shut_down, declares_the_device_lost_when_its_time_is_over) {
-  device_runtime runtime(open_host_device());
-  const auto s = runtime.create_stream();
-  const auto a = runtime.allocate<float>(16, s);
-  gate closed;
-  closed.hold(s);
-  s.ref().timeline()->reserve();
-  (void)s.ref().timeline()->submit();
-  EXPECT_FALSE(runtime.shut_down(0ms));
-  EXPECT_TRUE(runtime.device().lost());
-  EXPECT_TRUE(
-      throws(errc::device_lost, "shutting down", [&] { (void)runtime.allocate_bytes(16, s); }));
-}
-
-TEST_P(runtime_on, what_is_freed_after_a_loss_is_lost_and_not_outstanding) {
-  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
-  device_runtime lost(open_device(GetParam()));
-  const auto on = lost.create_stream();
-  (void)lost.allocate_bytes(100, on);
-  auto a = lost.allocate_bytes(1000, on);
-  const auto b = lost.allocate_bytes(200, on);
-  EXPECT_EQ(lost.statistics().bytes_lost, 0u);
-  lost.device().lose(error(errc::device_lost, "for this test"));
-  EXPECT_EQ(lost.statistics().bytes_lost, 0u) << "it is in somebody's hands";
-  a = {};
-  EXPECT_EQ(lost.statistics().bytes_lost, 1000u);
-  EXPECT_EQ(lost.statistics().bytes_outstanding, 200u);
-}
-
-TEST_P(runtime_on, references_and_streams_may_outlive_it) {
-  auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
-  auto own_stream = owned->create_stream();
-  auto a = owned->allocate<float>(16, own_stream, "kept");
-  const auto id = a.block().id();
-  (void)launch(own_stream, a, access_kind::write);
-  auto recorder = launch_recorder::strict(own_stream);
-  recorder.read(a);
-  ::testing::internal::CaptureStderr();
-  owned.reset();
-  EXPECT_TRUE(a.stale());
-  EXPECT_EQ(a.block().id(), id);
-  EXPECT_EQ(a.block().tag().name(), "kept");
-  EXPECT_EQ(own_stream.id().index, 2u);
-  EXPECT_TRUE(throws(errc::shutting_down, "", [&] { recorder.preflight(); }));
-  const auto copy = a;
-  a = {};
-  own_stream = {};
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-}
-
-TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
-  using make_resource = std::unique_ptr<memory_resource> (*)();
-  for (const make_resource make :
-       {make_resource([] { return make_async_resource(); }),
-        make_resource([] { return make_direct_resource({.tracked = true}); }),
-        make_resource([] { return make_pool_resource(make_async_resource()); }), make_resource([] {
-          return make_pool_resource(make_direct_resource({.tracked = true}));
-        })}) {
-    auto owned = std::make_unique<device_runtime>(
-        open_device(GetParam()), runtime_options{.resource = make(), .drain_timeout = 100ms});
-    auto own_stream = owned->create_stream();
-    (void)owned->allocate<float>(16, own_stream, "pooled");
-    auto a = owned->allocate<float>(16, own_stream, "kept");
-    ::testing::internal::CaptureStderr();
-    {
-      auto recorder = launch_recorder::strict(own_stream);
-      recorder.write(a);
-      recorder.preflight();
-      owned.reset();
-      EXPECT_TRUE(a.stale());
-    }
-    const auto said = ::testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
-    EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
-    EXPECT_EQ(a.block().record()->core->statistics().blocks, 0u);
-    // The rest goes with the last of them.
-    own_stream = {};
-    a = {};
-  }
-}
-
-class runtime_with : public ::testing::TestWithParam<std::unique_ptr<memory_resource> (*)()> {};
-INSTANTIATE_TEST_SUITE_P(resources, runtime_with,
-                         ::testing::Values([] { return make_default_resource(); },
-                                           [] { return make_direct_resource({.tracked = true}); },
-                                           [] {
-                                             return make_guard_resource(make_async_resource());
-                                           }));
-
-TEST_P(runtime_with, ends_although_a_late_launch_does_not) {
-  auto owned = std::make_unique<device_runtime>(
-      open_host_device(), runtime_options{.resource = GetParam()(), .drain_timeout = 500ms});
-  const auto core = owned->core();
-  auto s = owned->create_stream();
-  auto elsewhere = owned->create_stream();
-  auto a = owned->allocate<float>(16, s);
-  gate closed;
-  auto recorder = launch_recorder::strict(elsewhere);
-  recorder.write(a);
-  recorder.preflight();
-  std::thread ending([&] { owned.reset(); });
-  // Past the drain: its blocks are being taken.
-  await([&] { return a.stale(); });
-  closed.hold(elsewhere);
-  (void)recorder.commit();  // the free now waits for work that does not end
-  ending.join();
-  closed.open();
-  EXPECT_EQ(core->statistics().blocks, 0u);
-}
-
-TEST_P(runtime_on, dropping_references_on_other_threads_may_meet_its_end) {
-  for (int round = 0; round < 20; ++round) {
-    auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
-    const auto on = owned->create_stream();
-    std::vector<block_ref> refs;
-    for (int i = 0; i < 50; ++i) refs.push_back(owned->allocate_bytes(256, on));
-    std::atomic<bool> go{false};
-    std::thread dropping([&] {
-      await([&] { return go.load(); });
-      refs.clear();
-    });
-    go.store(true);
-    owned.reset();
-    dropping.join();
-  }
-}
-
-// A task may hold the last thing that keeps the device open; then its stream's thread drops it.
-TEST(runtime_of_the_host, may_end_on_a_thread_of_its_own_device) {
-  std::weak_ptr<device> open;
-  {
-    auto device = open_host_device();
-    open = device;
-    gate closed;
-    auto owned = std::make_unique<device_runtime>(device);
-    device.reset();
-    const auto s = owned->create_stream();
-    auto a = owned->allocate_bytes(16, s);
-    closed.hold(s);
-    submit_host_task(s, [held = std::move(a)] { (void)held; });
-    owned.reset();
-  }
-  await([&] { return open.expired(); });
-}
-
-TEST_P(runtime_on, its_destructor_frees_what_is_left) {
-  auto device = open_device(GetParam());
-  auto owned = std::make_unique<device_runtime>(
-      device, runtime_options{.resource = make_direct_resource({.tracked = true})});
-  auto own_stream = owned->create_stream();
-  const auto a = owned->allocate_bytes(1 << 20, own_stream);
-  const auto core = owned->core();
-  owned.reset();
-  EXPECT_TRUE(a.stale());
-  EXPECT_EQ(core->statistics().bytes_outstanding, 0u);
-  EXPECT_EQ(core->statistics().streams, 0u);
-  EXPECT_FALSE(device->lost());
-}
 
 }  // namespace
 }  // namespace sluice::test

@@ -13,7 +13,10 @@ namespace sluice::test {
 /// Makes the n-th allocation of the calling thread from now on fail, once; `also`, which stays
 /// until then, is called before. 0: none.
 void fail_allocation(std::uint64_t nth, const std::function<void()>* also = nullptr) noexcept;
-/// Whether that allocation is still to come.
+/// Makes all allocations of the calling thread from the n-th one on fail, until one of the two is
+/// called with 0.
+void fail_allocations_from(std::uint64_t nth) noexcept;
+/// Whether that allocation, or the first of them, is still to come.
 [[nodiscard]] bool allocation_is_to_fail() noexcept;
 
 /// Calls `attempt` with the first, the second, the third … allocation of this thread failing, until

@@ -17,6 +17,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <malloc.h>
 #include <memory>
 #include <string>
@@ -104,7 +106,8 @@ class growth_on : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] memory_counters held() const { return held_->counters(); }
   [[nodiscard]] memory_counters taken() const { return taken_->counters(); }
 
-  void use(const gpu_ref<std::uint32_t>& in, const gpu_ref<std::uint32_t>& out, stream_ref stream) {
+  timeline_point use(const gpu_ref<std::uint32_t>& in, const gpu_ref<std::uint32_t>& out,
+                     stream_ref stream) {
     auto recorder = launch_recorder::strict(stream);
     if (in) recorder.read(in);
     if (out) recorder.write(out);
@@ -113,7 +116,7 @@ class growth_on : public ::testing::TestWithParam<std::string> {
       const std::uint32_t value = 7;
       stream.device().fill(out.data(), &value, sizeof value, out.size(), stream.native());
     }
-    (void)recorder.commit();
+    return recorder.commit();
   }
   /// All work done, and known to be.
   void rest() {
@@ -250,6 +253,40 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   }
 }
 
+// Results that are read on other streams than they are written on, many of them at once: what the
+// pool gets back is in use elsewhere for a while, the newest of each stream nearly always.
+TEST_P(growth_on, results_read_on_other_streams_take_no_more_than_is_in_use) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(
+      "for its sake no completed point counts, so memory that another stream has read is kept");
+  auto random = make_generator();
+  for (const std::size_t outstanding : {100, 400}) {
+    std::deque<std::pair<stream_ref, timeline_point>> reads;
+    const auto round = [&](int pairs) {
+      for (int i = 0; i < pairs; ++i) {
+        if (reads.size() == outstanding) {
+          const auto [stream, oldest] = reads.front();
+          stream.timeline()->wait_until(oldest.ticket);
+          reads.pop_front();
+        }
+        const auto& writer = on(random() % stream_count);
+        const auto& reader = on(random() % stream_count);
+        const auto result = runtime().allocate<std::uint32_t>(1024, writer, "result");
+        use({}, result, writer);
+        reads.emplace_back(reader, use(result, {}, reader));
+      }
+    };
+    // The result that is being made is in use, too. Of more blocks than are looked at before memory
+    // is added, a few may have been seen in use that are so no more.
+    const auto most = outstanding + outstanding / 8;
+    const auto pairs = launches() / 20;
+    round(pairs);
+    EXPECT_LE(taken().allocations.current, most) << pairs << " pairs";
+    round(2 * pairs);
+    EXPECT_LE(taken().allocations.current, most) << 3 * pairs << " pairs";
+    rest();
+  }
+}
+
 TEST_P(growth_on, streams_that_come_and_go_leave_nothing_but_their_number) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(
       "for its sake no completed point counts, and the events of a stream go by that");
@@ -272,8 +309,14 @@ TEST_P(growth_on, streams_that_come_and_go_leave_nothing_but_their_number) {
   };
   churn(many / 10);
   const auto before = runtime().statistics();
-  const auto heap_before = heap_in_use();
-  churn(many);
+  // Twice, and the smaller counts: a driver may take memory for something of its own once.
+  auto grown = std::numeric_limits<std::ptrdiff_t>::max();
+  for (int round = 0; round < 2; ++round) {
+    const auto heap_before = static_cast<std::ptrdiff_t>(heap_in_use());
+    churn(many / 2);
+    grown =
+        std::min(grown, (static_cast<std::ptrdiff_t>(heap_in_use()) - heap_before) / (many / 2));
+  }
   const auto after = runtime().statistics();
   EXPECT_EQ(after.streams, before.streams);
   EXPECT_EQ(after.blocks, before.blocks);
@@ -281,9 +324,6 @@ TEST_P(growth_on, streams_that_come_and_go_leave_nothing_but_their_number) {
   EXPECT_EQ(after.events, before.events) << "the events of a stream are gone with it";
   // The record of a stream stays, since ids are never used again; and each of the test's streams
   // has a word for each other stream.
-  const auto grown =
-      (static_cast<std::ptrdiff_t>(heap_in_use()) - static_cast<std::ptrdiff_t>(heap_before)) /
-      many;
   RecordProperty("bytes_for_each_stream", std::to_string(grown));
   EXPECT_LE(grown, 1024) << "bytes for each stream that has gone";
 }

@@ -121,7 +121,9 @@ TEST_P(hazards, on_cuda_equal_a_serial_run) {
   run_dags(session, number_of_dags(GetParam()), limits, false);
   const auto& reused = session.reused();
   if (!under_compute_sanitizer() || !waits_for_completion(GetParam())) {
-    EXPECT_LT(reused.distinct_addresses, reused.allocations / 2);
+    // Over few DAGs addresses are still being added.
+    const bool few = number_of_dags(GetParam()) < 300;
+    EXPECT_LT(reused.distinct_addresses, few ? reused.allocations : reused.allocations / 2);
   }
   if (reuses_unfinished(GetParam())) {
     EXPECT_GT(reused.within_a_dag, 0u);

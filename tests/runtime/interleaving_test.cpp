@@ -35,7 +35,8 @@ class step_list {
  public:
   explicit step_list(std::size_t blocks) : blocks_(blocks) {
     steps_.assign(blocks, launch_step::leasing);
-    for (const auto step : {launch_step::leased, launch_step::fenced, launch_step::submitted}) {
+    for (const auto step : {launch_step::leased, launch_step::fenced, launch_step::enqueued,
+                            launch_step::submitted}) {
       steps_.push_back(step);
     }
     for (std::size_t i = 0; i < blocks; ++i) {
@@ -47,11 +48,11 @@ class step_list {
   [[nodiscard]] launch_step at(std::size_t number) const { return steps_.at(number); }
   /// Whether the lease of the `i`-th block, in the order of leases, is held at step `number`.
   [[nodiscard]] bool holds(std::size_t i, std::size_t number) const noexcept {
-    return i < number && number < blocks_ + 4 + 2 * i;
+    return i < number && number < blocks_ + 5 + 2 * i;
   }
   /// Whether that block knows of the launch by then.
   [[nodiscard]] bool published(std::size_t i, std::size_t number) const noexcept {
-    return number >= blocks_ + 3 + 2 * i;
+    return number >= blocks_ + 4 + 2 * i;
   }
 
  private:

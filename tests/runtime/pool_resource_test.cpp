@@ -81,6 +81,25 @@ class pool_on : public ::testing::TestWithParam<std::string> {
     on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
     return recorder.commit();
   }
+  /// Frees `count` blocks that `stream()` has written and that `other()`, at the gate, reads, but
+  /// for `idle` of them from `first` on.
+  void keep_in_use(std::size_t count, std::size_t first, std::size_t idle, gate& closed) {
+    std::vector<words> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(allocate(stream()));
+    auto writing = launch_recorder::strict(stream());
+    for (const auto& block : all) writing.write(block);
+    writing.preflight();
+    (void)writing.commit();
+    closed.hold(other());
+    auto reading = launch_recorder::strict(other());
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i < first || i >= first + idle) reading.read(all[i]);
+    }
+    reading.preflight();
+    (void)reading.commit();
+    for (auto& block : all) block = {};
+    ASSERT_EQ(asked_for(), count);
+  }
   /// Asks until the device is known to have got there.
   void wait_for(timeline_point point) const {
     await([&] {
@@ -173,6 +192,57 @@ TEST_P(pool_on, asks_the_device_before_it_asks_for_more) {
   EXPECT_FALSE(other().completed(used.ticket));
   EXPECT_EQ(allocate(stream()).data(), address);
   EXPECT_EQ(asked_for(), 1u);
+}
+
+// Neither the newest nor the oldest of what was freed.
+TEST_P(pool_on, finds_what_nobody_uses_among_much_that_is_in_use) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
+  constexpr std::size_t most = 60;
+  constexpr std::size_t idle = 4;
+  const auto elsewhere = runtime().create_stream();
+  gate closed;
+  keep_in_use(most, most / 2, idle, closed);
+  rest(stream());
+  std::vector<words> again;
+  for (std::size_t i = 0; i < idle; ++i) again.push_back(allocate(elsewhere));
+  EXPECT_EQ(asked_for(), most);
+  again.push_back(allocate(elsewhere));
+  EXPECT_EQ(asked_for(), most + 1) << "the others are in use";
+  closed.open();
+}
+
+// What only the asking stream still uses is as good.
+TEST_P(pool_on, finds_memory_that_only_the_asking_stream_uses) {
+  constexpr std::size_t most = 60;
+  gate before;
+  before.hold(stream());
+  gate closed;
+  keep_in_use(most, most / 2, 1, closed);
+  const auto found = allocate(stream());
+  EXPECT_EQ(asked_for(), most);
+  before.open();
+  closed.open();
+}
+
+// A search looks at 256 blocks at least, and the next one goes on where it ended.
+TEST_P(pool_on, finds_what_nobody_uses_among_thousands_in_the_end) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
+  constexpr std::size_t many = 2048;
+  const auto elsewhere = runtime().create_stream();
+  gate closed;
+  keep_in_use(many, many - 20, 1, closed);
+  rest(stream());
+  std::vector<words> again;
+  const auto allocate_some = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) again.push_back(allocate(elsewhere));
+  };
+  allocate_some(many / 256);
+  EXPECT_EQ(asked_for(), many + many / 256 - 1);
+  closed.open();
+  rest(other());
+  // None of these is in use any more.
+  allocate_some(many - 1);
+  EXPECT_EQ(asked_for(), many + many / 256 - 1);
 }
 
 TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tests/support/devices.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+namespace sluice::test {
+
+/// Instantiated in device_runtime_test.cpp.
+class runtime_on : public device_test {
+ protected:
+  /// Holds back work of one launch on `on` that writes `ref`.
+  timeline_point launch(stream_ref on, const gpu_ref<float>& ref, access_kind access) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.use(ref.block(), access, true);
+    recorder.preflight();
+    return recorder.commit();
+  }
+};
+
+}  // namespace sluice::test
