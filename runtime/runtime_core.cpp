@@ -311,8 +311,9 @@ void runtime_core::note_lease_wait(std::chrono::nanoseconds took) noexcept {
 
 runtime_statistics runtime_core::statistics() const {
   runtime_statistics s;
-  s.imports = imports_.load(std::memory_order_relaxed);
-  s.exports = exports_.load(std::memory_order_relaxed);
+  // What was done with their streams and memory comes before: see `runtime_statistics`.
+  s.imports = imports_.load(std::memory_order_acquire);
+  s.exports = exports_.load(std::memory_order_acquire);
   s.streams = live_streams_.load(std::memory_order_relaxed);
   s.events = events_.load(std::memory_order_relaxed);
   s.releases_pending = releases_->size() + reclaimer_.users();

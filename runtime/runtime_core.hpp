@@ -186,7 +186,7 @@ class runtime_core final : public resource_context,
   }
   void count_stream_retired() noexcept { live_streams_.fetch_sub(1, std::memory_order_relaxed); }
   void count_import(std::ptrdiff_t change) noexcept {
-    imports_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+    imports_.fetch_add(static_cast<std::size_t>(change), std::memory_order_release);
   }
   void count_lease_wait() noexcept { lease_waits_.fetch_add(1, std::memory_order_relaxed); }
   void note_lease_wait(std::chrono::nanoseconds took) noexcept;

@@ -32,6 +32,8 @@ class capturing_device final : public forwarding_device {
   void capture(native_stream* stream) { captured_.store(stream); }
   /// How often the captured stream was touched.
   [[nodiscard]] int mistakes() const { return mistakes_.load(); }
+  /// How often a stream has been made to follow another one; who reads it comes after that.
+  [[nodiscard]] int follows() const { return follows_.load(std::memory_order_acquire); }
 
   bool capturing(native_stream* stream) noexcept override {
     return stream != nullptr && captured_.load() == stream;
@@ -44,6 +46,7 @@ class capturing_device final : public forwarding_device {
     touch(stream);
     touch(source);
     real().follow(stream, source);
+    follows_.fetch_add(1, std::memory_order_release);
   }
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
     touch(stream);
@@ -59,6 +62,7 @@ class capturing_device final : public forwarding_device {
 
   std::atomic<native_stream*> captured_{nullptr};
   std::atomic<int> mistakes_{0};
+  std::atomic<int> follows_{0};
 };
 
 class captured_consumer : public ::testing::Test {
@@ -167,8 +171,11 @@ TEST_F(captured_consumer, outlives_the_runtime_which_ends_quietly) {
   runtime_.reset();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   EXPECT_FALSE(core.expired());
+  const auto before = device_->follows();
   device_->capture(nullptr);
   await([&] { return core.expired(); });
+  // That a share is gone orders nothing; this does, before the consumer's stream goes.
+  EXPECT_EQ(device_->follows(), before + 1);
 }
 
 TEST_F(captured_consumer, keeps_nothing_of_a_lost_device) {

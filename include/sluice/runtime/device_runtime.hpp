@@ -18,7 +18,8 @@ namespace sluice {
 
 /// What a runtime has in its hands, for diagnostics and for tests that nothing leaks: events,
 /// leases, owners (`releases_pending`), handles (`references`) and points that are alive, among
-/// others.
+/// others. Who sees that an import or an export is no longer counted comes after all that the
+/// runtime did with it and with its stream.
 struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
   std::size_t peak_bytes = 0;         ///< the largest value of that so far

@@ -140,7 +140,8 @@ struct dlpack_export {
   std::vector<std::int64_t> strides{};
   /// Where the consumer uses the memory. It must exist until the deleter is called; if it is being
   /// captured into a graph then, until the capture has ended and `runtime_statistics::exports` no
-  /// longer counts this one.
+  /// longer counts this one. (Nothing says so of a runtime that has gone by then: the stream must
+  /// exist as long as the process.)
   std::optional<foreign_stream> stream{};
   /// The consumer may only read. Always so for a read-only import.
   bool read_only = false;
