@@ -112,6 +112,7 @@ void timeline::reserve() {
     larger->older = std::move(rings_);
     rings_ = std::move(larger);
     newest_ring_.store(rings_.get(), std::memory_order_release);
+    ring_start_.store(rings_->start, std::memory_order_relaxed);
     capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
   }
   ++reserved_;
@@ -119,11 +120,13 @@ void timeline::reserve() {
 
 void timeline::ask_now_and_then() noexcept {
   const auto submitted = submitted_.load(std::memory_order_relaxed);
-  const auto open = submitted - watermark_.load(std::memory_order_relaxed);
+  // Numbers of different moments may not fit together: that costs a question.
+  const auto before = ring_start_.load(std::memory_order_relaxed) - 1;
+  const auto used = submitted - std::max(watermark_.load(std::memory_order_relaxed), before);
   const auto capacity = capacity_.load(std::memory_order_relaxed);
-  if (open <= capacity / 2) return;
+  if (used <= capacity / 2) return;
   // On a stream that does not get on every launch would ask, and be told nothing.
-  if (submitted < asks_at_.load(std::memory_order_relaxed) && open < capacity) return;
+  if (submitted < asks_at_.load(std::memory_order_relaxed) && used < capacity) return;
   asks_at_.store(submitted + capacity / 8, std::memory_order_relaxed);
   advance();
 }

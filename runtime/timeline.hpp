@@ -165,7 +165,8 @@ class timeline {
   /// Takes the next ticket. Under `submission_`.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first, std::unique_ptr<upstream_ticket> upstream);
-  /// Where many tickets are open, now and then what has completed; always before the ring is full.
+  /// Where half of the newest ring is open, now and then what has completed; always before it is
+  /// full.
   void ask_now_and_then() noexcept;
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
@@ -197,7 +198,8 @@ class timeline {
   unsigned keepers_ = 0;  // of the native stream: a retired one is destroyed by the last of them
   std::unique_ptr<ring> rings_;
   std::atomic<ring*> newest_ring_{nullptr};
-  std::atomic<std::uint64_t> capacity_{0};  // of that one
+  std::atomic<std::uint64_t> ring_start_{1};  // the first ticket of that one
+  std::atomic<std::uint64_t> capacity_{0};    // of that one
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> asks_at_{0};  // the ticket whose launch asks the device again
   std::atomic<std::int64_t> leases_{0};

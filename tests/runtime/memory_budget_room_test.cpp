@@ -2,6 +2,7 @@
 // the reclaim thread is to free.
 #include "runtime/runtime_core.hpp"
 #include "tests/runtime/memory_budget_test.hpp"
+#include "tests/support/gate.hpp"
 
 #include <sluice/runtime/releasable.hpp>
 
@@ -204,7 +205,9 @@ TEST_P(budget_on, does_not_ask_a_runtime_that_has_begun_to_end) {
   std::thread asking(
       [&] { EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)allocate(8192); })); });
   stopped.await_asked();
+  const auto core = ending->core();
   std::thread ends([&] { ending.reset(); });
+  await([&] { return core->closing(); });
   for (int i = 0; i < 1000; ++i) std::this_thread::yield();
   stopped.go_on();
   ends.join();

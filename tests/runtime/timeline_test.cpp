@@ -4,6 +4,7 @@
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -419,6 +420,46 @@ TEST_P(timeline_on, a_completed_ticket_stands_for_its_own_work) {
   std::sort(tickets.begin(), tickets.end());
   for (std::size_t i = 0; i < tickets.size(); ++i) ASSERT_EQ(tickets[i], i + 1);
   EXPECT_EQ(wrong.load(), 0);
+}
+
+// A stream that does not get on
+
+/// A host device that counts how often it is asked about an event.
+class asked_device final : public forwarding_device {
+ public:
+  asked_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
+  [[nodiscard]] int questions() const { return questions_.load(); }
+  event_state query(native_event* e, std::uint64_t value) noexcept override {
+    questions_.fetch_add(1);
+    return forwarding_device::query(e, value);
+  }
+
+ private:
+  std::atomic<int> questions_{0};
+};
+
+TEST(timeline_of_a_stream_behind_a_gate, asks_its_device_a_few_times_for_each_ring) {
+  const auto device = std::make_shared<asked_device>();
+  device_runtime runtime(device);
+  const auto s = runtime.create_stream();
+  auto& line = *s.ref().timeline();
+  const auto launch = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      line.reserve();
+      (void)line.submit();
+    }
+  };
+  constexpr int first_ring = 32;
+  gate closed;
+  closed.hold(s);
+  launch(first_ring);
+  EXPECT_GT(device->questions(), 0) << "a ring is full before anybody has asked";
+  constexpr int rings = 7;  // each doubles what is open
+  launch(first_ring * ((1 << rings) - 1));
+  EXPECT_GE(device->questions(), rings);
+  EXPECT_LE(device->questions(), rings * 8) << "of " << (first_ring << rings) << " launches";
+  closed.open();
+  line.wait_until(line.newest().ticket);
 }
 
 // After loss
