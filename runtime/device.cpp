@@ -17,8 +17,8 @@ void device::lose(const error& cause) noexcept {
     const std::lock_guard lock(loss_mutex_);
     if (loss_) return;
     loss_ = cause;
+    lost_.store(true, std::memory_order_release);  // also for who finds that it is known
   }
-  lost_.store(true, std::memory_order_release);
   on_loss();
 }
 

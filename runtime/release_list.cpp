@@ -40,7 +40,7 @@ void release_list::drain() noexcept {
   while (oldest != nullptr) {
     auto* next = oldest->next_released_;
     delete oldest;
-    size_.fetch_sub(1, std::memory_order_relaxed);
+    size_.fetch_sub(1, std::memory_order_release);
     oldest = next;
   }
   innermost = mine.outer;
@@ -50,6 +50,12 @@ void release_list::drain_and_wait() noexcept {
   drain();
   // Who destroys something does not wait for others, who may wait for it.
   if (innermost == nullptr) const std::lock_guard wait(draining_);
+}
+
+bool release_list::rests() noexcept {
+  if (innermost != nullptr) return true;
+  const std::unique_lock none(draining_, std::try_to_lock);
+  return none.owns_lock();
 }
 
 }  // namespace sluice::detail

@@ -27,7 +27,11 @@ class release_list {
   [[nodiscard]] bool empty() const noexcept {
     return newest_.load(std::memory_order_acquire) == nullptr;
   }
-  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  /// Whether no other thread is draining at this moment. True for a thread that is draining
+  /// something itself.
+  [[nodiscard]] bool rests() noexcept;
+  /// How many have not been destroyed yet; who sees fewer comes after that.
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<releasable*> newest_{nullptr};

@@ -316,7 +316,8 @@ runtime_statistics runtime_core::statistics() const {
   s.exports = exports_.load(std::memory_order_acquire);
   s.streams = live_streams_.load(std::memory_order_relaxed);
   s.events = events_.load(std::memory_order_relaxed);
-  s.releases_pending = releases_->size() + reclaimer_.users();
+  s.releases_pending = releases_->size();  // first: what is destroyed here may go on there
+  s.releases_pending += reclaimer_.users();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
   s.bytes_lost = bytes_lost_.load(std::memory_order_relaxed);
   s.lease_waits = lease_waits_.load(std::memory_order_relaxed);

@@ -27,7 +27,11 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   for (;;) {
     bool idle = true;
     for_each_timeline([&](timeline& t) { idle = t.advance() >= t.newest().ticket && idle; });
-    if (idle) return true;
+    if (idle) {
+      // What comes after this one comes after all that work, too.
+      for_each_timeline([](timeline& t) { t.acquire(t.watermark()); });
+      return true;
+    }
     if (device_->lost()) return false;
     if (std::chrono::steady_clock::now() >= end) {
       device_->lose(work_unfinished);
@@ -71,6 +75,11 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   // Two runtimes that depend on each other's tickets would keep each other.
   for_each_timeline([](timeline& t) { t.forget_upstream(); });
   releases_->drain();
+  // Whoever wants room in a budget that this runtime shares may be destroying what it had.
+  const auto end = deadline_after(timeout);
+  while (!releases_->rests() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
   // Handles that are still around keep what they know of their blocks.
   const std::lock_guard lock(records_lock_);
   if (records_in_use_ != 0) self_ = shared_from_this();

@@ -25,7 +25,10 @@ native_stream* stream_ref::native() const {
   return required(timeline_).native();
 }
 bool stream_ref::completed(std::uint64_t ticket) const {
-  return required(timeline_).completed(ticket);
+  auto& t = required(timeline_);
+  if (!t.completed(ticket)) return false;
+  t.acquire(ticket);
+  return true;
 }
 
 void stream_ref::synchronize() const {

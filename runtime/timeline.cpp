@@ -93,7 +93,7 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 void timeline::reserve() {
   // Somebody else's stream: what was launched on it now would not run, and its event never be
   // reached.
-  if (!retired() && captured()) {
+  if (captured()) {
     throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
   }
   ask_now_and_then();
@@ -141,12 +141,12 @@ std::uint64_t timeline::submit(dependency_points&& dependencies, const error* fa
   const std::lock_guard lock(submission_);
   --reserved_;
   if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
-  return take_ticket(std::move(dependencies), failure, first, std::move(upstream));
+  return take_ticket(std::move(dependencies), failure, first, upstream);
 }
 
 std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
                                     std::uint64_t first,
-                                    std::unique_ptr<upstream_ticket> upstream) {
+                                    std::unique_ptr<upstream_ticket>& upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   s.dependencies = std::move(dependencies);
@@ -339,6 +339,12 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   return true;
 }
 
+bool timeline::captured() noexcept {
+  if (owned_) return false;
+  const std::lock_guard lock(submission_);  // its maker may destroy it once it has been retired
+  return !retired() && device_.capturing(native_);
+}
+
 bool timeline::keep_stream() noexcept {
   const std::lock_guard lock(submission_);
   if (retired()) return false;
@@ -366,7 +372,11 @@ void timeline::synchronize() {
 }
 
 void timeline::retire() noexcept {
-  if (retired()) return;
+  if (retired()) {
+    const std::lock_guard over(submission_);  // who retires it is still using the native stream
+    return;
+  }
+  std::unique_ptr<upstream_ticket> none;
   bool reserved = false;
   try {
     reserve();
@@ -380,7 +390,7 @@ void timeline::retire() noexcept {
     if (retired_.exchange(true, std::memory_order_acq_rel)) return;
     bool behind = false;
     try {
-      if (reserved) (void)take_ticket({}, nullptr, no_ticket, nullptr);
+      if (reserved) (void)take_ticket({}, nullptr, no_ticket, none);
       behind = reserved;
     } catch (...) {
       // The device is lost: `quiescent` says whether something runs.

@@ -106,8 +106,8 @@ class timeline {
   /// Blocks until what is queued so far has finished, also when the stream is retired meanwhile.
   /// @throws error as the device
   void synchronize();
-  /// Whether this is somebody else's stream and is being captured.
-  [[nodiscard]] bool captured() noexcept { return !owned_ && device_.capturing(native_); }
+  /// Whether this is somebody else's stream, not retired, and is being captured.
+  [[nodiscard]] bool captured() noexcept;
   /// Calls `function`, which is short, with the native stream unless that has
   /// been retired; it is not retired meanwhile. Returns whether it was called.
   template <class Function>
@@ -162,9 +162,10 @@ class timeline {
   /// For who takes tickets, who advances over unfinished ones, and slot readers.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
   void destroy_events(const ring* newest) noexcept;
-  /// Takes the next ticket. Under `submission_`.
+  /// Takes the next ticket. Under `submission_`, so that an `upstream` that is of no use, and may
+  /// be the last of another runtime, is left to the caller.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
-                            std::uint64_t first, std::unique_ptr<upstream_ticket> upstream);
+                            std::uint64_t first, std::unique_ptr<upstream_ticket>& upstream);
   /// Where half of the newest ring is open, now and then what has completed; always before it is
   /// full.
   void ask_now_and_then() noexcept;

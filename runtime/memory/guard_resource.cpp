@@ -449,7 +449,6 @@ class guard_resource final : public detail::memory_adaptor {
   }
 
   void tell(const guard_report& found) noexcept {
-    ++options_.counters->reported;
     const std::lock_guard lock(telling_);
     try {
       if (options_.on_report) {
@@ -460,6 +459,7 @@ class guard_resource final : public detail::memory_adaptor {
     } catch (...) {
       ++options_.counters->lost_reports;
     }
+    ++options_.counters->reported;
   }
 
   guard_options options_;

@@ -83,7 +83,8 @@ class operands {
     ++count_;
   }
   /// Keeps something alive that is no device memory of a request: a plan, pointer arrays, staging
-  /// memory.
+  /// memory. It is destroyed on any thread that allocates, reaps or completes: its destructor must
+  /// not wait for a lock under which somebody does that.
   operands& keep(std::shared_ptr<const void> kept) {
     kept_.push_back(std::move(kept));
     return *this;

@@ -18,8 +18,8 @@ namespace sluice {
 
 /// What a runtime has in its hands, for diagnostics and for tests that nothing leaks: events,
 /// leases, owners (`releases_pending`), handles (`references`) and points that are alive, among
-/// others. Who sees that an import or an export is no longer counted comes after all that the
-/// runtime did with it and with its stream.
+/// others. Who sees that an import, an export or an owner is no longer counted comes after all that
+/// the runtime did with it and with its stream.
 struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
   std::size_t peak_bytes = 0;         ///< the largest value of that so far
@@ -167,9 +167,11 @@ class device_runtime {
   /// another runtime
   void deallocate(const block_ref& block);
 
-  /// Bytes of blocks that have not been freed. Drains the release list first.
+  /// Bytes of blocks that have not been freed, after `reap_pending`.
   [[nodiscard]] std::size_t bytes_outstanding();
-  /// Drops the owners of completed launches now, in this thread.
+  /// Drops the owners of completed launches now, in this thread, and waits for other threads that
+  /// are dropping some. So does whatever is short of memory. Not to be called, nor memory to be
+  /// allocated, under a lock that the destructor of something waits for that a launch keeps.
   void reap_pending();
   /// Gives memory that the resource keeps for later back to where it came from, behind its last
   /// uses. Returns how many bytes. May wait, for a second at most, for frees whose uses have
@@ -216,7 +218,9 @@ class device_runtime {
 
   /// Refuses new work from now on with `shutting_down`, waits up to `timeout` for what is in
   /// flight, then declares the device lost if it has not finished. Returns whether everything
-  /// finished. The destructor calls it.
+  /// finished; what follows comes after it then. In flight are launches that have been committed,
+  /// and all that is queued on streams whose owners have gone; not what was queued on a stream
+  /// without a recorder. The destructor calls it.
   bool shut_down(std::chrono::milliseconds timeout) noexcept;
   /// The same for `runtime_options::drain_timeout`.
   bool shut_down() noexcept { return shut_down(drain_timeout_); }

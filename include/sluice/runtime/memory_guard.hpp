@@ -44,7 +44,7 @@ struct guard_counters {
   std::atomic<std::uint64_t> checked{0};
   /// Blocks that the device did not let the guard fill or read, or that were lost with it.
   std::atomic<std::uint64_t> unchecked{0};
-  std::atomic<std::uint64_t> reported{0};
+  std::atomic<std::uint64_t> reported{0};      ///< after `on_report` has returned
   std::atomic<std::uint64_t> lost_reports{0};  ///< `on_report` threw, or there was no memory
 };
 
@@ -60,7 +60,8 @@ struct guard_options {
   std::size_t remembered = 4096;
   /// Gets each finding, one at a time, on any thread, in the middle of what that does: it must not
   /// use the runtime, its resources or their budget. What it throws is dropped and counted. None
-  /// means a line on standard error.
+  /// means a line on standard error. Where an export or a recorder outlives its runtime, findings
+  /// may come until the process ends, so that what it refers to has to live as long.
   std::function<void(const guard_report&)> on_report{};
   std::shared_ptr<guard_counters> counters{};  ///< where to count, if anywhere
 };

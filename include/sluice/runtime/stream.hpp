@@ -34,6 +34,7 @@ class stream_ref {
   [[nodiscard]] native_stream* native() const;
 
   /// Whether the work up to `ticket` has finished, as far as is known without asking the driver.
+  /// If so, what the caller does next comes after it.
   /// @throws error `stream_misuse` for no stream
   [[nodiscard]] bool completed(std::uint64_t ticket) const;
   /// Blocks until the work queued so far has finished. For tests and examples; actors never call
