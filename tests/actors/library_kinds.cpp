@@ -66,6 +66,7 @@ sample make_gemm(session& s, const sample_options& options) {
   p.transpose_b = s.coin() ? transpose::yes : transpose::no;
   p.m = s.number<std::int64_t>(1, 37);
   p.n = s.number<std::int64_t>(1, 29);
+  if (p.m * p.n < 4) p.n += 3;
   p.k = s.number<std::int64_t>(1, 41);
   const auto gap = [&] {
     return s.number<std::int64_t>(0, 3);

@@ -63,6 +63,7 @@ void operations::check_gemm() {
     p.transpose_b = s().coin() ? transpose::yes : transpose::no;
     p.m = s().number<std::int64_t>(0, 1) == 0 ? 1 : s().number<std::int64_t>(2, 67);
     p.n = s().number<std::int64_t>(1, 53);
+    if (p.m * p.n < 4) p.n += 3;
     p.k = round % 8 == 0 ? 0 : round % 13 == 1 ? 1201 : s().number<std::int64_t>(1, 71);
     const auto gap = [&] {
       return s().number<std::int64_t>(0, 4);

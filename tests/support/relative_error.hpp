@@ -30,6 +30,9 @@ std::complex<long double> widen(std::complex<T> value) {
 /// Made to be compared by `EXPECT_LE(relative_error(...), bound)`: the result is never NaN. It is
 /// infinite when a difference or the reference is not finite, or when the reference is all zero and
 /// the computed values are not; 0 when both are all zero or empty.
+///
+/// One sum of random terms may nearly cancel out, and is then far off in relation to what is left
+/// of it: give it four random sums or more.
 /// @throws std::invalid_argument when the sizes differ
 template <std::ranges::contiguous_range Computed, std::ranges::contiguous_range Reference>
 double relative_error(const Computed& computed, const Reference& reference) {

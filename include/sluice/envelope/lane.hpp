@@ -64,8 +64,8 @@ class lane {
   /// Whether another launch should wait.
   [[nodiscard]] bool full() const noexcept { return in_flight() >= load_->most_in_flight; }
   /// Calls `room` (set once, before the first launch) from the completion thread when a launch
-  /// completes after `full` lanes asked for it with `want_room`; the last time perhaps when the lane
-  /// has gone, so that it owns what it uses.
+  /// completes after `full` lanes asked for it with `want_room`; the last time perhaps when the
+  /// lane has gone, so that it owns what it uses.
   void on_room(std::function<void()> room) { load_->room = std::move(room); }
   /// Asks for one call of `room`. False when there is room already and no call will come.
   [[nodiscard]] bool want_room() noexcept {

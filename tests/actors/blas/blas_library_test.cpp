@@ -192,12 +192,14 @@ class blas_library : public sluice::test::device_test {
     std::uniform_int_distribution<int> choice(0, 2);
     std::uniform_real_distribution<T> factor(T(-2), T(2));
     for (int draw = 0; draw < 48; ++draw) {
+      const auto m = coin(generator) != 0 ? dimension(generator) : 1 + gap(generator);
+      const auto n = coin(generator) != 0 ? dimension(generator) : 1 + gap(generator);
       gemm_shape shape =
           actors::packed({.layout = (draw & 1) != 0 ? layout::row_major : layout::column_major,
                           .transpose_a = (draw & 2) != 0 ? transpose::yes : transpose::no,
                           .transpose_b = (draw & 4) != 0 ? transpose::yes : transpose::no,
-                          .m = coin(generator) != 0 ? dimension(generator) : 1 + gap(generator),
-                          .n = coin(generator) != 0 ? dimension(generator) : 1 + gap(generator),
+                          .m = m,
+                          .n = m * n < 4 ? n + 3 : n,
                           .k = coin(generator) != 0 ? dimension(generator) : 1 + gap(generator)});
       shape.lda += gap(generator);
       shape.ldb += gap(generator);

@@ -184,7 +184,7 @@ TEST_P(dnn_library, conv2d_random_geometries) {
         .n = draw(1, 3),
         .c = d.geometry.groups * d.filter.c,
         .h = smallest(d.filter.r, d.geometry.dilation.h, d.geometry.padding.h) + draw(0, 14),
-        .w = smallest(d.filter.s, d.geometry.dilation.w, d.geometry.padding.w) + draw(0, 14)};
+        .w = smallest(d.filter.s, d.geometry.dilation.w, d.geometry.padding.w) + draw(9, 23)};
     d.has_bias = draw(0, 1) == 1;
     d.activation = draw(0, 1) == 1 ? activation::relu : activation::none;
     expect_right(d, generator);
