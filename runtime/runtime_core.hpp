@@ -195,8 +195,9 @@ class runtime_core final : public resource_context,
   /// See `device_runtime::shut_down`.
   bool drain(std::chrono::milliseconds timeout) noexcept;
   /// Frees every block, gives the resource and the streams back. After `drain`. Waits up to
-  /// `timeout` for libraries to end, and as long for launches that are between preflight and
-  /// commit; what is left then goes with the last of them.
+  /// `timeout` for libraries to end, as long for launches that are between preflight and commit,
+  /// and as long for other threads that drain the release list; what is left then goes with the
+  /// last of them.
   void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:

@@ -75,9 +75,11 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   // Two runtimes that depend on each other's tickets would keep each other.
   for_each_timeline([](timeline& t) { t.forget_upstream(); });
   releases_->drain();
-  // Whoever wants room in a budget that this runtime shares may be destroying what it had.
+  // Whoever wants room in a budget that this runtime shares may be destroying what it had. For a
+  // thread that gives things back others may be waiting.
   const auto end = deadline_after(timeout);
-  while (!releases_->rests() && std::chrono::steady_clock::now() < end) {
+  while (!reclaim_thread::is_reclaim_thread() && !releases_->rests() &&
+         std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   // Handles that are still around keep what they know of their blocks.

@@ -167,7 +167,7 @@ class timeline {
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first, std::unique_ptr<upstream_ticket>& upstream);
   /// Where half of the newest ring is open, now and then what has completed; always before it is
-  /// full.
+  /// full, reservations aside.
   void ask_now_and_then() noexcept;
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.

@@ -83,8 +83,8 @@ class operands {
     ++count_;
   }
   /// Keeps something alive that is no device memory of a request: a plan, pointer arrays, staging
-  /// memory. It is destroyed on any thread that allocates, reaps or completes: its destructor must
-  /// not wait for a lock under which somebody does that.
+  /// memory. It is destroyed on any thread that allocates, copies, reaps, completes or ends the
+  /// runtime: its destructor must not wait for a lock under which somebody does that.
   operands& keep(std::shared_ptr<const void> kept) {
     kept_.push_back(std::move(kept));
     return *this;

@@ -55,7 +55,8 @@ struct runtime_options {
   /// The memory resource; none means `make_default_resource()`.
   std::unique_ptr<memory_resource> resource{};
   /// How long shutting down waits for work in flight before the device is declared lost; and how
-  /// long destroying the runtime waits for launches that are between preflight and commit.
+  /// long destroying the runtime waits for launches that are between preflight and commit, and for
+  /// other threads that are destroying what its launches had kept.
   std::chrono::milliseconds drain_timeout{10'000};
   /// Queue a wait also for a point that is known to have completed. Costs driver calls and changes
   /// no result: for compute-sanitizer, which learns an order from events that are waited for, not
@@ -85,8 +86,9 @@ class use_ticket {
 /// block, live references becoming stale, and retires the streams. References, recorders and
 /// streams may outlive it: using them is answered with `shutting_down` or `stale_ref`, dropping
 /// them is harmless. Memory that has been exported stays until its consumer has let go of it;
-/// tracked imports have gone back to their producers, so the thread that destroys the runtime must
-/// not hold a lock that their deleters need.
+/// tracked imports have gone back to their producers and what launches kept has been destroyed, so
+/// the thread that destroys the runtime must not hold a lock that their deleters and destructors
+/// need.
 class device_runtime {
  public:
   /// An owned runtime around `device`. @throws error `device_lost`, `library_failure`
@@ -124,9 +126,9 @@ class device_runtime {
   /// as one of the runtime's: launches on it are recorded, fenced and completed like others. What
   /// was queued on it before comes first in its order. It must stay alive until the returned owner
   /// is gone, which does not destroy it; and nobody else may be destroying it or begin to capture
-  /// it while a launch is being made (a capture refuses launches with `stream_misuse`). Adopted
-  /// twice it is two streams to the runtime: the order is right and costs waits, but on a host
-  /// device a failed launch may be noted for the other of the two.
+  /// it while a launch is being made (a capture refuses launches with `stream_misuse`) or somebody
+  /// synchronises it. Adopted twice it is two streams to the runtime: the order is right and costs
+  /// waits, but on a host device a failed launch may be noted for the other of the two.
   /// @throws error `invalid_argument` (a default stream of CUDA's, a captured one, one of another
   ///   device); and as `create_stream`
   [[nodiscard]] sluice::stream adopt_stream(native_stream* native);
