@@ -6,6 +6,7 @@
 
 #include <sluice/runtime/dlpack.hpp>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
@@ -102,13 +103,13 @@ void check(field_reader input) {
   if (!layout) return;
   require(layout->shape == shape && layout->strides.size() == dimensions,
           "the shape is the descriptor's");
+  const bool empty = std::ranges::find(shape, 0) != shape.end();
   wide last = 0;
-  bool empty = false;
   for (std::size_t i = 0; i < dimensions; ++i) {
-    empty = empty || shape[i] == 0;
     if (shape[i] <= 1) continue;
     if (has_strides) require(layout->strides[i] == strides[i], "strides are the descriptor's");
-    last += static_cast<wide>(shape[i] - 1) * layout->strides[i];
+    // Of nothing, the other extents and the strides may be anything.
+    if (!empty) last += static_cast<wide>(shape[i] - 1) * layout->strides[i];
   }
   for (std::size_t i = 0; i < dimensions && !empty; ++i) {
     require(shape[i] == 1 || layout->strides[i] >= 0, "elements lie at and behind the first one");
