@@ -325,20 +325,10 @@ void goes_round(device_runtime& runtime, stream_ref stream) {
 }
 
 TEST_P(arrow_on, every_primitive_type_goes_round) {
-  goes_round<std::uint8_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::int32_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::uint32_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::int64_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::uint64_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<float>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<double>(runtime(), stream());
-  expect_nothing_is_out();
+  for_each_real_type([this]<element T>() {
+    goes_round<T>(runtime(), stream());
+    expect_nothing_is_out();
+  });
   const auto complex = runtime().allocate<std::complex<float>>(4, stream());
   EXPECT_TRUE(throws(errc::unsupported, "format", [&] { (void)export_arrow(runtime(), complex); }));
 }

@@ -40,20 +40,10 @@ void goes_round(device_runtime& runtime, stream_ref stream) {
 }
 
 TEST_P(dlpack_on, every_element_type_goes_round) {
-  goes_round<std::uint8_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::int32_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::uint32_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::int64_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::uint64_t>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<float>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<double>(runtime(), stream());
-  expect_nothing_is_out();
+  for_each_real_type([this]<element T>() {
+    goes_round<T>(runtime(), stream());
+    expect_nothing_is_out();
+  });
   goes_round<std::complex<float>>(runtime(), stream());
   expect_nothing_is_out();
   goes_round<std::complex<double>>(runtime(), stream());

@@ -20,6 +20,18 @@
 
 namespace sluice::test {
 
+/// Calls `f.operator()<T>()` for each of our element types that is not complex.
+template <class Function>
+void for_each_real_type(Function f) {
+  f.template operator()<std::uint8_t>();
+  f.template operator()<std::int32_t>();
+  f.template operator()<std::uint32_t>();
+  f.template operator()<std::int64_t>();
+  f.template operator()<std::uint64_t>();
+  f.template operator()<float>();
+  f.template operator()<double>();
+}
+
 /// What a producer sees of an import of its memory.
 struct returned {
   std::atomic<int> times{0};
