@@ -51,22 +51,25 @@ template <class T, class Library>
 }
 
 /// The handler of one kind of request: takes it over, runs `launch(parts, envelope, request,
-/// token)` when the lane has room, and turns what it throws into the answer.
+/// token)` when the lane has room, and turns what it throws into the answer. The request is
+/// destroyed before the answer is sent. A launch keeps no reference of its own beyond its call of
+/// the envelope: the output that it allocates becomes the request's.
 template <class Request, class Reply, class Self, class Launch>
 [[nodiscard]] auto request_handler(Self* self, kernel_envelope made, Launch launch) {
   return [self, envelope = std::make_shared<const kernel_envelope>(std::move(made)),
           launch](Request& request) {
-    auto taken = take_request<Reply>(self);
+    auto taken = take_request<Reply>(self, std::move(request));
     // The state alone owns the parts: they go with it when the actor ends, whoever holds a handle.
     auto& parts = *self->state.p;
-    parts.lane.run([&parts, envelope, launch, request = std::move(request),
-                    token = std::move(taken.token)]() mutable {
-      answer_failures(token, [&] {
-        // Before a library is asked for anything: what it says on a lost device is not the reason.
-        parts.lane.runtime().device().require_usable();
-        launch(parts, *envelope, request, token);
-      });
-    });
+    parts.lane.run(
+        [&parts, envelope, launch, &request = *taken.request, token = std::move(taken.token)] {
+          answer_failures(token, [&] {
+            // Before a library is asked for anything: what it says on a lost device is not the
+            // reason.
+            parts.lane.runtime().device().require_usable();
+            launch(parts, *envelope, request, token);
+          });
+        });
     return taken.promise;
   };
 }

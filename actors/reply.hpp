@@ -3,6 +3,7 @@
 #include <sluice/actors/caf.hpp>
 #include <sluice/envelope/reply_token.hpp>
 
+#include <optional>
 #include <utility>
 
 namespace sluice {
@@ -24,12 +25,18 @@ class reply_address {
   caf::message_id id_;
 };
 
-template <class T>
+/// Holds the request until it is answered, and destroys it before the answer is sent: a client that
+/// has the answer shares its memory with nobody.
+template <class T, class Request>
 class actor_receiver final : public reply_token<T>::receiver {
  public:
-  explicit actor_receiver(const caf::response_promise& promise) : address_(promise) {}
+  actor_receiver(const caf::response_promise& promise, Request&& request, Request*& held)
+      : address_(promise), request_(std::move(request)) {
+    held = &*request_;
+  }
 
   void succeed(T value) noexcept override {
+    request_.reset();
     if (local_message<T>::value && address_.is_remote()) {
       fail(error(errc::unsupported, "references to device memory are local to their process"));
       return;
@@ -40,29 +47,35 @@ class actor_receiver final : public reply_token<T>::receiver {
       address_.send_error(current_error());
     }
   }
-  void fail(const error& why) noexcept override { address_.send_error(why); }
+  void fail(const error& why) noexcept override {
+    request_.reset();
+    address_.send_error(why);
+  }
 
  private:
   reply_address address_;
+  std::optional<Request> request_;
 };
 
 }  // namespace detail
 
 /// A request taken over by the envelope: the handler returns `promise`, the answer goes through
 /// `token`.
-template <class T>
+template <class T, class Request>
 struct taken_request {
   caf::typed_response_promise<T> promise;
   reply_token<T> token;
+  Request* request;  ///< exists until `token` has been used to answer
 };
 
 /// Takes the current request of `self`. Only `self` may call this, inside a handler.
-template <class T, class Self>
-[[nodiscard]] taken_request<T> take_request(Self* self) {
+template <class T, class Self, class Request>
+[[nodiscard]] taken_request<T, Request> take_request(Self* self, Request request) {
   auto promise = self->template make_response_promise<caf::typed_response_promise<T>>();
-  auto token = reply_token<T>::template make<detail::actor_receiver<T>>(
-      static_cast<caf::response_promise&>(promise));
-  return {std::move(promise), std::move(token)};
+  Request* held = nullptr;
+  auto token = reply_token<T>::template make<detail::actor_receiver<T, Request>>(
+      static_cast<caf::response_promise&>(promise), std::move(request), held);
+  return {std::move(promise), std::move(token), held};
 }
 
 /// Runs `work`; an exception becomes the answer. No exception leaves a handler: it would end the

@@ -3,6 +3,7 @@
 
 #include <sluice/envelope/completion_engine.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -18,6 +19,12 @@ using clock = std::chrono::steady_clock;
 
 // How long an engine's end, or a synchronous launch, waits for what runs on a lost device.
 constexpr auto rest_limit = std::chrono::seconds(1);
+// So many items of the release list are released between two replies, and more only if the reply
+// before added more.
+constexpr std::size_t released_between_replies = 32;
+// While replies are due, the release list is left alone up to this many items beyond what is in
+// flight.
+constexpr std::size_t backlog_allowance = 512;
 
 }  // namespace
 
@@ -102,11 +109,22 @@ struct completion_engine::state {
         auto* item = q.oldest;
         q.oldest = item->next_;
         if (q.oldest == nullptr) q.newest = nullptr;
+        const auto backlog = core->releases().size();
         complete(item, item->ticket_ <= watermark);
+        bound_backlog(backlog);
         any = true;
       }
     }
     return any;
+  }
+
+  /// Between replies: releases as much as keeps the backlog below twice what is in flight plus
+  /// 1024. `before` is what it was before the last reply.
+  void bound_backlog(std::size_t before) noexcept {
+    const auto now = core->releases().size();
+    if (now <= pending.load(std::memory_order_relaxed) + backlog_allowance) return;
+    const auto added = now - std::min(now, before);
+    core->releases().drain_some(std::max(released_between_replies, added));
   }
 
   void complete(continuation* item, bool finished) noexcept {
@@ -250,6 +268,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
 void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
   auto& s = *shared;
   s.core->device().prepare_own_thread();
+  const detail::deferred_frees_scope frees_deferred;
   const bool woken_early = s.strategy == completion_strategy::host_function;
   const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
   const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);
@@ -266,11 +285,7 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
       continue;
     }
     if (s.core->device().lost()) s.release_quiescent();
-    // Nothing is ready: now owners may go, and the driver calls that their frees make.
-    if (!s.core->releases().empty()) {
-      s.core->releases().drain();
-      continue;
-    }
+    if (s.core->releases().drain_some(released_between_replies) != 0) continue;
     const auto changed = [&] {
       return s.inbox.load(std::memory_order_acquire) != nullptr ||
              s.stopping.load(std::memory_order_acquire);

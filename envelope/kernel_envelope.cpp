@@ -49,6 +49,8 @@ void launch_continuation::complete(const error* failure,
   call_trace(trace_.get(), [&](kernel_trace& trace) {
     trace.after_complete(info_, {failure, std::chrono::steady_clock::now() - begun_});
   });
+  // A client that has the reply can have the memory back at once.
+  if (failure == nullptr) used_.release_blocks();
   const auto load = std::move(load_);
   load->in_flight.fetch_sub(1, std::memory_order_seq_cst);
   struct parts {

@@ -82,4 +82,8 @@ void use_state::keep(timeline_points& points, timeline_point point, runtime_core
   }
 }
 
+void dead_block::release() noexcept {
+  record_.core->end_block(record_);
+}
+
 }  // namespace sluice::detail

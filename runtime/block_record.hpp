@@ -7,6 +7,7 @@
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 #include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/releasable.hpp>
 #include <sluice/runtime/small_vector.hpp>
 
 #include <atomic>
@@ -94,6 +95,19 @@ class use_state {
   timeline_points inherited_;  // waited for by any use until the first write has been published
 };
 
+struct block_record;
+
+/// Links a block whose last handle is gone into the runtime's release list.
+class dead_block final : public releasable {
+ public:
+  explicit dead_block(block_record& record) noexcept : record_(record) {}
+
+ private:
+  void release() noexcept override;
+
+  block_record& record_;
+};
+
 /// One block of device memory and everything the runtime knows of it. Lives in a slab that is never
 /// unmapped while a reference, a recorder or the runtime exists; used again under a new generation.
 /// Counts, lease and use state, which different threads change, are on cache lines of their own.
@@ -115,6 +129,11 @@ struct block_record {
   /// runtime's records.
   std::uint32_t holds = 0;
   block_record* next_unused = nullptr;
+  /// Pushed by a thread that may not free the block itself.
+  dead_block dead{*this};
+  /// The lease has been marked as dying by the release of `dead`, which left the rest to a thread
+  /// that may call the driver.
+  bool free_begun = false;
   /// 1 for the block itself and one for each export; whoever makes it 0 gives the memory back.
   std::atomic<std::uint32_t> pins{0};
 

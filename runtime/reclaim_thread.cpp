@@ -26,6 +26,16 @@ void reclaim_thread::add(std::span<const timeline_point> points, allocation memo
   changed_.notify_one();
 }
 
+void reclaim_thread::wake() noexcept {
+  if (woken_.exchange(true, std::memory_order_acq_rel)) return;
+  {
+    const std::lock_guard lock(mutex_);  // or the thread could miss the notification
+    if (!begun_) return woken_.store(false, std::memory_order_relaxed);
+    idle_ = false;
+  }
+  changed_.notify_one();
+}
+
 void reclaim_thread::finish(const item& i) noexcept {
   if (i.reclaim != nullptr) i.reclaim(i.owner, i.memory);
 }
@@ -98,7 +108,8 @@ void reclaim_thread::stop() noexcept {
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      if (arrived_.empty() && arrived_deferred_ == nullptr) {
+      if (arrived_.empty() && arrived_deferred_ == nullptr &&
+          !woken_.load(std::memory_order_relaxed)) {
         begun_ = false;
         stopping_ = false;
         return;
@@ -173,7 +184,8 @@ void reclaim_thread::run() noexcept {
     {
       std::unique_lock lock(mutex_);
       const auto arrived = [this] {
-        return !arrived_.empty() || arrived_deferred_ != nullptr;
+        return !arrived_.empty() || arrived_deferred_ != nullptr ||
+               woken_.load(std::memory_order_relaxed);
       };
       if (waiting.empty() && later == nullptr) {
         changed_.wait(lock, [&] { return stopping_ || arrived(); });
@@ -188,8 +200,13 @@ void reclaim_thread::run() noexcept {
         auto* first = std::exchange(arrived_deferred_, arrived_deferred_->next_);
         first->next_ = std::exchange(later, first);
       }
-      if (stopping_ && waiting.empty() && later == nullptr) break;
+      if (stopping_ && waiting.empty() && later == nullptr &&
+          !woken_.load(std::memory_order_relaxed)) {
+        break;
+      }
     }
+    // Acquire: what was pushed before `wake` is seen.
+    if (woken_.exchange(false, std::memory_order_acq_rel)) core_.releases().drain();
     waiting.remove_if([this](item& i) {
       if (!ready(i)) return false;
       finish(i);
@@ -206,8 +223,8 @@ void reclaim_thread::run() noexcept {
     {
       const std::lock_guard lock(mutex_);
       ++passes_;
-      idle_ =
-          waiting.empty() && later == nullptr && arrived_.empty() && arrived_deferred_ == nullptr;
+      idle_ = waiting.empty() && later == nullptr && arrived_.empty() &&
+              arrived_deferred_ == nullptr && !woken_.load(std::memory_order_relaxed);
       asked_ = asked_ && !idle_;
     }
     passed_.notify_all();

@@ -37,6 +37,9 @@ class reclaim_thread {
   /// where there are imports or a completion engine; if none can be made later, imports and
   /// libraries go at once, in the calling thread, and what launches may still use never.
   void add(deferred* one) noexcept;
+  /// Has the thread drain what waits for the driver on the release list. Lock-free but for the
+  /// first call since the thread last looked.
+  void wake() noexcept;
   /// Waits, for a second at most, until everything whose points have completed by now has been
   /// reclaimed. Not on this thread itself.
   void finish_ready() noexcept;
@@ -89,9 +92,10 @@ class reclaim_thread {
   std::list<item>
       arrived_;  // goes over to the thread without an allocation, which could fail there
   std::condition_variable passed_;
-  std::uint64_t passes_ = 0;  // over everything that waits
-  bool asked_ = false;        // somebody waits for a pass
-  bool idle_ = true;          // nothing waits
+  std::uint64_t passes_ = 0;        // over everything that waits
+  bool asked_ = false;              // somebody waits for a pass
+  std::atomic<bool> woken_{false};  // the release list has something for this thread
+  bool idle_ = true;                // nothing waits
   deferred* arrived_deferred_ = nullptr;
   std::atomic<std::size_t> foreign_{0};
   std::atomic<std::size_t> users_{0};

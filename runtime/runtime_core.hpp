@@ -28,6 +28,20 @@ namespace sluice::detail {
 /// in a destructor. `why`, if any, follows behind a colon. Takes no memory.
 void report(std::string_view what, std::string_view why = {}) noexcept;
 
+/// While it lives, the calling thread frees no block itself: what dies there is pushed on its
+/// runtime's release list. The completion thread holds one, so that no free stands between two
+/// replies.
+class deferred_frees_scope {
+ public:
+  deferred_frees_scope() noexcept;
+  deferred_frees_scope(const deferred_frees_scope&) = delete;
+  deferred_frees_scope& operator=(const deferred_frees_scope&) = delete;
+  ~deferred_frees_scope();
+
+ private:
+  bool before_;
+};
+
 /// How far a launch has come, for tests.
 enum class launch_step : std::uint8_t {
   leasing,    ///< about to ask for the lease of one block
@@ -135,8 +149,12 @@ class runtime_core final : public resource_context,
   bool free(block_record& record) noexcept;
   /// Completes the free of a dying block of which no lease is held.
   void complete_free(block_record& record) noexcept;
-  /// The last handle is gone.
+  /// The last handle is gone: frees the block, or pushes it on the release list where the calling
+  /// thread defers frees.
   void handles_gone(block_record& record) noexcept;
+  /// Frees a block whose last handle is gone. A thread that defers frees leaves a free that may
+  /// call the driver to the reclaim thread.
+  void end_block(block_record& record) noexcept;
 
   // What a resource asks for
   [[nodiscard]] stream_ref reclaim_stream() noexcept override {

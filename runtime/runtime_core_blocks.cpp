@@ -8,6 +8,18 @@
 #include <utility>
 
 namespace sluice::detail {
+namespace {
+
+thread_local bool frees_deferred = false;
+
+}  // namespace
+
+deferred_frees_scope::deferred_frees_scope() noexcept
+    : before_(std::exchange(frees_deferred, true)) {}
+
+deferred_frees_scope::~deferred_frees_scope() {
+  frees_deferred = before_;
+}
 
 runtime_core::taken_record runtime_core::take_record() {
   for (;;) {
@@ -287,13 +299,32 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
 
 void runtime_core::handles_gone(block_record& record) noexcept {
   record.references.store(0, std::memory_order_relaxed);
-  block_end end{.holds = 1};
-  if (record.lease.mark_dying() == lease::end::complete_now) {
-    // Exports have handles, so no pin is added meanwhile; but one may have been left behind.
-    const bool only_pin = record.pins.load(std::memory_order_acquire) == 1;
-    end = {.life = true, .memory = only_pin ? give_memory_back(record) : unpin(record), .holds = 2};
+  if (frees_deferred) {
+    releases_->push(&record.dead);
+  } else {
+    end_block(record);
   }
-  note_end(record, end);
+}
+
+void runtime_core::end_block(block_record& record) noexcept {
+  if (!std::exchange(record.free_begun, false)) {
+    if (record.lease.mark_dying() != lease::end::complete_now) {
+      return note_end(record, {.holds = 1});
+    }
+    // From here on the runtime's end waits for this block, so the resource is there.
+    if (frees_deferred && record.memory.address != nullptr && record.foreign == nullptr &&
+        !device_->lost() && !resource_->keeps(record.memory.bytes)) {
+      record.free_begun = true;
+      releases_->push_for_driver(&record.dead);
+      reclaimer_.wake();
+      return;
+    }
+  }
+  // Exports have handles, so no pin is added meanwhile; but one may have been left behind.
+  const bool only_pin = record.pins.load(std::memory_order_acquire) == 1;
+  note_end(
+      record,
+      {.life = true, .memory = only_pin ? give_memory_back(record) : unpin(record), .holds = 2});
 }
 
 }  // namespace sluice::detail

@@ -30,14 +30,14 @@ void launch(parts& p, const kernel_envelope& envelope, gemm<T>& request,
     require_disjoint(request.c, "c", request.a, "a");
     require_disjoint(request.c, "c", request.b, "b");
   }
-  const auto c = given_or_new(p, std::move(request.c), extents.c, "gemm c");
+  const auto& c = request.c = given_or_new(p, std::move(request.c), extents.c, "gemm c");
   // Gaps between rows are kept, so only a C without gaps is written as a whole.
   const bool keeps_c =
       request.beta != T{0} || extents.c != static_cast<std::size_t>(shape.m * shape.n);
-  const auto output = keeps_c ? read_write(c, "c", extents.c) : write(c, "c", extents.c);
+  auto output = keeps_c ? read_write(c, "c", extents.c) : write(c, "c", extents.c);
   auto used = reads_products ? access_all(p.lane.runtime(), read(request.a, "a", extents.a),
-                                          read(request.b, "b", extents.b), output)
-                             : access_all(p.lane.runtime(), output);
+                                          read(request.b, "b", extents.b), std::move(output))
+                             : access_all(p.lane.runtime(), std::move(output));
   const gemm_call<T> call{shape,        request.alpha, request.a.data(), request.b.data(),
                           request.beta, c.data()};
   envelope.run(p.lane.lane(), std::move(used), token, c,

@@ -56,12 +56,11 @@ using self_pointer = device_actor::stateful_pointer<device_state>;
 template <class Request, class Reply>
 auto transfer_handler(self_pointer self) {
   return [self](Request& request) {
-    auto taken = take_request<Reply>(self);
+    auto taken = take_request<Reply>(self, std::move(request));
     auto* moves = self->state.moves.get();
-    moves->lane().run(
-        [moves, request = std::move(request), token = std::move(taken.token)]() mutable {
-          answer_failures(token, [&] { moves->run(request, token); });
-        });
+    moves->lane().run([moves, &request = *taken.request, token = std::move(taken.token)] {
+      answer_failures(token, [&] { moves->run(request, token); });
+    });
     return taken.promise;
   };
 }
@@ -71,8 +70,8 @@ template <class Request, class Handle>
 auto library_handler(self_pointer self, std::optional<Handle> library_actors::*slot,
                      Handle (*spawn)(caf::actor_system&, std::shared_ptr<device_service>,
                                      std::shared_ptr<kernel_trace>)) {
-  return [self, slot, spawn](Request) {
-    auto taken = take_request<Handle>(self);
+  return [self, slot, spawn](Request request) {
+    auto taken = take_request<Handle>(self, request);
     answer_failures(taken.token, [&] {
       auto& state = self->state;
       if (state.ending) throw error(errc::shutting_down, "the device actor is ending");
@@ -126,8 +125,8 @@ struct behavior_of {
         library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),
         library_handler<get_rng>(self, &library_actors::rng, &spawn_rng),
         library_handler<get_elementwise>(self, &library_actors::elementwise, &spawn_elementwise),
-        [self](get_statistics) {
-          auto taken = take_request<device_status>(self);
+        [self](get_statistics request) {
+          auto taken = take_request<device_status>(self, request);
           answer_failures(taken.token, [&] {
             auto& service = *self->state.service;
             service.runtime().reap_pending();

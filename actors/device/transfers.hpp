@@ -54,7 +54,7 @@ class transfers {
   void run(copy<T>& r, const reply_token<gpu_ref<T>>& token) {
     if (overlap(r.source, r.target))
       throw error(errc::invalid_argument, "target: shares memory with source");
-    const auto target = given_or_new(std::move(r.target), r.source.size(), "copy");
+    const auto& target = r.target = given_or_new(std::move(r.target), r.source.size(), "copy");
     auto used = access_all(lane_.runtime(), read(r.source, "source"),
                            write(target, "target", r.source.size()));
     require_size(target, r.source.size());
@@ -69,7 +69,7 @@ class transfers {
   void run(upload<T>& r, const reply_token<gpu_ref<T>>& token) {
     const auto count = r.values.size();
     const auto bytes = count * sizeof(T);
-    const auto target = given_or_new(std::move(r.target), count, "upload");
+    const auto& target = r.target = given_or_new(std::move(r.target), count, "upload");
     auto used = access_all(lane_.runtime(), write(target, "target", count));
     require_size(target, count);
     const void* source = nullptr;

@@ -23,7 +23,7 @@ void launch(parts& p, const kernel_envelope& envelope, conv2d& request,
   require_disjoint(request.y, "y", request.x, "x");
   require_disjoint(request.y, "y", request.w, "w");
   require_disjoint(request.y, "y", request.bias, "bias");
-  const auto y = given_or_new(p, std::move(request.y), plan->y_elements(), "conv2d y");
+  const auto& y = request.y = given_or_new(p, std::move(request.y), plan->y_elements(), "conv2d y");
   auto& runtime = p.lane.runtime();
   auto used =
       access_all(runtime, read(request.x, "x", plan->x_elements()),

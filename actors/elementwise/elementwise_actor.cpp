@@ -30,7 +30,7 @@ void launch(parts& p, const kernel_envelope& envelope, frame_signal<T>& r,
   const auto count = frames * r.layout.n_fft;
   require_disjoint(r.output, "output", r.signal, "signal");
   require_disjoint(r.output, "output", r.window, "window");
-  const auto output = given_or_new(p, std::move(r.output), count, "frames");
+  const auto& output = r.output = given_or_new(p, std::move(r.output), count, "frames");
   auto& runtime = p.lane.runtime();
   auto used = access_all(runtime, read(r.signal, "signal", r.layout.samples),
                          write(output, "output", count));
@@ -51,7 +51,7 @@ void launch(parts& p, const kernel_envelope& envelope, power_spectrum<T>& r,
             const reply_token<gpu_ref<T>>& token) {
   require_disjoint(r.output, "output", r.input, "input");
   const auto count = r.input.size();
-  const auto output = given_or_new(p, std::move(r.output), count, "power");
+  const auto& output = r.output = given_or_new(p, std::move(r.output), count, "power");
   auto used = access_all(p.lane.runtime(), read(r.input, "input"), write(output, "output", count));
   envelope.run(p.lane.lane(), std::move(used), token, output, {r.reply, sizes(count)},
                [&](const launch_context&) {
@@ -64,7 +64,7 @@ void launch(parts& p, const kernel_envelope& envelope, maximum<T>& r,
             const reply_token<gpu_ref<T>>& token) {
   require_disjoint(r.output, "output", r.input, "input");
   const auto count = r.input.size();
-  const auto output = given_or_new(p, std::move(r.output), 1, "maximum");
+  const auto& output = r.output = given_or_new(p, std::move(r.output), 1, "maximum");
   auto used = access_all(p.lane.runtime(), read(r.input, "input", 1), write(output, "output", 1));
   envelope.run(p.lane.lane(), std::move(used), token, output, {r.reply, sizes(count)},
                [&](const launch_context&) {
@@ -79,7 +79,7 @@ void launch(parts& p, const kernel_envelope& envelope, power_to_decibel<T>& r,
   const auto count = r.input.size();
   if (r.output.data() != r.input.data()) require_disjoint(r.output, "output", r.input, "input");
   require_disjoint(r.output, "output", r.reference, "reference");
-  const auto output = given_or_new(p, std::move(r.output), count, "decibel");
+  const auto& output = r.output = given_or_new(p, std::move(r.output), count, "decibel");
   auto used = access_all(p.lane.runtime(), read(r.input, "input"),
                          read(r.reference, "reference", 1), write(output, "output", count));
   envelope.run(p.lane.lane(), std::move(used), token, output, {r.reply, sizes(count)},

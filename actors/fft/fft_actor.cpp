@@ -43,7 +43,8 @@ void launch(parts& p, const kernel_envelope& envelope, Request& request,
   const auto& d = plan->description();
   require_disjoint(request.output, "output", request.input, "input");
   const auto extent = output_extent(d);
-  const auto output = given_or_new<out>(p, std::move(request.output), extent, "fft output");
+  const auto& output = request.output =
+      given_or_new<out>(p, std::move(request.output), extent, "fft output");
   const bool gaps = extent != d.batch * output_row(d.kind, d.length);
   auto used =
       access_all(p.lane.runtime(), read(request.input, "input", input_extent(d)),

@@ -43,7 +43,7 @@ void launch(parts& p, const kernel_envelope& envelope, Request& request,
             const reply_token<output_of<Request>>& token) {
   const auto description = describe(request);
   require_valid(description);
-  const auto output =
+  const auto& output = request.output =
       given_or_new(p, std::move(request.output), description.count, "random output");
   auto used = access_all(p.lane.runtime(), write(output, "output", description.count));
   envelope.run(p.lane.lane(), std::move(used), token, output,

@@ -30,6 +30,7 @@ class memory_adaptor : public memory_resource {
                   std::span<const timeline_point> unfinished) noexcept override {
     upstream_->deallocate(memory, stream, unfinished);
   }
+  bool keeps(std::size_t bytes) const noexcept override { return upstream_->keeps(bytes); }
   std::size_t trim() noexcept override { return upstream_->trim(); }
   std::size_t make_room() noexcept override { return upstream_->make_room(); }
   void close() noexcept override { upstream_->close(); }

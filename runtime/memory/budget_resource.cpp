@@ -74,6 +74,7 @@ class budget_resource final : public memory_resource {
     upstream_->deallocate(memory, stream, unfinished);
   }
 
+  bool keeps(std::size_t bytes) const noexcept override { return upstream_->keeps(bytes); }
   memory_reservation reserve(std::size_t bytes) override { return {budget_, bytes}; }
   std::size_t trim() noexcept override { return upstream_->trim(); }
   std::size_t make_room() noexcept override {

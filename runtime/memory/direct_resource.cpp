@@ -39,6 +39,9 @@ class direct_resource final : public memory_resource {
     }
   }
 
+  // The reclaim thread frees it.
+  bool keeps(std::size_t) const noexcept override { return true; }
+
   std::size_t trim() noexcept override {
     context_->finish_reclaiming();
     return 0;

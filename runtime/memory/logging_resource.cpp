@@ -69,6 +69,11 @@ class logging_resource final : public detail::memory_adaptor {
     upstream().deallocate(memory, stream, unfinished);
   }
 
+  // A sink may block.
+  bool keeps(std::size_t bytes) const noexcept override {
+    return !sink_ && memory_adaptor::keeps(bytes);
+  }
+
   std::string_view name() const noexcept override { return "logging"; }
 
  private:

@@ -111,6 +111,11 @@ class pool_resource final : public detail::memory_adaptor {
     upstream().deallocate(memory, stream, unfinished);
   }
 
+  bool keeps(std::size_t bytes) const noexcept override {
+    const std::lock_guard lock(lock_);
+    return detail::size_class(bytes) <= options_.most_kept - std::min(kept_, options_.most_kept);
+  }
+
   std::size_t trim() noexcept override {
     const auto given = give_all_back();
     (void)upstream().trim();
@@ -317,7 +322,7 @@ class pool_resource final : public detail::memory_adaptor {
   resource_context* context_ = nullptr;
   // Held for a look at some lists. A list that is new or grows takes memory under it, which is
   // rare.
-  detail::spin_lock lock_;
+  mutable detail::spin_lock lock_;
   std::vector<bin> bins_;  // by size class
   std::size_t kept_ = 0;
 };

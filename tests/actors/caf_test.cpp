@@ -107,7 +107,8 @@ class reply_to : public ::testing::Test {
   reply_token<T> token(caf::strong_actor_ptr source, caf::response_promise::forwarding_stack stages,
                        caf::message_id id) {
     const caf::response_promise promise(nullptr, std::move(source), std::move(stages), id);
-    return reply_token<T>::template make<detail::actor_receiver<T>>(promise);
+    int* request = nullptr;
+    return reply_token<T>::template make<detail::actor_receiver<T, int>>(promise, 0, request);
   }
   [[nodiscard]] session& s() { return session_; }
   [[nodiscard]] const remote_stand_in::received& received() const { return *received_; }

@@ -57,9 +57,8 @@ TEST(release_list, takes_what_a_destructor_pushes) {
   release_list list;
   list.push(new pushing(list, log));
   list.drain();
-  EXPECT_FALSE(list.empty());
-  list.drain();
   EXPECT_EQ(log, std::vector<int>{2});
+  EXPECT_TRUE(list.empty());
 }
 
 // Whoever needs what a release gives back is not told that there is nothing while it is on its way.
@@ -99,6 +98,87 @@ TEST(release_list, waits_for_what_another_thread_is_destroying) {
   open = true;
   draining.join();
   waiting.join();
+}
+
+// Drains that begin later do not keep a waiter waiting, however they overlap.
+TEST(release_list, waits_for_the_drains_that_have_begun_and_no_others) {
+  class held final : public releasable {
+   public:
+    held(std::atomic<int>& begun, std::atomic<bool>& open) : begun_(begun), open_(open) {}
+    ~held() override {
+      ++begun_;
+      while (!open_) std::this_thread::yield();
+    }
+
+   private:
+    std::atomic<int>& begun_;
+    std::atomic<bool>& open_;
+  };
+  std::atomic<int> begun{0};
+  std::atomic<bool> first_open{false};
+  std::atomic<bool> second_open{false};
+  std::atomic<bool> waits{false};
+  release_list list;
+  list.push(new held(begun, first_open));
+  std::thread first([&] { list.drain(); });
+  while (begun != 1) std::this_thread::yield();
+  class noting final : public releasable {
+   public:
+    explicit noting(std::atomic<bool>& released) : released_(released) {}
+    ~noting() override { released_ = true; }
+
+   private:
+    std::atomic<bool>& released_;
+  };
+  list.push(new noting(waits));
+  std::thread waiting([&] { list.drain_and_wait(); });
+  while (!waits) std::this_thread::yield();
+  // The waiter has drained. It may not have looked at the drains yet, so that it may see this one.
+  list.push(new held(begun, second_open));
+  std::thread second([&] { list.drain(); });
+  while (begun != 2) std::this_thread::yield();
+  first_open = true;
+  first.join();
+  // A third drain that overlaps the second, so that at no time nobody drains.
+  std::atomic<bool> third_open{false};
+  list.push(new held(begun, third_open));
+  std::thread third([&] { list.drain(); });
+  while (begun != 3) std::this_thread::yield();
+  second_open = true;
+  second.join();
+  waiting.join();
+  third_open = true;
+  third.join();
+}
+
+TEST(release_list, releases_some_and_leaves_the_driver_s_share) {
+  std::vector<int> log;
+  release_list list;
+  list.push_for_driver(new noted(log, 100));
+  for (int i = 0; i < 5; ++i) list.push(new noted(log, i));
+  EXPECT_EQ(list.drain_some(2), 2u);
+  EXPECT_EQ(log, (std::vector<int>{0, 1}));
+  list.push(new noted(log, 5));
+  EXPECT_EQ(list.drain_some(3), 3u);
+  EXPECT_FALSE(list.empty());
+  EXPECT_EQ(list.drain_some(32), 1u);
+  EXPECT_EQ(log, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(list.empty());
+  EXPECT_TRUE(list.waits_for_driver());
+  EXPECT_EQ(list.drain_some(32), 0u);
+  EXPECT_EQ(list.size(), 1u);
+  list.drain();
+  EXPECT_EQ(log.back(), 100);
+  EXPECT_EQ(list.size(), 0u);
+}
+
+TEST(release_list, drains_what_a_bounded_drain_has_left) {
+  std::vector<int> log;
+  release_list list;
+  for (int i = 0; i < 4; ++i) list.push(new noted(log, i));
+  EXPECT_EQ(list.drain_some(1), 1u);
+  list.drain();
+  EXPECT_EQ(log, (std::vector<int>{0, 1, 2, 3}));
 }
 
 TEST(release_list, may_be_drained_and_waited_for_by_what_it_destroys) {

@@ -37,6 +37,10 @@ class continuation : public releasable {
 /// Runs the continuations of one runtime's launches: in stream order, outside locks, errors like
 /// results. Thread-safe.
 ///
+/// Between two replies its thread releases a few items of the runtime's release list, so that the
+/// owners of completed launches that wait there stay fewer than twice what is in flight plus 1024.
+/// It makes no driver call for them: a free that may need one is left to the reclaim thread.
+///
 /// When the device is lost every continuation is completed at once with `device_lost`; what it owns
 /// is let go only when its stream is quiescent. The destructor waits until nothing is pending,
 /// which on a lost device is at once, and there a second at most for streams to come to rest: what

@@ -90,6 +90,13 @@ class operands {
     return *this;
   }
 
+  /// Drops the references to blocks; what `keep` was given stays.
+  void release_blocks() noexcept {
+    for (std::size_t i = 0; i < std::min(count_, inline_owners); ++i) inline_[i].block = {};
+    more_.clear();
+    count_ = 0;
+  }
+
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] const owner& operator[](std::size_t i) const noexcept {
     return i < inline_owners ? inline_[i] : more_[i - inline_owners];

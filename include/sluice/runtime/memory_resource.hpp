@@ -169,6 +169,10 @@ class memory_resource {
   /// Neither blocks nor delays a stream that carries launches.
   virtual void deallocate(allocation memory, stream_ref stream,
                           std::span<const timeline_point> unfinished) noexcept = 0;
+  /// Whether `deallocate` is expected to keep this many bytes for later, so that it calls neither
+  /// the device nor anything that may block. If not, the completion thread leaves the call to the
+  /// reclaim thread.
+  [[nodiscard]] virtual bool keeps(std::size_t /*bytes*/) const noexcept { return false; }
   /// Gives what is kept for later back to where it came from, behind its last uses. Returns how
   /// many bytes the outermost resource that keeps any gave up, as far as is known.
   virtual std::size_t trim() noexcept { return 0; }

@@ -6,11 +6,12 @@ namespace detail {
 class release_list;
 }
 
-/// Something whose destructor drops owners of device memory. Once its launch has completed it is
-/// put on the runtime's release list and destroyed where no reply waits for it: by the completion
-/// thread when it has nothing else to do, or by whoever calls `device_runtime::reap_pending` or
-/// `bytes_outstanding`, is short of memory, copies between runtimes or ends the runtime. Its
-/// destructor must not wait for a lock under which somebody does that.
+/// Base class of an object whose destructor releases what a completed launch owned.
+///
+/// The runtime puts the object on its release list and destroys it later: on the completion thread
+/// between two replies, or on a thread that calls `device_runtime::reap_pending` or
+/// `bytes_outstanding`, runs out of memory, copies between runtimes or ends the runtime. The
+/// destructor must not wait for a lock that such a thread may hold.
 class releasable {
  public:
   releasable() = default;
@@ -20,6 +21,10 @@ class releasable {
 
  private:
   friend class detail::release_list;
+
+  /// Called once for each push, by the thread that drains the list.
+  virtual void release() noexcept { delete this; }
+
   releasable* next_released_ = nullptr;
 };
 

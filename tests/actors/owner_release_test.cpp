@@ -1,0 +1,47 @@
+// A client that has its reply and drops its references can have the memory at once.
+#include "tests/actors/session.hpp"
+
+#include <sluice/runtime/memory_budget.hpp>
+
+namespace sluice::test {
+namespace {
+
+using ref = gpu_ref<float>;
+
+class owners_of_requests : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam()))
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+  }
+};
+
+TEST_P(owners_of_requests, are_gone_when_the_reply_arrives) {
+  constexpr std::size_t n = 64;
+  constexpr int requests = 3000;
+  caf::actor_system_config configuration;
+  sluice::configure(configuration);
+  caf::actor_system system{configuration};
+  const auto budget = std::make_shared<memory_budget>();
+  device_service_options options;
+  options.runtime.resource =
+      make_budget_resource(make_pool_resource(make_async_resource()), budget);
+  scoped_device device(system, GetParam(), nullptr, std::move(options));
+  const auto blas = device.blas();
+  const auto a = ask<ref>(system, device.actor(), allocate<float>{n * n});
+  ask<ref>(system, device.actor(), fill<float>{.target = a, .value = 1});
+  // The library's own memory is there after the first request.
+  ask<ref>(system, blas, sgemm{.m = 8, .n = 8, .k = 8, .a = a, .b = a});
+  const auto status = ask<device_status>(system, device.actor(), get_statistics{});
+  // Room for one more block.
+  budget->set_limit(status.memory.bytes_outstanding + n * n * sizeof(float));
+  for (int i = 0; i < requests; ++i) {
+    const auto c = ask<ref>(system, device.actor(), allocate<float>{n * n});
+    ask<ref>(system, blas, sgemm{.m = 8, .n = 8, .k = 8, .a = a, .b = a, .c = c});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, owners_of_requests, every_device());
+
+}  // namespace
+}  // namespace sluice::test

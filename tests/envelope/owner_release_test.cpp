@@ -1,0 +1,191 @@
+// What a launch owned is released between replies: in time, and without a driver call there.
+#include "runtime/runtime_core.hpp"
+#include "tests/envelope/launches.hpp"
+#include "tests/support/forwarding_device.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+
+class owner_release : public service_test {};
+
+// Behind a gate all launches are ready at once, so that no pass of the completion thread is idle.
+TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
+  constexpr std::size_t launches = 20'000;
+  constexpr std::size_t allowance = 1024;
+  struct observed {
+    std::atomic<std::size_t> replies{0};
+    std::atomic<std::size_t> excess{0};  // over twice what is in flight
+  };
+  class observing final : public continuation {
+   public:
+    observing(device_service& service, observed& seen) : service_(service), seen_(seen) {}
+    void complete(const error*, const std::function<void()>& release) noexcept override {
+      auto& seen = seen_;
+      const auto backlog = service_.runtime().core()->releases().size();
+      const auto flying = 2 * service_.engine().pending();
+      if (backlog > flying) seen.excess = std::max(seen.excess.load(), backlog - flying);
+      release();
+      ++seen.replies;
+    }
+
+   private:
+    device_service& service_;
+    observed& seen_;
+  };
+  observed seen;
+  const auto stream = on().stream();
+  gate closed;
+  closed.hold(stream);
+  for (std::size_t i = 0; i < launches; ++i) {
+    stream.timeline()->reserve();
+    const auto ticket = stream.timeline()->submit();
+    service_->engine().submit(stream, ticket, std::make_unique<observing>(*service_, seen));
+  }
+  closed.open();
+  await([&] { return seen.replies == launches; });
+  EXPECT_LE(seen.excess, allowance);
+}
+
+// Also where each launch leaves more dead blocks than the completion thread releases at a time.
+TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
+  constexpr std::size_t launches = 100;
+  constexpr std::size_t blocks = 100;
+  std::atomic<std::size_t> largest{0};
+  std::atomic<std::size_t> replies{0};
+  open_service({}, {.most_in_flight = launches + 1});
+  gate closed;
+  closed.hold(on().stream());
+  for (std::size_t i = 0; i < launches; ++i) {
+    operands used;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      used.add({allocate(1).block(), access_kind::write, true});
+    }
+    auto& core = *runtime().core();
+    const auto answered = [&](std::size_t) {
+      largest = std::max(largest.load(), core.releases().size());
+      ++replies;
+    };
+    run_kernel(on(), std::move(used), reply_token<std::size_t>::from(answered, [](const error&) {}),
+               i, [](const launch_context&) {});
+  }
+  closed.open();
+  await([&] { return replies == launches; });
+  EXPECT_LE(largest, 2 * launches + 1024);
+}
+
+// The client that has a reply shares its memory with nobody.
+TEST_P(owner_release, drops_the_operands_before_the_reply) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<std::size_t> references{0};
+    std::atomic<bool> answered{false};
+    {
+      auto in = allocate();
+      auto out = allocate();
+      auto used = access_all(runtime(), read(in, "in"), write(out, "out"));
+      const auto copy = copying(out, in);
+      fill(in, 3);
+      settle(*service_);
+      in = {};
+      auto token = reply_token<words>::from(
+          [&](const words&) {
+            references = runtime().statistics().references;
+            answered = true;
+          },
+          [](const error&) {});
+      run_kernel(on(), std::move(used), std::move(token), std::exchange(out, {}), copy);
+    }
+    await([&] { return answered.load(); });
+    EXPECT_EQ(references, 1u) << "the reply's own";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, owner_release,
+                         testing::Combine(every_device(), asynchronous_strategies()),
+                         name_of_where);
+
+/// Notes the threads that give memory back to the device.
+class watching_device final : public forwarding_device {
+ public:
+  explicit watching_device(std::shared_ptr<device> real) : forwarding_device({}, std::move(real)) {}
+  void deallocate_async(void* address, native_stream* s) noexcept override {
+    note();
+    forwarding_device::deallocate_async(address, s);
+  }
+  void deallocate(void* address) noexcept override {
+    note();
+    forwarding_device::deallocate(address);
+  }
+  [[nodiscard]] bool freed_on(std::thread::id thread) const {
+    const std::lock_guard lock(mutex_);
+    return threads_.contains(thread);
+  }
+  [[nodiscard]] std::size_t frees() const noexcept { return frees_; }
+
+ private:
+  void note() noexcept {
+    const std::lock_guard lock(mutex_);
+    threads_.insert(std::this_thread::get_id());
+    ++frees_;
+  }
+
+  mutable std::mutex mutex_;
+  std::set<std::thread::id> threads_;
+  std::atomic<std::size_t> frees_{0};
+};
+
+TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
+  using maker = std::unique_ptr<memory_resource> (*)();
+  const maker stacks[] = {
+      +[] { return make_async_resource(); },
+      +[] { return make_direct_resource({.tracked = true}); },
+      // Keeps one block: the next free goes back to where it came from.
+      +[] { return make_pool_resource(make_async_resource(), {.most_kept = 256}); },
+  };
+  for (const auto make : stacks) {
+    const auto device = std::make_shared<watching_device>(open_host_device());
+    constexpr std::size_t launches = 200;
+    std::thread::id completing;
+    {
+      auto service = std::make_shared<device_service>(
+          device, device_service_options{.runtime = {.resource = make()}});
+      lane on(service, {.most_in_flight = launches + 1});
+      std::atomic<std::size_t> replies{0};
+      {
+        gate closed;
+        closed.hold(on.stream());
+        for (std::size_t i = 0; i < launches; ++i) {
+          auto in = service->runtime().allocate<std::uint32_t>(64, on.stream(), "in");
+          auto out = service->runtime().allocate<std::uint32_t>(64, on.stream(), "out");
+          auto used = access_all(service->runtime(), read(in, "in"), write(out, "out"));
+          const auto copy = copying(out, in);
+          in = {};
+          auto token = reply_token<words>::from(
+              [&](const words&) {
+                completing = std::this_thread::get_id();  // and the output dies here
+                ++replies;
+              },
+              [](const error&) {});
+          run_kernel(on, std::move(used), std::move(token), std::exchange(out, {}), copy);
+        }
+      }
+      await([&] { return replies == launches; });
+      settle(*service);
+      EXPECT_EQ(service->runtime().statistics().blocks, 0u);
+      EXPECT_FALSE(device->freed_on(completing));
+    }
+    EXPECT_EQ(device->frees(), 2 * launches);
+  }
+}
+
+}  // namespace
