@@ -10,7 +10,7 @@ namespace {
 using words = gpu_ref<std::uint32_t>;
 
 constexpr std::size_t largest = std::size_t{1} << 14U;      // words
-constexpr std::size_t large_size = std::size_t{4} << 20U;   // words
+constexpr std::size_t large_size = std::size_t{1} << 20U;   // words
 constexpr std::size_t absurd_size = std::size_t{1} << 50U;  // words
 constexpr std::size_t shared_blocks = 8;
 constexpr std::size_t shared_size = 1024;  // words
