@@ -100,55 +100,43 @@ TEST(release_list, waits_for_what_another_thread_is_destroying) {
   waiting.join();
 }
 
-// Drains that begin later do not keep a waiter waiting, however they overlap.
+// Two threads take turns so that at every moment one of them is draining. A waiter returns all the
+// same.
 TEST(release_list, waits_for_the_drains_that_have_begun_and_no_others) {
-  class held final : public releasable {
+  struct relay {
+    std::atomic<int> begun{0};
+    std::atomic<bool> returned{false};
+  };
+  /// Its release lasts until that of the next one has begun.
+  class baton final : public releasable {
    public:
-    held(std::atomic<int>& begun, std::atomic<bool>& open) : begun_(begun), open_(open) {}
-    ~held() override {
-      ++begun_;
-      while (!open_) std::this_thread::yield();
+    baton(relay& r, int number) : relay_(r), number_(number) {}
+    ~baton() override {
+      ++relay_.begun;
+      while (relay_.begun <= number_ && !relay_.returned) std::this_thread::yield();
     }
 
    private:
-    std::atomic<int>& begun_;
-    std::atomic<bool>& open_;
+    relay& relay_;
+    int number_;
   };
-  std::atomic<int> begun{0};
-  std::atomic<bool> first_open{false};
-  std::atomic<bool> second_open{false};
-  std::atomic<bool> waits{false};
+  relay r;
   release_list list;
-  list.push(new held(begun, first_open));
-  std::thread first([&] { list.drain(); });
-  while (begun != 1) std::this_thread::yield();
-  class noting final : public releasable {
-   public:
-    explicit noting(std::atomic<bool>& released) : released_(released) {}
-    ~noting() override { released_ = true; }
-
-   private:
-    std::atomic<bool>& released_;
-  };
-  list.push(new noting(waits));
-  std::thread waiting([&] { list.drain_and_wait(); });
-  while (!waits) std::this_thread::yield();
-  // The waiter has drained. It may not have looked at the drains yet, so that it may see this one.
-  list.push(new held(begun, second_open));
-  std::thread second([&] { list.drain(); });
-  while (begun != 2) std::this_thread::yield();
-  first_open = true;
-  first.join();
-  // A third drain that overlaps the second, so that at no time nobody drains.
-  std::atomic<bool> third_open{false};
-  list.push(new held(begun, third_open));
-  std::thread third([&] { list.drain(); });
-  while (begun != 3) std::this_thread::yield();
-  second_open = true;
-  second.join();
-  waiting.join();
-  third_open = true;
-  third.join();
+  std::vector<std::thread> runners;
+  for (int first = 0; first < 2; ++first) {
+    runners.emplace_back([&, first] {
+      for (int number = first + 1; !r.returned; number += 2) {
+        while (r.begun < number - 1 && !r.returned) std::this_thread::yield();
+        list.push(new baton(r, number));
+        list.drain();
+      }
+    });
+  }
+  while (r.begun < 2) std::this_thread::yield();
+  list.drain_and_wait();
+  r.returned = true;
+  for (auto& t : runners) t.join();
+  list.drain();
 }
 
 TEST(release_list, releases_some_and_leaves_the_driver_s_share) {

