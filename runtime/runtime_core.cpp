@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -35,11 +34,6 @@ class runtime_serials {
 };
 
 }  // namespace
-
-void report(std::string_view what, std::string_view why) noexcept {
-  std::fprintf(stderr, "sluice: %.*s%s%.*s\n", static_cast<int>(what.size()), what.data(),
-               why.empty() ? "" : ": ", static_cast<int>(why.size()), why.data());
-}
 
 runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
                            std::unique_ptr<memory_resource> resource, bool explicit_waits)

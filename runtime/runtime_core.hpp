@@ -5,6 +5,7 @@
 #include "runtime/foreign_memory.hpp"
 #include "runtime/reclaim_thread.hpp"
 #include "runtime/release_list.hpp"
+#include "runtime/report.hpp"
 #include "runtime/staging_pool.hpp"
 #include "runtime/timeline.hpp"
 
@@ -23,10 +24,6 @@
 #include <vector>
 
 namespace sluice::detail {
-
-/// One line on standard error for what no caller can be told: a swallowed failure or a misuse found
-/// in a destructor. `why`, if any, follows behind a colon. Takes no memory.
-void report(std::string_view what, std::string_view why = {}) noexcept;
 
 /// While it lives, the calling thread frees no block itself: what dies there is pushed on its
 /// runtime's release list. The completion thread holds one, so that no free stands between two

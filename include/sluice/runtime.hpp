@@ -22,6 +22,7 @@
 #include <sluice/runtime/memory_log.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/releasable.hpp>
+#include <sluice/runtime/report.hpp>
 #include <sluice/runtime/source_location.hpp>
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/stream_pool.hpp>

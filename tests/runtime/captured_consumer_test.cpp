@@ -1,6 +1,7 @@
 // The end of an export whose consumer's stream is being captured, on a device whose streams are
 // captured when the test says so. What CUDA makes of it: cuda/cuda_capture_test.cpp.
 #include "runtime/runtime_core.hpp"
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/forwarding_device.hpp"
@@ -167,9 +168,9 @@ TEST_F(captured_consumer, outlives_the_runtime_which_ends_quietly) {
     out->deleter(out);
   }
   stream_ = {};
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   runtime_.reset();
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(reports.text(), "");
   EXPECT_FALSE(core.expired());
   const auto before = device_->follows();
   device_->capture(nullptr);

@@ -1,6 +1,7 @@
 // How a runtime ends.
 #include "runtime/runtime_core.hpp"
 #include "tests/runtime/device_runtime_test.hpp"
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -136,7 +137,7 @@ TEST_P(runtime_on, references_and_streams_may_outlive_it) {
   (void)launch(own_stream, a, access_kind::write);
   auto recorder = launch_recorder::strict(own_stream);
   recorder.read(a);
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   owned.reset();
   EXPECT_TRUE(a.stale());
   EXPECT_EQ(a.block().id(), id);
@@ -146,7 +147,7 @@ TEST_P(runtime_on, references_and_streams_may_outlive_it) {
   const auto copy = a;
   a = {};
   own_stream = {};
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(reports.text(), "");
 }
 
 TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
@@ -162,7 +163,7 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
     auto own_stream = owned->create_stream();
     (void)owned->allocate<float>(16, own_stream, "pooled");
     auto a = owned->allocate<float>(16, own_stream, "kept");
-    ::testing::internal::CaptureStderr();
+    const collected_reports reports;
     {
       auto recorder = launch_recorder::strict(own_stream);
       recorder.write(a);
@@ -170,7 +171,7 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
       owned.reset();
       EXPECT_TRUE(a.stale());
     }
-    const auto said = ::testing::internal::GetCapturedStderr();
+    const auto said = reports.text();
     EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
     EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
     EXPECT_EQ(a.block().record()->core->statistics().blocks, 0u);

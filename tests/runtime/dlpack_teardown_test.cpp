@@ -1,5 +1,6 @@
 // Imports and exports that a runtime's end comes upon, or that come after it.
 #include "tests/runtime/dlpack_test.hpp"
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -43,9 +44,9 @@ TEST_P(dlpack_on, an_export_outlives_its_block_and_its_runtime) {
       a = {};
       own_stream = {};
       twice->deleter(twice);
-      ::testing::internal::CaptureStderr();
+      const collected_reports reports;
       owned.reset();
-      EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+      EXPECT_EQ(reports.text(), "");
       EXPECT_FALSE(core.expired());
       const auto seen = words(100);
       other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
@@ -106,7 +107,7 @@ TEST_P(dlpack_on, a_producer_may_end_the_runtime_that_gives_it_back) {
     last->back.note();
   };
   auto other_import = import_dlpack(*owned, waiting.get(), {.ready = true});
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   (void)import_dlpack(*owned, tensor.get(), {.ready = true});
   tensor.back.wait();
   // Freed by the runtime's end, behind the one whose producer made it.
@@ -114,7 +115,7 @@ TEST_P(dlpack_on, a_producer_may_end_the_runtime_that_gives_it_back) {
   EXPECT_TRUE(other_import.memory.block().stale());
   other_import = {};
   await([&] { return core.expired(); });
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "it waited for itself";
+  EXPECT_EQ(reports.text(), "") << "it waited for itself";
 }
 
 TEST_P(dlpack_on, an_external_column_outlives_the_runtime) {
@@ -162,9 +163,9 @@ class import_in_use {
   void end_runtime() {
     imported_ = {};
     tensor_.back.in_use.store(true);
-    ::testing::internal::CaptureStderr();
+    const collected_reports reports;
     runtime_.reset();
-    const auto said = ::testing::internal::GetCapturedStderr();
+    const auto said = reports.text();
     EXPECT_NE(said.find("imports"), std::string::npos) << said;
     EXPECT_EQ(tensor_.back.times.load(), 0);
     tensor_.back.in_use.store(false);
@@ -224,7 +225,7 @@ TEST_P(dlpack_on, a_recorder_with_leases_on_an_import_may_outlive_the_runtime) {
   const std::weak_ptr<detail::runtime_core> core = owned->core();
   auto own_stream = owned->create_stream();
   auto imported = import_dlpack(*owned, tensor.get(), {.ready = true});
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   {
     auto recorder = launch_recorder::strict(own_stream);
     recorder.read(imported.memory);
@@ -232,7 +233,7 @@ TEST_P(dlpack_on, a_recorder_with_leases_on_an_import_may_outlive_the_runtime) {
     owned.reset();
     EXPECT_EQ(tensor.back.times.load(), 0);
   }
-  const auto said = ::testing::internal::GetCapturedStderr();
+  const auto said = reports.text();
   EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
   tensor.back.wait();
   imported = {};

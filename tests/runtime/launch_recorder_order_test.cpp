@@ -1,5 +1,6 @@
 // The order of calls on a recorder, its end, and moving it.
 #include "tests/runtime/launch_recorder_test.hpp"
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/gate.hpp"
 
@@ -160,12 +161,12 @@ TEST_P(launch_recorder_on, preflight_answers_shutting_down_once_the_runtime_clos
 TEST_P(launch_recorder_on, destroyed_before_preflight_publishes_nothing_and_is_reported) {
   const auto a = fresh();
   const auto before = uses_of(a);
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   {
     auto recorder = launch_recorder::strict(stream());
     recorder.write(a);
   }
-  const auto said = ::testing::internal::GetCapturedStderr();
+  const auto said = reports.text();
   EXPECT_NE(said.find("before preflight"), std::string::npos) << said;
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 1u);
   EXPECT_EQ(uses_of(a).version, before.version);
@@ -175,14 +176,14 @@ TEST_P(launch_recorder_on, destroyed_before_preflight_publishes_nothing_and_is_r
 TEST_P(launch_recorder_on, destroyed_after_preflight_publishes_as_commit_would_and_is_reported) {
   const auto a = fresh();
   const auto before = stream().timeline()->newest().ticket;
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   {
     auto recorder = launch_recorder::strict(stream());
     recorder.write(a);
     recorder.preflight();
     fill(a, 11, stream());
   }
-  const auto said = ::testing::internal::GetCapturedStderr();
+  const auto said = reports.text();
   EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 1u);
   EXPECT_EQ(uses_of(a).last_write, (timeline_point{stream().id(), before + 1}));
@@ -239,10 +240,9 @@ TEST_P(launch_recorder_on, move_assignment_onto_a_live_recorder_ends_that_one) {
   const auto before = uses_of(a).version;
   auto source = launch_recorder::strict(stream());
   source.write(b);
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   target = std::move(source);
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find("between preflight and commit"),
-            std::string::npos);
+  EXPECT_NE(reports.text().find("between preflight and commit"), std::string::npos);
   EXPECT_EQ(uses_of(a).version, before + 1) << "published as by commit";
   expect_no_lease();
   target.preflight();

@@ -1,6 +1,7 @@
 // Many launches at a time: they do not deadlock, they exclude each other, and no lease is taken but
 // in preflight.
 #include "tests/runtime/lease_test.hpp"
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
@@ -178,7 +179,7 @@ TEST_P(leases_on, are_taken_in_preflight_only) {
       if (draw() % 2 == 0) (void)recorder.commit();
     }
   };
-  ::testing::internal::CaptureStderr();  // recorders that go without a commit are reported
+  const collected_reports reports;  // recorders that go without a commit are reported
   auto generator = make_generator();
   std::vector<std::thread> running;
   for (int i = 0; i < threads; ++i) running.emplace_back(run, generator());
@@ -186,7 +187,6 @@ TEST_P(leases_on, are_taken_in_preflight_only) {
   shared = {};
   owner.synchronize();
   (void)tracked.shut_down();
-  (void)::testing::internal::GetCapturedStderr();
   EXPECT_GE(taken.load(), 2 * threads * rounds);
   EXPECT_EQ(elsewhere.load(), 0);
   EXPECT_EQ(tracked.statistics().leases, 0u);

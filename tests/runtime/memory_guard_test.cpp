@@ -1,6 +1,7 @@
 // What the guard finds, and that it finds nothing else.
 #include "tests/runtime/memory_guard_test.hpp"
 
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/seed.hpp"
 
@@ -183,8 +184,8 @@ TEST_P(guard_on, survives_what_its_reports_throw) {
   await([&] { return counters().lost_reports == 2; });
 }
 
-TEST_P(guard_on, reports_to_standard_error_unless_told_otherwise) {
-  ::testing::internal::CaptureStderr();
+TEST_P(guard_on, reports_its_findings_unless_told_otherwise) {
+  const collected_reports reports;
   {
     device_runtime plain(open_device(GetParam()),
                          {.resource = make_guard_resource(make_async_resource())});
@@ -192,8 +193,8 @@ TEST_P(guard_on, reports_to_standard_error_unless_told_otherwise) {
     auto block = plain.allocate_bytes(48, on, "lonely");
     (void)write(block, 50, 4, on);
   }
-  const auto said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("sluice: memory 'lonely' (48 bytes at 0x"), std::string::npos) << said;
+  const auto said = reports.text();
+  EXPECT_NE(said.find("memory 'lonely' (48 bytes at 0x"), std::string::npos) << said;
   EXPECT_NE(said.find("behind its end: 4 bytes are damaged, the first at 50"), std::string::npos)
       << said;
 }

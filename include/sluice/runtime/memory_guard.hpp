@@ -60,8 +60,8 @@ struct guard_options {
   std::size_t remembered = 4096;
   /// Gets each finding, one at a time, on any thread, in the middle of what that does: it must not
   /// use the runtime, its resources or their budget. What it throws is dropped and counted. None
-  /// means a line on standard error. Where an export or a recorder outlives its runtime, findings
-  /// may come until the process ends, so that what it refers to has to live as long.
+  /// means a report (see `set_report_handler`). Where an export or a recorder outlives its runtime,
+  /// findings may come until the process ends, so that what it refers to has to live as long.
   std::function<void(const guard_report&)> on_report{};
   std::shared_ptr<guard_counters> counters{};  ///< where to count, if anywhere
 };
@@ -81,8 +81,8 @@ struct guard_options {
 /// same byte is not seen; nor is a write that happened before the last recorded use had completed.
 /// Without memory on the host to note a free, the block stays allocated and is not checked; without
 /// memory to watch its uses, it waits for the next trim. A block that the device cannot be asked
-/// about stays allocated, too. All of this is reported on standard error, the last unless the
-/// device is lost.
+/// about stays allocated, too. All of this is reported (see `set_report_handler`), the last unless
+/// the device is lost.
 ///
 /// Trimming and want of memory empty the quarantine in the calling thread, which waits for the
 /// device's answers then, but for no launch: on the reclaim stream, where they are asked for, no

@@ -1,6 +1,7 @@
 // A program captures a stream of its own into a graph (as torch.cuda.graph does, in the mode
 // "global") while a runtime is at work: neither notices the other.
 #include "tests/runtime/use_state.hpp"
+#include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -439,9 +440,9 @@ TEST_F(cuda_capture, of_a_consumers_stream_outlives_the_runtime) {
     capture.begin();
     out->deleter(out);
   }
-  ::testing::internal::CaptureStderr();
+  const collected_reports reports;
   owned.reset();
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(reports.text(), "");
   EXPECT_FALSE(core.expired());
   EXPECT_EQ(capture.end(), cudaSuccess);
   await([&] { return core.expired(); });
