@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <optional>
 #include <pthread.h>
-#include <random>
 #include <signal.h>
 #include <string>
 #include <string_view>
@@ -118,24 +117,15 @@ destination find_destination(const fs::path& target) {
   return found;
 }
 
-/// Makes a new file in the folder of `location`; its name says whose it is if it is ever left over.
-int make_temporary(const fs::path& target, const fs::path& location, fs::path& temporary) {
-  constexpr int attempts = 16;
-  std::random_device random;
-  for (int attempt = 0;; ++attempt) {
-    std::string name = ".sluice-";
-    for (int digit = 0; digit < 16; ++digit) name += "0123456789abcdef"[random() % 16];
-    temporary = location.parent_path() / (name + ".partial");
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) return descriptor;
-    const int number = errno;
-    if (number == EINTR || (number == EEXIST && attempt < attempts)) continue;
-    temporary.clear();
-    fail(code_of(number), target,
-         number == ENOENT || number == ENOTDIR ? "the folder does not exist"
-                                               : "the folder cannot be written",
-         number);
-  }
+/// Makes `temporary` in the folder of `location`. Returns its descriptor.
+int make_temporary(const fs::path& target, const fs::path& location, partial_file& temporary) {
+  const int descriptor = temporary.create(location.parent_path());
+  if (descriptor >= 0) return descriptor;
+  const int number = errno;
+  fail(code_of(number), target,
+       number == ENOENT || number == ENOTDIR ? "the folder does not exist"
+                                             : "the folder cannot be written",
+       number);
 }
 
 /// Keeps SIGXFSZ, which a write beyond the limit on file sizes raises and which would end the
@@ -188,7 +178,6 @@ output_file::output_file(const fs::path& target) : target_(target) {
 
 output_file::~output_file() {
   close();
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void output_file::close() noexcept {
@@ -211,7 +200,7 @@ void output_file::write(std::span<const std::byte> bytes) {
 }
 
 void output_file::commit() {
-  if (temporary_.empty()) {
+  if (!temporary_.exists()) {
     const int closed = ::close(std::exchange(descriptor_, -1));
     if (closed != 0 && errno != EINTR)
       fail(errc::library_failure, target_, "could not be written", errno);
@@ -221,9 +210,8 @@ void output_file::commit() {
     fail(errc::library_failure, target_, "could not be written", errno);
   if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
     fail(errc::library_failure, target_, "could not be written", errno);
-  if (::rename(temporary_.c_str(), location_.c_str()) != 0)
-    fail(errc::library_failure, target_, "could not be put in its place", errno);
-  temporary_.clear();
+  if (const int number = temporary_.rename(location_); number != 0)
+    fail(errc::library_failure, target_, "could not be put in its place", number);
   // The new name reaches the disk too; a folder that cannot be synchronised is no failure, since
   // the file is complete under either name.
   const fs::path folder = location_.has_parent_path() ? location_.parent_path() : fs::path(".");
@@ -245,11 +233,28 @@ void require_writable_folder(const fs::path& target) {
       break;
     case destination::kind::regular: {
       // Trying is the only check that knows about read-only and made-up file systems.
-      fs::path temporary;
+      partial_file temporary;
       ::close(make_temporary(target, found.location, temporary));
-      ::unlink(temporary.c_str());
       break;
     }
+  }
+}
+
+std::optional<file_identity> identity_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) return std::nullopt;
+    return file_identity{status.st_dev, status.st_ino};
+  }
+  try {
+    const destination found = find_destination(path);
+    const fs::path folder = found.location.parent_path();
+    if (found.what != destination::kind::regular ||
+        ::stat(folder.empty() ? "." : folder.c_str(), &status) != 0)
+      return std::nullopt;
+    return file_identity{status.st_dev, status.st_ino, found.location.filename()};
+  } catch (const error&) {
+    return std::nullopt;
   }
 }
 

@@ -1,7 +1,12 @@
 #pragma once
 
+#include "tools/io/partial_file.hpp"
+
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 namespace sluice::io {
@@ -34,9 +39,9 @@ class output_file {
  private:
   void close() noexcept;
 
-  std::filesystem::path target_;     ///< as the caller named it
-  std::filesystem::path location_;   ///< with symbolic links followed
-  std::filesystem::path temporary_;  ///< empty when the target is written directly
+  std::filesystem::path target_;    ///< as the caller named it
+  std::filesystem::path location_;  ///< with symbolic links followed
+  partial_file temporary_;          ///< does not exist when the target is written directly
   int descriptor_ = -1;
 };
 
@@ -45,5 +50,18 @@ class output_file {
 /// when it is a folder itself, or when it is an existing file without permission to write. Writes
 /// nothing that stays.
 void require_writable_folder(const std::filesystem::path& target);
+
+/// Identifies a regular file by whatever name: by its device and inode, or, while it does not
+/// exist, by those of the folder and its name there.
+struct file_identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::filesystem::path name{};  ///< empty when the file exists
+  bool operator==(const file_identity&) const = default;
+};
+
+/// The identity of the file that `path` leads to, symbolic links followed. Nothing for what is no
+/// regular file (a pipe, a terminal, a folder) and where it cannot be determined.
+[[nodiscard]] std::optional<file_identity> identity_of(const std::filesystem::path& path);
 
 }  // namespace sluice::io

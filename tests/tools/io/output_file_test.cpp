@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <array>
 #include <fcntl.h>
+#include <optional>
 #include <signal.h>
 #include <stdlib.h>
 #include <string>
@@ -285,6 +287,90 @@ TEST(OutputFile, AFullDiskLeavesTheOldFile) {
   EXPECT_EQ(::sigismember(&pending, SIGXFSZ), 0);
   write_file(folder / "x", large);
   EXPECT_EQ(read_text(folder / "x"), large);
+}
+
+/// Runs `body` in a child, which is to end by a signal or with the code 0.
+template <class Body>
+int status_of_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{};
+    ::setrlimit(RLIMIT_CORE, &none);
+    body();
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(OutputFile, SignalsLeaveNoPartialFile) {
+  // Not SIGSEGV and SIGBUS, for which the test program has handlers.
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGUSR1, SIGALRM, SIGTERM, SIGXCPU,
+                           SIGRTMIN + 3, SIGRTMAX}) {
+    const temporary_folder folder;
+    const int status = status_of_child([&] {
+      ::signal(signal, SIG_DFL);  // shells make background jobs ignore some
+      remove_partial_files_on_signals();
+      output_file committed(folder / "done");
+      committed.write(as_bytes("complete"));
+      committed.commit();
+      output_file one(folder / "x");
+      output_file two(folder / "y");
+      one.write(as_bytes("text"));
+      if (folder.entries() != 3) ::_exit(1);
+      ::raise(signal);
+    });
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << signal << ' ' << status;
+    EXPECT_EQ(folder.entries(), 1) << signal;
+    EXPECT_EQ(read_text(folder / "done"), "complete");
+  }
+}
+
+TEST(OutputFile, SignalsLeaveNoPartialFileOfAnotherThread) {
+  for (int round = 0; round < 50; ++round) {
+    const temporary_folder folder;
+    const int status = status_of_child([&] {
+      remove_partial_files_on_signals();
+      std::thread([] { ::kill(::getpid(), SIGTERM); }).detach();
+      for (;;) write_file(folder / "x", "text");
+    });
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+    EXPECT_LE(folder.entries(), 1);
+    EXPECT_EQ(fs::exists(folder / "x"), folder.entries() == 1);
+  }
+}
+
+TEST(OutputFile, IgnoredSignalsStayIgnored) {
+  EXPECT_EQ(status_of_child([] {
+              ::signal(SIGHUP, SIG_IGN);
+              remove_partial_files_on_signals();
+              ::raise(SIGHUP);
+              ::raise(SIGWINCH);
+            }),
+            0);
+}
+
+TEST(FileIdentity, IsTheFilesAndNotTheNames) {
+  const temporary_folder folder;
+  write_text(folder / "x", "text");
+  write_text(folder / "y", "text");
+  fs::create_hard_link(folder / "x", folder / "hard");
+  fs::create_symlink("x", folder / "symbolic");
+  fs::create_symlink("absent", folder / "dangling");
+  const auto x = identity_of(folder / "x");
+  ASSERT_TRUE(x);
+  EXPECT_EQ(x, identity_of(folder / "hard"));
+  EXPECT_EQ(x, identity_of(folder / "symbolic"));
+  EXPECT_NE(x, identity_of(folder / "y"));
+  const auto absent = identity_of(folder / "absent");
+  ASSERT_TRUE(absent);
+  EXPECT_EQ(absent, identity_of(folder / "dangling"));
+  EXPECT_EQ(absent, identity_of(folder.path() / "." / "absent"));
+  EXPECT_NE(absent, identity_of(folder / "other"));
+  EXPECT_EQ(identity_of("/dev/null"), std::nullopt);
+  EXPECT_EQ(identity_of(folder.path()), std::nullopt);
+  EXPECT_EQ(identity_of(folder / "missing" / "x"), std::nullopt);
 }
 
 TEST(OutputFile, AVanishedFolderIsALibraryFailure) {
