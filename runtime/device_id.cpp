@@ -23,7 +23,7 @@ device_id parse_device_id(std::string_view name) {
   }
   if (!valid) {
     throw error(errc::invalid_argument,
-                "device '" + std::string(name) + "': expected auto, host, host:N, cuda or cuda:N");
+                "device '" + std::string(name) + "': expected auto, host, cuda or cuda:N");
   }
   return id;
 }

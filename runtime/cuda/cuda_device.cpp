@@ -41,6 +41,11 @@ const device_query& devices() noexcept {
   return found;
 }
 
+/// "13.0" for 13000.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
+}
+
 /// Whether every later call fails after `status`, and nothing runs any more.
 bool sticky(cudaError_t status) noexcept {
   switch (static_cast<int>(status)) {
@@ -470,7 +475,19 @@ int device_count() noexcept {
 
 std::string why_absent(int ordinal) {
   const auto& found = devices();
-  if (found.status != cudaSuccess) {
+  if (found.status == cudaErrorInsufficientDriver) {
+    // Also what the CUDA runtime says where there is no driver at all.
+    int supported = 0;
+    int needed = 0;
+    if (cudaDriverGetVersion(&supported) != cudaSuccess || supported == 0) {
+      (void)cudaGetLastError();
+      return "no GPU on this machine, or no NVIDIA driver for it";
+    }
+    (void)cudaRuntimeGetVersion(&needed);
+    return "no usable GPU: the NVIDIA driver supports CUDA " + version_text(supported) +
+           ", and CUDA " + version_text(needed) + " is needed";
+  }
+  if (found.status != cudaSuccess && found.status != cudaErrorNoDevice) {
     return std::string("no usable GPU: ") + cudaGetErrorString(found.status);
   }
   if (found.count == 0) return "no GPU on this machine";

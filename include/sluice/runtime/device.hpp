@@ -222,8 +222,8 @@ class current_device_scope {
   void* previous_;
 };
 
-/// Opens the device called `name`: "host", "host:N", "cuda", "cuda:N", or "auto" for the first GPU,
-/// else the host. Several openings of one GPU share the hardware; every opening of a host device is
+/// Opens the device called `name`: "host", "cuda", "cuda:N", or "auto" for the first GPU, else the
+/// host. Several openings of one GPU share the hardware; every opening of a host device is
 /// a device of its own.
 /// @throws error `invalid_argument` when there is no such device or the name cannot be read
 [[nodiscard]] std::shared_ptr<device> open_device(std::string_view name = "auto");
