@@ -65,8 +65,12 @@ std::size_t span_source::read(std::span<std::byte> into) {
 }
 
 file_source::file_source(const std::filesystem::path& path) : byte_source(displayed(path)) {
-  do descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  while (descriptor_ < 0 && errno == EINTR);
+  // Opened anew, standard input would be read from its beginning, and a socket could not be.
+  const bool standard_input = path == "/dev/stdin";
+  do {
+    descriptor_ = standard_input ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  } while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0) {
     const int number = errno;
     const bool exhausted = number == EMFILE || number == ENFILE || number == ENOMEM;
@@ -83,6 +87,8 @@ file_source::file_source(const std::filesystem::path& path) : byte_source(displa
     // Files that the kernel makes up, as in /proc, say that they are empty.
     if (S_ISREG(status.st_mode) && status.st_size > 0)
       size_ = static_cast<std::uint64_t>(status.st_size);
+    if (const off_t begun = ::lseek(descriptor_, 0, SEEK_CUR); begun > 0)
+      position_ = static_cast<std::uint64_t>(begun);
   }
 }
 

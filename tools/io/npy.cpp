@@ -31,7 +31,7 @@ std::uint32_t byte_at(std::span<const std::byte> bytes, std::size_t index) {
 }
 
 /// Reads everything up to the elements.
-npy_header read_header(byte_source& source) {
+npy_header read_header(byte_source& source, std::string_view types) {
   std::array<std::byte, 8> prologue{};
   const std::size_t received = source.read(prologue);
   static constexpr std::array<unsigned char, 6> magic{0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -56,7 +56,8 @@ npy_header read_header(byte_source& source) {
                      std::to_string(maximum_header_size) + " are supported");
   const std::vector<std::byte> text = read_up_to(source, length);
   if (text.size() < length) fail(source, "is truncated within the .npy header");
-  return parse_npy_header({reinterpret_cast<const char*>(text.data()), text.size()}, source.name());
+  return parse_npy_header({reinterpret_cast<const char*>(text.data()), text.size()}, source.name(),
+                          types);
 }
 
 /// The size of the unit whose bytes a change of byte order reverses: half a complex number.
@@ -114,8 +115,8 @@ void to_c_order(array& contents) {
   contents.bytes = std::move(ordered);
 }
 
-array read_array(byte_source& source) {
-  npy_header header = read_header(source);
+array read_array(byte_source& source, std::string_view types) {
+  npy_header header = read_header(source, types);
   const std::optional<std::size_t> size = byte_size(header.type, header.shape);
   if (!size) fail(source, "the shape describes an array beyond 63 bits");
   array contents{header.type, std::move(header.shape), read_up_to(source, *size)};
@@ -157,14 +158,14 @@ std::optional<std::size_t> byte_size(element_type type,
   return empty ? 0 : size;
 }
 
-array read_npy(const std::filesystem::path& path) {
+array read_npy(const std::filesystem::path& path, std::string_view types) {
   file_source source(path);
-  return read_array(source);
+  return read_array(source, types);
 }
 
 array parse_npy(std::span<const std::byte> file, std::string_view name) {
   span_source source(file, std::string(name));
-  return read_array(source);
+  return read_array(source, "f32, f64, c64 or c128");
 }
 
 void write_npy(const std::filesystem::path& path, element_type type,

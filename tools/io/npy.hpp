@@ -54,7 +54,10 @@ struct array {
 /// multiple of the file's true size, whatever its header says.
 ///
 /// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
-[[nodiscard]] array read_npy(const std::filesystem::path& path);
+///
+/// The error for another element type says that `types` are needed: those that the caller takes.
+[[nodiscard]] array read_npy(const std::filesystem::path& path,
+                             std::string_view types = "f32, f64, c64 or c128");
 
 /// As `read_npy`, over the bytes of a file; errors call it `name`.
 [[nodiscard]] array parse_npy(std::span<const std::byte> file, std::string_view name);

@@ -151,10 +151,10 @@ std::string_view kind_of(std::string_view code) {
   }
 }
 
-void read_description(literal_reader& reader, npy_header& header) {
+void read_description(literal_reader& reader, npy_header& header, std::string_view types) {
   const char first = reader.peek();
   if (first == '[' || first == '(' || first == '{')
-    reader.fail("structured arrays are not supported: f32, f64, c64 or c128 needed");
+    reader.fail("structured arrays are not supported: " + std::string(types) + " needed");
   const std::string_view description = reader.string();
   std::string_view code = description;
   std::endian order = std::endian::native;
@@ -173,13 +173,14 @@ void read_description(literal_reader& reader, npy_header& header) {
     header.type = element_type::c128;
   else
     reader.fail("elements of type " + quoted(description) + " (" + std::string(kind_of(code)) +
-                ") are not supported: f32, f64, c64 or c128 needed");
+                ") are not supported: " + std::string(types) + " needed");
   header.byte_swapped = order != std::endian::native;
 }
 
 }  // namespace
 
-npy_header parse_npy_header(std::string_view dictionary, std::string_view name) {
+npy_header parse_npy_header(std::string_view dictionary, std::string_view name,
+                            std::string_view types) {
   literal_reader reader(dictionary, name);
   npy_header header;
   bool has_description = false;
@@ -198,7 +199,7 @@ npy_header parse_npy_header(std::string_view dictionary, std::string_view name) 
     reader.expect(':');
     if (key == "descr") {
       once(has_description, key);
-      read_description(reader, header);
+      read_description(reader, header, types);
     } else if (key == "fortran_order") {
       once(has_order, key);
       header.fortran_order = reader.boolean();

@@ -9,11 +9,12 @@
 
 namespace sluice::cli {
 
-io::array read_array(std::string_view what, const std::filesystem::path& path) {
+io::array read_array(std::string_view what, const std::filesystem::path& path,
+                     std::string_view types) {
   if (path.empty())
     throw error(errc::invalid_argument, std::string(what) + ": the name of the file is empty");
   require_memory_for_file(path);
-  return io::read_npy(path);
+  return io::read_npy(path, types);
 }
 
 void refuse_file(const std::filesystem::path& path, const std::string& what) {

@@ -16,8 +16,9 @@
 namespace sluice::cli {
 
 /// Reads the file of the argument or option `what` ("A", "--bias"). @throws error as
-/// `io::read_npy`
-[[nodiscard]] io::array read_array(std::string_view what, const std::filesystem::path& path);
+/// `io::read_npy`; `types` are those that the command takes
+[[nodiscard]] io::array read_array(std::string_view what, const std::filesystem::path& path,
+                                   std::string_view types);
 
 /// Throws `invalid_argument`, naming the file, unless `array` has this number of dimensions.
 void require_dimensions(const std::filesystem::path& path, const io::array& array,

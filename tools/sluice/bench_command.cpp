@@ -265,7 +265,7 @@ std::string table(const figures& f, session& current, const std::string& library
 }
 
 void run(const bench_options& options) {
-  require_writable(options.common, {});
+  require_distinct_files(options.common, {}, {});
   session current(options.common, session::watch::nothing);
   sgemm_bench bench(current);
   const figures result = measure(bench);

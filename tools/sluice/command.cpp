@@ -19,12 +19,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view input_name = "/dev/stdin";
+constexpr std::string_view output_name = "/dev/stdout";
+
 /// Whether the file is the one that standard output goes to.
 bool is_standard_output(const fs::path& path) {
   struct stat file {};
   struct stat standard_output {};
   return ::stat(path.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &standard_output) == 0 &&
          file.st_dev == standard_output.st_dev && file.st_ino == standard_output.st_ino;
+}
+
+/// Makes "-" mean `path`.
+CLI::Option* named_standard(CLI::Option* option, std::string_view path) {
+  return option->transform(
+      [path](const std::string& text) { return text == "-" ? std::string(path) : text; });
+}
+
+[[noreturn]] void refuse_twice(const named_file& one, std::string_view what,
+                               const named_file& other) {
+  throw error(errc::invalid_argument, std::string(one.option) + ": " + io::displayed(one.path) +
+                                          ": " + std::string(what) + ' ' +
+                                          std::string(other.option));
+}
+
+/// Refuses a second use of `stream`, whatever it leads to.
+void refuse_second(const std::vector<named_file>& files, std::string_view stream) {
+  const named_file* first = nullptr;
+  for (const named_file& file : files) {
+    if (file.path != stream) continue;
+    if (first != nullptr) refuse_twice(file, "is already used by", *first);
+    first = &file;
+  }
 }
 
 void require_known_device(const std::string& name) {
@@ -52,7 +78,10 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
       ->type_name("NAME");
   command
       .add_option_function<std::string>(
-          "--trace", [&common](const std::string& path) { common.trace = path; },
+          "--trace",
+          [&common](const std::string& path) {
+            common.trace = path == "-" ? std::string(output_name) : path;
+          },
           "Write the launches as a Chrome/Perfetto trace")
       ->type_name("FILE");
   command.add_flag("--quiet", common.quiet, "Print no summary and no progress");
@@ -60,32 +89,45 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
   return command;
 }
 
-bool same_file(const fs::path& a, const fs::path& b) {
-  std::error_code failure;
-  const auto what = fs::status(a, failure).type();
-  if (what != fs::file_type::regular && what != fs::file_type::not_found) return false;
-  const fs::path first = fs::weakly_canonical(fs::absolute(a), failure);
-  if (failure) return false;
-  const fs::path second = fs::weakly_canonical(fs::absolute(b), failure);
-  return !failure && first == second;
+CLI::Option* add_input(CLI::App& command, std::string name, std::string& path,
+                       std::string description) {
+  return named_standard(command.add_option(std::move(name), path, std::move(description)),
+                        input_name);
 }
 
-void require_writable(const common_options& common, const std::vector<output>& outputs) {
-  std::vector<output> all = outputs;
-  if (common.trace) all.push_back({"--trace", *common.trace});
-  for (auto one = all.begin(); one != all.end(); ++one) {
+CLI::Option* add_input(CLI::App& command, std::string name, std::optional<std::string>& path,
+                       std::string description) {
+  return named_standard(command.add_option(std::move(name), path, std::move(description)),
+                        input_name);
+}
+
+CLI::Option* add_output(CLI::App& command, std::string name, std::string& path,
+                        std::string description) {
+  return named_standard(command.add_option(std::move(name), path, std::move(description)),
+                        output_name);
+}
+
+void require_distinct_files(const common_options& common, std::vector<named_file> outputs,
+                            const std::vector<named_file>& inputs) {
+  if (common.trace) outputs.push_back({"--trace", *common.trace});
+  for (auto one = outputs.begin(); one != outputs.end(); ++one) {
     try {
       io::require_writable_folder(one->path);
     } catch (const error& e) {
       throw error(e.code(), std::string(one->option) + ": " + e.what(), e.status(), e.where());
     }
-    for (auto earlier = all.begin(); earlier != one; ++earlier) {
-      if (same_file(earlier->path, one->path))
-        throw error(errc::invalid_argument, std::string(one->option) + ": " +
-                                                io::displayed(one->path) + ": is the file of " +
-                                                std::string(earlier->option));
+    const auto identity = io::identity_of(one->path);
+    for (const named_file& input : inputs) {
+      if (identity && identity == io::identity_of(input.path))
+        refuse_twice(*one, "is the same file as the input", input);
+    }
+    for (auto earlier = outputs.begin(); earlier != one; ++earlier) {
+      if (identity && identity == io::identity_of(earlier->path))
+        refuse_twice(*one, "is the same file as the output", *earlier);
     }
   }
+  refuse_second(outputs, output_name);
+  refuse_second(inputs, input_name);
 }
 
 void print(std::string_view text) {
@@ -97,10 +139,10 @@ void print(std::string_view text) {
               library_status{"libc", number});
 }
 
-void print_summary(const common_options& common, const std::vector<output>& outputs,
+void print_summary(const common_options& common, const std::vector<named_file>& outputs,
                    std::string_view text) {
   if (common.quiet) return;
-  for (const output& one : outputs) {
+  for (const named_file& one : outputs) {
     if (is_standard_output(one.path)) return;
   }
   if (common.trace && is_standard_output(*common.trace)) return;

@@ -34,23 +34,31 @@ struct common_options {
 CLI::App& add_command(CLI::App& program, std::string name, std::string description,
                       common_options& common);
 
-/// A file that a command writes: "--output", "mel.png".
-struct output {
+/// Add an option or argument for a file that the command reads, or writes. "-" stands for standard
+/// input, or standard output.
+CLI::Option* add_input(CLI::App& command, std::string name, std::string& path,
+                       std::string description);
+CLI::Option* add_input(CLI::App& command, std::string name, std::optional<std::string>& path,
+                       std::string description);
+CLI::Option* add_output(CLI::App& command, std::string name, std::string& path,
+                        std::string description);
+
+/// A file of a command, with its option or argument: {"--png", "mel.png"}.
+struct named_file {
   std::string_view option;
   std::filesystem::path path;
 };
 
-/// Checks, before anything is computed, that every output and the trace can be written and that no
-/// two of them are the same file. Throws `invalid_argument` naming the option and the path.
-void require_writable(const common_options& common, const std::vector<output>& outputs);
-
-/// Whether both names lead to one place for a file, symbolic links followed. Never true for pipes
-/// and devices.
-[[nodiscard]] bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+/// Checks, before anything is computed, that every output and the trace can be written, that none
+/// of them is the same regular file as an input or another output, by whatever name, and that
+/// standard input and standard output are used at most once. @throws error `invalid_argument`,
+/// naming the option and the path
+void require_distinct_files(const common_options& common, std::vector<named_file> outputs,
+                            const std::vector<named_file>& inputs);
 
 /// Prints one line on standard output (`text` without its newline) unless `--quiet` was given or
 /// one of `outputs` is standard output itself. Throws `library_failure` when it cannot be written.
-void print_summary(const common_options& common, const std::vector<output>& outputs,
+void print_summary(const common_options& common, const std::vector<named_file>& outputs,
                    std::string_view text);
 
 /// Prints `text` on standard output. Throws `library_failure` when it cannot be written.

@@ -42,7 +42,7 @@ struct conv2d_inputs {
 
 io::array read_f32(std::string_view what, const std::string& path, std::size_t dimensions,
                    std::string_view meaning) {
-  io::array array = read_array(what, path);
+  io::array array = read_array(what, path, "f32");
   if (array.type != element_type::f32)
     refuse_file(path,
                 fmt::format("its elements are {}, but conv2d takes f32", to_string(array.type)));
@@ -96,7 +96,9 @@ conv2d_inputs read_inputs(const conv2d_options& options) {
 }
 
 void run(const conv2d_options& options) {
-  require_writable(options.common, {{"-o", options.output}});
+  std::vector<named_file> inputs{{"X", options.x}, {"W", options.w}};
+  if (options.bias) inputs.push_back({"--bias", *options.bias});
+  require_distinct_files(options.common, {{"-o", options.output}}, inputs);
   conv2d_inputs in = read_inputs(options);
   const nchw_shape& y = in.result;
   const std::array shape{y.n, y.c, y.h, y.w};

@@ -294,8 +294,8 @@ void run(demo_options options) {
   const fs::path npy = folder / "mel.npy";
   const fs::path png = folder / "mel.png";
   if (!options.common.trace) options.common.trace = folder / "trace.json";
-  require_writable(options.common, {{"--out", npy}, {"--out", png}});
   const fs::path wav = chosen_recording(options);
+  require_distinct_files(options.common, {{"--out", npy}, {"--out", png}}, {{"--wav", wav}});
   const io::recording recording = io::read_wav(wav);
   if (recording.samples.empty()) refuse_file(wav, "the recording is empty");
   const auto seed =
@@ -364,8 +364,8 @@ void add_demo_command(CLI::App& program) {
   CLI::App& command = add_command(
       program, "demo", "Try every library, check the answers, show the sound of a recording",
       options->common);
-  command
-      .add_option("--wav", options->wav, "The recording [one of those in /usr/share/sounds/alsa]")
+  add_input(command, "--wav", options->wav,
+            "The recording [one of those in /usr/share/sounds/alsa]")
       ->type_name("WAV");
   command
       .add_option("--out", options->out,

@@ -55,7 +55,7 @@ std::string as_table(const std::vector<device_info>& devices, device_id chosen) 
 }
 
 void run(const devices_options& options) {
-  require_writable(options.common, {});
+  require_distinct_files(options.common, {}, {});
   std::vector<device_info> devices = list_devices();
   const device_id first = devices.front().id;
   if (options.common.device != "auto") {

@@ -155,8 +155,8 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
 }
 
 void run(const fft_options& options) {
-  require_writable(options.common, {{"-o", options.output}});
-  io::array x = read_array("X", options.x);
+  require_distinct_files(options.common, {{"-o", options.output}}, {{"X", options.x}});
+  io::array x = read_array("X", options.x, "f32, f64, c64 or c128");
   const fft_task task = task_for(options, x);
   const bool wide = x.type == element_type::f64 || x.type == element_type::c128;
   with_real_type(wide ? element_type::f64 : element_type::f32, [&](auto zero) {
@@ -175,10 +175,10 @@ void add_fft_command(CLI::App& program) {
   const auto options = std::make_shared<fft_options>();
   CLI::App& command = add_command(
       program, "fft", "Fourier transform over the last axis, as numpy.fft has it", options->common);
-  command.add_option("X", options->x, "f32, f64, c64 or c128; real input gives the half spectrum")
+  add_input(command, "X", options->x, "f32, f64, c64 or c128; real input gives the half spectrum")
       ->required()
       ->type_name("NPY");
-  command.add_option("-o,--output", options->output, "Where the result goes")
+  add_output(command, "-o,--output", options->output, "Where the result goes")
       ->required()
       ->type_name("NPY");
   command.add_flag("--inverse", options->inverse,

@@ -14,6 +14,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace sluice::cli {
 
@@ -57,10 +59,11 @@ void require_same_type(const std::string& path, const io::array& array, const st
 }
 
 gemm_inputs read_inputs(const gemm_options& options) {
+  constexpr std::string_view types = "f32 or f64";
   gemm_inputs in;
-  in.a = read_array("A", options.a);
+  in.a = read_array("A", options.a, types);
   require_matrix(options.a, in.a);
-  in.b = read_array("B", options.b);
+  in.b = read_array("B", options.b, types);
   require_matrix(options.b, in.b);
   require_same_type(options.b, in.b, options.a, in.a);
 
@@ -79,7 +82,7 @@ gemm_inputs read_inputs(const gemm_options& options) {
   }
 
   if (options.c) {
-    in.c = read_array("--c", *options.c);
+    in.c = read_array("--c", *options.c, types);
     require_matrix(*options.c, *in.c);
     require_same_type(*options.c, *in.c, options.a, in.a);
     if (in.c->shape[0] != in.m || in.c->shape[1] != in.n)
@@ -136,16 +139,9 @@ void compute(const gemm_options& options, gemm_inputs& in) {
 void run(const gemm_options& options) {
   if (options.beta && !options.c)
     throw error(errc::invalid_argument, "--beta: needs --c, the matrix that it multiplies");
-  require_writable(options.common, {{"-o", options.output}});
-  if (options.c) {
-    for (const output& one :
-         {output{"-o", options.output}, output{"--trace", options.common.trace.value_or("")}}) {
-      if (!one.path.empty() && same_file(one.path, *options.c))
-        throw error(errc::invalid_argument,
-                    fmt::format("{}: {}: is the file of --c, which is never written", one.option,
-                                io::displayed(one.path)));
-    }
-  }
+  std::vector<named_file> inputs{{"A", options.a}, {"B", options.b}};
+  if (options.c) inputs.push_back({"--c", *options.c});
+  require_distinct_files(options.common, {{"-o", options.output}}, inputs);
   gemm_inputs in = read_inputs(options);
   with_real_type(in.a.type, [&](auto zero) { compute<decltype(zero)>(options, in); });
 }
@@ -156,12 +152,12 @@ void add_gemm_command(CLI::App& program) {
   const auto options = std::make_shared<gemm_options>();
   CLI::App& command =
       add_command(program, "gemm", "Multiply matrices: C = alpha A B + beta C0", options->common);
-  command.add_option("A", options->a, "Left matrix, f32 or f64")->required()->type_name("NPY");
-  command.add_option("B", options->b, "Right matrix, of the same type")
+  add_input(command, "A", options->a, "Left matrix, f32 or f64")->required()->type_name("NPY");
+  add_input(command, "B", options->b, "Right matrix, of the same type")
       ->required()
       ->type_name("NPY");
-  command.add_option("-o,--output", options->output, "Where C goes")->required()->type_name("NPY");
-  command.add_option("--c", options->c, "C0, which is only read; alone it means beta 1")
+  add_output(command, "-o,--output", options->output, "Where C goes")->required()->type_name("NPY");
+  add_input(command, "--c", options->c, "C0, which is only read; alone it means beta 1")
       ->type_name("NPY");
   command
       .add_option_function<std::string>(

@@ -1,15 +1,21 @@
 #include "tools/io/displayed.hpp"
+#include "tools/io/partial_file.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/exit_code.hpp"
 
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -54,10 +60,43 @@ int fail(const CLI::App& program, const CLI::ParseError& e) {
   return fail(program, cli::exit_status::refused, text);
 }
 
+/// How many of the arguments from `first` on are one common option with its value; 0: none.
+std::ptrdiff_t common_option(std::span<const std::string> arguments) {
+  const std::string& first = arguments.front();
+  if (first == "--quiet") return 1;
+  for (const std::string_view name : {"--device", "--trace"}) {
+    if (first == name) return arguments.size() > 1 ? 2 : 0;
+    if (first.starts_with(name) && first[name.size()] == '=') return 1;
+  }
+  return 0;
+}
+
+/// The arguments as the parser takes them: common options that stand before the command follow it,
+/// and "help gemm" is "gemm --help".
+std::vector<std::string> arranged(const CLI::App& program, std::vector<std::string> arguments) {
+  auto command = arguments.begin();
+  while (command != arguments.end()) {
+    const auto count = common_option({command, arguments.end()});
+    if (count == 0) break;
+    command += count;
+  }
+  if (command == arguments.end() || command->starts_with('-')) return arguments;
+  std::rotate(arguments.begin(), command, command + 1);
+  if (arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
+  if (arguments.empty()) return {"--help"};
+  const auto named = program.get_subcommands(
+      [&](const CLI::App* one) { return one->get_name() == arguments.front(); });
+  if (!named.empty()) arguments.insert(arguments.begin() + 1, "--help");
+  return arguments;
+}
+
 int run(CLI::App& program, int argc, char** argv) {
   try {
     try {
-      program.parse(argc, argv);
+      auto arguments = arranged(program, {argv + std::min(argc, 1), argv + argc});
+      std::reverse(arguments.begin(), arguments.end());  // the parser takes the last one first
+      program.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
       cli::print(program.help());
     } catch (const CLI::CallForVersion& e) {
@@ -80,9 +119,13 @@ int main(int argc, char** argv) {
   open_standard_descriptors();
   // A reader that has gone is an error like any other.
   std::signal(SIGPIPE, SIG_IGN);
+  io::remove_partial_files_on_signals();
 
   CLI::App program("Asynchronous, actor-based GPU computing from the command line", "sluice");
   program.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  program.footer(
+      "\"sluice help <command>\" describes a command. As a file name, \"-\" means standard "
+      "input or standard output.");
   program.require_subcommand(1);
   cli::add_devices_command(program);
   cli::add_gemm_command(program);

@@ -46,8 +46,8 @@ struct mel_task {
   std::vector<double> band_hertz{};  ///< for the picture
 };
 
-std::vector<output> outputs_of(const mel_options& options) {
-  std::vector<output> outputs{{"-o", options.output}};
+std::vector<named_file> outputs_of(const mel_options& options) {
+  std::vector<named_file> outputs{{"-o", options.output}};
   if (!options.png.empty()) outputs.push_back({"--png", options.png});
   return outputs;
 }
@@ -170,7 +170,7 @@ void compute(const mel_options& options, mel_task& task) {
 }
 
 void run(const mel_options& options) {
-  require_writable(options.common, outputs_of(options));
+  require_distinct_files(options.common, outputs_of(options), {{"WAV", options.input}});
   mel_task task = task_for(options);
   compute(options, task);
 }
@@ -182,15 +182,14 @@ void add_mel_command(CLI::App& program) {
   CLI::App& command = add_command(
       program, "mel", "Mel spectrogram of a recording, as librosa's melspectrogram has it",
       options->common);
-  command.add_option("WAV", options->input, "The recording; channels are averaged")
+  add_input(command, "WAV", options->input, "The recording; channels are averaged")
       ->required()
       ->type_name("WAV");
-  command
-      .add_option("-o,--output", options->output,
-                  "Where the result goes: f32, (mels, 1 + samples/hop), the lowest band first")
+  add_output(command, "-o,--output", options->output,
+             "Where the result goes: f32, (mels, 1 + samples/hop), the lowest band first")
       ->required()
       ->type_name("NPY");
-  command.add_option("--png", options->png, "Also draw it, in decibels")->type_name("PNG");
+  add_output(command, "--png", options->png, "Also draw it, in decibels")->type_name("PNG");
   const auto add_size = [&](const std::string& name, std::int64_t& target,
                             const std::string& description) {
     command

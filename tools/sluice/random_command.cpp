@@ -87,7 +87,7 @@ void compute(const random_options& options, std::size_t bytes) {
 
 void run(const random_options& options) {
   const std::size_t bytes = require_valid_options(options);
-  require_writable(options.common, {{"-o", options.output}});
+  require_distinct_files(options.common, {{"-o", options.output}}, {});
   with_real_type(options.type, [&](auto zero) { compute<decltype(zero)>(options, bytes); });
 }
 
@@ -107,7 +107,7 @@ void add_random_command(CLI::App& program) {
   const auto options = std::make_shared<random_options>();
   CLI::App& command =
       add_command(program, "random", "Draw random numbers (Philox4x32-10)", options->common);
-  command.add_option("-o,--output", options->output, "Where the numbers go")
+  add_output(command, "-o,--output", options->output, "Where the numbers go")
       ->required()
       ->type_name("NPY");
   command

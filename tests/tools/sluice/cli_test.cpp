@@ -54,11 +54,31 @@ TEST_F(cli, helps) {
   }
 }
 
+TEST_F(cli, help_is_a_command) {
+  EXPECT_EQ(run({"help"}).output, run({"--help"}).output);
+  for (const std::string& command : commands) {
+    const auto outcome = run({"help", command});
+    EXPECT_EQ(outcome.status, 0) << command;
+    EXPECT_EQ(outcome.output, run({command, "--help"}).output) << command;
+  }
+  expect_refused({"nonsense", "no such command"}, {"help", "nonsense"});
+}
+
+TEST_F(cli, common_options_may_stand_before_the_command) {
+  const auto outcome = run({"--device", "host", "devices", "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, run({"devices", "--json", "--device=host"}).output);
+  expect_success(
+      {"--quiet", "--device=host", "--trace", "t.json", "random", "-o", "new.npy", "--shape", "3"});
+  EXPECT_TRUE(fs::exists(folder() / "t.json"));
+  expect_refused({"--device"}, {"--device", "host"});
+  expect_refused({"--device"}, {"--device"});
+}
+
 TEST_F(cli, refuses_what_it_does_not_know) {
   expect_refused({"--help"}, {});
   expect_refused({"nonsense"}, {"nonsense"});
   expect_refused({"--nonsense"}, {"--nonsense"});
-  expect_refused({"--device"}, {"--device", "host", "devices"});
   for (const std::string& command : commands)
     expect_refused({command, "--nonsense"}, {command, "--nonsense"});
   expect_refused({"--quiet"}, draw({"--quiet=perhaps"}));
@@ -124,8 +144,13 @@ TEST_F(cli, refuses_devices_that_do_not_exist) {
     expect_refused({"--device"}, once);
     expect_refused({"--device"}, {"devices", "--device", device});
   }
-  if (program_devices().size() == 1)
+  // "host:N" is no advice where there is one host device.
+  EXPECT_EQ(run({"devices", "--device", "tpu"}).errors.find("host:N"), std::string::npos);
+  if (program_devices().size() == 1) {
     expect_refused({"--device cuda"}, {"devices", "--device", "cuda"});
+    const auto errors = run({"devices", "--device", "cuda"}).errors;
+    EXPECT_EQ(errors.find("insufficient"), std::string::npos) << errors;
+  }
 }
 
 TEST_F(cli, a_bad_file_is_found_before_the_device_is_opened) {
