@@ -82,6 +82,8 @@ class cuda_device final : public device {
       : device({device_kind::cuda, ordinal}), context_(primary_context(ordinal)) {
     const current_device_scope scope(*this);
     check(static_cast<cudaError_t>(load_fill()));
+    std::size_t unused = 0;
+    check(cudaMemGetInfo(&unused, &memory_));
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
@@ -239,6 +241,8 @@ class cuda_device final : public device {
   }
   void* allocate_async(std::size_t bytes, native_stream* stream) override {
     require_usable();
+    // The driver would empty its pool first.
+    if (bytes > memory_) checked(cudaErrorMemoryAllocation, bytes);
     const current_device_scope scope(*this);
     void* address = nullptr;
     checked(cudaMallocFromPoolAsync(&address, bytes, pool_, as_stream(stream)), bytes);
@@ -248,15 +252,24 @@ class cuda_device final : public device {
     const current_device_scope scope(*this);
     if (!lost()) note(cudaFreeAsync(address, as_stream(stream)));
   }
+  void deallocate_finished(void* address) noexcept override {
+    const current_device_scope scope(*this);
+    // Of memory from a pool the driver takes for granted that nothing uses it any more: `cudaFree`
+    // synchronises with nothing then, and a trim can give the memory back right away.
+    if (!lost()) note(cudaFree(address));
+  }
   std::size_t trim_async() noexcept override {
     if (lost()) return 0;
     const current_device_scope scope(*this);
-    std::uint64_t before = 0;
-    std::uint64_t after = 0;
-    (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &before);
+    const auto before = reserved();
     note(cudaMemPoolTrimTo(pool_, 0));
-    (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &after);
+    const auto after = reserved();
     return before > after ? before - after : 0;
+  }
+  std::size_t pool_bytes() noexcept override {
+    if (lost()) return 0;
+    const current_device_scope scope(*this);
+    return reserved();
   }
   void* allocate_staging(std::size_t bytes) override {
     require_usable();
@@ -397,6 +410,12 @@ class cuda_device final : public device {
     throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
                 {"CUDA runtime", static_cast<long>(status)});
   }
+  /// Bytes that the pool has taken from the GPU. With the GPU current.
+  [[nodiscard]] std::size_t reserved() noexcept {
+    std::uint64_t bytes = 0;
+    (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes);
+    return bytes;
+  }
   /// Checks a call after which the device may turn out to be lost.
   void checked(cudaError_t status, std::size_t bytes = 0,
                source_location where = source_location::current()) {
@@ -462,6 +481,7 @@ class cuda_device final : public device {
   }
 
   const CUcontext context_;
+  std::size_t memory_ = 0;  // of the GPU
   cudaMemPool_t pool_ = nullptr;
   std::mutex reachable_mutex_;
   std::atomic<bool> reachable_{false};

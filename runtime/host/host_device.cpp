@@ -239,7 +239,11 @@ class host_device final : public device {
     if (!lost()) pool_.deallocate(address, as_stream(stream));
   }
 
+  void deallocate_finished(void* address) noexcept override {
+    if (!lost()) pool_.deallocate_finished(address);
+  }
   std::size_t trim_async() noexcept override { return pool_.trim(); }
+  std::size_t pool_bytes() noexcept override { return pool_.bytes(); }
 
   void* allocate_staging(std::size_t bytes) override { return allocate_aligned(bytes); }
   void deallocate_staging(void* address) noexcept override { deallocate_aligned(address); }

@@ -3,6 +3,7 @@
 #include "runtime/host/announce.hpp"
 #include "runtime/memory/size_class.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -65,16 +66,20 @@ void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
   const auto bin = free_.find(bytes);
   if (bin == free_.end()) return nullptr;
   auto& blocks = bin->second;
-  for (auto b = blocks.rbegin(); b != blocks.rend(); ++b) {
-    // On another stream the completed free stands for a wait, hence acquire.
-    if (b->freed_on == &stream || b->free_reached->load(std::memory_order_acquire)) {
-      void* address = b->address;
-      *b = std::move(blocks.back());
-      blocks.pop_back();
-      return address;
-    }
+  const auto freed_here = [&](const block& b) {
+    return b.freed_on == &stream;
+  };
+  // Blocks that no other stream may use yet come first: the budget counts on it.
+  auto b = std::find_if(blocks.rbegin(), blocks.rend(), freed_here);
+  if (b == blocks.rend()) {
+    // On another stream the completed free stands for a wait.
+    b = std::find_if(blocks.rbegin(), blocks.rend(), [](const block& f) { return f.reached(); });
   }
-  return nullptr;
+  if (b == blocks.rend()) return nullptr;
+  void* const address = b->address;
+  *b = std::move(blocks.back());
+  blocks.pop_back();
+  return address;
 }
 
 void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
@@ -91,9 +96,11 @@ void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
     try {
       address = allocate_aligned(rounded);
     } catch (const error&) {
+      if (rounded > physical_memory()) throw;  // whatever is given back
       (void)give_back();
       address = allocate_aligned(rounded);
     }
+    bytes_ += rounded;
   }
   entry.key() = address;
   used_.insert(std::move(entry));  // takes no memory: the table has been large enough for it
@@ -125,6 +132,26 @@ void stream_ordered_pool::deallocate(void* address, host_stream& stream) noexcep
   }
 }
 
+void stream_ordered_pool::deallocate_finished(void* address) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto used = used_.find(address);
+  if (used == used_.end()) return;
+  const auto bytes = used->second;
+  announce_write(address, bytes);  // a use that has not ended after all races with this
+  used_.erase(used);
+  try {
+    free_[bytes].push_back({address, bytes, nullptr, nullptr});
+  } catch (const std::bad_alloc&) {
+    deallocate_aligned(address);
+    bytes_ -= bytes;
+  }
+}
+
+std::size_t stream_ordered_pool::bytes() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
 std::size_t stream_ordered_pool::trim() noexcept {
   const std::lock_guard lock(mutex_);
   return give_back();
@@ -134,11 +161,12 @@ std::size_t stream_ordered_pool::give_back() noexcept {
   std::size_t given = 0;
   for (auto& [bytes, blocks] : free_) {
     given += bytes * std::erase_if(blocks, [](const block& b) {
-               if (!b.free_reached->load(std::memory_order_acquire)) return false;
+               if (!b.reached()) return false;
                deallocate_aligned(b.address);
                return true;
              });
   }
+  bytes_ -= given;
   return given;
 }
 

@@ -52,7 +52,9 @@ class forwarding_device : public device {
   void deallocate_async(void* address, native_stream* s) noexcept override {
     real_->deallocate_async(address, s);
   }
+  void deallocate_finished(void* address) noexcept override { real_->deallocate_finished(address); }
   std::size_t trim_async() noexcept override { return real_->trim_async(); }
+  std::size_t pool_bytes() noexcept override { return real_->pool_bytes(); }
   void* allocate_staging(std::size_t bytes) override { return real_->allocate_staging(bytes); }
   void deallocate_staging(void* address) noexcept override { real_->deallocate_staging(address); }
   void copy(void* to, const void* from, std::size_t bytes, copy_direction direction,

@@ -41,6 +41,9 @@ class pretended_gpu final : public forwarding_device {
   void deallocate_async(void* address, native_stream* s) noexcept override {
     if (!lost()) real().deallocate_async(address, s);
   }
+  void deallocate_finished(void* address) noexcept override {
+    if (!lost()) real().deallocate_finished(address);
+  }
   void* allocate_staging(std::size_t bytes) override {
     watch(call::allocate_staging);
     return real().allocate_staging(bytes);

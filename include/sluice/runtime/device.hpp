@@ -133,9 +133,15 @@ class device {
   [[nodiscard]] virtual void* allocate_async(std::size_t bytes, native_stream* stream) = 0;
   /// Gives memory of `allocate_async` back in the order of `stream`; does not block.
   virtual void deallocate_async(void* address, native_stream* stream) noexcept = 0;
+  /// Returns memory of `allocate_async` to the device's pool at once, in no stream's order. All
+  /// work that touches it has completed, and the caller knows. Does not block.
+  virtual void deallocate_finished(void* address) noexcept = 0;
   /// Gives what the device's pool keeps for later back to the system. Returns how many bytes, as
   /// far as is known.
   virtual std::size_t trim_async() noexcept { return 0; }
+  /// Bytes that the device's pool has taken from the system and not given back: those that
+  /// `allocate_async` has handed out, and those that are kept for later.
+  [[nodiscard]] virtual std::size_t pool_bytes() noexcept = 0;
   /// Allocates memory of the process that the device transfers from and to at full speed (pinned on
   /// CUDA). @throws error `out_of_memory`, `device_lost`
   [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;
