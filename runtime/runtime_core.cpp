@@ -191,10 +191,14 @@ void runtime_core::require_known(timeline_point point) const {
 }
 
 bool runtime_core::settled(timeline_point point) const noexcept {
+  return !point || (!explicit_waits_ && completed(point));
+}
+
+bool runtime_core::completed(timeline_point point) const noexcept {
   if (!point) return true;
   auto* source = find(point.stream);
   if (source == nullptr) return false;  // of another runtime: nothing is known of it
-  if (explicit_waits_ || !source->completed(point.ticket)) return false;
+  if (!source->completed(point.ticket)) return false;
   source->acquire(point.ticket);
   return true;
 }

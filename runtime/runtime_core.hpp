@@ -72,7 +72,7 @@ class runtime_core final : public resource_context,
   [[nodiscard]] const std::shared_ptr<staging_pool>& staging();
 
   /// Whether a completed point may stand for a wait.
-  [[nodiscard]] bool completion_orders() const noexcept { return !explicit_waits_; }
+  [[nodiscard]] bool completion_orders() const noexcept override { return !explicit_waits_; }
   [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
   [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
   [[nodiscard]] const std::shared_ptr<sluice::device>& shared_device() const noexcept {
@@ -107,6 +107,7 @@ class runtime_core final : public resource_context,
   /// Whether `point` has completed; if so its effects are visible to this thread, as if it had
   /// waited.
   [[nodiscard]] bool settled(timeline_point point) const noexcept override;
+  [[nodiscard]] bool completed(timeline_point point) const noexcept override;
   void look_at(timeline_point point) noexcept override;
   void wait_until_complete(timeline_point point) noexcept;
   void for_each_timeline(const std::function<void(timeline&)>& visit) const;
@@ -229,9 +230,12 @@ class runtime_core final : public resource_context,
   [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
   void queue_retired(timeline& t) noexcept;
   [[nodiscard]] timeline* next_retired() noexcept;
-  /// Asks the resource, with `ask`, a second time where memory was short.
+  /// Asks the resource, with `ask`, a second time where memory was short. Pools are emptied for
+  /// that only if they could keep enough: `bytes` are needed at most.
   template <class Ask>
-  auto obtain(Ask ask) -> decltype(ask());
+  auto obtain(std::size_t bytes, Ask ask) -> decltype(ask());
+  /// Whether the device has that many bytes in all, or does not say.
+  [[nodiscard]] bool device_has(std::size_t bytes) const noexcept;
   /// Whether ending this would wait for somebody whom the runtime's own end did not wait for.
   [[nodiscard]] bool ends_late() const noexcept;
   /// Asks the resource for memory that a block is to lie in. @throws error as the resource,

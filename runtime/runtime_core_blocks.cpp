@@ -78,18 +78,28 @@ void runtime_core::note_end(block_record& record, block_end end) noexcept {
   last = put_back(record);
 }
 
+bool runtime_core::device_has(std::size_t bytes) const noexcept {
+  try {
+    return bytes <= device_->info().memory_bytes;
+  } catch (...) {
+    return true;
+  }
+}
+
 template <class Ask>
-auto runtime_core::obtain(Ask ask) -> decltype(ask()) {
+auto runtime_core::obtain(std::size_t bytes, Ask ask) -> decltype(ask()) {
   try {
     return ask();
   } catch (const error& e) {
     if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
+    if (e.code() == errc::out_of_memory && !device_has(bytes)) throw;
   }
   // Owners of completed launches may hold what is missing, or the resource itself.
   releases_->drain_and_wait();
   // What libraries of ended lanes hold comes back a little later.
   if (reclaimer_.users() != 0) reclaimer_.finish_ready();
-  (void)resource_->make_room();
+  resource_->drop_owners();
+  if (bytes <= resource_->most_obtainable()) (void)resource_->make_room();
   return ask();
 }
 
@@ -102,7 +112,7 @@ memory_reservation runtime_core::reserve(std::span<const std::size_t> sizes) {
       throw error(errc::invalid_argument, "reserve_memory: the number of bytes overflows");
     sum += footprint;
   }
-  return obtain([&] { return resource_->reserve(sum); });
+  return obtain(sum, [&] { return resource_->reserve(sum); });
 }
 
 void runtime_core::note_misuse(memory_misuse misuse, const allocation& known) noexcept {
@@ -112,7 +122,9 @@ void runtime_core::note_misuse(memory_misuse misuse, const allocation& known) no
 
 granted_memory runtime_core::grant(const allocation_request& request) {
   try {
-    return obtain([&] { return resource_->allocate(request); });
+    // What is reserved is charged already: it does not count against what can be had.
+    const auto bytes = request.reservation == nullptr ? resource_->footprint(request.bytes) : 0;
+    return obtain(bytes, [&] { return resource_->allocate(request); });
   } catch (const error& e) {
     // A device does not know what the memory is for.
     if (e.code() != errc::out_of_memory) throw;

@@ -32,7 +32,10 @@ class memory_adaptor : public memory_resource {
   }
   bool keeps(std::size_t bytes) const noexcept override { return upstream_->keeps(bytes); }
   std::size_t trim() noexcept override { return upstream_->trim(); }
+  std::size_t release_unused() noexcept override { return upstream_->release_unused(); }
   std::size_t make_room() noexcept override { return upstream_->make_room(); }
+  void drop_owners() noexcept override { upstream_->drop_owners(); }
+  std::size_t most_obtainable() const noexcept override { return upstream_->most_obtainable(); }
   void close() noexcept override { upstream_->close(); }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return upstream_->footprint(bytes);

@@ -1,30 +1,50 @@
+#include "runtime/memory/pooled_memory.hpp"
+#include "runtime/memory/size_class.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <new>
+#include <optional>
+#include <utility>
 
 namespace sluice {
 namespace {
 
 class async_resource final : public memory_resource {
  public:
-  void bind(resource_context& context) override { context_ = &context; }
+  void bind(resource_context& context) override {
+    context_ = &context;
+    if (context.charged()) pooled_.emplace(context);
+  }
 
   granted_memory allocate(const allocation_request& request) override {
+    const auto bytes = footprint(request.bytes);
     granted_memory granted{
-        .memory = {nullptr, request.bytes, request.tag, request.generation},
+        .memory = {nullptr, bytes, request.tag, request.generation},
         .ready_at = point_reservation(request.stream),
     };
-    context_->charge(request.bytes, request);
+    detail::pooled_memory::free taken;
+    if (pooled_ && request.reservation == nullptr) {
+      taken = pooled_->take_for(bytes, request.stream.id());
+    }
+    const bool charged = taken.empty();
+    if (charged) context_->charge(bytes, request);
     try {
       if (!request.stream.timeline()->unless_retired([&](native_stream* native) {
-            granted.memory.address = context_->device().allocate_async(request.bytes, native);
+            granted.memory.address = context_->device().allocate_async(bytes, native);
           })) {
         throw error(errc::stream_misuse, "the stream has been retired");
       }
     } catch (...) {
-      context_->cancel_charge(request.bytes, request);
+      if (charged) {
+        context_->cancel_charge(bytes, request);
+      } else {
+        const auto reached = taken.value().reached;
+        pooled_->add(std::move(taken), reached);
+      }
       throw;
     }
     return granted;
@@ -32,38 +52,144 @@ class async_resource final : public memory_resource {
 
   void deallocate(allocation memory, stream_ref stream,
                   std::span<const timeline_point> unfinished) noexcept override {
-    if (give_back(memory, stream, unfinished)) context_->discharge(memory);
+    try {
+      if (pooled_) {
+        give_back_charged(memory, stream, unfinished);
+      } else {
+        give_back(memory, stream, unfinished);
+        context_->discharge(memory);
+      }
+    } catch (...) {
+      detail::report("memory stays allocated", current_error().what());
+    }
   }
 
-  std::size_t trim() noexcept override { return context_->device().trim_async(); }
+  std::size_t trim() noexcept override {
+    if (!pooled_) return context_->device().trim_async();
+    if (waiting_.load(std::memory_order_relaxed) != 0) context_->finish_reclaiming();
+    return pooled_->release();
+  }
+  /// Under a budget sizes are rounded as a pool does, so that freed memory is had again.
+  std::size_t footprint(std::size_t bytes) const noexcept override {
+    return pooled_ ? detail::size_class(bytes) : bytes;
+  }
   bool supports_use_tracking() const noexcept override { return true; }
   std::string_view name() const noexcept override { return "async"; }
 
  private:
-  /// Whether it has: what is still in use and cannot be waited for stays allocated.
-  bool give_back(const allocation& memory, stream_ref stream,
-                 std::span<const timeline_point> unfinished) noexcept {
-    const bool only_here =
-        std::all_of(unfinished.begin(), unfinished.end(),
-                    [&](const timeline_point& point) { return point.stream == stream.id(); });
-    if (only_here && stream.timeline()->unless_retired([&](native_stream* native) noexcept {
-          context_->device().deallocate_async(memory.address, native);
-        })) {
-      return true;
-    }
-    // A free never delays a stream that carries launches: the waits go on the reclaim stream.
+  [[nodiscard]] static bool only_on(stream_ref stream,
+                                    std::span<const timeline_point> points) noexcept {
+    return std::all_of(points.begin(), points.end(),
+                       [&](const timeline_point& point) { return point.stream == stream.id(); });
+  }
+
+  /// Frees in the order of `stream`, unless that has been retired. Whether it did.
+  [[nodiscard]] bool free_on(stream_ref stream, void* address) noexcept {
+    return stream.timeline()->unless_retired([&](native_stream* native) noexcept {
+      context_->device().deallocate_async(address, native);
+    });
+  }
+
+  /// Without a budget the driver orders the free after the uses.
+  void give_back(const allocation& memory, stream_ref stream,
+                 std::span<const timeline_point> unfinished) {
+    if (only_on(stream, unfinished) && free_on(stream, memory.address)) return;
+    free_on_reclaim_stream(memory, unfinished);
+  }
+
+  // A free never delays a stream that carries launches: the waits go on the reclaim stream.
+  void free_on_reclaim_stream(const allocation& memory,
+                              std::span<const timeline_point> unfinished) {
     const auto reclaim = context_->reclaim_stream();
-    try {
-      for (const auto& point : unfinished) context_->wait(reclaim, point);
-    } catch (...) {
-      detail::report("memory stays allocated", current_error().what());
-      return false;
-    }
+    for (const auto& point : unfinished) context_->wait(reclaim, point);
     context_->device().deallocate_async(memory.address, reclaim.native());
+  }
+
+  /// Under a budget the memory is charged until the device has reached the free, and is known to
+  /// have.
+  void give_back_charged(const allocation& memory, stream_ref stream,
+                         std::span<const timeline_point> unfinished) {
+    const auto all = [&](auto condition) {
+      return std::all_of(unfinished.begin(), unfinished.end(), condition);
+    };
+    if (all([&](const timeline_point& point) { return context_->settled(point); })) {
+      return free_finished(memory);
+    }
+    const bool finished =
+        all([&](const timeline_point& point) { return context_->completed(point); });
+    if (!finished && only_on(stream, unfinished) && free_charged_on(stream, memory)) return;
+    if (!context_->completion_orders()) {
+      auto freed = detail::pooled_memory::make(memory.bytes);
+      point_reservation place(context_->reclaim_stream());
+      free_on_reclaim_stream(memory, unfinished);
+      note(memory, std::move(freed),
+           finished ? timeline_point{} : point_behind(context_->reclaim_stream(), place));
+      return;
+    }
+    // Frees that wait for different streams do not wait for each other: each has its own points.
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    try {
+      context_->reclaim_after(
+          unfinished, memory,
+          [](void* self, allocation m) noexcept {
+            auto& resource = *static_cast<async_resource*>(self);
+            resource.free_finished(m);
+            resource.waiting_.fetch_sub(1, std::memory_order_relaxed);
+          },
+          this);
+    } catch (...) {
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      throw;
+    }
+  }
+
+  /// Frees memory that nothing uses.
+  void free_finished(const allocation& memory) noexcept {
+    context_->device().deallocate_finished(memory.address);
+    try {
+      note(memory, detail::pooled_memory::make(memory.bytes), {});
+    } catch (const std::bad_alloc&) {
+      context_->note_pooled(memory);
+      (void)pooled_->release(memory.bytes);
+    }
+  }
+
+  /// Frees in the order of `stream` and has a ticket taken behind that. Whether it freed.
+  [[nodiscard]] bool free_charged_on(stream_ref stream, const allocation& memory) {
+    auto freed = detail::pooled_memory::make(memory.bytes);
+    point_reservation place;
+    try {
+      place = point_reservation(stream);
+    } catch (const error&) {
+      return false;  // an adopted stream that is being captured
+    }
+    if (!free_on(stream, memory.address)) return false;
+    note(memory, std::move(freed), point_behind(stream, place));
     return true;
   }
 
+  /// A point behind all that is queued on `stream`, which may have been retired since.
+  [[nodiscard]] static timeline_point point_behind(stream_ref stream, point_reservation& place) {
+    try {
+      return {stream.id(), place.release()->submit()};
+    } catch (...) {
+      // A retired stream's last ticket is behind everything. Otherwise the next one will be.
+      const bool retired = stream.timeline()->retired();
+      auto point = stream.timeline()->newest();
+      if (!retired) ++point.ticket;
+      return point;
+    }
+  }
+
+  void note(const allocation& memory, detail::pooled_memory::free freed,
+            timeline_point reached) noexcept {
+    context_->note_pooled(memory);
+    pooled_->add(std::move(freed), reached);
+  }
+
   resource_context* context_ = nullptr;
+  std::optional<detail::pooled_memory> pooled_;  // under a budget
+  std::atomic<std::size_t> waiting_{0};          // frees for which the reclaim thread waits
 };
 
 }  // namespace

@@ -37,12 +37,10 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
     if (open_) budget_->detach(*this);
     budget_->discharge(held());
   }
-  /// Drops owners of completed launches, whose destructors may end other runtimes and so wait for
-  /// whoever asks those: under no lock; then asks the holder for room.
+  /// Asks the holder for room.
   [[nodiscard]] std::size_t give_room() noexcept {
-    if (owners_) owners_->drain();
     const std::lock_guard lock(asking_);
-    return closed_ ? 0 : holder_.trim();
+    return closed_ ? 0 : holder_.release_unused();
   }
 
   [[nodiscard]] const std::shared_ptr<memory_budget>& budget() const noexcept { return budget_; }
@@ -55,6 +53,8 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   void discharge(std::size_t bytes, memory_reservation* back_to) noexcept;
   void note_peak() noexcept { budget_->note_peak(); }
   [[nodiscard]] std::size_t make_room() noexcept { return budget_->make_room(); }
+  void drop_owners() noexcept { budget_->drop_owners(); }
+  [[nodiscard]] std::size_t most_obtainable() const noexcept { return budget_->most_obtainable(); }
 
  private:
   friend class sluice::memory_budget;

@@ -1,6 +1,7 @@
 #include "runtime/memory/budget_account.hpp"
 #include "runtime/memory/context_adaptor.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,10 @@ class charged_context final : public detail::context_adaptor {
   void discharge(const allocation& memory) noexcept override {
     account_.discharge(memory.bytes, nullptr);
     context_adaptor::discharge(memory);
+  }
+  void discharge_pooled(std::size_t bytes) noexcept override {
+    account_.discharge(bytes, nullptr);
+    context_adaptor::discharge_pooled(bytes);
   }
 
  private:
@@ -77,9 +82,17 @@ class budget_resource final : public memory_resource {
   bool keeps(std::size_t bytes) const noexcept override { return upstream_->keeps(bytes); }
   memory_reservation reserve(std::size_t bytes) override { return {budget_, bytes}; }
   std::size_t trim() noexcept override { return upstream_->trim(); }
+  std::size_t release_unused() noexcept override { return upstream_->release_unused(); }
   std::size_t make_room() noexcept override {
     const auto given = account_->make_room();
     return given + upstream_->make_room();  // of a budget under this one
+  }
+  void drop_owners() noexcept override {
+    account_->drop_owners();
+    upstream_->drop_owners();
+  }
+  std::size_t most_obtainable() const noexcept override {
+    return std::min(account_->most_obtainable(), upstream_->most_obtainable());
   }
   void close() noexcept override {
     close_account();

@@ -18,6 +18,8 @@ class context_adaptor : public resource_context {
   stream_ref reclaim_stream() noexcept override { return context_.reclaim_stream(); }
   bool settled(timeline_point point) const noexcept override { return context_.settled(point); }
   void look_at(timeline_point point) noexcept override { context_.look_at(point); }
+  bool completion_orders() const noexcept override { return context_.completion_orders(); }
+  bool completed(timeline_point point) const noexcept override { return context_.completed(point); }
   void wait(stream_ref stream, timeline_point point) override { context_.wait(stream, point); }
   void reclaim_after(std::span<const timeline_point> points, allocation memory,
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override {
@@ -33,6 +35,8 @@ class context_adaptor : public resource_context {
     context_.cancel_charge(bytes, request);
   }
   void discharge(const allocation& memory) noexcept override { context_.discharge(memory); }
+  void note_pooled(const allocation& memory) noexcept override { context_.note_pooled(memory); }
+  void discharge_pooled(std::size_t bytes) noexcept override { context_.discharge_pooled(bytes); }
 
  private:
   resource_context& context_;

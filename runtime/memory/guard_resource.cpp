@@ -158,9 +158,20 @@ class guard_resource final : public detail::memory_adaptor {
     const auto given = empty();
     return std::max(given, upstream().trim());
   }
+  std::size_t release_unused() noexcept override {
+    const auto given = empty();
+    return std::max(given, upstream().release_unused());
+  }
   std::size_t make_room() noexcept override {
     const auto given = empty();
     return std::max(given, upstream().make_room());
+  }
+  std::size_t most_obtainable() const noexcept override {
+    const auto more = upstream().most_obtainable();
+    const std::lock_guard lock(mutex_);
+    auto kept = quarantined_;
+    for (const auto& [_, freed] : freed_) kept += freed.whole.bytes;
+    return more + std::min(kept, std::numeric_limits<std::size_t>::max() - more);
   }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     constexpr auto most = std::numeric_limits<std::size_t>::max();

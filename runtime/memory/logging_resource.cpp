@@ -28,6 +28,10 @@ class logged_context final : public detail::context_adaptor {
     sink_.log(record_of(memory_event::reap, memory));
     context_adaptor::discharge(memory);
   }
+  void note_pooled(const allocation& memory) noexcept override {
+    sink_.log(record_of(memory_event::reap, memory));
+    context_adaptor::note_pooled(memory);
+  }
 
  private:
   memory_log_sink& sink_;

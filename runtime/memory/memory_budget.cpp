@@ -43,7 +43,8 @@ bool memory_budget::try_charge(std::size_t bytes) noexcept {
   do {
     const auto most = limit();
     if (charged > most || bytes > most - charged) return false;
-  } while (!charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_relaxed));
+  } while (!charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_acquire,
+                                           std::memory_order_relaxed));
   return true;
 }
 
@@ -64,18 +65,48 @@ void memory_budget::detach(const detail::budget_account& account) noexcept {
   std::erase_if(accounts_, [&](const auto& known) { return known.get() == &account; });
 }
 
-std::size_t memory_budget::make_room() noexcept {
-  // Trimming may take a while: nobody else who looks at the budget waits for that.
-  std::vector<std::shared_ptr<detail::budget_account>> asked;
+memory_budget::account_list memory_budget::accounts() const {
+  const std::lock_guard lock(accounts_mutex_);
+  return accounts_;
+}
+
+void memory_budget::drop_owners() noexcept {
   try {
-    const std::lock_guard lock(accounts_mutex_);
-    asked = accounts_;
-  } catch (...) {
+    // Under no lock: their destructors may end runtimes, which wait for whoever asks those.
+    for (const auto& account : accounts()) {
+      if (account->owners_) account->owners_->drain();
+    }
+  } catch (const std::bad_alloc&) {
+    // They go when their own runtimes drop them.
+  }
+}
+
+std::size_t memory_budget::make_room() noexcept {
+  std::size_t given = 0;
+  try {
+    // Making room may take a while: nobody else who looks at the budget waits for that.
+    for (const auto& account : accounts()) given += account->give_room();
+  } catch (const std::bad_alloc&) {
     return 0;
   }
-  std::size_t given = 0;
-  for (const auto& account : asked) given += account->give_room();
   return given;
+}
+
+std::size_t memory_budget::most_obtainable() const noexcept {
+  std::size_t held = 0;
+  std::size_t live = 0;
+  {
+    const std::lock_guard lock(accounts_mutex_);
+    for (const auto& account : accounts_) {
+      held += account->held();
+      live += account->tags().bytes();
+    }
+  }
+  const auto charged = charged_.load(std::memory_order_relaxed);
+  const auto kept = held - std::min(held, live);
+  const auto taken = charged - std::min(charged, kept);
+  const auto most = limit();
+  return most - std::min(most, taken);
 }
 
 memory_reservation::memory_reservation(std::shared_ptr<memory_budget> budget, std::size_t bytes)
@@ -122,8 +153,8 @@ error over_budget(const memory_budget& budget, std::size_t bytes, std::string_vi
   const auto now = budget.snapshot();
   std::ostringstream text;
   text << bytes << " bytes for " << what << " would exceed the memory budget of " << now.limit
-       << ": " << now.held << " are held and " << now.reserved << " reserved; of that pools keep "
-       << now.kept;
+       << ": " << now.held << " are held, of which " << now.kept
+       << " have been freed and await release, and " << now.reserved << " are reserved";
   for (const auto& tag : now.tags) text << ", '" << tag.tag << "' has " << tag.bytes;
   return {errc::over_budget, text.str()};
 }

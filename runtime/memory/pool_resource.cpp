@@ -6,7 +6,9 @@
 #include <sluice/runtime/device.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -117,14 +119,25 @@ class pool_resource final : public detail::memory_adaptor {
   }
 
   std::size_t trim() noexcept override {
-    const auto given = give_all_back();
+    auto given = give_unused_back();
+    given += give_all_back();
     (void)upstream().trim();
     return given;
   }
+  std::size_t release_unused() noexcept override {
+    const auto given = give_unused_back();
+    (void)upstream().release_unused();
+    return given;
+  }
   std::size_t make_room() noexcept override {
-    const auto given = give_all_back();
+    const auto given = give_unused_back();
     (void)upstream().make_room();
     return given;
+  }
+  std::size_t most_obtainable() const noexcept override {
+    const auto more = upstream().most_obtainable();
+    const std::lock_guard lock(lock_);
+    return more + std::min(kept_, std::numeric_limits<std::size_t>::max() - more);
   }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return upstream().footprint(detail::size_class(bytes));
@@ -133,6 +146,12 @@ class pool_resource final : public detail::memory_adaptor {
   std::string_view name() const noexcept override { return "pool"; }
 
  private:
+  /// Where a walk through all blocks is.
+  struct position {
+    std::size_t bin = 0;
+    std::size_t list = 0;
+    std::size_t block = 0;
+  };
   // So many of its own blocks, the newest, an allocation looks at.
   static constexpr std::size_t looked_at = 8;
   // At so many blocks a search looks while it holds the lock.
@@ -147,6 +166,15 @@ class pool_resource final : public detail::memory_adaptor {
   // many as are in use at one time. Allocations from a stream's own blocks make no search; even if
   // they kept in step with the searches, no stream's list would get beyond about twice that.
   static constexpr std::size_t looks_gained = 256;
+
+  /// What a walk that gives blocks back knows.
+  struct release {
+    timeline_points asked{};  // points of the streams that the device has been asked about
+    timeline_points open{};   // of those still to be asked about, the newest that was in the way
+    std::size_t count = 0;
+    std::array<free_block, looked_at_once> blocks{};  // out of the lists
+    std::array<stream_ref, looked_at_once> on{};
+  };
 
   [[nodiscard]] granted_memory grant(free_block&& block,
                                      const allocation_request& request) const noexcept {
@@ -296,6 +324,85 @@ class pool_resource final : public detail::memory_adaptor {
     return lists.emplace_back(stream_list{stream, {}});
   }
 
+  /// Takes blocks that no unfinished work uses out of the lists: from `next` on, and no more than
+  /// `looked_at_once` are looked at. Whether that was the last of them.
+  [[nodiscard]] bool take_unused(position& next, release& round) noexcept {
+    const std::lock_guard lock(lock_);
+    for (std::size_t looked = 0; looked < looked_at_once;) {
+      if (next.bin == bins_.size()) return true;
+      auto& lists = bins_[next.bin].lists;
+      if (next.list >= lists.size()) {
+        next = {next.bin + 1, 0, 0};
+        continue;
+      }
+      auto& list = lists[next.list];
+      if (next.block >= list.blocks.size()) {
+        next = {next.bin, next.list + 1, 0};
+        continue;
+      }
+      ++looked;
+      if (unused(list.blocks[next.block], round)) {
+        round.on[round.count] = list.stream;
+        round.blocks[round.count++] = take(list, next.block);
+      } else {
+        ++next.block;
+      }
+    }
+    return false;
+  }
+
+  /// Notes what the device has still to be asked about.
+  [[nodiscard]] bool unused(const free_block& block, release& round) const noexcept {
+    bool yes = true;
+    for (const auto& point : block.unfinished) {
+      if (context_->completed(point)) continue;
+      yes = false;
+      if (raise_point(round.asked, point) || raise_point(round.open, point)) continue;
+      try {
+        round.open.push_back(point);
+      } catch (const std::bad_alloc&) {
+        // Then the block stays for now.
+      }
+    }
+    return yes;
+  }
+
+  /// Gives back what no unfinished work uses, as the device says now.
+  std::size_t give_unused_back() noexcept {
+    if (context_->device().lost()) return 0;  // the memory is lost with it
+    std::size_t given = 0;
+    try {
+      release round;
+      position next;
+      for (bool last = false; !last;) {
+        const auto begin = next;
+        round.count = 0;
+        last = take_unused(next, round);
+        for (std::size_t i = 0; i < round.count; ++i) {
+          auto& block = round.blocks[i];
+          given += block.memory.bytes;
+          give_back(block, round.on[i]);
+        }
+        if (round.open.empty()) continue;
+        for (const auto& point : round.open) context_->look_at(point);
+        round.asked.append(round.open.view());
+        round.open.clear();
+        next = begin;
+        last = false;
+      }
+    } catch (const std::bad_alloc&) {
+      // The rest stays for now.
+    }
+    return given;
+  }
+
+  void give_back(free_block& block, stream_ref stream) noexcept {
+    drop_settled(block.unfinished);
+    // What nobody uses does not go behind the work that a lane has still to do.
+    const auto on = block.unfinished.empty() ? context_->reclaim_stream() : stream;
+    upstream().deallocate(block.memory, on, block.unfinished.view());
+  }
+
   std::size_t give_all_back() noexcept {
     std::vector<bin> bins;
     std::size_t given = 0;
@@ -307,12 +414,7 @@ class pool_resource final : public detail::memory_adaptor {
     if (context_->device().lost()) return 0;  // the memory is lost with it
     for (auto& kept : bins) {
       for (auto& list : kept.lists) {
-        for (auto& block : list.blocks) {
-          drop_settled(block.unfinished);
-          // What nobody uses does not go behind the work that a lane has still to do.
-          const auto on = block.unfinished.empty() ? context_->reclaim_stream() : list.stream;
-          upstream().deallocate(block.memory, on, block.unfinished.view());
-        }
+        for (auto& block : list.blocks) give_back(block, list.stream);
       }
     }
     return given;

@@ -32,6 +32,15 @@ class tag_totals {
     --t.blocks;
   }
 
+  /// What all of them hold.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    auto sum = bytes_of(other_);
+    for (const auto& t : totals_) {
+      if (t.key.load(std::memory_order_acquire) != nullptr) sum += bytes_of(t);
+    }
+    return sum;
+  }
+
   /// Adds what is held to `sums`; equal texts are one tag, wherever they lie. @throws
   /// std::bad_alloc
   void collect(std::vector<tagged_memory>& sums) const {
@@ -53,6 +62,10 @@ class tag_totals {
     std::size_t blocks = 0;
   };
 
+  [[nodiscard]] static std::size_t bytes_of(const total& t) noexcept {
+    const std::lock_guard lock(t.counting);
+    return t.bytes;
+  }
   static void add_to(std::vector<tagged_memory>& sums, std::string_view name, const total& t) {
     std::size_t bytes = 0;
     std::size_t blocks = 0;

@@ -32,6 +32,7 @@ class budget_on : public ::testing::TestWithParam<std::string> {
   void TearDown() override {
     if (!runtime_) return;
     // While the account is there, so that nothing is discharged but what was given back.
+    stream_.synchronize();
     (void)runtime_->trim_memory();
     const auto left = budget_->snapshot();
     EXPECT_EQ(left.held, 0u);

@@ -157,7 +157,7 @@ TEST_P(memory_log_on, has_requests_that_fail) {
 
   open(make_async_resource());
   EXPECT_TRUE(throws(errc::out_of_memory, "", [&] { (void)allocate(std::size_t{1} << 52U); }));
-  EXPECT_EQ(records().size(), 2u);
+  EXPECT_EQ(records().size(), 1u) << "more than the device has is not asked for twice";
   EXPECT_TRUE(records(memory_event::reap).empty()) << "what was not had does not go back";
 }
 

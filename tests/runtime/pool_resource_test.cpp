@@ -322,6 +322,8 @@ TEST_P(pool_on, takes_unfinished_memory_where_there_is_no_other) {
 TEST_P(pool_on, gives_back_what_it_keeps_when_memory_is_short_or_when_told) {
   (void)allocate(stream(), 1000);
   (void)allocate(other(), 50'000);
+  stream().synchronize();
+  other().synchronize();
   EXPECT_EQ(given_back(), 0u);
   refuse(true);
   // Of a size that it has not: it gives everything back and asks once more.
@@ -333,6 +335,22 @@ TEST_P(pool_on, gives_back_what_it_keeps_when_memory_is_short_or_when_told) {
   EXPECT_GE(runtime().trim_memory(), 4000u);
   EXPECT_EQ(given_back(), 3u);
   EXPECT_EQ(runtime().trim_memory(), 0u);
+}
+
+// It would help nobody, and could not be reused.
+TEST_P(pool_on, keeps_what_is_still_in_use_when_memory_is_short) {
+  auto busy = allocate(stream(), 50'000);
+  stream().synchronize();
+  gate closed;
+  closed.hold(other());
+  (void)write(busy, 1, other());
+  const auto* const address = busy.data();
+  busy = {};
+  refuse(true);
+  EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)allocate(stream(), 7); }));
+  EXPECT_EQ(given_back(), 0u);
+  EXPECT_EQ(allocate(other(), 50'000).data(), address);
+  closed.open();
 }
 
 TEST_P(pool_on, keeps_no_more_than_it_may) {

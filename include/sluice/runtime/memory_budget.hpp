@@ -27,10 +27,11 @@ struct tagged_memory {
 /// A look at a budget. While others allocate, its parts are from about the same moment.
 struct memory_budget_snapshot {
   std::size_t limit = 0;     ///< bytes; the largest number means no limit
-  std::size_t held = 0;      ///< bytes taken from the device and not given back
+  std::size_t held = 0;      ///< bytes taken from the device and not given back to it
   std::size_t reserved = 0;  ///< bytes set aside by reservations and not taken yet
   std::size_t peak = 0;      ///< the most that was held and reserved at a time
-  /// Of `held`, what no live block has: what pools keep for later, and what waits for its last use.
+  /// Of `held`, what has been freed and awaits release: what pools keep for later, the device's own
+  /// included, and what unfinished work still uses.
   std::size_t kept = 0;
   std::vector<tagged_memory> tags;  ///< the live blocks, the largest sum first
 };
@@ -65,17 +66,24 @@ class memory_budget {
   /// What is charged now counts for the peak: it was had, not only asked for.
   void note_peak() noexcept;
   void discharge(std::size_t bytes) noexcept {
-    charged_.fetch_sub(bytes, std::memory_order_relaxed);
+    // Release: for who charges them, the device has them back.
+    charged_.fetch_sub(bytes, std::memory_order_release);
   }
   void attach(std::shared_ptr<detail::budget_account> account);
   void detach(const detail::budget_account& account) noexcept;
+  using account_list = std::vector<std::shared_ptr<detail::budget_account>>;
+  /// Of this moment. @throws std::bad_alloc
+  [[nodiscard]] account_list accounts() const;
+  void drop_owners() noexcept;
   [[nodiscard]] std::size_t make_room() noexcept;
+  /// What is left beside live blocks and reservations.
+  [[nodiscard]] std::size_t most_obtainable() const noexcept;
 
   std::atomic<std::size_t> limit_;
   std::atomic<std::size_t> charged_{0};  // held and reserved
   std::atomic<std::size_t> peak_{0};
   mutable std::mutex accounts_mutex_;
-  std::vector<std::shared_ptr<detail::budget_account>> accounts_;
+  account_list accounts_;
 };
 
 /// Bytes of a budget that are set aside for allocations to come (`device_runtime::reserve_memory`).
@@ -121,16 +129,37 @@ class memory_reservation {
   std::atomic<std::size_t> left_{0};
 };
 
-/// Charges what resources under `upstream` take from the device to `budget`, or to the one of the
-/// device when none is given, and live blocks to their tags. Beyond the limit it throws
-/// `over_budget`, whose text names the bytes asked for, held and reserved, the limit, and what each
-/// tag holds; the runtime gives back what pools keep, of all runtimes on the budget, and asks once
-/// more before that reaches a user.
+/// Limits the memory that the resources under `upstream` hold to what `budget` allows, or to the
+/// budget of the device when none is given.
 ///
-/// Memory that `async` gave back to the driver's own pool behind unfinished work no longer counts.
-/// Resources under a budget must not look at it while they give memory back. When the device is
-/// lost, what its runtime held is discharged with the resource. Under another
-/// budget both are charged; reservations are of the outer one.
+///     auto budget = std::make_shared<memory_budget>(std::size_t{8} << 30);
+///     device_runtime runtime{open_device("cuda"), {.resource = make_budget_resource(
+///         make_pool_resource(make_async_resource()), budget)}};
+///
+/// A charge begins before the memory is taken from the device, and ends only after the device has
+/// it back:
+/// - `direct`: when the reclaim thread has freed the block, after its last use.
+/// - `async`: when the device has reached the free and its own pool has been trimmed. Until then
+///   the device's pool may hold the memory. An allocation of the same size takes the charge over
+///   if it can use that memory: on the stream of the free at once, elsewhere once the free has been
+///   reached.
+/// - A pool in between: what it keeps stays charged. It gives back only blocks that no unfinished
+///   work uses. Blocks that are in use stay charged and serve their own stream without a wait.
+///
+/// Sizes are charged as pools round them (`async` rounds as well under a budget). What the device
+/// itself adds is not charged: a GPU's driver takes memory from the system in units of its own and
+/// keeps such a unit while anything in it is allocated. Where runtimes share a budget and open the
+/// device separately, each has a device pool of its own, and the charges add up.
+///
+/// At the limit the runtime drops the owners of completed launches, releases what is kept by all
+/// runtimes on the budget and no longer used, and tries once more. It waits for no launch. A
+/// request that would not fit even if everything kept were given back releases nothing. The text
+/// of `over_budget` names the bytes asked for, held, freed but not yet released, and reserved, the
+/// limit, and what each tag holds.
+///
+/// When the device is lost, its memory stays charged until the resource is destroyed. Resources
+/// under a budget must not look at it while they give memory back. Under another budget both are
+/// charged; reservations are of the outer one.
 /// @throws error `invalid_argument` (no upstream)
 [[nodiscard]] std::unique_ptr<memory_resource> make_budget_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_budget> budget = nullptr);

@@ -106,6 +106,11 @@ class resource_context {
   [[nodiscard]] virtual bool settled(timeline_point point) const noexcept = 0;
   /// Asks the device how far the stream of `point` is; then `settled` knows.
   virtual void look_at(timeline_point point) noexcept = 0;
+  /// Whether a completed point may stand for a wait. Without it (`runtime_options::explicit_waits`)
+  /// `settled` says no, and only `completed` tells what has ended.
+  [[nodiscard]] virtual bool completion_orders() const noexcept = 0;
+  /// As `settled`, also where a completed point does not stand for a wait.
+  [[nodiscard]] virtual bool completed(timeline_point point) const noexcept = 0;
   /// Orders `stream` after `point`. @throws error `stream_misuse` (a stream or a point of another
   /// runtime, or a point that has not been made), `device_lost`, `library_failure`
   virtual void wait(stream_ref stream, timeline_point point) = 0;
@@ -140,6 +145,11 @@ class resource_context {
   }
   /// It has given `memory` back to the device.
   virtual void discharge(const allocation& memory) noexcept { (void)memory; }
+  /// It has given `memory` back to the device's own pool, which may keep it: the charge stays until
+  /// `discharge_pooled`.
+  virtual void note_pooled(const allocation& memory) noexcept { (void)memory; }
+  /// The device's pool no longer keeps these bytes, or they have been charged again.
+  virtual void discharge_pooled(std::size_t bytes) noexcept { (void)bytes; }
 };
 
 /// How a block was used against the rules.
@@ -176,9 +186,16 @@ class memory_resource {
   /// Gives what is kept for later back to where it came from, behind its last uses. Returns how
   /// many bytes the outermost resource that keeps any gave up, as far as is known.
   virtual std::size_t trim() noexcept { return 0; }
-  /// The same because memory is short, and also what others on the device keep, as far as this
-  /// resource knows them.
-  virtual std::size_t make_room() noexcept { return trim(); }
+  /// Gives back what is kept for later and no unfinished work uses, because memory is short; the
+  /// rest stays for later. Waits for no work of the device.
+  virtual std::size_t release_unused() noexcept { return trim(); }
+  /// The same, and also what others on the device keep, as far as this resource knows them.
+  virtual std::size_t make_room() noexcept { return release_unused(); }
+  /// Drops the owners of completed launches of all runtimes that `make_room` would ask.
+  virtual void drop_owners() noexcept {}
+  /// The most bytes that a request could get if all that is kept were given back, whenever that is
+  /// possible. The largest number where nothing limits it.
+  [[nodiscard]] virtual std::size_t most_obtainable() const noexcept { return ~std::size_t{0}; }
   /// Before the resource goes: nobody else may ask it for room any more.
   virtual void close() noexcept {}
   /// How much a request for `bytes` takes from the device at most.
@@ -227,7 +244,8 @@ struct pool_options {
 /// last and no other stream may still be using, among the few blocks freed last; any memory that no
 /// other stream may still be using (it asks the device before it asks for more); new memory from
 /// `upstream`; where there is none, memory with unfinished uses elsewhere. `upstream` must support
-/// use tracking.
+/// use tracking. When memory is short it gives back what no unfinished work uses and keeps the
+/// rest.
 ///
 /// What it keeps is bounded by what is in use: while 256 blocks of a size or fewer are kept, it
 /// asks for more of that size only when a use of each on another stream is not known to be over. Of
@@ -245,6 +263,10 @@ struct pool_options {
 /// otherwise, or when the stream has been retired, on the runtime's reclaim stream behind waits for
 /// the other uses; no stream that carries launches waits for a free. Where a wait cannot be queued
 /// the memory stays allocated, which is reported. Tracks uses.
+///
+/// Under a budget a free that has to wait for another stream goes by the reclaim thread, which
+/// returns the memory to the device's pool once that work has completed. See
+/// `make_budget_resource` for what is charged until when.
 [[nodiscard]] std::unique_ptr<memory_resource> make_async_resource();
 
 /// What a runtime uses unless told otherwise: the device's budget over a pool over `async`.
