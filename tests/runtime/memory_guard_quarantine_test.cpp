@@ -123,17 +123,17 @@ TEST_P(guard_on, gives_back_what_it_keeps_where_memory_is_short) {
 TEST_P(guard_on, counts_its_zones_in_what_a_request_takes) {
   const auto budget = std::make_shared<memory_budget>();
   open(open_device(GetParam()), make_budget_resource(make_async_resource(), budget), {});
-  budget->set_limit(2 * (1000 + 2 * zone));
-  const std::size_t sizes[] = {1000, 1000};
+  budget->set_limit(2 * (1024 + 2 * zone));
+  const std::size_t sizes[] = {1024, 1024};
   {
     auto reserved = runtime().reserve_memory(sizes);
     EXPECT_EQ(reserved.left(), budget->limit());
-    const auto a = runtime().allocate_bytes(1000, stream(), "a", reserved);
-    const auto b = runtime().allocate_bytes(1000, stream(), "b", reserved);
+    const auto a = runtime().allocate_bytes(1024, stream(), "a", reserved);
+    const auto b = runtime().allocate_bytes(1024, stream(), "b", reserved);
     EXPECT_EQ(reserved.left(), 0u);
     EXPECT_EQ(budget->snapshot().held, budget->limit());
   }
-  const std::size_t more[] = {1000, 1001};
+  const std::size_t more[] = {1024, 1025};
   EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)runtime().reserve_memory(more); }));
 }
 
