@@ -41,6 +41,8 @@ class small_vector {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// How many elements fit without another heap allocation.
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] T* data() noexcept { return heap_ ? heap_.get() : inline_.data(); }
   [[nodiscard]] const T* data() const noexcept { return heap_ ? heap_.get() : inline_.data(); }
   [[nodiscard]] T* begin() noexcept { return data(); }
@@ -50,9 +52,12 @@ class small_vector {
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return data()[i]; }
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data()[i]; }
   [[nodiscard]] T& back() noexcept { return data()[size_ - 1]; }
+  [[nodiscard]] std::span<T> view() noexcept { return {data(), size_}; }
   [[nodiscard]] std::span<const T> view() const noexcept { return {data(), size_}; }
 
   void clear() noexcept { size_ = 0; }
+  /// Keeps the first `count` elements, which is at most `size()`.
+  void truncate(std::size_t count) noexcept { size_ = count; }
   /// @throws std::bad_alloc
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
