@@ -1,5 +1,6 @@
 #include "runtime/host/host_stream.hpp"
 #include "runtime/runtime_core.hpp"
+#include "runtime/turnstile.hpp"
 
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/host_task.hpp>
@@ -109,17 +110,21 @@ timeline_point copy_within(const copy_end& target, const copy_end& source, std::
 
 // Between GPUs, or runtimes on one
 
-/// Preflights both, waiting for other launches only while nothing is held.
+/// Preflights both. Waits for other launches only while nothing is held; after too many failed
+/// attempts, in the turnstile, where it keeps what it has.
 void preflight_both(launch_recorder& one, launch_recorder& two) {
   auto* first = &one;
   auto* second = &two;
-  for (;;) {
+  for (int attempt = 0; attempt < attempts_before_turnstile; ++attempt) {
     first->preflight();
     if (second->try_preflight()) return;
     first->cancel();
-    // The one that was in the way is waited for next.
+    // Next, the one that was in the way is waited for.
     std::swap(first, second);
   }
+  const turnstile_passage passage(lease_holder::of_this_thread());
+  first->preflight();
+  second->preflight();
 }
 
 timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,

@@ -1,63 +1,51 @@
+#include "runtime/lease_holder.hpp"
+#include "runtime/merged_list.hpp"
 #include "runtime/runtime_core.hpp"
+#include "runtime/turnstile.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <new>
+#include <functional>
 #include <string>
 #include <utility>
 
 namespace sluice {
 namespace detail {
-namespace {
-
-/// Memory of recorders that are gone, per thread: making one costs no heap allocation in the steady
-/// state.
-struct recorder_memory {
-  static constexpr std::size_t most = 4;
-  std::array<void*, most> kept{};
-  std::size_t count = 0;
-  ~recorder_memory();
-};
-thread_local recorder_memory kept_memory;
-/// Set when the thread's memory has gone; a recorder of a later destructor must not look at it.
-thread_local bool kept_memory_ended = false;
-
-recorder_memory::~recorder_memory() {
-  while (count != 0) ::operator delete(kept[--count]);
-  kept_memory_ended = true;
-}
-
-}  // namespace
-
 class recorder_state {
  public:
-  recorder_state(timeline& stream, recorder_mode mode)
-      : core_(stream.core().shared_from_this()),
-        stream_(stream),
-        mode_(mode),
-        at_step_(core_->step_called()) {}
+  recorder_state() noexcept = default;
   recorder_state(const recorder_state&) = delete;
   recorder_state& operator=(const recorder_state&) = delete;
-  ~recorder_state() { abandon(); }
+  ~recorder_state() = default;
 
-  static void* operator new(std::size_t size) {
-    if (!kept_memory_ended && kept_memory.count != 0) return kept_memory.kept[--kept_memory.count];
-    return ::operator new(size);
+  /// The state is that of a new recorder.
+  void begin(timeline& stream, recorder_mode mode) {
+    core_ = stream.core().shared_from_this();
+    stream_ = &stream;
+    mode_ = mode;
+    at_step_ = core_->step_called();
+    phase_ = phase::recording;
   }
-  static void operator delete(void* memory) noexcept {
-    if (!kept_memory_ended && kept_memory.count < recorder_memory::most) {
-      kept_memory.kept[kept_memory.count++] = memory;
-    } else {
-      ::operator delete(memory);
-    }
+  /// The recorder is destroyed. Keeps memory, and returns the core, which may be destroyed with it.
+  [[nodiscard]] std::shared_ptr<runtime_core> end() noexcept {
+    abandon();
+    uses_.clear();
+    uses_.shrink(most_kept);
+    waits_.clear();
+    if (waits_.capacity() > most_kept) waits_ = {};
+    dependencies_.clear();
+    if (dependencies_.capacity() > most_kept) dependencies_ = {};
+    upstream_.reset();
+    rejection_.reset();
+    return std::move(core_);
   }
 
-  [[nodiscard]] stream_id launch_stream() const noexcept { return stream_.id(); }
+  [[nodiscard]] stream_id launch_stream() const noexcept { return stream_->id(); }
   [[nodiscard]] recorder_mode mode() const noexcept { return mode_; }
-  [[nodiscard]] std::size_t count() const noexcept { return uses_.size(); }
+  [[nodiscard]] std::size_t count() noexcept { return uses_.size(); }
 
   void note(const block_ref& block, access_kind access, bool whole, const char* verb,
             bool read_only) noexcept {
@@ -79,8 +67,8 @@ class recorder_state {
         reject(verb, "the memory resource cannot track uses: memory '" +
                          std::string(block.tag().name()) + "' may not be recorded");
       } else {
-        add({block.record(), block.record()->generation.load(std::memory_order_relaxed), access,
-             whole, block.tag(), 0});
+        uses_.add({block.record(), block.record()->generation.load(std::memory_order_relaxed),
+                   access, whole, block.tag(), 0});
       }
     } catch (...) {
       if (!rejection_) rejection_ = current_error();
@@ -100,18 +88,17 @@ class recorder_state {
     }
     const auto before = std::exchange(phase_, phase::refused);  // until it has succeeded
     core_->require_open();
-    (void)core_->require(stream_ref(&stream_));
+    (void)core_->require(stream_ref(stream_));
     // Checked again under the leases; but a freed block and the one that got its record cannot both
     // be leased.
     for (const auto& u : uses_) {
       if (stale(u)) throw stale_error(u);
     }
-    std::sort(uses_.begin(), uses_.end(),
-              [](const use& a, const use& b) { return a.record < b.record; });
-    stream_.reserve();
+    uses_.sort();
+    stream_->reserve();
     try {
       if (!take_leases(waits)) {
-        stream_.unreserve();
+        stream_->unreserve();
         phase_ = before;
         return false;
       }
@@ -125,11 +112,10 @@ class recorder_state {
         throw;
       }
     } catch (...) {
-      stream_.unreserve();
+      stream_->unreserve();
       throw;
     }
-    stream_.count_leases(static_cast<std::int64_t>(uses_.size()));
-    first_ticket_ = stream_.newest().ticket + 1;
+    first_ticket_ = stream_->newest().ticket + 1;
     phase_ = phase::preflighted;
     return true;
   }
@@ -148,10 +134,9 @@ class recorder_state {
     if (uses_.empty()) return;
     dependencies_.clear();
     upstream_.reset();
-    stream_.unreserve();
+    stream_->unreserve();
     give_leases(uses_.size());
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
-    stream_.count_leases(-static_cast<std::int64_t>(uses_.size()));
   }
 
   timeline_point commit(const std::optional<error>& failure) {
@@ -184,6 +169,19 @@ class recorder_state {
     allocation_tag tag;    // for messages: the block may be gone by then
     std::uint64_t fenced;  // the version of the block's uses that the launch waits for
   };
+  struct one_per_block {
+    [[nodiscard]] static bool before(const use& a, const use& b) noexcept {
+      if (a.record != b.record) return std::less<>()(a.record, b.record);
+      return a.generation < b.generation;
+    }
+    static void absorb(use& known, const use& added) noexcept {
+      // A whole write stays one only if nothing is read.
+      known.whole = known.whole && added.whole;
+      known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
+                                              static_cast<unsigned>(added.access));
+    }
+  };
+  static constexpr std::size_t most_kept = 4096;  // elements of memory, by a state without recorder
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
   /// Whether uses may be registered, and preflight called.
   [[nodiscard]] bool open() const noexcept {
@@ -204,23 +202,10 @@ class recorder_state {
       rejection_.emplace(errc::stream_misuse, std::string("launch_recorder::") + verb + ": " + why);
   }
 
-  void add(const use& added) {
-    for (auto& known : uses_) {
-      if (known.record == added.record && known.generation == added.generation) {
-        // A whole write stays one only if nothing is read.
-        known.whole = known.whole && added.whole;
-        known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
-                                                static_cast<unsigned>(added.access));
-        return;
-      }
-    }
-    uses_.push_back(added);
-  }
-
-  [[nodiscard]] lease_answer try_lease(const use& u) const noexcept {
+  [[nodiscard]] lease_answer try_lease(const use& u, lease_request request) const noexcept {
     at(launch_step::leasing);
-    return u.access == access_kind::read ? u.record->lease.try_shared(holder_->holds_any())
-                                         : u.record->lease.try_exclusive();
+    return u.access == access_kind::read ? u.record->lease.try_shared(request)
+                                         : u.record->lease.try_exclusive(request);
   }
 
   void give_lease(const use& u) noexcept {
@@ -233,55 +218,101 @@ class recorder_state {
     while (count != 0) give_lease(uses_[--count]);
   }
 
-  /// All or nothing, in address order; at a conflict everything is given back before waiting for
-  /// the one in the way, unless `waits` says not to: then the answer is false.
+  /// Takes the leases of all uses. If `waits` is false, answers false at a conflict, with nothing
+  /// held.
   [[nodiscard]] bool take_leases(bool waits) {
     holder_ = &lease_holder::of_this_thread();
-    block_record* announced = nullptr;  // where this thread stands as a waiting writer
-    const auto withdraw = [&announced] {
-      if (announced != nullptr) announced->lease.withdraw_writer();
-      announced = nullptr;
-    };
-    for (;;) {
-      std::size_t taken = 0;
-      auto answer = lease_answer::granted;
-      while (taken < uses_.size() && (answer = try_lease(uses_[taken])) == lease_answer::granted)
-        ++taken;
-      if (answer == lease_answer::granted) break;
-      const auto& blocked = uses_[taken];
-      give_leases(taken);
-      if (answer == lease_answer::dying) {
-        withdraw();
-        throw stale_error(blocked);
-      }
-      if (!waits) return false;
-      if (holder_->holds_any()) {
-        withdraw();
-        throw error(errc::stream_misuse,
-                    "this thread holds a lease on memory of another launch between preflight and "
-                    "commit, and may not "
-                    "wait for a second one");
-      }
-      core_->count_lease_wait();
-      const auto begun = std::chrono::steady_clock::now();
-      if (blocked.access == access_kind::read) {
-        withdraw();
-        at(launch_step::blocked);
-        blocked.record->lease.wait_shared();
-      } else {
-        if (announced != blocked.record) {
-          withdraw();
-          announced = blocked.record;
-          announced->lease.announce_writer();
-        }
-        at(launch_step::blocked);
-        blocked.record->lease.wait_exclusive();
-      }
-      core_->note_lease_wait(std::chrono::steady_clock::now() - begun);
+    if (holder_->in_turnstile()) {
+      take_in_turn();
+    } else if (!waits) {
+      if (try_all(lease_request::yielding) != nullptr) return false;
+    } else if (!take_together()) {
+      at(launch_step::starved);
+      const turnstile_passage passage(*holder_);
+      take_in_turn();
     }
-    withdraw();
     holder_->add(static_cast<std::uint32_t>(uses_.size()));
     return true;
+  }
+
+  /// All or nothing, in the order of the records' addresses. Returns the use that is in conflict.
+  [[nodiscard]] const use* try_all(lease_request request) {
+    for (std::size_t taken = 0; taken < uses_.size(); ++taken) {
+      const auto& u = uses_[taken];
+      const auto answer = try_lease(u, request);
+      if (answer == lease_answer::granted) continue;
+      give_leases(taken);
+      if (answer == lease_answer::dying) throw stale_error(u);
+      return &u;
+    }
+    return nullptr;
+  }
+
+  /// The block that a thread waits to write; readers that hold nothing are kept out meanwhile.
+  class announced_writer {
+   public:
+    announced_writer() noexcept = default;
+    announced_writer(const announced_writer&) = delete;
+    announced_writer& operator=(const announced_writer&) = delete;
+    ~announced_writer() { announce(nullptr); }
+    void announce(block_record* record) noexcept {
+      if (record == record_) return;
+      if (record_ != nullptr) record_->lease.withdraw_writer();
+      record_ = record;
+      if (record_ != nullptr) record_->lease.announce_writer();
+    }
+
+   private:
+    block_record* record_ = nullptr;
+  };
+
+  /// Attempts to take all leases at a time, and holds none while it waits. False if that has failed
+  /// too often.
+  [[nodiscard]] bool take_together() {
+    announced_writer announced;
+    // A thread that holds a lease may not wait, so it must not be stopped by threads that do.
+    const bool holds_others = holder_->holds_any();
+    const auto request = holds_others ? lease_request::barging : lease_request::yielding;
+    for (int attempt = 0; attempt < attempts_before_turnstile; ++attempt) {
+      const auto* const blocked = try_all(request);
+      if (blocked == nullptr) return true;
+      if (holds_others) refuse_to_wait();
+      announced.announce(blocked->access == access_kind::read ? nullptr : blocked->record);
+      wait_for(*blocked, request);
+    }
+    return false;
+  }
+
+  /// As the owner of the turnstile: takes one lease after the other, and holds them while it waits.
+  void take_in_turn() {
+    for (std::size_t taken = 0; taken < uses_.size(); ++taken) {
+      const auto& u = uses_[taken];
+      auto answer = try_lease(u, lease_request::barging);
+      if (answer == lease_answer::conflict) {
+        u.record->lease.reserve();
+        do {
+          wait_for(u, lease_request::barging);
+          answer = try_lease(u, lease_request::barging);
+        } while (answer == lease_answer::conflict);
+        u.record->lease.end_reservation();
+      }
+      if (answer == lease_answer::dying) {
+        give_leases(taken);
+        throw stale_error(u);
+      }
+    }
+  }
+
+  void wait_for(const use& u, lease_request request) const noexcept {
+    core_->count_lease_wait();
+    const auto begun = std::chrono::steady_clock::now();
+    at(launch_step::blocked);
+    if (u.access == access_kind::read) {
+      u.record->lease.wait_shared(request);
+    } else {
+      u.record->lease.wait_exclusive(request);
+    }
+    core_->note_lease_wait(std::chrono::steady_clock::now() - begun);
   }
 
   [[nodiscard]] error stale_error(const use& u) const {
@@ -293,7 +324,7 @@ class recorder_state {
 
   /// Under the leases: checks identities and earlier failures, and queues the waits.
   void fence() {
-    small_vector<hazard_point, 16> waits;
+    waits_.clear();
     for (auto& u : uses_) {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
@@ -302,10 +333,18 @@ class recorder_state {
       if (u.access != access_kind::write || !u.whole) {
         if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
       }
-      u.record->uses.collect(u.access, waits);
+      u.record->uses.collect(u.access, waits_);
       u.fenced = u.record->uses.version();
     }
-    core_->fence(stream_, waits.view());
+    if (dependencies_.size() > 8) {
+      // Blocks that one launch wrote bring the same point.
+      std::sort(dependencies_.begin(), dependencies_.end(), [](timeline_point a, timeline_point b) {
+        return a.stream != b.stream ? a.stream < b.stream : a.ticket < b.ticket;
+      });
+      const auto* const end = std::unique(dependencies_.begin(), dependencies_.end());
+      dependencies_.truncate(static_cast<std::size_t>(end - dependencies_.begin()));
+    }
+    core_->fence(*stream_, waits_.view());
   }
 
   timeline_point publish(const std::optional<error>& failure) {
@@ -313,8 +352,9 @@ class recorder_state {
     std::optional<error> lost;
     at(launch_step::enqueued);
     try {
-      point = {stream_.id(), stream_.submit(std::move(dependencies_), failure ? &*failure : nullptr,
-                                            first_ticket_, std::move(upstream_))};
+      point = {stream_->id(),
+               stream_->submit(std::move(dependencies_), failure ? &*failure : nullptr,
+                               first_ticket_, std::move(upstream_))};
     } catch (...) {
       lost = current_error();
       point = stand_in(*lost);
@@ -337,7 +377,6 @@ class recorder_state {
       at(launch_step::returned);
     }
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
-    stream_.count_leases(-static_cast<std::int64_t>(uses_.size()));
     if (lost) throw *lost;
     return point;
   }
@@ -345,11 +384,11 @@ class recorder_state {
   /// When no ticket could be had for the work: what to publish in its place, so that nothing is
   /// left unprotected; the empty point once the work is waited for.
   [[nodiscard]] timeline_point stand_in(const error& why) noexcept {
-    if (stream_.retired()) return stream_.newest();  // its last ticket is behind all of its work
+    if (stream_->retired()) return stream_->newest();  // its last ticket is behind all of its work
     // What is captured is not queued.
-    if (stream_.captured()) return {};
+    if (stream_->captured()) return {};
     try {
-      stream_.synchronize();
+      stream_->synchronize();
     } catch (...) {
       core_->device().lose(why);
     }
@@ -360,13 +399,14 @@ class recorder_state {
   void publish_unfenced(const std::optional<error>& failure) {
     timeline_point point;
     try {
-      stream_.reserve();
-      point = {stream_.id(), stream_.submit({}, failure ? &*failure : nullptr)};
+      stream_->reserve();
+      point = {stream_->id(), stream_->submit({}, failure ? &*failure : nullptr)};
     } catch (...) {
       const auto why = current_error();
       point = stand_in(why);
       if (!point) throw why;
     }
+    uses_.sort();
     for (const auto& u : uses_) {
       const std::lock_guard lock(u.record->guard);
       if (!stale(u)) u.record->uses.add(u.access, point, *core_);
@@ -392,11 +432,12 @@ class recorder_state {
   }
 
   std::shared_ptr<runtime_core> core_;
-  timeline& stream_;
-  recorder_mode mode_;
-  const runtime_core::step_function* const at_step_;  // a test's
+  timeline* stream_ = nullptr;
+  recorder_mode mode_ = recorder_mode::strict;
+  const runtime_core::step_function* at_step_ = nullptr;  // a test's
   phase phase_ = phase::recording;
-  small_vector<use, 8> uses_;
+  merged_list<use, one_per_block, 8> uses_;
+  small_vector<hazard_point, 16> waits_;
   dependency_points dependencies_;
   std::unique_ptr<upstream_ticket> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
@@ -404,33 +445,70 @@ class recorder_state {
   std::optional<error> rejection_;
 };
 
-}  // namespace detail
-
 namespace {
 
-detail::timeline& required(stream_ref stream) {
-  if (!stream)
-    throw error(errc::stream_misuse,
-                "a launch recorder needs a stream; there is no default stream");
-  return *stream.timeline();
+/// States of recorders that are gone, per thread: a recorder takes no heap memory in the steady
+/// state.
+struct spare_states {
+  static constexpr std::size_t most = 4;
+  std::array<recorder_state*, most> kept{};
+  std::size_t count = 0;
+  ~spare_states();
+};
+thread_local spare_states spare;
+/// Set when the thread's states have gone; a recorder of a later destructor must not look at them.
+thread_local bool spare_ended = false;
+
+spare_states::~spare_states() {
+  while (count != 0) delete kept[--count];
+  spare_ended = true;
+}
+
+using state_ptr = std::unique_ptr<recorder_state, recorder_state_deleter>;
+
+state_ptr take_state() {
+  if (!spare_ended && spare.count != 0) return state_ptr(spare.kept[--spare.count]);
+  return state_ptr(new recorder_state);
 }
 
 }  // namespace
 
-launch_recorder::launch_recorder(std::unique_ptr<detail::recorder_state> state) noexcept
-    : state_(std::move(state)) {}
+void recorder_state_deleter::operator()(recorder_state* state) const noexcept {
+  // May end the runtime's core, and with it recorders of which this thread keeps the states.
+  const auto core = state->end();
+  if (!spare_ended && spare.count < spare_states::most) {
+    spare.kept[spare.count++] = state;
+  } else {
+    delete state;
+  }
+}
+
+}  // namespace detail
+
+namespace {
+
+detail::state_ptr begin_recorder(stream_ref stream, recorder_mode mode) {
+  if (!stream)
+    throw error(errc::stream_misuse,
+                "a launch recorder needs a stream; there is no default stream");
+  auto state = detail::take_state();
+  state->begin(*stream.timeline(), mode);
+  return state;
+}
+
+}  // namespace
+
+launch_recorder::launch_recorder(state_ptr state) noexcept : state_(std::move(state)) {}
 launch_recorder::launch_recorder(launch_recorder&& other) noexcept = default;
 launch_recorder& launch_recorder::operator=(launch_recorder&& other) noexcept = default;
 launch_recorder::~launch_recorder() = default;
 
 launch_recorder launch_recorder::strict(stream_ref launch_stream) {
-  return launch_recorder(
-      std::make_unique<detail::recorder_state>(required(launch_stream), recorder_mode::strict));
+  return launch_recorder(begin_recorder(launch_stream, recorder_mode::strict));
 }
 
 launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
-  return launch_recorder(
-      std::make_unique<detail::recorder_state>(required(launch_stream), recorder_mode::permissive));
+  return launch_recorder(begin_recorder(launch_stream, recorder_mode::permissive));
 }
 
 launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,

@@ -2,20 +2,26 @@
 
 #include "runtime/spin_lock.hpp"
 
-#include <memory>
-#include <mutex>
-#include <vector>
-
 namespace sluice::detail {
 
-lease_answer lease::try_shared(bool holds_others) noexcept {
-  const auto in_the_way = exclusive_bit | (holds_others ? 0U : writers_waiting_mask);
+bool lease::stops_reader(std::uint32_t word, lease_request request) noexcept {
+  const auto in_the_way =
+      exclusive_bit |
+      (request == lease_request::barging ? 0U : writers_waiting_mask | reserved_bit);
+  return (word & in_the_way) != 0 || (word & readers_mask) == readers_mask;
+}
+
+bool lease::stops_writer(std::uint32_t word, lease_request request) noexcept {
+  const auto in_the_way =
+      exclusive_bit | readers_mask | (request == lease_request::barging ? 0U : reserved_bit);
+  return (word & in_the_way) != 0;
+}
+
+lease_answer lease::try_shared(lease_request request) noexcept {
   auto word = word_.load(std::memory_order_relaxed);
   for (;;) {
     if ((word & dying_bit) != 0) return lease_answer::dying;
-    if ((word & in_the_way) != 0 || (word & readers_mask) == readers_mask) {
-      return lease_answer::conflict;
-    }
+    if (stops_reader(word, request)) return lease_answer::conflict;
     if (word_.compare_exchange_weak(word, word + one_reader, std::memory_order_acquire,
                                     std::memory_order_relaxed)) {
       return lease_answer::granted;
@@ -23,11 +29,11 @@ lease_answer lease::try_shared(bool holds_others) noexcept {
   }
 }
 
-lease_answer lease::try_exclusive() noexcept {
+lease_answer lease::try_exclusive(lease_request request) noexcept {
   auto word = word_.load(std::memory_order_relaxed);
   for (;;) {
     if ((word & dying_bit) != 0) return lease_answer::dying;
-    if ((word & (exclusive_bit | readers_mask)) != 0) return lease_answer::conflict;
+    if (stops_writer(word, request)) return lease_answer::conflict;
     if (word_.compare_exchange_weak(word, word | exclusive_bit, std::memory_order_acquire,
                                     std::memory_order_relaxed)) {
       return lease_answer::granted;
@@ -37,39 +43,50 @@ lease_answer lease::try_exclusive() noexcept {
 
 bool lease::release_shared() noexcept {
   const auto before = word_.fetch_sub(one_reader, std::memory_order_acq_rel);
-  word_.notify_all();
-  return (before & dying_bit) != 0 && (before & readers_mask) == one_reader;
+  const auto readers = before & readers_mask;
+  // As long as there are other readers, no thread that sleeps can go on.
+  if ((before & sleepers_bit) != 0 && (readers == one_reader || readers == readers_mask)) wake();
+  return (before & dying_bit) != 0 && readers == one_reader;
 }
 
 bool lease::release_exclusive() noexcept {
   const auto before = word_.fetch_and(~exclusive_bit, std::memory_order_acq_rel);
-  word_.notify_all();
+  if ((before & sleepers_bit) != 0) wake();
   return (before & dying_bit) != 0;
 }
 
-template <class Blocked>
-void lease::wait_while(Blocked blocked) noexcept {
+template <class Stops>
+void lease::wait_while(Stops stops) noexcept {
+  const auto blocked = [&](std::uint32_t word) {
+    return (word & dying_bit) == 0 && stops(word);
+  };
   for (int spins = 0; spins < 200; ++spins) {
     if (!blocked(word_.load(std::memory_order_relaxed))) return;
     spin_pause();
   }
-  for (auto word = word_.load(std::memory_order_relaxed); blocked(word);
-       word = word_.load(std::memory_order_relaxed)) {
-    word_.wait(word, std::memory_order_relaxed);
+  auto word = word_.load(std::memory_order_relaxed);
+  while (blocked(word)) {
+    // Whoever changes the word so that a sleeper can go on sees the bit and calls `wake`.
+    if ((word & sleepers_bit) != 0 ||
+        word_.compare_exchange_weak(word, word | sleepers_bit, std::memory_order_relaxed)) {
+      word_.wait(word | sleepers_bit, std::memory_order_relaxed);
+      return;
+    }
   }
 }
 
-void lease::wait_shared() noexcept {
-  wait_while([](std::uint32_t word) {
-    return (word & dying_bit) == 0 && ((word & (exclusive_bit | writers_waiting_mask)) != 0 ||
-                                       (word & readers_mask) == readers_mask);
-  });
+void lease::wake() noexcept {
+  // A thread that goes to sleep meanwhile either finds the word changed or is notified.
+  word_.fetch_and(~sleepers_bit, std::memory_order_relaxed);
+  word_.notify_all();
 }
 
-void lease::wait_exclusive() noexcept {
-  wait_while([](std::uint32_t word) {
-    return (word & dying_bit) == 0 && (word & (exclusive_bit | readers_mask)) != 0;
-  });
+void lease::wait_shared(lease_request request) noexcept {
+  wait_while([request](std::uint32_t word) { return stops_reader(word, request); });
+}
+
+void lease::wait_exclusive(lease_request request) noexcept {
+  wait_while([request](std::uint32_t word) { return stops_writer(word, request); });
 }
 
 void lease::announce_writer() noexcept {
@@ -77,48 +94,25 @@ void lease::announce_writer() noexcept {
 }
 
 void lease::withdraw_writer() noexcept {
-  word_.fetch_sub(one_writer_waiting, std::memory_order_relaxed);
-  word_.notify_all();
+  const auto before = word_.fetch_sub(one_writer_waiting, std::memory_order_relaxed);
+  // While the block is written, its release wakes the sleepers.
+  if ((before & sleepers_bit) != 0 && (before & exclusive_bit) == 0) wake();
+}
+
+void lease::reserve() noexcept {
+  word_.fetch_or(reserved_bit, std::memory_order_relaxed);
+}
+
+void lease::end_reservation() noexcept {
+  const auto before = word_.fetch_and(~reserved_bit, std::memory_order_relaxed);
+  if ((before & sleepers_bit) != 0 && (before & exclusive_bit) == 0) wake();
 }
 
 lease::end lease::mark_dying() noexcept {
   const auto before = word_.fetch_or(dying_bit, std::memory_order_acq_rel);
-  word_.notify_all();
+  if ((before & sleepers_bit) != 0) wake();
   if ((before & dying_bit) != 0) return end::dead_already;
   return (before & (exclusive_bit | readers_mask)) != 0 ? end::leased : end::complete_now;
-}
-
-lease_holder& lease_holder::of_this_thread() {
-  // Counters of threads that have ended are used again by later threads.
-  struct pool {
-    std::mutex mutex;
-    std::vector<std::unique_ptr<lease_holder>> all;
-    std::vector<lease_holder*> unused;
-  };
-  static auto* const counters =
-      new pool;  // never destroyed: threads may end after static destruction
-  struct registration {
-    lease_holder* counter = nullptr;
-    registration() {
-      const std::lock_guard lock(counters->mutex);
-      if (counters->unused.empty()) {
-        counters->unused.reserve(counters->all.size() + 1);
-        counters->all.push_back(std::make_unique<lease_holder>());
-        counter = counters->all.back().get();
-      } else {
-        counter = counters->unused.back();
-        counters->unused.pop_back();
-      }
-    }
-    registration(const registration&) = delete;
-    registration& operator=(const registration&) = delete;
-    ~registration() {
-      const std::lock_guard lock(counters->mutex);
-      if (!counter->holds_any()) counters->unused.push_back(counter);
-    }
-  };
-  thread_local registration mine;
-  return *mine.counter;
 }
 
 }  // namespace sluice::detail

@@ -247,25 +247,35 @@ timeline& runtime_core::adoption_timeline() {
   return *adoption_[next_adoption_++ % adoption_count_];
 }
 
-void runtime_core::fence(timeline& stream, std::span<const hazard_point> waits) {
-  small_vector<timeline_point, 8> newest;
-  for (const auto& wait : waits) {
-    if (wait.point.stream == stream.id()) continue;
-    if (left_out_ && left_out_(wait.kind)) continue;
-    bool merged = false;
-    for (auto& point : newest) {
-      if (point.stream == wait.point.stream) {
-        point.ticket = std::max(point.ticket, wait.point.ticket);
-        merged = true;
-        break;
-      }
-    }
-    if (!merged) newest.push_back(wait.point);
+void runtime_core::fence(timeline& stream, std::span<hazard_point> waits) {
+  const auto unneeded = [&](const hazard_point& wait) {
+    return wait.point.stream == stream.id() || (left_out_ && left_out_(wait.kind));
+  };
+  const auto elsewhere = std::remove_if(waits.begin(), waits.end(), unneeded) - waits.begin();
+  waits = waits.first(static_cast<std::size_t>(elsewhere));
+  // A few points are searched; more are sorted, so that the cost stays nearly linear.
+  const bool sorted = waits.size() > 16;
+  if (sorted) {
+    std::sort(waits.begin(), waits.end(), [](const hazard_point& a, const hazard_point& b) {
+      return a.point.stream < b.point.stream;
+    });
   }
-  for (const auto& point : newest) {
-    auto* source = find(point.stream);
-    if (source == nullptr) require_known(point);
-    if (source != nullptr) stream.wait_for(*source, point.ticket);
+  std::size_t newest = 0;  // the points before this one are the newest of a stream each
+  for (const auto wait : waits) {
+    const auto known = waits.first(newest).last(sorted && newest != 0 ? 1 : newest);
+    const auto same = std::find_if(known.begin(), known.end(), [&](const hazard_point& k) {
+      return k.point.stream == wait.point.stream;
+    });
+    if (same != known.end()) {
+      same->point.ticket = std::max(same->point.ticket, wait.point.ticket);
+    } else {
+      waits[newest++] = wait;
+    }
+  }
+  for (const auto& wait : waits.first(newest)) {
+    auto* source = find(wait.point.stream);
+    if (source == nullptr) require_known(wait.point);
+    if (source != nullptr) stream.wait_for(*source, wait.point.ticket);
   }
 }
 
@@ -287,7 +297,7 @@ void runtime_core::wait(stream_ref stream, timeline_point point) {
   if (!stream || &stream.timeline()->core() != this)
     throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
   require_known(point);
-  const hazard_point wait{point, hazard::free_after_use};
+  hazard_point wait{point, hazard::free_after_use};
   const point_reservation place(stream);  // keeps what a retired stream would give up
   fence(*stream.timeline(), {&wait, 1});
 }
@@ -334,19 +344,17 @@ runtime_statistics runtime_core::statistics() const {
       const std::lock_guard lock(records_lock_);
       for (auto& record : *all) {
         s.references += record.references.load(std::memory_order_relaxed);
+        s.leases += record.lease.held();
         if (record.lease.dying()) continue;  // or not begun, and no block before it ends meanwhile
         const std::lock_guard guard(record.guard);
         s.points += record.uses.points();
       }
     }
   }
-  std::int64_t leases = 0;
   for_each_timeline([&](timeline& t) {
     s.launches += t.newest().ticket;
     s.waits += t.waits();
-    leases += t.leases();
   });
-  s.leases = static_cast<std::size_t>(leases);
   return s;
 }
 

@@ -42,7 +42,8 @@ class deferred_frees_scope {
 /// How far a launch has come, for tests.
 enum class launch_step : std::uint8_t {
   leasing,    ///< about to ask for the lease of one block
-  blocked,    ///< has given back what it had and is about to wait for that lease
+  blocked,    ///< is about to wait for that lease; holds no other one, except in the turnstile
+  starved,    ///< its attempts have failed: is about to enter the turnstile
   leased,     ///< has all leases and is not fenced yet
   fenced,     ///< its waits are queued: preflight is done
   enqueued,   ///< what it is for is queued, too: commit has begun
@@ -163,9 +164,9 @@ class runtime_core final : public resource_context,
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override;
   void finish_reclaiming() noexcept override { reclaimer_.finish_ready(); }
 
-  /// Orders `stream` after what `waits` names: at most one wait per source stream. @throws error,
-  /// also `stream_misuse` for a point of another runtime; std::bad_alloc
-  void fence(timeline& stream, std::span<const hazard_point> waits);
+  /// Orders `stream` after what `waits` names: at most one wait per source stream. Reorders and
+  /// overwrites `waits`. @throws error, also `stream_misuse` for a point of another runtime
+  void fence(timeline& stream, std::span<hazard_point> waits);
   struct published_use {
     timeline_point point;
     std::uint64_t version;  // of the block, before this use

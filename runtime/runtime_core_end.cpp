@@ -65,7 +65,7 @@ void runtime_core::outlive() noexcept {
   const std::lock_guard lock(adoption_mutex_);
   for_each_timeline([this](timeline& t) {
     const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
-    if (&t != reclaim_timeline_ && !adopts && t.leases() == 0) t.retire();
+    if (&t != reclaim_timeline_ && !adopts && !t.has_reservations()) t.retire();
   });
 }
 

@@ -149,7 +149,12 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
                                     std::unique_ptr<upstream_ticket>& upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
-  s.dependencies = std::move(dependencies);
+  // The caller gets the slot's memory in exchange, so that large launches need none every time.
+  if (dependencies.empty()) {
+    s.dependencies.clear();
+  } else {
+    std::swap(s.dependencies, dependencies);
+  }
   s.first = first;
   device_.record(s.event, ticket, native_);
   s.upstream = std::move(upstream);

@@ -54,6 +54,11 @@ class timeline {
   void reserve();
   /// Takes a reservation back.
   void unreserve() noexcept;
+  /// Whether a launch is being made.
+  [[nodiscard]] bool has_reservations() noexcept {
+    const std::lock_guard lock(submission_);
+    return reserved_ != 0;
+  }
 
   /// Takes the next ticket for the work enqueued so far and records its event; uses up one
   /// reservation. `dependencies` are unfinished points whose failure is this ticket's failure too;
@@ -123,14 +128,6 @@ class timeline {
   [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
   /// After the device's loss: whether nothing on this stream touches memory any more.
   [[nodiscard]] bool quiescent() noexcept;
-
-  /// Leases held by launches of this stream, for statistics.
-  void count_leases(std::int64_t change) noexcept {
-    leases_.fetch_add(change, std::memory_order_relaxed);
-  }
-  [[nodiscard]] std::int64_t leases() const noexcept {
-    return leases_.load(std::memory_order_relaxed);
-  }
 
  private:
   struct slot {
@@ -203,7 +200,6 @@ class timeline {
   std::atomic<std::uint64_t> capacity_{0};    // of that one
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> asks_at_{0};  // the ticket whose launch asks the device again
-  std::atomic<std::int64_t> leases_{0};
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};

@@ -6,12 +6,14 @@
 
 namespace {
 
+thread_local std::uint64_t made = 0;
 thread_local std::uint64_t until_failure = 0;
 thread_local bool stays = false;  // what fails then, and does from then on
 thread_local bool failing = false;
 thread_local const std::function<void()>* before_failure = nullptr;
 
 void fail_if_due() {
+  ++made;
   if (!failing) {
     if (until_failure == 0 || --until_failure != 0) return;
     failing = stays;
@@ -39,6 +41,9 @@ void fail_allocations_from(std::uint64_t nth) noexcept {
 }
 bool allocation_is_to_fail() noexcept {
   return until_failure != 0;
+}
+std::uint64_t allocations_made() noexcept {
+  return made;
 }
 
 }  // namespace sluice::test

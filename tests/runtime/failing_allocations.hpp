@@ -18,6 +18,8 @@ void fail_allocation(std::uint64_t nth, const std::function<void()>* also = null
 void fail_allocations_from(std::uint64_t nth) noexcept;
 /// Whether that allocation, or the first of them, is still to come.
 [[nodiscard]] bool allocation_is_to_fail() noexcept;
+/// How many allocations the calling thread has made.
+[[nodiscard]] std::uint64_t allocations_made() noexcept;
 
 /// Calls `attempt` with the first, the second, the third … allocation of this thread failing, until
 /// it succeeds; `unharmed` is called after each failure. Returns the number of failures.

@@ -35,15 +35,20 @@ class followed_launch {
 
   /// Stops at the `number`-th step, counted from 0, until `go_on`. Before the launch.
   void stop_at(std::size_t number) noexcept { stop_ = number; }
+  /// Stops each time that the launch is about to wait for a lease, until `go_on`.
+  void stop_when_blocked(bool stops) noexcept { stops_when_blocked_.store(stops); }
+  [[nodiscard]] bool stopped() const noexcept { return stops_.load() > passed_.load(); }
   void await_stopped() const {
-    await([this] { return stopped_.load(); });
+    await([this] { return stopped(); });
   }
   /// Where it stands.
   [[nodiscard]] detail::launch_step stopped_at() const noexcept { return stopped_at_; }
-  void go_on() noexcept { may_go_on_.store(true); }
+  void go_on() noexcept { passed_.fetch_add(1); }
 
   /// Whether it has gone to wait for a lease.
   [[nodiscard]] bool blocked() const noexcept { return blocked_.load(); }
+  /// Whether it has gone to the turnstile.
+  [[nodiscard]] bool starved() const noexcept { return starved_.load(); }
   /// How many steps it has taken.
   [[nodiscard]] std::size_t steps() const noexcept { return steps_.load(); }
 
@@ -54,18 +59,22 @@ class followed_launch {
   }
 
   void arrive(detail::launch_step step) {
-    if (step == detail::launch_step::blocked) blocked_.store(true);
-    if (steps_.fetch_add(1) != stop_) return;
+    const bool blocked = step == detail::launch_step::blocked;
+    if (blocked) blocked_.store(true);
+    if (step == detail::launch_step::starved) starved_.store(true);
+    if (steps_.fetch_add(1) != stop_ && !(blocked && stops_when_blocked_.load())) return;
     stopped_at_ = step;
-    stopped_.store(true);
-    await([this] { return may_go_on_.load(); });
+    const auto stop = stops_.fetch_add(1);
+    await([&] { return passed_.load() > stop; });
   }
 
   std::size_t stop_ = ~std::size_t{0};
   detail::launch_step stopped_at_{};
-  std::atomic<bool> stopped_{false};
-  std::atomic<bool> may_go_on_{false};
+  std::atomic<bool> stops_when_blocked_{false};
+  std::atomic<std::size_t> stops_{0};
+  std::atomic<std::size_t> passed_{0};
   std::atomic<bool> blocked_{false};
+  std::atomic<bool> starved_{false};
   std::atomic<std::size_t> steps_{0};
 };
 

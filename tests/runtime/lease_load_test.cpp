@@ -1,5 +1,6 @@
 // Many launches at a time: they do not deadlock, they exclude each other, and no lease is taken but
 // in preflight.
+#include "runtime/lease_holder.hpp"
 #include "tests/runtime/lease_test.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/gate.hpp"
@@ -14,8 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -70,6 +73,29 @@ TEST_P(leases_on, threads_that_hold_and_want_crosswise_are_refused) {
   one.join();
   two.join();
   EXPECT_EQ(refused.load(), 2);
+  EXPECT_EQ(runtime().statistics().leases, 0u);
+}
+
+// Neither address order nor a turn for each block would save these from each other.
+TEST_P(leases_on, writes_and_reads_of_two_blocks_crosswise_do_not_deadlock) {
+  const auto a = fresh();
+  const auto b = fresh();
+  const auto run = [&](const gpu_ref<float>& written, const gpu_ref<float>& read) {
+    const auto on = runtime().create_stream();
+    for (int i = 0; i < 500; ++i) {
+      auto recorder = launch_recorder::strict(on);
+      recorder.write(written).read(read);
+      recorder.preflight();
+      std::this_thread::yield();
+      (void)recorder.commit();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] { run(a, b); });
+    threads.emplace_back([&] { run(b, a); });
+  }
+  for (auto& thread : threads) thread.join();
   EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
@@ -128,6 +154,112 @@ TEST_P(leases_on, exclude_each_other_under_load) {
   EXPECT_EQ(violations.load(), 0);
   EXPECT_EQ(runtime().statistics().leases, 0u);
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 0u);
+}
+
+// Everything that takes leases, in random order, on blocks that are freed meanwhile: each launch is
+// made or refused, and holds what it recorded.
+TEST_P(leases_on, withstand_everything_at_a_time) {
+  constexpr std::size_t blocks = 5;
+  constexpr int threads = 4;
+  constexpr int rounds = 250;
+  struct shared_block {
+    gpu_ref<float> ref;
+    std::atomic<int> readers{0};
+    std::atomic<int> writers{0};
+  };
+  std::mutex mutex;
+  std::array<std::shared_ptr<shared_block>, blocks> all;
+  const auto renew = [&](std::size_t i) {
+    auto made = std::make_shared<shared_block>();
+    made->ref = fresh();
+    const std::lock_guard lock(mutex);
+    return std::exchange(all[i], std::move(made));
+  };
+  for (std::size_t i = 0; i < blocks; ++i) (void)renew(i);
+  std::atomic<int> violations{0};
+  std::atomic<int> unexpected{0};
+
+  const auto run = [&](std::uint64_t seed) {
+    std::mt19937_64 draw(seed);
+    const auto on = runtime().create_stream();
+    for (int round = 0; round < rounds; ++round) {
+      std::array<std::shared_ptr<shared_block>, blocks> known;
+      {
+        const std::lock_guard lock(mutex);
+        known = all;
+      }
+      std::array<int, blocks> access{};
+      auto recorder = launch_recorder::strict(on);
+      for (std::size_t i = 0; i < blocks; ++i) {
+        access[i] = static_cast<int>(draw() % 4);
+        if (access[i] == 1) recorder.read(known[i]->ref);
+        if (access[i] == 2) recorder.write(known[i]->ref);
+      }
+      try {
+        if (draw() % 8 != 0) {
+          recorder.preflight();
+        } else if (!recorder.try_preflight()) {
+          recorder.cancel();
+          continue;
+        }
+      } catch (const error& e) {
+        if (e.code() != errc::stale_ref) unexpected.fetch_add(1);
+        recorder.cancel();
+        continue;
+      }
+      const auto count = [&](int change) {
+        for (std::size_t i = 0; i < blocks; ++i) {
+          if (access[i] == 1) known[i]->readers.fetch_add(change);
+          if (access[i] == 2) known[i]->writers.fetch_add(change);
+          if (change < 0 || access[i] == 0) continue;
+          const auto writers = known[i]->writers.load();
+          if (access[i] == 1 && writers != 0) violations.fetch_add(1);
+          if (access[i] == 2 && (writers != 1 || known[i]->readers.load() != 0)) {
+            violations.fetch_add(1);
+          }
+        }
+      };
+      count(1);
+      if (draw() % 4 == 0) {
+        const auto other = draw() % blocks;
+        auto nested = launch_recorder::strict(on);
+        nested.read(known[other]->ref);
+        try {
+          nested.preflight();
+          if (access[other] == 2) violations.fetch_add(1);
+          (void)nested.commit();
+        } catch (const error& e) {
+          if (e.code() != errc::stale_ref && e.code() != errc::stream_misuse) {
+            unexpected.fetch_add(1);
+          }
+          nested.cancel();
+        }
+      }
+      if (draw() % 32 == 0) {
+        const auto freed = renew(draw() % blocks);
+        runtime().deallocate(freed->ref.block());
+      }
+      std::this_thread::yield();
+      count(-1);
+      if (draw() % 16 == 0) {
+        recorder.cancel();
+      } else if (draw() % 16 == 0) {
+        std::thread([&] { (void)recorder.commit(); }).join();
+      } else {
+        (void)recorder.commit();
+      }
+    }
+    if (detail::lease_holder::of_this_thread().holds_any()) unexpected.fetch_add(1);
+  };
+  ::testing::internal::CaptureStderr();  // recorders that end after a refusal are reported
+  auto generator = make_generator();
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i) running.emplace_back(run, generator());
+  for (auto& thread : running) thread.join();
+  (void)::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(violations.load(), 0);
+  EXPECT_EQ(unexpected.load(), 0);
+  EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
 // Whatever else goes on: streams, reclaiming, destructors and frees never take a lease, and so

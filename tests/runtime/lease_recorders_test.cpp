@@ -1,5 +1,5 @@
 // Recorders of several threads: who waits for whom, who is refused, and what a free does meanwhile.
-#include "tests/runtime/followed_launch.hpp"
+#include "tests/runtime/launching_thread.hpp"
 #include "tests/runtime/lease_test.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/expect_error.hpp"
@@ -21,59 +21,6 @@ namespace {
 using detail::lease_answer;
 
 INSTANTIATE_TEST_SUITE_P(devices, leases_on, every_device(), parameter_name);
-
-/// A thread that preflights what `note` records, stops until it is told to commit, and commits.
-class launching_thread {
- public:
-  template <class Note>
-  launching_thread(device_runtime& runtime, Note note)
-      : stream_(runtime.create_stream()), thread_([this, note] {
-          const followed_launch::here here(steps_);
-          try {
-            auto recorder = launch_recorder::strict(stream_);
-            note(recorder);
-            recorder.preflight();
-            through_.store(true);
-            await([this] { return may_commit_.load(); });
-            point_ = recorder.commit();
-          } catch (const error& e) {
-            failure_ = e;
-            failed_.store(true);
-          }
-        }) {}
-  launching_thread(const launching_thread&) = delete;
-  launching_thread& operator=(const launching_thread&) = delete;
-  ~launching_thread() {
-    may_commit_.store(true);
-    if (thread_.joinable()) thread_.join();
-  }
-
-  /// Until it has found a lease in its way.
-  void await_blocked() const {
-    await([this] { return steps_.blocked(); });
-  }
-  void await_through() const {
-    await([this] { return through_.load() || failed_.load(); });
-  }
-  [[nodiscard]] bool through() const { return through_.load(); }
-  void commit() { may_commit_.store(true); }
-  timeline_point join() {
-    thread_.join();
-    return point_;
-  }
-  [[nodiscard]] const std::optional<error>& failure() const { return failure_; }
-  [[nodiscard]] stream_ref stream() const { return stream_; }
-
- private:
-  sluice::stream stream_;
-  followed_launch steps_;
-  std::atomic<bool> through_{false};
-  std::atomic<bool> may_commit_{false};
-  std::atomic<bool> failed_{false};
-  timeline_point point_;
-  std::optional<error> failure_;
-  std::thread thread_;
-};
 
 TEST_P(leases_on, readers_are_between_preflight_and_commit_together) {
   const auto a = fresh();

@@ -17,6 +17,7 @@ namespace {
 
 using detail::lease;
 using detail::lease_answer;
+using detail::lease_request;
 
 class one_lease : public ::testing::Test {
  protected:
@@ -46,7 +47,7 @@ TEST_F(one_lease, a_writer_excludes_everybody) {
   EXPECT_EQ(tested.try_exclusive(), lease_answer::granted);
   EXPECT_EQ(tested.try_exclusive(), lease_answer::conflict);
   EXPECT_EQ(tested.try_shared(), lease_answer::conflict);
-  EXPECT_EQ(tested.try_shared(true), lease_answer::conflict);
+  EXPECT_EQ(tested.try_shared(lease_request::barging), lease_answer::conflict);
   EXPECT_FALSE(tested.release_exclusive());
   EXPECT_EQ(tested.try_shared(), lease_answer::granted);
 }
@@ -55,7 +56,7 @@ TEST_F(one_lease, a_waiting_writer_stops_new_readers_that_hold_nothing) {
   EXPECT_EQ(tested.try_shared(), lease_answer::granted);
   tested.announce_writer();
   EXPECT_EQ(tested.try_shared(), lease_answer::conflict);
-  EXPECT_EQ(tested.try_shared(true), lease_answer::granted);
+  EXPECT_EQ(tested.try_shared(lease_request::barging), lease_answer::granted);
   EXPECT_FALSE(tested.release_shared());
   EXPECT_FALSE(tested.release_shared());
   EXPECT_EQ(tested.try_shared(), lease_answer::conflict);
@@ -63,6 +64,36 @@ TEST_F(one_lease, a_waiting_writer_stops_new_readers_that_hold_nothing) {
   tested.withdraw_writer();
   EXPECT_FALSE(tested.release_exclusive());
   EXPECT_EQ(tested.try_shared(), lease_answer::granted);
+}
+
+TEST_F(one_lease, a_reservation_stops_those_that_yield) {
+  tested.reserve();
+  EXPECT_EQ(tested.try_shared(), lease_answer::conflict);
+  EXPECT_EQ(tested.try_exclusive(), lease_answer::conflict);
+  EXPECT_EQ(tested.try_shared(lease_request::barging), lease_answer::granted);
+  EXPECT_EQ(tested.held(), 1u);
+  EXPECT_EQ(tested.try_exclusive(lease_request::barging), lease_answer::conflict);
+  EXPECT_FALSE(tested.release_shared());
+  EXPECT_EQ(tested.try_exclusive(lease_request::barging), lease_answer::granted);
+  EXPECT_EQ(tested.held(), 1u);
+  EXPECT_FALSE(tested.release_exclusive());
+  tested.end_reservation();
+  EXPECT_EQ(tested.held(), 0u);
+  EXPECT_EQ(tested.try_shared(), lease_answer::granted);
+  EXPECT_FALSE(tested.release_shared());
+  EXPECT_EQ(tested.try_exclusive(), lease_answer::granted);
+}
+
+TEST_F(one_lease, the_end_of_a_reservation_wakes_those_that_yield) {
+  auto generator = make_generator();
+  for (int round = 0; round < 300; ++round) {
+    tested.reserve();
+    const bool writes = round % 2 == 0;
+    std::thread other([&] { writes ? tested.wait_exclusive() : tested.wait_shared(); });
+    for (auto yields = generator() % 200; yields != 0; --yields) std::this_thread::yield();
+    tested.end_reservation();
+    other.join();
+  }
 }
 
 TEST_F(one_lease, who_returns_the_last_one_of_a_dying_block_completes_its_free) {
