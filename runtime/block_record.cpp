@@ -19,17 +19,20 @@ void use_state::begin_written(timeline_point written) noexcept {
   last_write_is_allocation_ = false;
 }
 
-void use_state::collect(access_kind access, small_vector<hazard_point, 16>& waits) const {
+void use_state::collect(access_kind access, stream_id on,
+                        small_vector<hazard_point, 16>& waits) const {
   const bool writes = access != access_kind::read;
+  const auto add = [&](timeline_point point, hazard kind) {
+    if (point.stream != on) waits.push_back({point, kind});
+  };
   if (last_write_) {
-    const auto kind = last_write_is_allocation_ ? hazard::allocation_ready
-                      : writes                  ? hazard::write_after_write
-                                                : hazard::read_after_write;
-    waits.push_back({last_write_, kind});
+    add(last_write_, last_write_is_allocation_ ? hazard::allocation_ready
+                     : writes                  ? hazard::write_after_write
+                                               : hazard::read_after_write);
   }
-  for (const auto& point : inherited_) waits.push_back({point, hazard::inherited});
+  for (const auto& point : inherited_) add(point, hazard::inherited);
   if (writes) {
-    for (const auto& point : reads_) waits.push_back({point, hazard::write_after_read});
+    for (const auto& point : reads_) add(point, hazard::write_after_read);
   }
 }
 

@@ -58,8 +58,9 @@ class use_state {
   [[nodiscard]] std::size_t points() const noexcept {
     return (last_write_ ? 1 : 0) + reads_.size() + inherited_.size();
   }
-  /// Appends what a use of this kind has to wait for. @throws std::bad_alloc
-  void collect(access_kind access, small_vector<hazard_point, 16>& waits) const;
+  /// Appends what a use of this kind on stream `on` has to wait for, without points of `on` itself.
+  /// @throws std::bad_alloc
+  void collect(access_kind access, stream_id on, small_vector<hazard_point, 16>& waits) const;
   /// Every point that a free has to wait for, the newest of each stream. @throws std::bad_alloc
   void collect_all(timeline_points& points) const;
   /// Drops the points for which `passed` answers true. Whether none is left.

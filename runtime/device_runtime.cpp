@@ -113,7 +113,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
     const std::lock_guard lock(record.guard);
     record.require_ordered();
     if (access != access_kind::write) prepared.depends_on_ = core_->dependency_on(record);
-    record.uses.collect(access, waits);
+    record.uses.collect(access, stream.id(), waits);
     prepared.version_ = record.uses.version();
   }
   const point_reservation place(stream);  // keeps what a retired stream would give up

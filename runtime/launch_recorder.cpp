@@ -174,6 +174,9 @@ class recorder_state {
       if (a.record != b.record) return std::less<>()(a.record, b.record);
       return a.generation < b.generation;
     }
+    [[nodiscard]] static bool same(const use& a, const use& b) noexcept {
+      return a.record == b.record && a.generation == b.generation;
+    }
     static void absorb(use& known, const use& added) noexcept {
       // A whole write stays one only if nothing is read.
       known.whole = known.whole && added.whole;
@@ -333,7 +336,7 @@ class recorder_state {
       if (u.access != access_kind::write || !u.whole) {
         if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
       }
-      u.record->uses.collect(u.access, waits_);
+      u.record->uses.collect(u.access, stream_->id(), waits_);
       u.fenced = u.record->uses.version();
     }
     if (dependencies_.size() > 8) {

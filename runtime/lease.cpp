@@ -4,19 +4,6 @@
 
 namespace sluice::detail {
 
-bool lease::stops_reader(std::uint32_t word, lease_request request) noexcept {
-  const auto in_the_way =
-      exclusive_bit |
-      (request == lease_request::barging ? 0U : writers_waiting_mask | reserved_bit);
-  return (word & in_the_way) != 0 || (word & readers_mask) == readers_mask;
-}
-
-bool lease::stops_writer(std::uint32_t word, lease_request request) noexcept {
-  const auto in_the_way =
-      exclusive_bit | readers_mask | (request == lease_request::barging ? 0U : reserved_bit);
-  return (word & in_the_way) != 0;
-}
-
 lease_answer lease::try_shared(lease_request request) noexcept {
   auto word = word_.load(std::memory_order_relaxed);
   for (;;) {

@@ -71,8 +71,15 @@ class lease {
   static constexpr std::uint32_t exclusive_bit = 0x4000'0000;
   static constexpr std::uint32_t dying_bit = 0x8000'0000;
 
-  [[nodiscard]] static bool stops_reader(std::uint32_t word, lease_request request) noexcept;
-  [[nodiscard]] static bool stops_writer(std::uint32_t word, lease_request request) noexcept;
+  [[nodiscard]] static bool stops_reader(std::uint32_t word, lease_request request) noexcept {
+    const auto waiting =
+        request == lease_request::barging ? 0U : writers_waiting_mask | reserved_bit;
+    return (word & (exclusive_bit | waiting)) != 0 || (word & readers_mask) == readers_mask;
+  }
+  [[nodiscard]] static bool stops_writer(std::uint32_t word, lease_request request) noexcept {
+    const auto waiting = request == lease_request::barging ? 0U : reserved_bit;
+    return (word & (exclusive_bit | readers_mask | waiting)) != 0;
+  }
   template <class Stops>
   void wait_while(Stops stops) noexcept;
   void wake() noexcept;

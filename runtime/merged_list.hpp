@@ -9,8 +9,9 @@ namespace sluice::detail {
 
 /// A list without duplicates that takes O(n log n) comparisons for n additions.
 ///
-/// `Rules::before(a, b)` is a strict weak order. `Rules::absorb(known, added)` merges an element
-/// into an equal one; the order in which elements are merged must not matter.
+/// `Rules::before(a, b)` is a strict weak order, `Rules::same(a, b)` its equivalence.
+/// `Rules::absorb(known, added)` merges an element into an equal one; the order in which elements
+/// are merged must not matter.
 ///
 /// A list of up to `Inline` elements keeps the order of addition, is searched at each addition and
 /// needs no heap. A longer one takes elements without a search, and merges duplicates when its size
@@ -22,7 +23,7 @@ class merged_list {
   void add(const T& added) {
     if (items_.size() <= Inline && !unmerged_) {
       for (auto& known : items_) {
-        if (!Rules::before(known, added) && !Rules::before(added, known)) {
+        if (Rules::same(known, added)) {
           Rules::absorb(known, added);
           return;
         }
@@ -67,18 +68,19 @@ class merged_list {
     if (!std::is_sorted(items_.begin(), items_.end(), Rules::before)) {
       std::sort(items_.begin(), items_.end(), Rules::before);
     }
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      if (kept != 0 && !Rules::before(items_[kept - 1], items_[i])) {
-        Rules::absorb(items_[kept - 1], items_[i]);
-      } else {
-        items_[kept++] = items_[i];
+    sorted_ = true;
+    if (!unmerged_) return;
+    auto* last = items_.begin();
+    for (auto* next = last + 1; next < items_.end(); ++next) {
+      if (Rules::same(*last, *next)) {
+        Rules::absorb(*last, *next);
+      } else if (++last != next) {
+        *last = *next;
       }
     }
-    items_.truncate(kept);
-    merge_at_ = std::max(first_merge, 2 * kept);
+    items_.truncate(static_cast<std::size_t>(last + 1 - items_.begin()));
+    merge_at_ = std::max(first_merge, 2 * items_.size());
     unmerged_ = false;
-    sorted_ = true;
   }
 
   small_vector<T, Inline> items_;

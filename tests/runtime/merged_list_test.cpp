@@ -28,6 +28,10 @@ struct counting_rules {
     ++comparisons;
     return a.key < b.key;
   }
+  static bool same(const entry& a, const entry& b) noexcept {
+    ++comparisons;
+    return a.key == b.key;
+  }
   static void absorb(entry& known, const entry& added) noexcept { known.flags |= added.flags; }
 };
 

@@ -69,7 +69,11 @@ class small_vector {
   }
   /// @throws std::bad_alloc
   void push_back(const T& value) {
-    const T copied = value;
+    if (size_ < capacity_) {
+      data()[size_++] = value;
+      return;
+    }
+    const T copied = value;  // may be an element
     reserve(size_ + 1);
     data()[size_++] = copied;
   }
