@@ -1,4 +1,5 @@
 #include "runtime/one_way_signal.hpp"
+#include "runtime/open_devices.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -197,6 +199,10 @@ completion_engine::completion_engine(device_runtime& runtime, completion_strateg
 }
 
 completion_engine::~completion_engine() {
+  if (state_->core->device().inherited()) {
+    detail::leave_to_parent(new (std::nothrow) std::shared_ptr<state>(state_));
+    return;
+  }
   state_->stopping.store(true, std::memory_order_release);
   state_->wake->changed.raise();
   if (!state_->thread.joinable()) return;

@@ -1,7 +1,12 @@
 #include "runtime/ended_elsewhere.hpp"
+#include "runtime/open_devices.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <sluice/envelope/lane.hpp>
+
+#include <memory>
+#include <new>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -31,6 +36,11 @@ class lane_end final : public continuation {
 
 lane::~lane() {
   if (!kept_ && in_flight() == 0) return;
+  if (service_->device().inherited()) {
+    // The library's own threads, or its part of the driver's state, are the parent's.
+    detail::leave_to_parent(new (std::nothrow) std::shared_ptr<void>(std::move(kept_)));
+    return;
+  }
   try {
     const auto on = stream_.ref();
     auto end = std::make_unique<lane_end>(lane_remains{std::move(stream_), std::move(kept_)});

@@ -1,4 +1,5 @@
 #include "runtime/cuda/cuda_device.hpp"
+#include "runtime/open_devices.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -12,7 +13,16 @@ const error& lost_without_words =
 
 }  // namespace
 
+device::device(device_id id) noexcept : id_(id) {
+  detail::open_devices::instance().add(*this);
+}
+
+device::~device() {
+  detail::open_devices::instance().remove(*this);
+}
+
 void device::lose(const error& cause) noexcept {
+  if (inherited()) return;  // a thread of the parent's may have held the lock
   {
     const std::lock_guard lock(loss_mutex_);
     if (loss_) return;
@@ -27,6 +37,15 @@ void device::require_usable() const {
 }
 
 error device::loss() const noexcept {
+  if (inherited()) {
+    try {
+      return {errc::device_lost, "device " + to_string(id_) +
+                                     " belongs to the parent process: after fork() a child opens "
+                                     "devices of its own"};
+    } catch (...) {
+      return lost_without_words;
+    }
+  }
   const std::lock_guard lock(loss_mutex_);
   try {
     if (!loss_) return {errc::device_lost, "device " + to_string(id_) + " is lost"};

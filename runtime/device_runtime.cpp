@@ -23,6 +23,7 @@ device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_o
 }
 
 device_runtime::~device_runtime() {
+  if (device().inherited()) return;
   (void)shut_down(drain_timeout_);
   core_->tear_down(drain_timeout_);
 }
@@ -57,6 +58,7 @@ memory_reservation device_runtime::reserve_memory(std::span<const std::size_t> s
 }
 
 void device_runtime::deallocate(const block_ref& block) {
+  core_->require_own_process();
   if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
   if (block.record()->core != core_.get())
     throw error(errc::invalid_argument, "deallocate: a block of another runtime");
@@ -73,6 +75,7 @@ std::size_t device_runtime::bytes_outstanding() {
 }
 
 void device_runtime::reap_pending() {
+  core_->require_own_process();
   core_->for_each_timeline([](detail::timeline& t) { t.advance(); });
   core_->sweep_retired();
   core_->releases().drain_and_wait();
@@ -89,6 +92,7 @@ bool device_runtime::supports_use_tracking() const noexcept {
 }
 
 runtime_statistics device_runtime::statistics() {
+  core_->require_own_process();
   return core_->statistics();
 }
 
@@ -150,7 +154,7 @@ timeline_point device_runtime::record_use(const block_ref& block, stream_ref str
 }
 
 bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {
-  return core_->drain(timeout);
+  return !device().inherited() && core_->drain(timeout);
 }
 
 device_runtime& device_runtime::get(std::string_view name) {

@@ -417,7 +417,7 @@ class recorder_state {
   }
 
   void abandon() noexcept {
-    if (uses_.empty()) return;
+    if (uses_.empty() || core_->device().inherited()) return;
     try {
       if (phase_ == phase::preflighted) {
         core_->count_abandoned();

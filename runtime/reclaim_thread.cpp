@@ -1,5 +1,6 @@
 #include "runtime/reclaim_thread.hpp"
 
+#include "runtime/open_devices.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <chrono>
@@ -78,6 +79,7 @@ void reclaim_thread::begin() {
 }
 
 void reclaim_thread::add(deferred* one) noexcept {
+  if (core_.device().inherited()) return leave_to_parent(one);
   if (one->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
   if (one->uses_blocks()) users_.fetch_add(1, std::memory_order_relaxed);
   deferrals_.fetch_add(1, std::memory_order_relaxed);

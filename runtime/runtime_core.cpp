@@ -1,5 +1,7 @@
 #include "runtime/runtime_core.hpp"
 
+#include "runtime/open_devices.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -47,6 +49,7 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
                                                  std::unique_ptr<memory_resource> resource,
                                                  bool explicit_waits) {
   const auto end = [](runtime_core* core) {
+    if (core->device().inherited()) return leave_to_parent(core);
     // A reclaim thread, where a foreign deleter held the last share or the import it belongs to,
     // cannot join itself. And whoever gives the last back of what outlived a runtime does not wait.
     if (!reclaim_thread::is_reclaim_thread() && !core->ends_late()) {

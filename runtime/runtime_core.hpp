@@ -86,6 +86,11 @@ class runtime_core final : public resource_context,
 
   /// @throws error `shutting_down`, `device_lost`
   void require_open() const;
+  /// For functions that a lost device does not refuse. @throws error `device_lost` in a child of
+  /// `fork()` to which the parent's runtime was handed down
+  void require_own_process() const {
+    if (device_->inherited()) device_->require_usable();
+  }
   [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
 
   // Streams

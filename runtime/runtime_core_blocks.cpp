@@ -310,6 +310,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
 }
 
 void runtime_core::handles_gone(block_record& record) noexcept {
+  if (device_->inherited()) return;
   record.references.store(0, std::memory_order_relaxed);
   if (frees_deferred) {
     releases_->push(&record.dead);

@@ -1,5 +1,7 @@
 #include "runtime/shared_runtimes.hpp"
 
+#include "runtime/open_devices.hpp"
+
 #include <utility>
 
 namespace sluice::detail {
@@ -11,6 +13,19 @@ shared_runtimes& shared_runtimes::instance() {
   };
   static const at_exit end_of_all;
   return all;
+}
+
+bool shared_runtimes::inherited() const noexcept {
+  const auto used = used_at_.load(std::memory_order_relaxed);
+  return used != unused && used != fork_depth();
+}
+
+void shared_runtimes::require_own_process(device_id id) const {
+  if (!inherited()) return;
+  throw error(errc::device_lost,
+              "the shared runtime of " + to_string(id) +
+                  ": shared runtimes belong to the parent process; after fork() a child makes "
+                  "runtimes of its own");
 }
 
 void shared_runtimes::require_open(device_id id) const {
@@ -27,11 +42,13 @@ shared_runtimes::entry& shared_runtimes::settled_entry(device_id id,
 }
 
 device_runtime& shared_runtimes::get(device_id id) {
+  require_own_process(id);
   std::function<runtime_options()> make_options;
   {
     std::unique_lock lock(mutex_);
     auto& e = settled_entry(id, lock);
     if (e.runtime != nullptr) return *e.runtime;
+    used_at_.store(fork_depth(), std::memory_order_relaxed);
     made_.reserve(entries_.size());
     e.in_the_making = true;
     make_options = std::move(e.make_options);
@@ -67,6 +84,7 @@ void shared_runtimes::finish(device_id id, std::function<runtime_options()>&& ma
 }
 
 void shared_runtimes::configure(device_id id, std::function<runtime_options()> make_options) {
+  require_own_process(id);
   std::unique_lock lock(mutex_);
   auto& e = settled_entry(id, lock);
   if (e.runtime != nullptr) {
@@ -77,6 +95,7 @@ void shared_runtimes::configure(device_id id, std::function<runtime_options()> m
 }
 
 void shared_runtimes::end() noexcept {
+  if (inherited()) return;
   std::map<device_id, entry> entries;
   std::vector<std::unique_ptr<device_runtime>> runtimes;
   {

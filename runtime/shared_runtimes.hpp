@@ -2,7 +2,9 @@
 
 #include <sluice/runtime/device_runtime.hpp>
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,12 +37,17 @@ class shared_runtimes {
   void end() noexcept;
 
  private:
+  static constexpr auto unused = ~std::uint32_t{0};
+
   struct entry {
     std::function<runtime_options()> make_options;
     device_runtime* runtime = nullptr;
     bool in_the_making = false;
   };
 
+  /// Before the mutex is locked, which a thread of the parent's may have held at a fork.
+  /// @throws error `device_lost`
+  void require_own_process(device_id id) const;
   void require_open(device_id id) const;
   /// Once nobody makes its runtime. `lock` holds the mutex, and may let go of it meanwhile.
   entry& settled_entry(device_id id, std::unique_lock<std::mutex>& lock);
@@ -48,8 +55,12 @@ class shared_runtimes {
   void finish(device_id id, std::function<runtime_options()>&& make_options,
               std::unique_ptr<device_runtime> runtime);
 
+  /// In a child of `fork()`: whether the parent made runtimes here, or was making one.
+  [[nodiscard]] bool inherited() const noexcept;
+
   const device_opener open_;
-  std::mutex mutex_;  // not held while anything is made or destroyed
+  std::atomic<std::uint32_t> used_at_{unused};  // the fork depth of the first `get`
+  std::mutex mutex_;                            // not held while anything is made or destroyed
   std::condition_variable changed_;
   bool ended_ = false;
   std::map<device_id, entry> entries_;

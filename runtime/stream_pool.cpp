@@ -32,6 +32,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
   }
 
   void release(std::size_t index) noexcept {
+    if (core_->device().inherited()) return;
     const std::lock_guard lock(mutex_);
     auto& e = entries_[index];
     auto* on = e.owner.ref().timeline();

@@ -377,6 +377,7 @@ void timeline::synchronize() {
 }
 
 void timeline::retire() noexcept {
+  if (device_.inherited()) return;
   if (retired()) {
     const std::lock_guard over(submission_);  // who retires it is still using the native stream
     return;

@@ -525,7 +525,9 @@ device_info describe(int ordinal) {
 }
 
 std::shared_ptr<device> open(int ordinal) {
-  return std::make_shared<cuda_device>(ordinal);
+  return {new cuda_device(ordinal), [](cuda_device* opened) {
+            if (!opened->inherited()) delete opened;  // the driver's state is the parent's
+          }};
 }
 
 }  // namespace sluice::cuda

@@ -20,8 +20,8 @@ void AnnotateIgnoreSyncEnd(const char* file, int line);
 }
 #endif
 
-/// Tells ThreadSanitizer what a library that is not instrumented touches. Costs nothing in other
-/// builds.
+/// Tells ThreadSanitizer what a library that is not instrumented touches, and the end of the
+/// process which streams are inside a library.
 namespace sluice::host {
 
 #if defined(SLUICE_THREAD_SANITIZER)
@@ -29,6 +29,9 @@ inline constexpr bool thread_sanitizer_on = true;
 #else
 inline constexpr bool thread_sanitizer_on = false;
 #endif
+
+/// The calling thread, if it is a stream's, enters or leaves a library.
+void note_library_call(bool entered) noexcept;
 
 /// The calling thread reads, or writes, `bytes` bytes from `address`.
 inline void announce_read([[maybe_unused]] const void* address,
@@ -61,6 +64,7 @@ class library_call_scope {
   library_call_scope(std::initializer_list<read_range> reads,
                      std::initializer_list<write_range> writes) noexcept
       : reads_(reads), writes_(writes) {
+    note_library_call(true);
     announce();
 #if defined(SLUICE_THREAD_SANITIZER)
     AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
@@ -73,6 +77,7 @@ class library_call_scope {
     AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
 #endif
     announce();
+    note_library_call(false);
   }
 
  private:

@@ -302,6 +302,15 @@ class host_device final : public device {
   }
 
  protected:
+  activity running() noexcept override {
+    const std::lock_guard lock(mutex_);
+    auto most = activity::none;
+    for (const auto& stream : streams_) {
+      if (stream->quiescent() || stream.get() == host_stream::of_this_thread()) continue;
+      most = std::max(most, stream->in_library() ? activity::library_call : activity::task);
+    }
+    return most;
+  }
   void on_loss() noexcept override {
     const std::lock_guard lock(mutex_);
     for (auto* event : events_) event->wake();
@@ -357,9 +366,10 @@ class host_device final : public device {
 
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
   return {new host::host_device(options), [](host::host_device* opened) {
+            if (opened->inherited()) return;  // the streams' threads are the parent's
             // A task of the device's may have held the last reference; its thread cannot join
             // itself.
-            if (host::host_stream::is_stream_thread()) {
+            if (host::host_stream::of_this_thread() != nullptr) {
               std::thread([opened] { delete opened; }).detach();
             } else {
               delete opened;

@@ -1,5 +1,7 @@
 #include "runtime/host/host_stream.hpp"
 
+#include "runtime/host/announce.hpp"
+
 #include <chrono>
 #include <thread>
 
@@ -29,7 +31,7 @@ const error& failure_unknown =
 const error& scripted_loss =
     *new error(errc::device_lost, "scripted loss");  // outlives all threads
 
-thread_local bool in_stream_thread = false;
+thread_local host_stream* running_here = nullptr;
 
 // Vigna's splitmix64: one multiplication-mixed counter, enough for delays.
 std::uint64_t next_random(std::uint64_t& state) noexcept {
@@ -41,6 +43,10 @@ std::uint64_t next_random(std::uint64_t& state) noexcept {
 }
 
 }  // namespace
+
+void note_library_call(bool entered) noexcept {
+  if (running_here != nullptr) running_here->set_in_library(entered);
+}
 
 void host_event::reach(std::uint64_t value, std::optional<error> failure) noexcept {
   const bool failed = failure.has_value();
@@ -116,12 +122,12 @@ void host_stream::submit_counted(host_task* task, fault_target target) noexcept 
   submit(task);
 }
 
-bool host_stream::is_stream_thread() noexcept {
-  return in_stream_thread;
+host_stream* host_stream::of_this_thread() noexcept {
+  return running_here;
 }
 
 void host_stream::run() noexcept {
-  in_stream_thread = true;
+  running_here = this;
   while (!leaving_) {
     host_task* task = nullptr;
     signal_.wait([&] {

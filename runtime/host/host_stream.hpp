@@ -130,8 +130,15 @@ class host_stream {
   void submit_quiescence() noexcept {
     if (quiescence_) submit(quiescence_.release());
   }
-  /// Whether the calling thread is a stream of a host device.
-  [[nodiscard]] static bool is_stream_thread() noexcept;
+  /// The stream whose thread the calling thread is; null on other threads.
+  [[nodiscard]] static host_stream* of_this_thread() noexcept;
+  /// Stream thread only: whether it is inside a library.
+  void set_in_library(bool inside) noexcept {
+    in_library_.store(inside, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool in_library() const noexcept {
+    return in_library_.load(std::memory_order_relaxed);
+  }
   /// Whether the thread has left. Then the destructor does not block.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
@@ -168,6 +175,7 @@ class host_stream {
   bool leaving_ = false;          // stream thread only
   std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> in_library_{false};
   std::thread thread_;
 };
 

@@ -15,6 +15,10 @@
 
 namespace sluice {
 
+namespace detail {
+class open_devices;
+}
+
 /// A device's own stream: a `cudaStream_t` on CUDA, a stream thread on the host. Opaque here.
 struct native_stream;
 /// A device's own event: a `cudaEvent_t` on CUDA. Opaque here.
@@ -55,10 +59,10 @@ struct device_info {
 /// `query` answers `lost` and the others do nothing.
 class device {
  public:
-  explicit device(device_id id) noexcept : id_(id) {}
+  explicit device(device_id id) noexcept;
   device(const device&) = delete;
   device& operator=(const device&) = delete;
-  virtual ~device() = default;
+  virtual ~device();
 
   [[nodiscard]] device_id id() const noexcept { return id_; }
   /// Its name, memory and capabilities, as the driver says now. @throws error `library_failure`,
@@ -198,6 +202,12 @@ class device {
   /// process.
   void lose(const error& cause) noexcept;
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// Whether this process is a child of `fork()` and the device was opened before it, by the
+  /// parent. Such a device is lost in the child. The destructors of everything that belongs to it
+  /// do nothing there, since its threads and its driver state are the parent's.
+  [[nodiscard]] bool inherited() const noexcept {
+    return inherited_.load(std::memory_order_relaxed);
+  }
   /// @throws error `device_lost` with the cause of the loss, when the device is lost
   void require_usable() const;
   /// The error that requests get after loss: code `device_lost`, the text and status of the cause.
@@ -206,10 +216,20 @@ class device {
  protected:
   /// Called once, in the thread that declared the loss.
   virtual void on_loss() noexcept {}
+  /// What the device's threads in this process are doing.
+  enum class activity : std::uint8_t { none, task, library_call };
+  /// Called when the process exits, after the loss: the activity that lasts longest, without that
+  /// of the calling thread.
+  [[nodiscard]] virtual activity running() noexcept { return activity::none; }
 
  private:
+  friend class detail::open_devices;
+
   device_id id_;
   std::atomic<bool> lost_{false};
+  std::atomic<bool> inherited_{false};
+  device* previous_open_ = nullptr;
+  device* next_open_ = nullptr;
   mutable std::mutex loss_mutex_;
   std::optional<error> loss_;
 };

@@ -1,0 +1,224 @@
+// What a child of fork() inherits. Each test runs a process of its own, which forks.
+#include "tests/support/devices.hpp"
+#include "tests/support/forked_child.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/stream_pool.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+/// What a program keeps in static objects.
+struct kept {
+  std::optional<sluice::stream> stream;
+  std::optional<stream_pool> pool;
+  pooled_stream pooled;
+  std::optional<gpu_ref<float>> ref;
+  std::vector<block_ref> blocks;
+  std::optional<launch_recorder> recorder;
+};
+
+void use(device_runtime& runtime, kept& k) {
+  k.stream = runtime.create_stream();
+  k.pool.emplace(runtime);
+  k.pooled = k.pool->acquire();
+  k.ref = runtime.allocate<float>(100, *k.stream, "kept");
+  for (int i = 0; i < 10; ++i) k.blocks.push_back(runtime.allocate_bytes(100, *k.stream));
+  k.blocks.resize(5);  // which a reclaim thread, if there is one, gives back
+  auto recorder = launch_recorder::strict(*k.stream);
+  recorder.write(*k.ref);
+  recorder.preflight();
+  (void)recorder.commit();
+  k.recorder = launch_recorder::strict(k.pooled);
+  k.recorder->read(*k.ref);
+  k.recorder->preflight();
+}
+
+/// Ends this process after a child of it, saying on standard error how the child ended.
+template <class Function>
+[[noreturn]] void end_after_child(kept& mine, Function in_child) {
+  std::fprintf(stderr, "the child %s\n", end_of_child(in_child).c_str());
+  mine.recorder->cancel();  // the parent goes on
+  mine.stream->synchronize();
+  std::exit(download(*mine.ref, *mine.stream).size() == 100 ? 0 : 2);
+}
+
+[[noreturn]] void fork_with_shared_runtime(const std::string& device) {
+  static kept older;
+  use(device_runtime::get(device), older);
+  end_after_child(older, [] { return 0; });
+}
+
+[[noreturn]] void fork_with_owned_runtime_and_reclaim_thread(const std::string& device) {
+  static kept older;
+  static device_runtime runtime(open_device(device),
+                                {.resource = make_direct_resource({.tracked = true})});
+  static kept younger;
+  use(runtime, older);
+  use(runtime, younger);
+  younger.recorder->cancel();
+  end_after_child(older, [] { return 0; });
+}
+
+/// Calls everything that a child may call of its parent's runtime and returns how many calls were
+/// not refused as they should be.
+int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
+  int wrong = 0;
+  const auto refused = [&wrong](const char* what, const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const error& e) {
+      const bool says = std::string(e.what()).find("parent process") != std::string::npos;
+      if (e.code() == errc::device_lost && says) return;
+      std::fprintf(stderr, "%s: %s\n", what, e.what());
+    }
+    std::fprintf(stderr, "%s was not refused\n", what);
+    ++wrong;
+  };
+  const auto on = k.stream->ref();
+  refused("get", [&] { (void)device_runtime::get(device); });
+  refused("get of another device", [&] { (void)device_runtime::get("cuda:99"); });
+  refused("configure", [&] { device_runtime::configure({device_kind::host, 0}, {}); });
+  refused("create_stream", [&] { (void)runtime.create_stream(); });
+  refused("allocate", [&] { (void)runtime.allocate<float>(16, on); });
+  refused("synchronize", [&] { on.synchronize(); });
+  refused("preflight", [&] {
+    auto recorder = launch_recorder::strict(on);
+    recorder.read(*k.ref);
+    recorder.preflight();
+  });
+  refused("prepare_use", [&] { (void)runtime.prepare_use(k.ref->block(), on, access_kind::read); });
+  refused("deallocate", [&] { runtime.deallocate(k.ref->block()); });
+  refused("acquire of a pool", [&] { (void)k.pool->acquire(); });
+  refused("reap_pending", [&] { runtime.reap_pending(); });
+  refused("bytes_outstanding", [&] { (void)runtime.bytes_outstanding(); });
+  refused("trim_memory", [&] { (void)runtime.trim_memory(); });
+  refused("statistics", [&] { (void)runtime.statistics(); });
+  if (runtime.shut_down()) ++wrong;
+  k.pooled.release();
+  k.stream.reset();
+  k.ref.reset();
+  k.recorder.reset();
+  return wrong;
+}
+
+[[noreturn]] void fork_and_use(const std::string& device) {
+  static kept older;
+  auto& runtime = device_runtime::get(device);
+  use(runtime, older);
+  end_after_child(older, [&] { return use_in_child(device, runtime, older); });
+}
+
+[[noreturn]] void fork_while_others_hold_locks() {
+  static kept older;
+  auto& runtime = device_runtime::get("host");
+  use(runtime, older);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> busy;
+  for (int t = 0; t < 2; ++t) {
+    busy.emplace_back([&] {
+      auto on = runtime.create_stream();
+      while (!stop.load()) {
+        const auto a = runtime.allocate<float>(16, on);
+        auto recorder = launch_recorder::strict(on);
+        recorder.write(a);
+        recorder.preflight();
+        (void)recorder.commit();
+        (void)device_runtime::get("host");
+        runtime.reap_pending();
+      }
+    });
+  }
+  std::string ends;
+  for (int i = 0; i < 40 && ends.find("signal") == std::string::npos; ++i) {
+    ends = end_of_child([&] {
+      older.stream.reset();
+      older.blocks.clear();
+      try {
+        (void)device_runtime::get("host");
+      } catch (const error&) {
+        return 0;
+      }
+      return 1;
+    });
+    if (ends != "exited with 0") break;
+  }
+  stop.store(true);
+  for (auto& thread : busy) thread.join();
+  std::fprintf(stderr, "the last child %s\n", ends.c_str());
+  older.recorder->cancel();
+  std::exit(0);
+}
+
+[[noreturn]] void fork_and_compute_in_the_child() {
+  auto random = make_generator();
+  std::vector<std::uint32_t> values(1000);
+  for (auto& v : values) v = static_cast<std::uint32_t>(random());
+  const auto compute = [&values](device_runtime& runtime) {
+    const auto on = runtime.create_stream();
+    return download(upload(runtime, on, values), on) == values;
+  };
+  device_runtime parents(open_host_device());
+  if (!compute(parents)) std::exit(2);
+  const auto how = end_of_child([&] {
+    // Shared runtimes too, since the parent has made none.
+    device_runtime own(open_host_device());
+    return compute(own) && compute(device_runtime::get("host")) ? 0 : 1;
+  });
+  std::fprintf(stderr, "the child %s\n", how.c_str());
+  std::exit(compute(parents) ? 0 : 2);
+}
+
+class fork_with : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(devices, fork_with, every_device(), parameter_name);
+
+TEST_P(fork_with, a_shared_runtime_lets_the_child_exit) {
+  EXPECT_EXIT(fork_with_shared_runtime(GetParam()), ::testing::ExitedWithCode(0),
+              "^the child exited with 0\n$");
+}
+TEST_P(fork_with, an_owned_runtime_and_a_reclaim_thread_lets_the_child_exit) {
+  EXPECT_EXIT(fork_with_owned_runtime_and_reclaim_thread(GetParam()), ::testing::ExitedWithCode(0),
+              "^the child exited with 0\n$");
+}
+TEST_P(fork_with, a_runtime_refuses_the_child) {
+  EXPECT_EXIT(fork_and_use(GetParam()), ::testing::ExitedWithCode(0),
+              "^the child exited with 0\n$");
+}
+TEST(fork_with_threads, that_hold_locks_hangs_no_child) {
+  EXPECT_EXIT(fork_while_others_hold_locks(), ::testing::ExitedWithCode(0),
+              "^the last child exited with 0\n$");
+}
+TEST(fork_of_the_host, leaves_the_child_devices_of_its_own) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer lets no child of a process with threads start threads";
+#endif
+  EXPECT_EXIT(fork_and_compute_in_the_child(), ::testing::ExitedWithCode(0),
+              "the child exited with 0\n$");
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <unistd.h>
+
+namespace sluice::test {
+
+/// Forks, calls `function` in the child, which then exits with the result, and says how it ended:
+/// "exited with 0". A child that hangs is ended by an alarm.
+template <class Function>
+std::string end_of_child(Function function) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    (void)::alarm(20);
+    std::exit(function());
+  }
+  if (child < 0) return "not forked";
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) return "exited with " + std::to_string(WEXITSTATUS(status));
+  return "ended by signal " + std::to_string(WTERMSIG(status));
+}
+
+}  // namespace sluice::test
