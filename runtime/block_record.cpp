@@ -9,6 +9,7 @@ namespace sluice::detail {
 void use_state::begin(timeline_point ready, timeline_points&& inherited) noexcept {
   last_write_ = ready;
   last_write_is_allocation_ = static_cast<bool>(ready);
+  last_outcome_ = outcome::may_fail;
   ++version_;
   reads_.clear();
   inherited_ = std::move(inherited);
@@ -45,7 +46,8 @@ void use_state::collect_all(timeline_points& points) const {
   for (const auto& point : inherited_) add(point);
 }
 
-void use_state::publish(access_kind access, timeline_point point, runtime_core& core) noexcept {
+void use_state::publish(access_kind access, timeline_point point, runtime_core& core,
+                        bool may_fail) noexcept {
   ++version_;
   if (access == access_kind::read) {
     keep(reads_, point, core);
@@ -53,11 +55,13 @@ void use_state::publish(access_kind access, timeline_point point, runtime_core& 
   }
   last_write_ = point;
   last_write_is_allocation_ = false;
+  last_outcome_ = may_fail ? outcome::may_fail : outcome::succeeds;
   reads_.clear();
   inherited_.clear();
 }
 
-void use_state::add(access_kind access, timeline_point point, runtime_core& core) noexcept {
+void use_state::add(access_kind access, timeline_point point, runtime_core& core,
+                    bool may_fail) noexcept {
   ++version_;
   if (access == access_kind::read) {
     keep(reads_, point, core);
@@ -66,6 +70,7 @@ void use_state::add(access_kind access, timeline_point point, runtime_core& core
   if (last_write_) keep(inherited_, last_write_, core);
   last_write_ = point;
   last_write_is_allocation_ = false;
+  last_outcome_ = may_fail ? outcome::may_fail : outcome::succeeds;
 }
 
 void use_state::keep(timeline_points& points, timeline_point point, runtime_core& core) noexcept {

@@ -53,6 +53,10 @@ class use_state {
   [[nodiscard]] timeline_point last_written() const noexcept {
     return last_write_is_allocation_ ? timeline_point{} : last_write_;
   }
+  /// What is known of the last launch that wrote. One that may fail is asked about on its stream.
+  enum class outcome : std::uint8_t { may_fail, succeeds, failed };
+  [[nodiscard]] outcome last_outcome() const noexcept { return last_outcome_; }
+  void note_outcome(outcome known) noexcept { last_outcome_ = known; }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   /// How many points it holds.
   [[nodiscard]] std::size_t points() const noexcept {
@@ -80,9 +84,12 @@ class use_state {
   }
 
   /// Publishes a use that was fenced by a preflight: a write stands for everything before it.
-  void publish(access_kind access, timeline_point point, runtime_core& core) noexcept;
+  /// `may_fail`: whether its launch can still fail.
+  void publish(access_kind access, timeline_point point, runtime_core& core,
+               bool may_fail = true) noexcept;
   /// Publishes a use that may not have been fenced: adds, clears nothing.
-  void add(access_kind access, timeline_point point, runtime_core& core) noexcept;
+  void add(access_kind access, timeline_point point, runtime_core& core,
+           bool may_fail = true) noexcept;
 
  private:
   /// Keeps the newest point per stream and drops completed ones. Without memory for another one,
@@ -91,6 +98,7 @@ class use_state {
 
   timeline_point last_write_{};
   bool last_write_is_allocation_ = false;
+  outcome last_outcome_ = outcome::may_fail;
   std::uint64_t version_ = 0;
   timeline_points reads_;
   timeline_points inherited_;  // waited for by any use until the first write has been published

@@ -163,7 +163,6 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   }
   if (upstream) {
     upstream->ticket = fenced;
-    to.core().note_copies_may_fail();
     writing.depend_on(std::move(upstream));
   }
   std::optional<error> failure;
@@ -328,7 +327,6 @@ timeline_point copy_from_host(const copy_end& target, const copy_end& source, st
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
   writing.preflight();
-  to.core().note_copies_may_fail();
   writing.depend_on(std::move(upstream));
   std::optional<error> failure;
   try {

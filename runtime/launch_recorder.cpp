@@ -62,7 +62,12 @@ class recorder_state {
                  "recorder");
         }
       } else if (block.record()->core != core_.get()) {
-        reject(verb, "memory of another runtime than the launch stream's");
+        if (!rejection_) {
+          rejection_ =
+              runtime_core::foreign(block, errc::stream_misuse,
+                                    std::string("launch_recorder::") + verb +
+                                        ": memory of another runtime than the launch stream's");
+        }
       } else if (!block.record()->tracked) {
         reject(verb, "the memory resource cannot track uses: memory '" +
                          std::string(block.tag().name()) + "' may not be recorded");
@@ -354,6 +359,8 @@ class recorder_state {
     timeline_point point;
     std::optional<error> lost;
     at(launch_step::enqueued);
+    const bool may_fail =
+        core_->tasks_may_fail() || failure || !dependencies_.empty() || upstream_ != nullptr;
     try {
       point = {stream_->id(),
                stream_->submit(std::move(dependencies_), failure ? &*failure : nullptr,
@@ -370,9 +377,9 @@ class recorder_state {
         // What came since preflight without a lease (a use outside of a recorder, an export that is
         // back) was not waited for, so nothing stands for it. Readers only add in either case.
         if (known.version() == u.fenced) {
-          known.publish(u.access, point, *core_);
+          known.publish(u.access, point, *core_, may_fail);
         } else {
-          known.add(u.access, point, *core_);
+          known.add(u.access, point, *core_, may_fail);
         }
       }
       at(launch_step::published);

@@ -42,6 +42,7 @@ runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
     : serial_(runtime_serials::instance().add(device->id())),
       explicit_waits_(explicit_waits),
       device_(std::move(device)),
+      tasks_may_fail_(device_->reports_task_failures()),
       resource_(std::move(resource)),
       reclaimer_(*this) {}
 
@@ -124,8 +125,10 @@ timeline& runtime_core::add_timeline(native_stream* native, bool owned) {
   if (entry == nullptr)
     throw error(errc::unsupported, "too many streams have been made in this runtime");
   timelines_.reserve(index);
+  active_.reserve(active_.size() + 1);
   timelines_.push_back(std::make_unique<timeline>(
       *this, stream_id{serial_, static_cast<std::uint32_t>(index)}, native, owned));
+  active_.push_back(timelines_.back().get());
   live_streams_.fetch_add(1, std::memory_order_relaxed);
   entry->store(timelines_.back().get(), std::memory_order_release);
   return *timelines_.back();
@@ -156,8 +159,18 @@ void runtime_core::sweep_retired() noexcept {
     auto* t = next_retired();
     if (t == nullptr) return;
     t->advance();
-    if (!t->give_up_slots()) queue_retired(*t);
+    t->give_up_slots() ? leave_out(*t) : queue_retired(*t);
   }
+}
+
+void runtime_core::leave_out(timeline& t) noexcept {
+  const std::lock_guard lock(streams_mutex_);
+  const auto found = std::find(active_.begin(), active_.end(), &t);
+  if (found == active_.end()) return;
+  *found = active_.back();
+  active_.pop_back();
+  ended_launches_ += t.newest().ticket;
+  ended_waits_ += t.waits();
 }
 
 const std::shared_ptr<staging_pool>& runtime_core::staging() {
@@ -221,7 +234,17 @@ void runtime_core::wait_until_complete(timeline_point point) noexcept {
 }
 
 void runtime_core::for_each_timeline(const std::function<void(timeline&)>& visit) const {
-  for (std::size_t index = 1;; ++index) {
+  std::vector<timeline*> active;
+  bool copied = true;
+  try {
+    const std::lock_guard lock(streams_mutex_);
+    active = active_;
+  } catch (const std::bad_alloc&) {
+    copied = false;
+  }
+  for (auto* t : active) visit(*t);
+  // Without memory for the copy, all that there have ever been.
+  for (std::size_t index = 1; !copied; ++index) {
     auto* t = timeline_of_index_.load(index);
     if (t == nullptr) return;
     visit(*t);
@@ -282,18 +305,25 @@ void runtime_core::fence(timeline& stream, std::span<hazard_point> waits) {
   }
 }
 
-timeline_point runtime_core::dependency_on(const block_record& record) const {
+timeline_point runtime_core::dependency_on(block_record& record) const {
+  using outcome = use_state::outcome;
+  const auto known = record.uses.last_outcome();
+  if (known == outcome::succeeds) return {};
   const auto written = record.uses.last_written();
   const auto* source = written ? find(written.stream) : nullptr;
   if (source == nullptr) return {};
   const bool finished = source->completed(written.ticket);
-  if (const auto why = source->failure_of(written.ticket)) {
+  const auto why = known == outcome::failed ? std::optional(timeline::forgotten_failure())
+                                            : source->failure_of(written.ticket);
+  if (why) {
     throw error(errc::upstream_failed,
                 std::string("the launch that wrote memory '") +
                     std::string(record.memory.tag.name()) + "' failed: " + why->what(),
                 why->status(), why->where());
   }
-  return !finished && launches_may_fail() ? written : timeline_point{};
+  if (!finished) return written;
+  record.uses.note_outcome(outcome::succeeds);
+  return {};
 }
 
 void runtime_core::wait(stream_ref stream, timeline_point point) {
@@ -354,10 +384,15 @@ runtime_statistics runtime_core::statistics() const {
       }
     }
   }
-  for_each_timeline([&](timeline& t) {
-    s.launches += t.newest().ticket;
-    s.waits += t.waits();
-  });
+  {
+    const std::lock_guard lock(streams_mutex_);
+    s.launches = ended_launches_;
+    s.waits = ended_waits_;
+    for (const auto* t : active_) {
+      s.launches += t->newest().ticket;
+      s.waits += t->waits();
+    }
+  }
   return s;
 }
 

@@ -62,13 +62,9 @@ class runtime_core final : public resource_context,
                                                           bool explicit_waits);
   ~runtime_core() override;
 
-  /// Whether single launches can fail after they were enqueued: those of the device, or copies
-  /// from another one.
-  [[nodiscard]] bool launches_may_fail() const noexcept {
-    return device_->reports_task_failures() || copies_may_fail_.load(std::memory_order_relaxed);
-  }
-  /// Before the first copy that may fail without the device noticing is enqueued.
-  void note_copies_may_fail() noexcept { copies_may_fail_.store(true, std::memory_order_relaxed); }
+  /// Whether any launch of the device can fail after it was enqueued. Otherwise only those can
+  /// that depend on one of another runtime.
+  [[nodiscard]] bool tasks_may_fail() const noexcept { return tasks_may_fail_; }
   /// Memory of the process that the device transfers from and to. @throws std::bad_alloc
   [[nodiscard]] const std::shared_ptr<staging_pool>& staging();
 
@@ -116,6 +112,7 @@ class runtime_core final : public resource_context,
   [[nodiscard]] bool completed(timeline_point point) const noexcept override;
   void look_at(timeline_point point) noexcept override;
   void wait_until_complete(timeline_point point) noexcept;
+  /// Visits the timelines that have slots. Everything on the others has completed.
   void for_each_timeline(const std::function<void(timeline&)>& visit) const;
   /// After the device's loss: whether nothing of this runtime touches memory any more.
   [[nodiscard]] bool quiescent() const noexcept;
@@ -182,11 +179,16 @@ class runtime_core final : public resource_context,
   published_use publish_use(const block_ref& block, stream_ref stream, access_kind access,
                             timeline_point depends_on = {},
                             std::uint64_t first = timeline::no_ticket);
+  /// The error for a block of another runtime: `stale_ref` if it has been given back, otherwise
+  /// `code` with `text`.
+  [[nodiscard]] static error foreign(const block_ref& block, errc code, const std::string& text);
   /// The error of `function` for a block that has been freed; tells the resource of it, too.
   [[nodiscard]] error freed_already(const block_ref& block, const char* function);
   /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
   /// have succeeded. Under the block's guard. @throws error `upstream_failed` when it has failed
-  [[nodiscard]] timeline_point dependency_on(const block_record& record) const;
+  [[nodiscard]] timeline_point dependency_on(block_record& record) const;
+  /// Has the reclaim thread forget the oldest failures of `t`.
+  void forget_failures_later(timeline& t) noexcept;
   /// For tests: a wait for which this answers true is left out. Set before the first launch.
   using left_out_function = std::function<bool(hazard)>;
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
@@ -235,6 +237,11 @@ class runtime_core final : public resource_context,
 
   [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
   void queue_retired(timeline& t) noexcept;
+  /// By the thread that saw `t` give up its slots.
+  void leave_out(timeline& t) noexcept;
+  /// Notes in each block whose last write is on `t` how that ended, and then forgets the outcomes
+  /// of the oldest tickets of `t`.
+  void forget_failures(timeline& t) noexcept;
   [[nodiscard]] timeline* next_retired() noexcept;
   /// Asks the resource, with `ask`, a second time where memory was short. Pools are emptied for
   /// that only if they could keep enough: `bytes` are needed at most.
@@ -290,6 +297,7 @@ class runtime_core final : public resource_context,
   const std::uint32_t serial_;
   const bool explicit_waits_;
   std::shared_ptr<sluice::device> device_;
+  const bool tasks_may_fail_;
   std::unique_ptr<memory_resource> resource_;
   std::mutex misuse_mutex_;  // held where the resource goes, and where it is told of misuse
   left_out_function left_out_;
@@ -301,6 +309,9 @@ class runtime_core final : public resource_context,
 
   mutable std::mutex streams_mutex_;
   std::vector<std::unique_ptr<timeline>> timelines_;
+  std::vector<timeline*> active_;     // those with slots
+  std::uint64_t ended_launches_ = 0;  // of the others
+  std::uint64_t ended_waits_ = 0;     // likewise
   chunked_table<timeline*> timeline_of_index_;
   timeline* reclaim_timeline_ = nullptr;
 
@@ -327,7 +338,6 @@ class runtime_core final : public resource_context,
 
   std::mutex staging_mutex_;
   std::shared_ptr<staging_pool> staging_;
-  std::atomic<bool> copies_may_fail_{false};
 
   const std::shared_ptr<release_list> releases_ = std::make_shared<release_list>();
   reclaim_thread reclaimer_;

@@ -2,6 +2,7 @@
 
 #include "runtime/runtime_core.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <thread>
@@ -24,6 +25,11 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
 const error& failed_without_words =
     *new error(errc::upstream_failed, "an earlier launch failed");  // outlives all threads
 
+const error& reason_forgotten =
+    *new error(errc::upstream_failed,
+               "a launch failed, or its outcome is no longer known: many launches have failed on "
+               "its stream since");  // outlives all threads
+
 /// What a launch fails with that depends on one that failed with `why`. A chain of them shares one
 /// text.
 error upstream_failure(const error& why) noexcept {
@@ -37,6 +43,10 @@ error upstream_failure(const error& why) noexcept {
 }
 
 }  // namespace
+
+const error& timeline::forgotten_failure() noexcept {
+  return reason_forgotten;
+}
 
 timeline::timeline(runtime_core& core, stream_id id, native_stream* native, bool owned)
     : core_(core),
@@ -159,6 +169,7 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
   device_.record(s.event, ticket, native_);
   s.upstream = std::move(upstream);
   if (failure != nullptr) fail(ticket, *failure);
+  if (s.depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
   submitted_.store(ticket, std::memory_order_release);
   return ticket;
 }
@@ -169,29 +180,54 @@ event_state timeline::query(std::uint64_t ticket) noexcept {
 
 std::uint64_t timeline::advance() noexcept {
   if (!advancing_.try_lock()) return watermark();
-  const std::lock_guard lock(advancing_, std::adopt_lock);
+  std::uint64_t done = 0;
+  {
+    const std::lock_guard lock(advancing_, std::adopt_lock);
+    done = advance_locked();
+  }
+  if (wants_to_forget_.load(std::memory_order_relaxed) &&
+      wants_to_forget_.exchange(false, std::memory_order_relaxed)) {
+    core_.forget_failures_later(*this);
+  }
+  return done;
+}
+
+std::uint64_t timeline::advance_locked() noexcept {
   auto done = watermark_.load(std::memory_order_relaxed);
   const auto newest = submitted_.load(std::memory_order_acquire);
   if (done == newest || device_.lost()) return done;
-
-  auto state = query(done + 1);
-  if (state == event_state::pending || state == event_state::lost) return done;
-  if (core_.launches_may_fail()) {
+  if (core_.tasks_may_fail()) {
     // Each ticket's own outcome is asked for, in order: the host device answers for nothing.
-    while (settle(done + 1, state)) {
-      ++done;
-      watermark_.store(done, std::memory_order_release);
-      if (done == newest) break;
-      state = query(done + 1);
+    while (done != newest) {
+      const auto state = query(done + 1);
       if (state == event_state::pending || state == event_state::lost) break;
+      if (!settle(done + 1, state)) break;
+      watermark_.store(++done, std::memory_order_release);
     }
     return done;
   }
+  // Only tickets that depend on others can fail.
+  while (done != newest) {
+    const auto last = next_dependent(done + 1, newest);
+    const auto reached = newest_reached(done, last);
+    if (reached == done) break;
+    const bool settled =
+        reached != last || !slot_of(last).depends() || settle(last, event_state::complete);
+    done = settled ? reached : last - 1;
+    watermark_.store(done, std::memory_order_release);
+    if (done != last) break;
+  }
+  return done;
+}
+
+std::uint64_t timeline::newest_reached(std::uint64_t done, std::uint64_t last) noexcept {
+  auto state = query(done + 1);
+  if (state == event_state::pending || state == event_state::lost) return done;
   // An answer "complete" costs ten times "pending": ask the newest first, then halve what is open.
   ++done;
-  auto open = newest;
+  auto open = last;
   while (done < open) {
-    const auto asked = open == newest ? newest : done + (open - done + 1) / 2;
+    const auto asked = open == last ? last : done + (open - done + 1) / 2;
     state = query(asked);
     if (state == event_state::lost) break;
     if (state == event_state::pending) {
@@ -200,8 +236,13 @@ std::uint64_t timeline::advance() noexcept {
       done = asked;
     }
   }
-  watermark_.store(done, std::memory_order_release);
   return done;
+}
+
+std::uint64_t timeline::next_dependent(std::uint64_t from, std::uint64_t newest) const noexcept {
+  if (newest_dependent_.load(std::memory_order_relaxed) < from) return newest;
+  while (from < newest && !slot_of(from).depends()) ++from;
+  return from;
 }
 
 bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
@@ -273,16 +314,80 @@ void timeline::wait_until(std::uint64_t ticket, const device* waiting) {
 }
 
 std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
-  if (!any_failed_.load(std::memory_order_acquire)) return std::nullopt;
+  if (newest_failed_.load(std::memory_order_acquire) < ticket) return std::nullopt;
   const std::lock_guard lock(failures_mutex_);
-  auto behind = failures_.upper_bound(ticket);
-  if (behind == failures_.begin() || std::prev(behind)->second.last < ticket) return std::nullopt;
-  return std::prev(behind)->second.why;
+  if (ticket < outcomes_from_) return reason_forgotten;
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind != failures_.begin() && std::prev(behind)->second.last >= ticket) {
+    return std::prev(behind)->second.why;
+  }
+  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                          [&](const auto& r) { return r.last < ticket; });
+  if (range == forgotten_.end() || range->first > ticket) return std::nullopt;
+  return reason_forgotten;
+}
+
+std::uint64_t timeline::forgettable() const {
+  const std::lock_guard lock(failures_mutex_);
+  if (forgotten_.size() < most_forgotten) return 0;
+  return std::min(forgotten_[forgotten_.size() / 2].last, watermark());
+}
+
+void timeline::forget_outcomes(std::uint64_t last) noexcept {
+  const std::lock_guard lock(failures_mutex_);
+  const auto kept = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                         [&](const auto& r) { return r.last <= last; });
+  if (kept == forgotten_.begin()) return;
+  outcomes_from_ = std::prev(kept)->last + 1;
+  forgotten_.erase(forgotten_.begin(), kept);
+}
+
+std::size_t timeline::known_failures() const {
+  const std::lock_guard lock(failures_mutex_);
+  return failures_.size() + forgotten_.size();
+}
+
+std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
+  auto oldest = no_ticket;
+  const std::lock_guard lock(advancing_);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) {
+    for (const auto& point : slot_of(ticket).dependencies) {
+      if (point.stream == source) oldest = std::min(oldest, point.ticket);
+    }
+  }
+  return oldest;
+}
+
+void timeline::forget_reason() {
+  const auto oldest = failures_.begin();
+  const ticket_range range{oldest->first, oldest->second.last};
+  if (!forgotten_.empty() && forgotten_.back().last + 1 == range.first) {
+    forgotten_.back().last = range.last;
+  } else if (forgotten_.empty() || forgotten_.back().last < range.first) {
+    forgotten_.push_back(range);
+  } else {
+    // Of a ticket that was settled after newer ones had been forgotten.
+    forgotten_.insert(std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                           [&](const auto& r) { return r.last < range.first; }),
+                      range);
+  }
+  failures_.erase(oldest);
+  if (forgotten_.size() >= most_forgotten) {
+    wants_to_forget_.store(true, std::memory_order_relaxed);
+  }
 }
 
 std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
-  if (first >= last || !any_failed_.load(std::memory_order_acquire)) return std::nullopt;
+  if (first >= last || newest_failed_.load(std::memory_order_acquire) < first) {
+    return std::nullopt;
+  }
   const std::lock_guard lock(failures_mutex_);
+  // One that is forgotten may have been found there.
+  if (first < outcomes_from_) return reason_forgotten;
+  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                          [&](const auto& r) { return r.last < first; });
+  if (range != forgotten_.end() && range->first < last) return reason_forgotten;
   for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
     if (f->second.found_there) return f->second.why;
   }
@@ -299,16 +404,18 @@ void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_t
     if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
         !found_there) {
       before.last = ticket;
+      store_maximum(newest_failed_, ticket);
       return;
     }
   }
   try {
     failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
+    while (failures_.size() > most_reasons) forget_reason();
   } catch (...) {
     // Without memory to remember the failure, nothing after it can be trusted.
     device_.lose(why);
   }
-  any_failed_.store(true, std::memory_order_release);
+  store_maximum(newest_failed_, ticket);
 }
 
 void timeline::acquire(std::uint64_t ticket) noexcept {
@@ -363,17 +470,16 @@ void timeline::let_go_of_stream() noexcept {
 }
 
 void timeline::synchronize() {
+  const auto newest = submitted_.load(std::memory_order_acquire);
   if (keep_stream()) {
     struct keeper {
       timeline& kept;
       ~keeper() { kept.let_go_of_stream(); }
     } const keeping{*this};
     device_.synchronize(native_);
-  } else {
-    wait_until(newest().ticket);
   }
-  // What the driver knows now, the watermark should know, too.
-  advance();
+  // The watermark has to follow: another thread may have begun to advance it earlier.
+  wait_until(newest);
 }
 
 void timeline::retire() noexcept {

@@ -80,8 +80,24 @@ class timeline {
   /// `waiting`, the device that the caller works for, if that is another one
   void wait_until(std::uint64_t ticket, const device* waiting = nullptr);
 
-  /// Why `ticket`, which has completed, failed; nothing when it succeeded.
+  /// Why `ticket`, which has completed, failed; nothing when it succeeded. Takes a mutex only for
+  /// tickets up to the newest that failed. The reasons of the newest `most_reasons` failures are
+  /// kept; older tickets are known to have failed, without a reason.
   [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const;
+  static constexpr std::size_t most_reasons = 1024;
+  /// The failure of a ticket whose reason is no longer known.
+  [[nodiscard]] static const error& forgotten_failure() noexcept;
+  /// How many ranges of tickets that failed without a known reason are kept; beyond it the core
+  /// forgets the older half (`runtime_core::forget_failures`).
+  static constexpr std::size_t most_forgotten = 4096;
+  /// Up to which ticket the outcomes may be forgotten; 0 while there are few.
+  [[nodiscard]] std::uint64_t forgettable() const;
+  /// Forgets which tickets up to `last` have failed. From then on all of them count as failed.
+  void forget_outcomes(std::uint64_t last) noexcept;
+  /// How many failures are known, with and without a reason: for tests.
+  [[nodiscard]] std::size_t known_failures() const;
+  /// The oldest ticket of `source` on which an unsettled ticket here depends; `no_ticket` if none.
+  [[nodiscard]] std::uint64_t oldest_dependency_on(stream_id source) noexcept;
   /// Makes the effects of the completed work up to `ticket` visible to this thread.
   void acquire(std::uint64_t ticket) noexcept;
 
@@ -135,12 +151,18 @@ class timeline {
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
     std::unique_ptr<upstream_ticket> upstream;
+    /// Whether the ticket fails when another one has.
+    [[nodiscard]] bool depends() const noexcept { return !dependencies.empty() || upstream; }
   };
   /// Of tickets that failed for one reason, up to `last`.
   struct failed_tickets {
     std::uint64_t last;
     error why;
     bool found_there;
+  };
+  struct ticket_range {
+    std::uint64_t first;
+    std::uint64_t last;
   };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves; goes with
   /// all the others.
@@ -167,6 +189,13 @@ class timeline {
   /// full, reservations aside.
   void ask_now_and_then() noexcept;
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
+  /// `advance` under its lock. Returns the watermark.
+  std::uint64_t advance_locked() noexcept;
+  /// The newest ticket up to `last` whose event has been reached; `done` if none after it has.
+  [[nodiscard]] std::uint64_t newest_reached(std::uint64_t done, std::uint64_t last) noexcept;
+  /// The first ticket from `from` on that depends on others, or `newest`.
+  [[nodiscard]] std::uint64_t next_dependent(std::uint64_t from,
+                                             std::uint64_t newest) const noexcept;
   /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
   [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
@@ -199,14 +228,21 @@ class timeline {
   std::atomic<std::uint64_t> ring_start_{1};  // the first ticket of that one
   std::atomic<std::uint64_t> capacity_{0};    // of that one
   std::atomic<std::uint64_t> submitted_{0};
-  std::atomic<std::uint64_t> asks_at_{0};  // the ticket whose launch asks the device again
+  std::atomic<std::uint64_t> asks_at_{0};           // the ticket whose launch asks the device again
+  std::atomic<std::uint64_t> newest_dependent_{0};  // the newest ticket that depends on others
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};
 
-  alignas(64) std::atomic<bool> any_failed_{false};
+  /// Under the mutex: keeps of the oldest failure only that it failed.
+  void forget_reason();
+
+  alignas(64) std::atomic<std::uint64_t> newest_failed_{0};
   mutable std::mutex failures_mutex_;
   std::map<std::uint64_t, failed_tickets> failures_;  // by their first
+  std::vector<ticket_range> forgotten_;               // whose reasons are gone; older, in order
+  std::uint64_t outcomes_from_ = 1;  // tickets before it whose outcome is no longer known
+  std::atomic<bool> wants_to_forget_{false};
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
   std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;

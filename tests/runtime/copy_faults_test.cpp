@@ -148,6 +148,54 @@ TEST_P(copies_to_a_gpu, that_fail_leave_launches_around_them_alone) {
   EXPECT_FALSE(to.failure_of(last));
 }
 
+// Only tickets that depend on another runtime are settled one by one.
+TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
+  const auto real = open_host_device();
+  const auto gpu = std::make_shared<pretended_gpu>(0, real);
+  std::atomic<int> asked{0};
+  gpu->watch = [&](call made) {
+    if (made == call::query) asked.fetch_add(1);
+  };
+  const side from("host");
+  const side to(gpu);
+  const auto source = from.holding(values(count, 1));
+  const auto target = to.allocate(count);
+  (void)enqueue_copy(target, to.stream, source, from.stream);
+  to.stream.synchronize();
+  auto random = make_generator();
+  for (const auto* on : {&to.other, &to.stream}) {
+    auto& line = *on->ref().timeline();
+    const auto launch = [&](std::uint64_t times) {
+      while (times-- != 0) {
+        line.reserve();
+        (void)line.submit();
+      }
+    };
+    const auto open = std::make_shared<std::atomic<bool>>(false);
+    real->notify(on->ref().native(), [open] { await([&] { return open->load(); }); });
+    launch(100 + random() % 100);
+    timeline_point copied;
+    {
+      gate writing;
+      writing.hold(from.other);
+      write_and_fail(from, source);
+      if (on == &to.stream) copied = enqueue_copy(target, *on, source, from.stream);
+    }
+    launch(100 + random() % 100);
+    open->store(true);
+    real->synchronize(on->ref().native());
+    asked.store(0);
+    const auto before = line.watermark();
+    const auto newest = line.newest().ticket;
+    await([&] { return line.advance() == newest; });
+    EXPECT_GE(newest - before, 200u);
+    EXPECT_LE(asked.load(), 40) << "of " << newest - before << " tickets";
+    for (auto ticket = before + 1; ticket <= newest; ++ticket) {
+      EXPECT_EQ(line.failure_of(ticket).has_value(), copied && ticket == copied.ticket);
+    }
+  }
+}
+
 // Neither does what has been queued keep its runtimes, nor what has been settled.
 TEST_P(copies_to_a_gpu, keep_no_runtime) {
   auto from = std::make_unique<side>("host");

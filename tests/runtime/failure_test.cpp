@@ -92,6 +92,47 @@ TEST_F(failure_of_launches, of_a_chain_takes_no_more_memory_than_that_of_one) {
   EXPECT_FALSE(outcome(after).has_value());
 }
 
+// Reasons of many failures are forgotten, and later which launches have failed; not by the blocks
+// that they wrote.
+TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
+  using detail::timeline;
+  auto& line = *stream().timeline();
+  const auto good = fresh();
+  const auto spoilt = fresh();
+  const auto other = fresh();
+  const auto write = [&](const gpu_ref<int>& ref, std::optional<error> why) {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.write(ref);
+    recorder.preflight();
+    return recorder.commit(why);
+  };
+  (void)write(good, std::nullopt);
+  const auto first = write(spoilt, error(errc::unsupported, "the first"));
+  constexpr std::size_t failures = timeline::most_reasons + timeline::most_forgotten * 3 / 2;
+  timeline_point newest;
+  for (std::size_t i = 0; i < failures; ++i) {
+    newest = write(other, error(errc::unsupported, "failure " + std::to_string(i)));
+    (void)write(other, std::nullopt);
+    if (i % 16 == 0) stream().synchronize();
+  }
+  stream().synchronize();
+  await([&] { return line.known_failures() <= timeline::most_reasons + timeline::most_forgotten; });
+  EXPECT_TRUE(preflight_refuses(access_kind::read, spoilt));
+  EXPECT_TRUE(failed(newest, errc::unsupported)) << "the reason of a recent failure";
+  EXPECT_TRUE(failed(first, errc::upstream_failed)) << "that of an old one is forgotten";
+  EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(good); })).has_value());
+  EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(other); })).has_value());
+}
+
+TEST_F(failure_of_launches, is_asked_for_once_by_the_readers_of_a_block) {
+  const auto a = fresh();
+  (void)launch(stream(), [&](auto& r) { r.write(a); });
+  stream().synchronize();
+  fail_next_launch();
+  EXPECT_TRUE(failed(launch(stream(), [&](auto& r) { r.read(a); }), errc::library_failure));
+  EXPECT_EQ(uses_of(a).outcome, detail::use_state::outcome::succeeds);
+}
+
 TEST_F(failure_of_launches, belongs_to_its_ticket) {
   const auto a = fresh();
   const auto before = launch(stream(), [&](auto& r) { r.write(a); });

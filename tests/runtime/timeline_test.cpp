@@ -462,6 +462,84 @@ TEST(timeline_of_a_stream_behind_a_gate, asks_its_device_a_few_times_for_each_ri
   line.wait_until(line.newest().ticket);
 }
 
+// Synchronisation while another thread advances
+
+/// A host device that lets a test stop a thread which asks about an event, and see when a stream
+/// has been synchronised.
+class stopping_device final : public forwarding_device {
+ public:
+  stopping_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
+  std::atomic<bool> stops{false};
+  std::atomic<bool> stopped{false};
+  std::atomic<bool> synchronized{false};
+
+  event_state query(native_event* e, std::uint64_t value) noexcept override {
+    if (stops.exchange(false)) {
+      stopped.store(true);
+      await([&] { return !stopped.load(); });
+    }
+    return forwarding_device::query(e, value);
+  }
+  void synchronize(native_stream* s) override {
+    forwarding_device::synchronize(s);
+    synchronized.store(true);
+  }
+};
+
+TEST(timeline_that_another_thread_advances, knows_what_was_synchronized) {
+  const auto device = std::make_shared<stopping_device>();
+  device_runtime runtime(device);
+  for (int round = 0; round < 20; ++round) {
+    const auto s = runtime.create_stream();
+    auto& line = *s.ref().timeline();
+    line.reserve();
+    const auto ticket = line.submit();
+    device->stops.store(true);
+    std::thread other([&] { line.advance(); });
+    await([&] { return device->stopped.load(); });
+    device->synchronized.store(false);
+    bool completed = false;
+    std::atomic<bool> returned{false};
+    std::thread synchronizing([&] {
+      s.synchronize();
+      completed = s.ref().completed(ticket);
+      returned.store(true);
+    });
+    await([&] { return device->synchronized.load(); });
+    // A synchronisation that does not wait for the timeline returns now.
+    for (int i = 0; i < 1000 && !returned.load(); ++i) std::this_thread::yield();
+    device->stopped.store(false);
+    synchronizing.join();
+    other.join();
+    EXPECT_TRUE(completed);
+  }
+}
+
+// Streams that have gone
+
+TEST(timelines_of_retired_streams, are_visited_no_more_once_their_work_has_completed) {
+  device_runtime runtime(open_host_device());
+  const auto visits = [&] {
+    int count = 0;
+    runtime.core()->for_each_timeline([&](detail::timeline&) { ++count; });
+    return count;
+  };
+  const auto stays = runtime.create_stream();
+  std::uint64_t launches = 0;
+  for (int i = 0; i < 300; ++i) {
+    const auto s = runtime.create_stream();
+    s.ref().timeline()->reserve();
+    (void)s.ref().timeline()->submit();
+    launches += 2;  // the second is that of its retirement
+  }
+  await([&] {
+    runtime.reap_pending();
+    return visits() <= 2;  // the other is the runtime's own
+  });
+  EXPECT_EQ(runtime.statistics().launches, launches) << "are counted all the same";
+  EXPECT_EQ(runtime.statistics().streams, 2u);
+}
+
 // After loss
 
 TEST(timeline_of_a_lost_device, stops) {

@@ -14,6 +14,7 @@ struct observed_uses {
   timeline_point last_write;
   std::vector<timeline_point> all;  ///< what a free would wait for
   std::uint64_t version = 0;        ///< the number of publications
+  detail::use_state::outcome outcome = detail::use_state::outcome::may_fail;  ///< of the last write
 
   [[nodiscard]] bool holds(timeline_point point) const {
     for (const auto& p : all) {
@@ -28,7 +29,10 @@ inline observed_uses uses_of(const block_ref& block) {
   timeline_points points;
   const std::lock_guard lock(record.guard);
   record.uses.collect_all(points);
-  return {record.uses.last_write(), {points.begin(), points.end()}, record.uses.version()};
+  return {record.uses.last_write(),
+          {points.begin(), points.end()},
+          record.uses.version(),
+          record.uses.last_outcome()};
 }
 
 template <element T>
