@@ -12,6 +12,12 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
   };
   runtime.core()->require_open();
   if (!argument.block) throw error(errc::invalid_argument, named("no memory was given"));
+  if (argument.block.stale()) {
+    if (argument.block.record()->core == runtime.core().get()) {
+      runtime.core()->note_misuse(memory_misuse::stale_use, argument.block.record()->memory);
+    }
+    throw error(errc::stale_ref, named("the memory has been given back"));
+  }
   if (argument.block.device() != runtime.device().id()) {
     throw error(errc::invalid_argument, named("the memory is on ") +
                                             to_string(argument.block.device()) +
@@ -19,10 +25,6 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
   }
   if (argument.block.record()->core != runtime.core().get()) {
     throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
-  }
-  if (argument.block.stale()) {
-    runtime.core()->note_misuse(memory_misuse::stale_use, argument.block.record()->memory);
-    throw error(errc::stale_ref, named("the memory has been given back"));
   }
   if (argument.access != access_kind::read && argument.block.read_only()) {
     throw error(errc::invalid_argument, named("the memory is read-only"));

@@ -61,7 +61,8 @@ void device_runtime::deallocate(const block_ref& block) {
   core_->require_own_process();
   if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
   if (block.record()->core != core_.get())
-    throw error(errc::invalid_argument, "deallocate: a block of another runtime");
+    throw detail::runtime_core::foreign(block, errc::invalid_argument,
+                                        "deallocate: a block of another runtime");
   if (!core_->free(*block.record())) {
     core_->note_misuse(memory_misuse::double_free, block.record()->memory);
     throw error(errc::stale_ref, "deallocate: memory '" + std::string(block.tag().name()) +
@@ -101,7 +102,8 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   core_->require_open();
   auto& on = core_->require(stream);
   if (!block || block.record()->core != core_.get()) {
-    throw error(errc::stream_misuse, "prepare_use: the memory does not belong to this runtime");
+    throw detail::runtime_core::foreign(block, errc::stream_misuse,
+                                        "prepare_use: the memory does not belong to this runtime");
   }
   auto& record = *block.record();
   if (!record.tracked)

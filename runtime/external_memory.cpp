@@ -193,7 +193,8 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   auto& core = *runtime.core();
   auto& record = *loan_->block().record();
   if (record.core != &core) {
-    throw error(errc::invalid_argument, "export: memory of another runtime");
+    throw runtime_core::foreign(memory.block(), errc::invalid_argument,
+                                "export: memory of another runtime");
   }
   core.require_open();
   auto& device = core.device();

@@ -22,8 +22,11 @@ block_id block_ref::id() const noexcept {
           record_->core->serial(), record_->core->id()};
 }
 
-device_id block_ref::device() const noexcept {
-  return record_ == nullptr ? device_id{} : record_->core->id();
+device_id block_ref::device() const {
+  if (record_ == nullptr) {
+    throw error(errc::invalid_argument, "device: the reference is empty and on no device");
+  }
+  return record_->core->id();
 }
 void* block_ref::address() const noexcept {
   return record_ == nullptr ? nullptr : record_->memory.address;
@@ -38,7 +41,7 @@ bool block_ref::read_only() const noexcept {
   return record_ != nullptr && record_->read_only;
 }
 bool block_ref::stale() const noexcept {
-  return record_ != nullptr && record_->lease.dying();
+  return record_ == nullptr || record_->lease.dying();
 }
 
 bool detail::share_bytes(const byte_range& a, const byte_range& b) noexcept {

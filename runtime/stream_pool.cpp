@@ -16,26 +16,25 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
 
   std::optional<pooled_stream> acquire() {
     core_->require_open();
-    const std::lock_guard lock(mutex_);
-    // Round robin: what was given back last is the least likely to have finished.
-    for (std::size_t i = 0; i < made_; ++i) {
-      const auto index = (next_ + i) % made_;
-      auto& e = entries_[index];
-      if (e.out || !idle(e)) continue;
-      if (!e.owner) e.owner = make();
-      next_ = index + 1;
-      return hand_out(index);
-    }
-    if (made_ == entries_.size()) return std::nullopt;
-    entries_[made_].owner = make();
-    return hand_out(made_++);
+    auto taken = take_known_idle();
+    if (!taken) taken = take_after_asking();
+    if (!taken) taken = take_new();
+    if (!taken) return std::nullopt;
+    // It is out: no other thread touches the entry.
+    auto& e = entries_[*taken];
+    pooled_stream handed(shared_from_this(), *taken);
+    if (!e.owner) e.owner = {core_, &core_->make_timeline(options_.priority)};
+    return handed;
   }
 
   void release(std::size_t index) noexcept {
     if (core_->device().inherited()) return;
     const std::lock_guard lock(mutex_);
     auto& e = entries_[index];
+    e.out = false;
+    --acquired_;
     auto* on = e.owner.ref().timeline();
+    if (on == nullptr) return;  // it could not be made
     try {
       // Work that nobody recorded counts, too.
       on->reserve();
@@ -43,8 +42,6 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     } catch (...) {
       e.owner = {};  // nobody could say when it is idle
     }
-    e.out = false;
-    --acquired_;
   }
 
   [[nodiscard]] stream_ref at(std::size_t index) const noexcept { return entries_[index].owner; }
@@ -61,16 +58,53 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     bool out = false;
   };
 
-  [[nodiscard]] static bool idle(const entry& e) noexcept {
-    return !e.owner || e.owner.ref().timeline()->advance() >= e.last;
-  }
-  [[nodiscard]] stream make() const { return {core_, &core_->make_timeline(options_.priority)}; }
-
-  pooled_stream hand_out(std::size_t index) {
-    pooled_stream handed(shared_from_this(), index);
+  /// Under the mutex.
+  std::size_t take(std::size_t index) noexcept {
     entries_[index].out = true;
     ++acquired_;
-    return handed;
+    next_ = index + 1;
+    return index;
+  }
+
+  /// One whose work is known to have completed, without asking the device.
+  std::optional<std::size_t> take_known_idle() noexcept {
+    const std::lock_guard lock(mutex_);
+    // Round robin: what was given back last is the least likely to have finished.
+    for (std::size_t i = 0; i < made_; ++i) {
+      const auto index = (next_ + i) % made_;
+      const auto& e = entries_[index];
+      if (!e.out && (!e.owner || e.owner.ref().timeline()->completed(e.last))) return take(index);
+    }
+    return std::nullopt;
+  }
+
+  /// Asks the device about a few, without the mutex. The next call goes on with others.
+  std::optional<std::size_t> take_after_asking() noexcept {
+    for (std::size_t asked = 0; asked < stream_pool::most_asked; ++asked) {
+      std::size_t index = 0;
+      std::uint64_t last = 0;
+      timeline* on = nullptr;
+      {
+        const std::lock_guard lock(mutex_);
+        if (asked >= made_) return std::nullopt;
+        index = ask_next_++ % made_;
+        if (entries_[index].out || !entries_[index].owner) continue;
+        last = entries_[index].last;
+        on = entries_[index].owner.ref().timeline();
+      }
+      if (on->advance() < last) continue;
+      const std::lock_guard lock(mutex_);
+      const auto& e = entries_[index];
+      // Others may have had it out meanwhile.
+      if (!e.out && (!e.owner || e.owner.ref().timeline()->completed(e.last))) return take(index);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::size_t> take_new() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (made_ == entries_.size()) return std::nullopt;
+    return take(made_++);
   }
 
   const std::shared_ptr<runtime_core> core_;
@@ -79,6 +113,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
   std::vector<entry> entries_;  // as many as there may be: one that is out never moves
   std::size_t made_ = 0;
   std::size_t next_ = 0;
+  std::size_t ask_next_ = 0;
   std::size_t acquired_ = 0;
 };
 
@@ -91,7 +126,7 @@ pooled_stream& pooled_stream::operator=(pooled_stream&& other) noexcept {
   return *this;
 }
 
-stream_ref pooled_stream::ref() const noexcept {
+stream_ref pooled_stream::ref() const& noexcept {
   return pool_ ? pool_->at(index_) : stream_ref{};
 }
 

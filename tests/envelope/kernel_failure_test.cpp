@@ -57,7 +57,8 @@ TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
   const auto stale = allocate();
   runtime().deallocate(stale.block());
   device_runtime other(open_host_device());
-  const auto foreign = other.allocate<std::uint32_t>(64, other.create_stream());
+  const auto elsewhere = other.create_stream();
+  const auto foreign = other.allocate<std::uint32_t>(64, elsewhere);
   struct refused {
     words ref;
     std::size_t elements;

@@ -2,6 +2,7 @@
 #include "tests/support/expect_error.hpp"
 
 #include <sluice/runtime/column.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
 #include <gtest/gtest.h>
@@ -30,11 +31,33 @@ TEST(empty_reference, refers_to_nothing) {
   EXPECT_TRUE(none.empty());
   EXPECT_EQ(none.size(), 0u);
   EXPECT_EQ(none.data(), nullptr);
-  EXPECT_FALSE(none.stale());
+  EXPECT_TRUE(none.stale());
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "the reference is empty", [&] { (void)none.device(); }));
   EXPECT_EQ(none.block().id(), block_id{});
   EXPECT_EQ(none, gpu_ref<float>());
   const auto copy = none;  // NOLINT(performance-unnecessary-copy-initialization)
   EXPECT_FALSE(copy);
+}
+
+TEST_P(gpu_ref_on, says_that_it_is_stale_on_another_runtime_too) {
+  gpu_ref<float> orphan;
+  {
+    device_runtime gone(open_device(GetParam()));
+    const auto on = gone.create_stream();
+    orphan = gone.allocate<float>(4, on, "orphan");
+  }
+  const auto& block = orphan.block();
+  const auto refused = [](const auto& call) {
+    return throws(errc::stale_ref, "'orphan'", call);
+  };
+  EXPECT_TRUE(refused([&] { runtime().deallocate(block); }));
+  EXPECT_TRUE(refused([&] { (void)runtime().prepare_use(block, stream(), access_kind::read); }));
+  EXPECT_TRUE(refused([&] { (void)runtime().record_use(block, stream(), access_kind::read); }));
+  EXPECT_TRUE(refused([&] { (void)export_dlpack(runtime(), orphan); }));
+  auto recorder = launch_recorder::strict(stream());
+  recorder.read(orphan);
+  EXPECT_TRUE(refused([&] { recorder.preflight(); }));
 }
 
 TEST_P(gpu_ref_on, counts_its_copies) {

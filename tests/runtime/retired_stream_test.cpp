@@ -17,11 +17,15 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace sluice::test {
 namespace {
+
+static_assert(!std::is_convertible_v<sluice::stream, stream_ref>, "it would name a retired stream");
+static_assert(std::is_convertible_v<const sluice::stream&, stream_ref>);
 
 /// Counts destroyed streams, and lets something happen between a synchronisation's beginning and
 /// its part in the device.
@@ -73,7 +77,8 @@ TEST(retired_stream, stays_for_who_synchronises_it) {
 
 TEST(retired_stream, is_synchronised_by_many_threads_while_it_goes) {
   device_runtime runtime(open_host_device());
-  const auto kept = runtime.allocate<float>(1, runtime.create_stream());
+  const auto on = runtime.create_stream();
+  const auto kept = runtime.allocate<float>(1, on);
   for (int round = 0; round < 300; ++round) {
     auto going = runtime.create_stream();
     const auto ref = going.ref();

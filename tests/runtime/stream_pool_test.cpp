@@ -2,6 +2,7 @@
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
@@ -12,15 +13,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace sluice::test {
 namespace {
+
+static_assert(!std::is_convertible_v<pooled_stream, stream_ref>, "it would name another's stream");
+static_assert(std::is_convertible_v<pooled_stream&, stream_ref>);
 
 class stream_pool_on : public ::testing::TestWithParam<std::string> {
  protected:
@@ -145,6 +151,47 @@ TEST_P(stream_pool_on, serves_threads_at_a_time) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(served, 600);
   EXPECT_EQ(pool.acquired(), 0u);
+}
+
+/// A host device whose questions about events are counted.
+class asked_device final : public forwarding_device {
+ public:
+  asked_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
+  std::function<void()> as_it_is_asked = [] {
+  };
+  event_state query(native_event* e, std::uint64_t value) noexcept override {
+    as_it_is_asked();
+    return forwarding_device::query(e, value);
+  }
+};
+
+TEST(stream_pool, asks_about_a_few_busy_streams_and_lets_others_use_it_meanwhile) {
+  const auto device = std::make_shared<asked_device>();
+  device_runtime runtime(device);
+  constexpr std::size_t size = 6 * stream_pool::most_asked;
+  stream_pool pool(runtime, {.size = size});
+  gate closed;
+  {
+    std::vector<pooled_stream> all;
+    while (all.size() < size) all.push_back(pool.acquire());
+    for (const auto& one : all) closed.hold(one);
+  }
+  std::size_t asked = 0;
+  device->as_it_is_asked = [&] {
+    ++asked;
+    std::thread([&] { EXPECT_EQ(pool.acquired(), 0u); }).join();
+  };
+  EXPECT_EQ(pool.try_acquire(), std::nullopt);
+  EXPECT_GT(asked, 0u);
+  EXPECT_LE(asked, stream_pool::most_asked);
+  device->as_it_is_asked = [] {
+  };
+  closed.open();
+  std::vector<pooled_stream> again;
+  await([&] {
+    if (auto one = pool.try_acquire()) again.push_back(std::move(*one));
+    return again.size() == size;
+  });
 }
 
 TEST(stream_pool, refuses_sizes_that_make_no_sense) {

@@ -26,7 +26,7 @@ class column {
         address_(ref.data()),
         bytes_(ref.bytes()),
         type_(ref.type()),
-        device_(ref.device()) {}
+        device_(ref ? ref.device() : device_id{}) {}
 
   /// All of `block` as elements of `type`, tracked like it.
   column(block_ref block, element_type type) noexcept
@@ -34,7 +34,7 @@ class column {
         address_(block_.address()),
         bytes_(block_.bytes()),
         type_(type),
-        device_(block_.device()) {}
+        device_(block_ ? block_.device() : device_id{}) {}
 
   /// `bytes` bytes at `address` on `device`, not tracked. They must stay alive until every launch
   /// that uses them ended; `kept` is dropped with the last copy of the column. A recorder refuses

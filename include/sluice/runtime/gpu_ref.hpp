@@ -52,12 +52,14 @@ class block_ref {
   [[nodiscard]] bool operator==(const block_ref&) const noexcept = default;
 
   [[nodiscard]] block_id id() const noexcept;
-  [[nodiscard]] device_id device() const noexcept;
+  /// @throws error `invalid_argument` for an empty reference, which is on no device
+  [[nodiscard]] device_id device() const;
   [[nodiscard]] void* address() const noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept;
   [[nodiscard]] allocation_tag tag() const noexcept;
-  /// Whether the memory has been given back although this reference exists
-  /// (`device_runtime::deallocate`, or the runtime is gone). Using it is answered with `stale_ref`.
+  /// Whether there is no memory behind this reference: it is empty, or the memory has been given
+  /// back although the reference exists (`device_runtime::deallocate`, or the runtime is gone).
+  /// Using memory that has been given back is answered with `stale_ref`, on any runtime.
   [[nodiscard]] bool stale() const noexcept;
   /// Whether the memory may only be read: an import that its producer does not want written.
   /// Recording a write is refused.
@@ -130,7 +132,8 @@ class gpu_ref {
   /// The first element's position in the block, in bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
-  [[nodiscard]] device_id device() const noexcept { return block_.device(); }
+  /// @throws error `invalid_argument` for an empty reference, which is on no device
+  [[nodiscard]] device_id device() const { return block_.device(); }
   [[nodiscard]] bool stale() const noexcept { return block_.stale(); }
 
   /// Elements [first, first + count). @throws error `invalid_argument` when they are not all inside

@@ -37,8 +37,8 @@ class stream_ref {
   /// If so, what the caller does next comes after it.
   /// @throws error `stream_misuse` for no stream
   [[nodiscard]] bool completed(std::uint64_t ticket) const;
-  /// Blocks until the work queued so far has finished. For tests and examples; actors never call
-  /// it.
+  /// Blocks until the work queued so far has finished; `completed` then answers true for every
+  /// ticket taken before the call. For tests and examples; actors never call it.
   /// @throws error `device_lost`, `stream_misuse` (no stream, or an adopted one that is captured)
   void synchronize() const;
 
@@ -67,10 +67,13 @@ class stream {
   ~stream();
 
   [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
-  [[nodiscard]] stream_ref ref() const noexcept { return stream_ref(timeline_); }
+  [[nodiscard]] stream_ref ref() const& noexcept { return stream_ref(timeline_); }
   // NOLINTNEXTLINE(google-explicit-constructor): an owner is used wherever a reference is asked
   // for.
-  [[nodiscard]] operator stream_ref() const noexcept { return ref(); }
+  [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
+  // A temporary owner would leave a reference to a retired stream.
+  stream_ref ref() const&& = delete;
+  operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
   void synchronize() const { ref().synchronize(); }
 

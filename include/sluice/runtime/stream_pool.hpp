@@ -29,9 +29,12 @@ class pooled_stream {
 
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(pool_); }
   /// No stream when empty.
-  [[nodiscard]] stream_ref ref() const noexcept;
+  [[nodiscard]] stream_ref ref() const& noexcept;
   // NOLINTNEXTLINE(google-explicit-constructor): used wherever a stream is asked for.
-  [[nodiscard]] operator stream_ref() const noexcept { return ref(); }
+  [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
+  // A temporary owner would leave a reference to a stream that the pool may hand out again.
+  stream_ref ref() const&& = delete;
+  operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
   /// Gives it back; it is empty then.
   void release() noexcept;
@@ -57,10 +60,14 @@ struct stream_pool_options {
 class stream_pool {
  public:
   static constexpr std::size_t largest_size = 4096;
+  /// How many streams one call asks the device about at most.
+  static constexpr std::size_t most_asked = 16;
   /// @throws error `invalid_argument` when the size is 0 or beyond `largest_size`
   explicit stream_pool(device_runtime& runtime, stream_pool_options options = {});
 
-  /// A stream without unfinished work. Does not block.
+  /// A stream without unfinished work. Does not block. Where no stream's work is known to have
+  /// completed, the device is asked about `most_asked` of them, by each call about others: in a
+  /// larger pool one call may overlook work that has just completed.
   /// @throws error `overloaded` when all of them are out or have unfinished work; and as
   /// `device_runtime::create_stream`
   [[nodiscard]] pooled_stream acquire();

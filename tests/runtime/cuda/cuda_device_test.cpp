@@ -235,8 +235,8 @@ TEST_F(cuda_device, makes_streams_of_the_priority_that_is_asked_for) {
   ASSERT_EQ(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);
   ASSERT_LT(greatest, least) << "this GPU has one priority";  // the smaller number goes first
   device_runtime runtime(open_device("cuda"));
-  const auto priority_of = [](stream_ref on) {
-    auto* const native = reinterpret_cast<cudaStream_t>(on.native());
+  const auto priority_of = [](const auto& owner) {
+    auto* const native = reinterpret_cast<cudaStream_t>(owner.ref().native());
     unsigned flags = 0;
     EXPECT_EQ(cudaStreamGetFlags(native, &flags), cudaSuccess);
     EXPECT_EQ(flags, cudaStreamNonBlocking);
