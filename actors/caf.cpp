@@ -1,4 +1,5 @@
 #include "actors/reply.hpp"
+#include "runtime/open_devices.hpp"
 #include "runtime/runtime_core.hpp"
 
 #include <sluice/actors/caf.hpp>
@@ -96,7 +97,10 @@ void reply_address::send_error(const error& why) noexcept {
   if (id_.is_async()) {
     // An error that nobody asked for would end an event-based sender.
     unsent.fetch_add(1, std::memory_order_relaxed);
-    report("the answer to a message that was no request is an error", why.what());
+    // Whatever is in flight when the process exits fails.
+    if (!process_ends()) {
+      report("the answer to a message that was no request is an error", why.what());
+    }
     return;
   }
   // An error is for who asked. A stage in between has no use for it: it would take it for its own

@@ -11,6 +11,10 @@
 
 namespace sluice::actors {
 
+/// How library actors are spawned. Hidden: an actor system that ends waits for all other actors
+/// first, and would wait for ever for those that a `scoped_device` keeps.
+inline constexpr auto library_actor_options = caf::detached + caf::hidden;
+
 /// What every library actor's state consists of: a lane, the library bound to the lane's stream, a
 /// trace. Made by whoever spawns the actor, so that failing to make the library is an error there
 /// and not an actor's end.

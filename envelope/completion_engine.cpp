@@ -1,6 +1,7 @@
 #include "runtime/one_way_signal.hpp"
 #include "runtime/open_devices.hpp"
 #include "runtime/runtime_core.hpp"
+#include "runtime/slow_wait.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
 
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -282,6 +284,7 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
   std::optional<clock::time_point> rest_end;
+  std::optional<detail::slow_wait> waiting;
   for (;;) {
     const auto wakes = s.wake->wakes.load(std::memory_order_acquire);
     s.take_inbox();
@@ -301,6 +304,13 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
     if (ending && s.unreleased != nullptr) {
       if (!rest_end) rest_end = clock::now() + rest_limit;
       if (clock::now() >= *rest_end) s.leave(std::exchange(s.unreleased, nullptr));
+    }
+    if (!s.answered() && s.stopping.load(std::memory_order_acquire)) {
+      if (!waiting) waiting.emplace();
+      waiting->look([&] {
+        return "the end of the completion engine of " + to_string(s.core->id()) + " waits for " +
+               std::to_string(s.pending.load(std::memory_order_relaxed)) + " launches";
+      });
     }
     if (s.answered() && s.unreleased == nullptr) {
       if (ending) return;

@@ -20,9 +20,10 @@ namespace {
 constexpr auto task_limit = std::chrono::seconds(10);
 
 constinit std::atomic<std::uint32_t> forks{0};
+constinit std::atomic<bool> ending{false};
 
 // Allocated in advance: ending a process needs no memory.
-const error& process_ends =
+const error& end_of_process =
     *new error(errc::shutting_down, "the process ends");  // outlives all threads
 
 }  // namespace
@@ -57,9 +58,10 @@ void open_devices::after_fork_in_child() noexcept {
 }
 
 void open_devices::end() noexcept {
+  ending.store(true, std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
-    for (auto* d = first_; d != nullptr; d = d->next_open_) d->lose(process_ends);
+    for (auto* d = first_; d != nullptr; d = d->next_open_) d->lose(end_of_process);
   }
   using activity = device::activity;
   slow_wait waiting;
@@ -84,6 +86,10 @@ void open_devices::end() noexcept {
     });
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+}
+
+bool process_ends() noexcept {
+  return ending.load(std::memory_order_relaxed);
 }
 
 std::uint32_t fork_depth() noexcept {

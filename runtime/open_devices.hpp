@@ -33,6 +33,9 @@ class open_devices {
   device* first_ = nullptr;
 };
 
+/// Whether `open_devices::end` has been called.
+[[nodiscard]] bool process_ends() noexcept;
+
 /// How many forks lie between this process and the one that loaded the library.
 [[nodiscard]] std::uint32_t fork_depth() noexcept;
 

@@ -1,9 +1,11 @@
 // How a runtime ends.
 #include "runtime/deadline.hpp"
 #include "runtime/runtime_core.hpp"
+#include "runtime/slow_wait.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -18,16 +20,22 @@ const error& memory_in_use = *new error(
     errc::shutting_down,
     "memory was still in use when the time for shutting down was over");  // outlives all threads
 
+std::string describe_limit(std::chrono::milliseconds limit) {
+  if (limit == std::chrono::milliseconds::max()) return "without a limit";
+  return "for at most " + std::to_string(limit.count()) + " ms";
+}
+
 }  // namespace
 
 bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   closing_.store(true, std::memory_order_release);
   const auto end = deadline_after(timeout);
   auto pause = std::chrono::microseconds(20);
+  slow_wait waiting;
   for (;;) {
-    bool idle = true;
-    for_each_timeline([&](timeline& t) { idle = t.advance() >= t.newest().ticket && idle; });
-    if (idle) {
+    std::size_t busy = 0;
+    for_each_timeline([&](timeline& t) { busy += t.advance() < t.newest().ticket ? 1 : 0; });
+    if (busy == 0) {
       // What comes after this one comes after all that work, too.
       for_each_timeline([](timeline& t) { t.acquire(t.watermark()); });
       return true;
@@ -37,6 +45,11 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
       device_->lose(work_unfinished);
       return false;
     }
+    waiting.look([&] {
+      return "shutting down the runtime of " + to_string(id()) +
+             " waits for unfinished launches on " + std::to_string(busy) +
+             (busy == 1 ? " stream" : " streams") + ", " + describe_limit(timeout);
+    });
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
@@ -44,14 +57,26 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
 
 bool runtime_core::finish_frees(clock::time_point end) noexcept {
   resource_->close();  // nobody else hands anything over meanwhile
+  slow_wait waiting;
+  const auto idle_by = [&](clock::time_point limit) {
+    for (;;) {
+      const auto step = std::min(limit, clock::now() + std::chrono::milliseconds(100));
+      if (reclaimer_.idle_by(step)) return true;
+      if (step == limit) return false;
+      waiting.look([&] {
+        return "the end of the runtime of " + to_string(id()) +
+               " waits for frees of memory that is still in use";
+      });
+    }
+  };
   // What a resource keeps may go by the reclaim thread, which may give what it has waited for to a
   // resource that keeps it: so a second time.
   for (int round = 0; round < 2; ++round) {
     (void)resource_->trim();
-    if (!reclaimer_.idle_by(end)) {
+    if (!idle_by(end)) {
       device_->lose(memory_in_use);
       // What a lost device still touches is not waited for here.
-      if (!reclaimer_.idle_by(clock::now() + std::chrono::seconds(1))) return false;
+      if (!idle_by(clock::now() + std::chrono::seconds(1))) return false;
     }
     reclaimer_.stop();
   }
@@ -93,8 +118,16 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   // runtime.
   const bool giving_back = reclaimer_.runs_here();
   const auto libraries_end = deadline_after(timeout);
+  slow_wait waiting;
+  const auto says = [&](const char* what) {
+    waiting.look([&] {
+      return "the end of the runtime of " + to_string(id()) + " waits for " + what + ", " +
+             describe_limit(timeout);
+    });
+  };
   while (!giving_back && reclaimer_.users() != 0 &&
          std::chrono::steady_clock::now() < libraries_end) {
+    says("libraries of its lanes that are being destroyed");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   const auto end = deadline_after(timeout);
@@ -112,10 +145,12 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   // Other threads may be completing frees; a recorder between preflight and commit completes its
   // own.
   while (blocks() != 0 && std::chrono::steady_clock::now() < end) {
+    says("a launch between preflight and commit, or a free in another thread");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   // Imports are on their way back; they may be exports of our own.
   while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
+    says("imported memory that is still in use, or whose producer is taking it back");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   const bool recorded = blocks() != 0;

@@ -65,7 +65,7 @@ blas_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) 
 blas_actor spawn_blas(caf::actor_system& system, std::shared_ptr<device_service> service,
                       std::shared_ptr<kernel_trace> trace) {
   auto p = std::make_shared<parts>(std::move(service), std::move(trace), make_blas_library);
-  return system.spawn<caf::detached>(behavior, std::move(p));
+  return system.spawn<library_actor_options>(behavior, std::move(p));
 }
 
 }  // namespace sluice

@@ -1,13 +1,56 @@
 #include "actors/device/transfers.hpp"
 #include "actors/reply.hpp"
+#include "runtime/open_devices.hpp"
+#include "runtime/slow_wait.hpp"
 
 #include <sluice/actors/device.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sluice {
+namespace detail {
+
+/// Says that the device actor of a scoped_device has ended. Unlike a monitor it does not need the
+/// actor system.
+class device_end {
+ public:
+  /// `kept` is the owner's reference to the actor.
+  explicit device_end(device_actor& kept) noexcept : kept_(kept) {}
+
+  /// `with_system`: the owner's reference is dropped, since the end of an actor system waits for
+  /// the threads of detached actors, which exist as long as references to these.
+  void signal(bool with_system) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (with_system) kept_ = device_actor{};
+    ended_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool ended() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+  /// Waits for a short time. Whether the actor has ended.
+  [[nodiscard]] bool wait() noexcept {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return ended_; });
+  }
+
+ private:
+  device_actor& kept_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+};
+
+}  // namespace detail
+
 namespace {
 
 using namespace actors;
@@ -31,6 +74,18 @@ struct library_actors {
   }
 };
 
+/// Signals an end when it is destroyed.
+struct end_signal {
+  end_signal() = default;
+  end_signal(const end_signal&) = delete;
+  end_signal& operator=(const end_signal&) = delete;
+  ~end_signal() {
+    if (end) end->signal(with_system);
+  }
+  std::shared_ptr<detail::device_end> end;
+  bool with_system = false;
+};
+
 struct device_state {
   device_state() = default;
   device_state(const device_state&) = delete;
@@ -42,10 +97,12 @@ struct device_state {
     });
   }
 
+  end_signal signal;  // first: destroyed last
   std::shared_ptr<device_service> service;
   std::shared_ptr<kernel_trace> trace;
   std::shared_ptr<transfers> moves;
   library_actors libraries;
+  caf::actor_addr system_server;  // whose end is that of the actor system; none where it waits
   std::optional<caf::error>
       ending;  // why the actor ends, while it waits for its library actors' ends
   const char* name = "sluice.device";
@@ -103,6 +160,10 @@ void end_in_order(self_pointer self, const caf::error& reason) {
 
 void library_ended(self_pointer self, const caf::actor_addr& who) {
   auto& state = self->state;
+  if (who == state.system_server) {
+    state.signal.with_system = true;
+    return end_in_order(self, caf::exit_reason::user_shutdown);
+  }
   bool any = false;
   state.libraries.for_each([&](auto& library) {
     if (library && library->address() == who) library.reset();
@@ -144,7 +205,14 @@ struct behavior_of {
 
 device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_service> service,
                                      std::shared_ptr<kernel_trace> trace,
-                                     std::shared_ptr<transfers> moves) {
+                                     std::shared_ptr<transfers> moves,
+                                     std::shared_ptr<detail::device_end> end) {
+  if (end) {
+    const auto server = caf::actor_cast<caf::actor>(self->system().spawn_serv());
+    self->state.system_server = server.address();
+    self->monitor(server);
+  }
+  self->state.signal.end = std::move(end);
   self->state.service = std::move(service);
   self->state.trace = std::move(trace);
   const auto address = self->address();
@@ -168,7 +236,7 @@ device_actor spawn_device(caf::actor_system& system, std::shared_ptr<device_serv
   // Made here, so that failing is an error of this call and not an actor's end.
   auto moves = std::make_shared<transfers>(service, trace);
   return system.spawn<caf::detached>(behavior, std::move(service), std::move(trace),
-                                     std::move(moves));
+                                     std::move(moves), nullptr);
 }
 
 scoped_device::scoped_device(caf::actor_system& system, std::string_view device_name,
@@ -180,12 +248,29 @@ scoped_device::scoped_device(caf::actor_system& system, std::shared_ptr<device_s
                              std::shared_ptr<kernel_trace> trace)
     : system_(system),
       service_(std::move(service)),
-      actor_(spawn_device(system, service_, std::move(trace))) {}
+      end_(std::make_shared<detail::device_end>(actor_)) {
+  auto moves = std::make_shared<transfers>(service_, trace);
+  // An actor system waits for the end of every actor that is not hidden before it tells its own
+  // actors to end. Hidden, this one learns of the system's end and does not hold it up.
+  actor_ = system.spawn<caf::detached + caf::hidden>(behavior, service_, std::move(trace),
+                                                     std::move(moves), end_);
+}
 
 scoped_device::~scoped_device() {
-  caf::scoped_actor self{system_};
-  self->send_exit(actor_, caf::exit_reason::user_shutdown);
-  self->wait_for(actor_);
+  if (service_->device().inherited()) {
+    detail::leave_to_parent(new (std::nothrow) device_actor(std::move(actor_)));
+    return;
+  }
+  if (end_->ended()) return;  // with the actor system, perhaps
+  caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+  detail::slow_wait waiting;
+  while (!end_->wait()) {
+    waiting.look([&] {
+      return "the end of a scoped_device waits for its actors on " +
+             to_string(service_->device().id()) + ", with " +
+             std::to_string(service_->engine().pending()) + " launches in flight";
+    });
+  }
 }
 
 blas_actor scoped_device::blas() {

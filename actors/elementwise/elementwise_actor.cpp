@@ -119,7 +119,7 @@ elementwise_actor spawn_elementwise(caf::actor_system& system,
                                     std::shared_ptr<device_service> service,
                                     std::shared_ptr<kernel_trace> trace) {
   auto p = std::make_shared<parts>(std::move(service), std::move(trace), make_elementwise_library);
-  return system.spawn<caf::detached>(behavior, std::move(p));
+  return system.spawn<library_actor_options>(behavior, std::move(p));
 }
 
 }  // namespace sluice

@@ -86,7 +86,7 @@ fft_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) {
 fft_actor spawn_fft(caf::actor_system& system, std::shared_ptr<device_service> service,
                     std::shared_ptr<kernel_trace> trace) {
   auto p = std::make_shared<parts>(std::move(service), std::move(trace), make_fft_library);
-  return system.spawn<caf::detached>(behavior, std::move(p));
+  return system.spawn<library_actor_options>(behavior, std::move(p));
 }
 
 }  // namespace sluice

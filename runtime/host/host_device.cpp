@@ -2,11 +2,13 @@
 #include "runtime/host/host_joint.hpp"
 #include "runtime/host/host_stream.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
+#include "runtime/slow_wait.hpp"
 
 #include <sluice/runtime/host_device.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -86,6 +88,19 @@ class host_device final : public device {
 
   ~host_device() override {
     for (auto& stream : streams_) stream->stop();
+    auto pause = std::chrono::microseconds(1);
+    detail::slow_wait waiting;
+    for (;;) {
+      const auto busy =
+          std::ranges::count_if(streams_, [](const auto& stream) { return !stream->stopped(); });
+      if (busy == 0) break;
+      waiting.look([&] {
+        return "closing " + to_string(id()) + " waits for tasks on " + std::to_string(busy) +
+               (busy == 1 ? " stream" : " streams");
+      });
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(1000));
+    }
     streams_.clear();
     for (auto* event : events_) event->let_go();
     for (auto* address : allocated_) deallocate_aligned(address);

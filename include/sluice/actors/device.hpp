@@ -85,6 +85,8 @@ using transfer_types =
     List<std::uint32_t, float, double, std::complex<float>, std::complex<double>>;
 
 namespace detail {
+class device_end;
+
 /// Work that the completion thread leaves to the device actor: copying large results out of staging
 /// memory. It is done when the last copy of the message goes: by the device actor, once it has
 /// handled the message, or by whoever drops it when that actor has ended.
@@ -118,8 +120,10 @@ using device_actor = transfer_types<detail::device_actor_of>;
                                         std::shared_ptr<kernel_trace> trace = nullptr);
 
 /// A device for the time of a scope: opens it, starts its actor, and at the end stops the actors,
-/// waits until nothing is in flight and closes the device. Destroy it before the actor system. Not
-/// an actor; use it from one thread.
+/// waits until nothing is in flight and closes the device. Not an actor; use it from one thread.
+///
+/// Destroy it before the actor system. If the actor system ends first, it ends the actors; from
+/// then on only the destructor may be called.
 class scoped_device {
  public:
   /// @throws error as `open_device` and `spawn_device`
@@ -150,6 +154,7 @@ class scoped_device {
  private:
   caf::actor_system& system_;
   std::shared_ptr<device_service> service_;
+  std::shared_ptr<detail::device_end> end_;
   device_actor actor_;
 };
 
