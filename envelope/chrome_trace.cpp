@@ -27,7 +27,7 @@ struct short_name {
 };
 
 struct launch_record {
-  std::uint64_t request_id = 0;
+  std::uint64_t launch_id = 0;
   short_name library;
   short_name operation;
   short_name label;
@@ -99,9 +99,9 @@ chrome_trace::chrome_trace(std::size_t capacity) : buffer_(std::make_unique<buff
 chrome_trace::~chrome_trace() = default;
 
 void chrome_trace::before_enqueue(const kernel_info& info) {
-  auto* record = buffer_->add(info.request_id);
+  auto* record = buffer_->add(info.launch_id);
   if (record == nullptr) return;
-  record->request_id = info.request_id;
+  record->launch_id = info.launch_id;
   record->library = info.library;
   record->operation = info.operation;
   record->label = info.label;
@@ -115,11 +115,11 @@ void chrome_trace::before_enqueue(const kernel_info& info) {
 }
 
 void chrome_trace::after_enqueue(const kernel_info& info, const error*) {
-  if (auto* record = buffer_->find(info.request_id)) record->enqueue_end = clock::now();
+  if (auto* record = buffer_->find(info.launch_id)) record->enqueue_end = clock::now();
 }
 
 void chrome_trace::after_complete(const kernel_info& info, const kernel_outcome& outcome) {
-  auto* record = buffer_->find(info.request_id);
+  auto* record = buffer_->find(info.launch_id);
   if (record == nullptr) return;
   record->completed = clock::now();
   record->failed = outcome.failure != nullptr;
@@ -190,7 +190,7 @@ std::string chrome_trace::json() const {
     json arguments = {{"library", r->library.text},
                       {"operation", r->operation.text},
                       {"type", std::string(to_string(r->type))},
-                      {"request", r->request_id},
+                      {"launch", r->launch_id},
                       {"sizes", r->sizes}};
     if (r->failed) arguments["failure"] = std::string(to_string(r->failure));
     events.push_back({{"ph", "X"},
@@ -208,7 +208,7 @@ std::string chrome_trace::json() const {
                       {"tid", r->thread},
                       {"ts", b.microseconds(r->enqueue_begin)},
                       {"dur", b.microseconds(r->enqueue_end) - b.microseconds(r->enqueue_begin)},
-                      {"args", {{"request", r->request_id}}}});
+                      {"args", {{"launch", r->launch_id}}}});
   }
   return json({{"traceEvents", events},
                {"displayTimeUnit", "ms"},

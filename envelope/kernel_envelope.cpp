@@ -8,7 +8,7 @@
 
 namespace sluice::detail {
 
-std::uint64_t next_request_id() noexcept {
+std::uint64_t next_launch_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }

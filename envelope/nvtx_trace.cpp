@@ -10,7 +10,7 @@ namespace sluice {
 
 struct nvtx_trace::open_ranges {
   std::mutex mutex;
-  std::unordered_map<std::uint64_t, std::uint64_t> of_request;
+  std::unordered_map<std::uint64_t, std::uint64_t> of_launch;
 };
 
 nvtx_trace::nvtx_trace() : open_(std::make_unique<open_ranges>()) {}
@@ -25,16 +25,16 @@ void nvtx_trace::before_enqueue(const kernel_info& info) {
   const auto range =
       detail::nvtx_begin(info.label.empty() ? name.c_str() : std::string(info.label).c_str());
   const std::lock_guard lock(open_->mutex);
-  open_->of_request.emplace(info.request_id, range);
+  open_->of_launch.emplace(info.launch_id, range);
 }
 
 void nvtx_trace::after_complete(const kernel_info& info, const kernel_outcome&) {
   if (!available()) return;
   const std::lock_guard lock(open_->mutex);
-  const auto found = open_->of_request.find(info.request_id);
-  if (found == open_->of_request.end()) return;
+  const auto found = open_->of_launch.find(info.launch_id);
+  if (found == open_->of_launch.end()) return;
   detail::nvtx_end(found->second);
-  open_->of_request.erase(found);
+  open_->of_launch.erase(found);
 }
 
 }  // namespace sluice

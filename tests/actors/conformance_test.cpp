@@ -326,7 +326,7 @@ class noting_trace final : public kernel_trace {
  private:
   void note(const kernel_info& info, std::size_t hook, bool failed = false) {
     const std::lock_guard lock(mutex_);
-    auto& l = launches_[info.request_id];
+    auto& l = launches_[info.launch_id];
     ++l.calls[hook];
     l.failed = l.failed || failed;
     l.library = info.library;

@@ -79,7 +79,7 @@ TEST_F(chrome_trace_test, has_a_slice_for_each_launch_and_each_call) {
     EXPECT_EQ(slice.at("args").at("library"), "tests");
     EXPECT_EQ(slice.at("args").at("type"), "f64");
     EXPECT_EQ(slice.at("args").at("sizes"), json({1, 2, 3, 0}));
-    EXPECT_EQ(slice.at("args").at("request"), calls[i].at("args").at("request"));
+    EXPECT_EQ(slice.at("args").at("launch"), calls[i].at("args").at("launch"));
     EXPECT_EQ(slice.at("args").contains("failure"), i == 2);
     // One after the other on the stream, each after its call.
     EXPECT_GE(slice.at("ts").get<double>(), end);
@@ -202,7 +202,7 @@ TEST_F(chrome_trace_test, serves_several_lanes_and_readers_at_once) {
   EXPECT_EQ(trace->left_out(), 50u);
   std::set<std::uint64_t> requests;
   for (const auto& slice : launches)
-    requests.insert(slice.at("args").at("request").get<std::uint64_t>());
+    requests.insert(slice.at("args").at("launch").get<std::uint64_t>());
   EXPECT_EQ(requests.size(), launches.size());
   // On one track no two slices overlap.
   std::map<std::int64_t, double> ends;

@@ -127,8 +127,8 @@ TEST_P(kernel_envelope_test, tells_hooks_what_is_launched) {
     EXPECT_EQ(call.stream, on().stream().id());
     EXPECT_EQ(call.sizes, (std::array<std::int64_t, 4>{64, 2, 3, 4}));
     EXPECT_EQ(call.failure, std::nullopt);
-    if (call.hook == "before_enqueue") requests.push_back(call.request_id);
-    EXPECT_EQ(call.request_id, requests.back());
+    if (call.hook == "before_enqueue") requests.push_back(call.launch_id);
+    EXPECT_EQ(call.launch_id, requests.back());
     if (call.hook == "after_complete") {
       EXPECT_GT(call.latency.count(), 0);
     }

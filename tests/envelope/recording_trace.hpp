@@ -19,7 +19,7 @@ struct hook_call {
   element_type type = element_type::f32;
   device_id device{};
   stream_id stream{};
-  std::uint64_t request_id = 0;
+  std::uint64_t launch_id = 0;
   std::array<std::int64_t, 4> sizes{};
   std::optional<errc> failure{};
   std::chrono::nanoseconds latency{};
@@ -65,7 +65,7 @@ class recording_trace final : public kernel_trace {
                    info.type,
                    info.device,
                    info.stream,
-                   info.request_id,
+                   info.launch_id,
                    info.sizes,
                    std::nullopt,
                    latency};

@@ -160,7 +160,7 @@ class closure_ref {
 void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
                 const std::string& nvtx_label, closure_ref closure) noexcept;
 
-[[nodiscard]] std::uint64_t next_request_id() noexcept;
+[[nodiscard]] std::uint64_t next_launch_id() noexcept;
 
 }  // namespace detail
 
@@ -206,10 +206,14 @@ class kernel_envelope {
   void run(lane& on, operands used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
     try {
-      const kernel_info info{description().library,      description().operation,
-                             names_->nvtx_label,         description().type,
-                             on.runtime().device().id(), on.stream().id(),
-                             detail::next_request_id(),  options.sizes};
+      const kernel_info info{description().library,
+                             description().operation,
+                             names_->nvtx_label,
+                             description().type,
+                             on.runtime().device().id(),
+                             on.stream().id(),
+                             trace_ ? detail::next_launch_id() : 0,
+                             options.sizes};
       // The trace is told of the names at completion, too, when this envelope may be gone.
       if (trace_) used.keep(names_);
       auto work = std::make_unique<detail::typed_continuation<Reply>>(

@@ -23,7 +23,7 @@ struct kernel_info {
   element_type type = element_type::f32;
   device_id device{};
   stream_id stream{};
-  std::uint64_t request_id = 0;         ///< unique in the process, growing
+  std::uint64_t launch_id = 0;          ///< unique in the process, growing
   std::array<std::int64_t, 4> sizes{};  ///< the operation's own: m, n, k for gemm
 };
 
