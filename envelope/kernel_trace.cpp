@@ -1,3 +1,5 @@
+#include "runtime/report.hpp"
+
 #include <sluice/envelope/kernel_trace.hpp>
 
 #include <atomic>
@@ -10,8 +12,10 @@ std::atomic<std::uint64_t> dropped{0};
 std::uint64_t dropped_trace_exceptions() noexcept {
   return dropped.load(std::memory_order_relaxed);
 }
-void detail::count_dropped_trace_exception() noexcept {
-  dropped.fetch_add(1, std::memory_order_relaxed);
+void detail::drop_trace_exception() noexcept {
+  if (dropped.fetch_add(1, std::memory_order_relaxed) == 0) {
+    report("a trace hook threw; later exceptions of hooks are only counted", current_error().what());
+  }
 }
 
 // Each trace is called on its own, so that one that throws does not silence the others.

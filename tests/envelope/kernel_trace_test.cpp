@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -76,6 +77,23 @@ TEST(fan_out_trace, one_that_throws_does_not_silence_the_others) {
                       std::vector<std::shared_ptr<kernel_trace>>{throwing, nullptr, quiet}));
   EXPECT_EQ(quiet->names(), all_hooks);
   EXPECT_EQ(dropped_trace_exceptions(), dropped + 4);
+}
+
+// In a process of its own, where no hook has thrown before.
+TEST(kernel_trace_deathtest, reports_the_first_exception_with_its_text) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto throw_twice = [] {
+    for (const char* text : {"the first text", "the second text"}) {
+      auto trace = std::make_shared<recording_trace>();
+      trace->in_hook = [text](const std::string& hook) {
+        if (hook == "after_complete") throw std::runtime_error(text);
+      };
+      device_service service("host");
+      launch(service, trace);
+    }
+    std::exit(dropped_trace_exceptions() == 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(throw_twice(), testing::ExitedWithCode(0), "trace hook.*the first text\n$");
 }
 
 TEST(kernel_trace, has_empty_hooks) {

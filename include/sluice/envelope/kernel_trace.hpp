@@ -40,7 +40,8 @@ struct kernel_outcome {
 /// `before_enqueue`, `after_enqueue` and `before_complete` run in the launching thread,
 /// `after_complete` in the completion thread (or the launching one under
 /// `completion_strategy::synchronous`); several lanes call concurrently. The first two run while
-/// leases are held: be brief and never wait. An exception is counted and dropped.
+/// leases are held: be brief and never wait. An exception is counted and dropped; the first one of
+/// the process is reported with its text.
 class kernel_trace {
  public:
   kernel_trace() = default;
@@ -76,16 +77,17 @@ class fan_out_trace final : public kernel_trace {
 };
 
 namespace detail {
-void count_dropped_trace_exception() noexcept;
+/// Counts the exception that is being handled, and reports the first one. In a `catch` block.
+void drop_trace_exception() noexcept;
 
-/// Calls one hook of `trace`, if there is one; what it throws is counted and dropped.
+/// Calls one hook of `trace`, if there is one; what it throws is dropped.
 template <class Call>
 void call_trace(kernel_trace* trace, Call&& call) noexcept {
   if (trace == nullptr) return;
   try {
     call(*trace);
   } catch (...) {
-    count_dropped_trace_exception();
+    drop_trace_exception();
   }
 }
 }  // namespace detail
