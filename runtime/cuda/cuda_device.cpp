@@ -6,9 +6,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +24,9 @@ cudaStream_t as_stream(native_stream* stream) noexcept {
 }
 cudaEvent_t as_event(native_event* event) noexcept {
   return reinterpret_cast<cudaEvent_t>(event);
+}
+cudaEvent_t as_event(native_timestamp* stamp) noexcept {
+  return reinterpret_cast<cudaEvent_t>(stamp);
 }
 
 struct device_query {
@@ -75,6 +81,95 @@ bool sticky(cudaError_t status) noexcept {
 // Made beforehand, for when the host has no memory for words.
 const error& failed_without_words =
     *new error(errc::library_failure, "the GPU failed");  // outlives all threads
+
+/// Compares an event with timing on a stream of its own with the host's clock. Other timestamps are
+/// read as their distance from that event.
+class cuda_timestamp_clock final : public timestamp_clock {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  explicit cuda_timestamp_clock(device& on) : device_(on) {
+    // A stream of high priority: its few records should not queue behind kernels.
+    stream_ = on.create_stream(stream_priority::high);
+    try {
+      for (auto& a : anchors_) a.stamp = on.create_timestamp();
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~cuda_timestamp_clock() override { release(); }
+
+  bool anchor() noexcept override {
+    // The first record of several may find the GPU asleep; the tightest bounds count.
+    bool any = false;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      auto& next = anchors_[1 - used_];
+      if (!measure(next)) break;
+      if (!any || next.uncertainty < anchors_[used_].uncertainty) used_ = 1 - used_;
+      any = true;
+      if (anchors_[used_].uncertainty < std::chrono::microseconds(5)) break;
+    }
+    known_ = known_ || any;
+    return any;
+  }
+
+  std::optional<clock::time_point> time_of(native_timestamp* stamp) noexcept override {
+    if (!known_ || device_.lost()) return std::nullopt;
+    const current_device_scope scope(device_);
+    const auto& from = anchors_[used_];
+    float milliseconds = 0;
+    if (cudaEventElapsedTime(&milliseconds, as_event(from.stamp), as_event(stamp)) != cudaSuccess) {
+      (void)cudaGetLastError();
+      return std::nullopt;
+    }
+    return from.time + std::chrono::round<clock::duration>(
+                           std::chrono::duration<double, std::milli>(milliseconds));
+  }
+
+ private:
+  /// A timestamp and the host's time of it.
+  struct anchored {
+    native_timestamp* stamp = nullptr;
+    clock::time_point time{};
+    clock::duration uncertainty{};
+  };
+
+  /// Records `a` and finds out between which two moments the GPU reached it.
+  bool measure(anchored& a) noexcept {
+    if (device_.lost()) return false;
+    const current_device_scope scope(device_);
+    auto pending = clock::now();
+    const auto limit = pending + std::chrono::milliseconds(50);
+    if (!device_.record_timestamp(a.stamp, stream_)) return false;
+    for (;;) {
+      const auto asked = clock::now();
+      const auto status = cudaEventQuery(as_event(a.stamp));
+      const auto answered = clock::now();
+      if (status == cudaSuccess) {
+        a.uncertainty = (answered - pending) / 2;
+        a.time = pending + a.uncertainty;
+        return true;
+      }
+      (void)cudaGetLastError();
+      if (status != cudaErrorNotReady || answered > limit || device_.lost()) return false;
+      pending = asked;
+    }
+  }
+
+  void release() noexcept {
+    for (const auto& a : anchors_) {
+      if (a.stamp != nullptr) device_.destroy_timestamp(a.stamp);
+    }
+    device_.destroy_stream(stream_);
+  }
+
+  device& device_;
+  native_stream* stream_ = nullptr;
+  std::array<anchored, 2> anchors_;
+  std::size_t used_ = 0;
+  bool known_ = false;
+};
 
 class cuda_device final : public device {
  public:
@@ -222,6 +317,29 @@ class cuda_device final : public device {
     }
     // Anything else, a capture's errors above all, says nothing of the work.
     return event_state::pending;
+  }
+  native_timestamp* create_timestamp() override {
+    require_usable();
+    const current_device_scope scope(*this);
+    cudaEvent_t event = nullptr;
+    checked(cudaEventCreateWithFlags(&event, cudaEventDefault));
+    return reinterpret_cast<native_timestamp*>(event);
+  }
+  void destroy_timestamp(native_timestamp* stamp) noexcept override {
+    const current_device_scope scope(*this);
+    if (!lost()) (void)cudaEventDestroy(as_event(stamp));
+  }
+  bool record_timestamp(native_timestamp* stamp, native_stream* stream) noexcept override {
+    if (lost()) return false;
+    const launch_scope scope(context_);
+    const auto status = cudaEventRecord(as_event(stamp), as_stream(stream));
+    if (status == cudaSuccess) return true;
+    (void)cudaGetLastError();
+    note(status);
+    return false;
+  }
+  std::unique_ptr<timestamp_clock> make_timestamp_clock() override {
+    return std::make_unique<cuda_timestamp_clock>(*this);
   }
   void acquire(native_event*, std::uint64_t) noexcept override {}
   bool needs_acquire() const noexcept override { return false; }

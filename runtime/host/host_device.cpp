@@ -1,6 +1,7 @@
 #include "runtime/host/announce.hpp"
 #include "runtime/host/host_joint.hpp"
 #include "runtime/host/host_stream.hpp"
+#include "runtime/host/host_timestamp.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
 #include "runtime/slow_wait.hpp"
 
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -54,6 +56,18 @@ class wait_task final : public host_task {
   std::uint64_t value_;
 };
 
+class timestamp_task final : public host_task {
+ public:
+  explicit timestamp_task(host_timestamp& stamp) noexcept : host_task(kind::marker), stamp_(stamp) {
+    stamp_.hold();
+  }
+  ~timestamp_task() override { stamp_.let_go(); }
+  void run(host_stream&) override { stamp_.take(); }
+
+ private:
+  host_timestamp& stamp_;
+};
+
 class join_task final : public host_task {
  public:
   using function = void (host_joint::*)(host_stream&) noexcept;
@@ -72,6 +86,20 @@ host_stream& as_stream(native_stream* stream) noexcept {
 host_event& as_event(native_event* event) noexcept {
   return *reinterpret_cast<host_event*>(event);
 }
+
+host_timestamp& as_timestamp(native_timestamp* stamp) noexcept {
+  return *reinterpret_cast<host_timestamp*>(stamp);
+}
+
+/// The stream threads read the steady clock themselves.
+class host_timestamp_clock final : public timestamp_clock {
+ public:
+  bool anchor() noexcept override { return true; }
+  std::optional<std::chrono::steady_clock::time_point> time_of(
+      native_timestamp* stamp) noexcept override {
+    return as_timestamp(stamp).time();
+  }
+};
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
@@ -224,6 +252,23 @@ class host_device final : public device {
     const auto found = std::find_if(streams_.begin(), streams_.end(),
                                     [&](const auto& s) { return s.get() == &as_stream(stream); });
     return found == streams_.end() || (*found)->quiescent();  // one that is gone has been joined
+  }
+
+  native_timestamp* create_timestamp() override {
+    return reinterpret_cast<native_timestamp*>(new host_timestamp);
+  }
+  void destroy_timestamp(native_timestamp* stamp) noexcept override {
+    as_timestamp(stamp).let_go();
+  }
+  bool record_timestamp(native_timestamp* stamp, native_stream* stream) noexcept override {
+    if (lost()) return false;
+    auto* const task = new (std::nothrow) timestamp_task(as_timestamp(stamp));
+    if (task == nullptr) return false;
+    as_stream(stream).submit(task);
+    return true;
+  }
+  std::unique_ptr<timestamp_clock> make_timestamp_clock() override {
+    return std::make_unique<host_timestamp_clock>();
   }
 
   void* allocate(std::size_t bytes) override {

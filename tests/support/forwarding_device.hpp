@@ -44,6 +44,14 @@ class forwarding_device : public device {
   [[nodiscard]] bool reports_task_failures() const noexcept override {
     return real_->reports_task_failures();
   }
+  native_timestamp* create_timestamp() override { return real_->create_timestamp(); }
+  void destroy_timestamp(native_timestamp* t) noexcept override { real_->destroy_timestamp(t); }
+  bool record_timestamp(native_timestamp* t, native_stream* s) noexcept override {
+    return real_->record_timestamp(t, s);
+  }
+  std::unique_ptr<timestamp_clock> make_timestamp_clock() override {
+    return real_->make_timestamp_clock();
+  }
   void* allocate(std::size_t bytes) override { return real_->allocate(bytes); }
   void deallocate(void* address) noexcept override { real_->deallocate(address); }
   void* allocate_async(std::size_t bytes, native_stream* s) override {

@@ -4,6 +4,7 @@
 #include <sluice/runtime/error.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,8 @@ class open_devices;
 struct native_stream;
 /// A device's own event: a `cudaEvent_t` on CUDA. Opaque here.
 struct native_event;
+/// A device's own timestamp: a `cudaEvent_t` with timing on CUDA. Opaque here.
+struct native_timestamp;
 
 /// What a device answers about an event and the work before it.
 enum class event_state : std::uint8_t {
@@ -50,6 +53,25 @@ struct device_info {
   std::size_t memory_bytes = 0;  ///< physical memory
   int compute_capability = 0;    ///< CUDA: major * 10 + minor; 0 on the host
   int multiprocessors = 0;       ///< CUDA: number of multiprocessors; host: hardware threads
+};
+
+/// Converts the timestamps of one device to the host's steady clock. Used by one thread at a time;
+/// must not outlive the device.
+class timestamp_clock {
+ public:
+  timestamp_clock() = default;
+  timestamp_clock(const timestamp_clock&) = delete;
+  timestamp_clock& operator=(const timestamp_clock&) = delete;
+  virtual ~timestamp_clock() = default;
+
+  /// Compares the two clocks anew. On CUDA this records an event on a stream of the clock's own and
+  /// waits for it, for at most 50 ms. Returns false on failure; `time_of` then uses the comparison
+  /// before, if there is one.
+  virtual bool anchor() noexcept = 0;
+  /// The time of the last record of `stamp`; nothing if it is unknown. The caller has seen the
+  /// completion of an event that was recorded on the same stream later.
+  [[nodiscard]] virtual std::optional<std::chrono::steady_clock::time_point> time_of(
+      native_timestamp* stamp) noexcept = 0;
 };
 
 /// Something with streams and memory. Everything above it is written once, over this interface.
@@ -126,6 +148,22 @@ class device {
   [[nodiscard]] virtual error failure_of(native_event* event) = 0;
   /// Whether single launches can fail after they were enqueued without the device being lost.
   [[nodiscard]] virtual bool reports_task_failures() const noexcept = 0;
+
+  /// Makes a timestamp; nullptr if the device has none.
+  /// @throws error `library_failure`, `device_lost`
+  [[nodiscard]] virtual native_timestamp* create_timestamp() { return nullptr; }
+  virtual void destroy_timestamp(native_timestamp*) noexcept {}
+  /// Makes `stamp` take the time at which the work queued on `stream` so far has finished. It must
+  /// not be recorded again before that. Returns whether the record was queued.
+  ///
+  /// Not for streams that are being captured: events with timing do not belong in a graph.
+  [[nodiscard]] virtual bool record_timestamp(native_timestamp* /*stamp*/,
+                                              native_stream* /*stream*/) noexcept {
+    return false;
+  }
+  /// Makes a clock that reads this device's timestamps; nullptr if the device has none.
+  /// @throws error `library_failure`, `device_lost`
+  [[nodiscard]] virtual std::unique_ptr<timestamp_clock> make_timestamp_clock() { return nullptr; }
 
   /// Allocates at least `bytes` (> 0) aligned to 256 bytes, usable at once on every stream.
   /// @throws error `out_of_memory`, `device_lost`
