@@ -20,6 +20,7 @@ class launch {
   [[nodiscard]] const operands& used() const noexcept { return work_.used_; }
   [[nodiscard]] kernel_trace* trace() const noexcept { return work_.trace_.get(); }
   [[nodiscard]] const kernel_info& info() const noexcept { return work_.info_; }
+  [[nodiscard]] launch_timing& timing() noexcept { return work_.timing_; }
   void begin() noexcept {
     work_.begun_ = std::chrono::steady_clock::now();
     work_.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
@@ -46,9 +47,13 @@ class launch {
 
 void launch_continuation::complete(const error* failure,
                                    const std::function<void()>& release) noexcept {
-  call_trace(trace_.get(), [&](kernel_trace& trace) {
-    trace.after_complete(info_, {failure, std::chrono::steady_clock::now() - begun_});
-  });
+  if (trace_) {
+    const kernel_times known{begun_, {}, {}, std::chrono::steady_clock::now()};
+    call_trace(trace_.get(), [&](kernel_trace& trace) {
+      trace.after_complete(info_, {failure, known.detected - known.enqueued});
+    });
+    if (info_.timed) timing_.complete(*trace_, info_, known);
+  }
   // A client that has the reply can have the memory back at once.
   if (failure == nullptr) used_.release_blocks();
   const auto load = std::move(load_);
@@ -97,11 +102,13 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   {
     const nvtx_range range(nvtx_label.c_str());
     const current_device_scope current(on.runtime().device());
+    l.timing().begin(on.stream());
     try {
       closure(context);
     } catch (...) {
       failure = current_error();
     }
+    l.timing().end(on.stream());
   }
   call_trace(l.trace(), [&](kernel_trace& trace) {
     trace.after_enqueue(l.info(), failure ? &*failure : nullptr);

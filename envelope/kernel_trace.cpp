@@ -2,6 +2,7 @@
 
 #include <sluice/envelope/kernel_trace.hpp>
 
+#include <algorithm>
 #include <atomic>
 
 namespace sluice {
@@ -14,7 +15,8 @@ std::uint64_t dropped_trace_exceptions() noexcept {
 }
 void detail::drop_trace_exception() noexcept {
   if (dropped.fetch_add(1, std::memory_order_relaxed) == 0) {
-    report("a trace hook threw; later exceptions of hooks are only counted", current_error().what());
+    report("a trace hook threw; later exceptions of hooks are only counted",
+           current_error().what());
   }
 }
 
@@ -34,6 +36,16 @@ void fan_out_trace::before_complete(const kernel_info& info) {
 void fan_out_trace::after_complete(const kernel_info& info, const kernel_outcome& outcome) {
   for (auto& t : traces_)
     detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.after_complete(info, outcome); });
+}
+bool fan_out_trace::wants_timestamps() const noexcept {
+  return std::ranges::any_of(traces_, [](const auto& t) { return t && t->wants_timestamps(); });
+}
+void fan_out_trace::after_timestamps(const kernel_info& info, const kernel_times& times) {
+  for (auto& t : traces_) {
+    if (t && t->wants_timestamps())
+      detail::call_trace(t.get(),
+                         [&](kernel_trace& trace) { trace.after_timestamps(info, times); });
+  }
 }
 
 }  // namespace sluice

@@ -1,14 +1,18 @@
 #include <sluice/actors/device.hpp>
 
+#include <chrono>
 #include <iostream>
 
-/// Says of every launch what it was, where it ran and how long it took.
+/// Says of every launch what it was, where it ran, how long it waited and how long it took.
 class launch_log final : public sluice::kernel_trace {
-  void after_complete(const sluice::kernel_info& launch,
-                      const sluice::kernel_outcome& outcome) override {
+  bool wants_timestamps() const noexcept override { return true; }
+  void after_timestamps(const sluice::kernel_info& launch,
+                        const sluice::kernel_times& times) override {
+    if (!times.execution()) return;  // no timestamps: the device was lost
+    using microseconds = std::chrono::duration<double, std::micro>;
     std::cout << launch.library << ' ' << launch.operation << " on " << to_string(launch.device)
-              << (outcome.failure ? " failed after " : " took ")
-              << static_cast<double>(outcome.latency.count()) / 1000.0 << " µs\n";
+              << " waited " << microseconds(*times.queueing()).count() << " µs and took "
+              << microseconds(*times.execution()).count() << " µs\n";
   }
 };
 

@@ -1,5 +1,6 @@
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/recording_trace.hpp"
+#include "tests/envelope/timing_trace.hpp"
 
 #include <sluice/envelope/nvtx_trace.hpp>
 
@@ -77,6 +78,21 @@ TEST(fan_out_trace, one_that_throws_does_not_silence_the_others) {
                       std::vector<std::shared_ptr<kernel_trace>>{throwing, nullptr, quiet}));
   EXPECT_EQ(quiet->names(), all_hooks);
   EXPECT_EQ(dropped_trace_exceptions(), dropped + 4);
+}
+
+TEST(fan_out_trace, passes_timestamps_to_those_who_want_them) {
+  auto timing = std::make_shared<timing_trace>();
+  auto recording = std::make_shared<recording_trace>();
+  const fan_out_trace without({recording, nullptr});
+  EXPECT_FALSE(without.wants_timestamps());
+  {
+    device_service service("host");
+    launch(service, std::make_shared<fan_out_trace>(
+                        std::vector<std::shared_ptr<kernel_trace>>{recording, nullptr, timing}));
+  }
+  EXPECT_EQ(recording->names(), all_hooks);
+  ASSERT_EQ(timing->launches().size(), 1u);
+  EXPECT_TRUE(timing->launches()[0].times.ended);
 }
 
 // In a process of its own, where no hook has thrown before.

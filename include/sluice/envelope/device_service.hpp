@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sluice/envelope/completion_engine.hpp>
+#include <sluice/envelope/launch_timing.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <cstddef>
@@ -31,6 +32,7 @@ class device_service {
   explicit device_service(std::shared_ptr<sluice::device> device,
                           device_service_options options = {})
       : runtime_(std::move(device), std::move(options.runtime)),
+        timestamps_(runtime_),
         engine_(runtime_, options.completion),
         most_in_flight_(options.most_in_flight != 0 ? options.most_in_flight
                         : options.completion == completion_strategy::host_function ? 32
@@ -46,8 +48,12 @@ class device_service {
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
   [[nodiscard]] std::size_t most_in_flight() const noexcept { return most_in_flight_; }
 
+  /// For the envelope.
+  [[nodiscard]] detail::launch_timestamps& timestamps() noexcept { return timestamps_; }
+
  private:
   device_runtime runtime_;
+  detail::launch_timestamps timestamps_;
   completion_engine engine_;  // ends before the runtime: everything pending is answered first
   std::size_t most_in_flight_;
 };

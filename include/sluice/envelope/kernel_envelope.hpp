@@ -2,6 +2,7 @@
 
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/lane.hpp>
+#include <sluice/envelope/launch_timing.hpp>
 #include <sluice/envelope/operands.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/runtime/host_task.hpp>
@@ -54,6 +55,11 @@ class launch_continuation : public continuation {
 
   void complete(const error* failure, const std::function<void()>& release) noexcept final;
 
+  /// Has the launch timed for its trace.
+  void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
+    timing_ = by.prepare(trace_, info_, std::move(names));
+  }
+
   /// Answers; `failure` is nullptr for success. Harmless when the answer has been given.
   virtual void answer(const error* failure) noexcept = 0;
   /// Answers with a copy of the output, which stays.
@@ -78,6 +84,7 @@ class launch_continuation : public continuation {
   operands used_;
   std::shared_ptr<kernel_trace> trace_;
   kernel_info info_;
+  launch_timing timing_;
   std::shared_ptr<lane_load> load_;
   std::chrono::steady_clock::time_point begun_{};
 };
@@ -213,11 +220,13 @@ class kernel_envelope {
                              on.runtime().device().id(),
                              on.stream().id(),
                              trace_ ? detail::next_launch_id() : 0,
-                             options.sizes};
+                             options.sizes,
+                             trace_ && trace_->wants_timestamps()};
       // The trace is told of the names at completion, too, when this envelope may be gone.
       if (trace_) used.keep(names_);
       auto work = std::make_unique<detail::typed_continuation<Reply>>(
           std::move(used), trace_, info, on.load(), token, std::move(output));
+      if (info.timed) work->time(on.service().timestamps(), names_);
       detail::run_launch(on, std::move(work), options.when, names_->nvtx_label,
                          detail::closure_ref(closure));
     } catch (...) {

@@ -1,0 +1,58 @@
+#include "envelope/timestamp_reader.hpp"
+#include "runtime/runtime_core.hpp"
+
+#include <sluice/envelope/launch_timing.hpp>
+
+#include <utility>
+
+namespace sluice::detail {
+
+launch_timing::launch_timing() noexcept = default;
+launch_timing::launch_timing(std::unique_ptr<timed_launch> of) noexcept : launch_(std::move(of)) {}
+launch_timing::launch_timing(launch_timing&& other) noexcept = default;
+launch_timing& launch_timing::operator=(launch_timing&& other) noexcept = default;
+launch_timing::~launch_timing() = default;
+
+void launch_timing::record_begin(stream_ref stream) noexcept {
+  if (launch_->pair == nullptr) return;
+  launch_->begun = stream.device().record_timestamp(launch_->pair->begin, stream.native());
+}
+
+void launch_timing::record_end(stream_ref stream) noexcept {
+  if (launch_->pair == nullptr) return;
+  launch_->ended = stream.device().record_timestamp(launch_->pair->end, stream.native());
+}
+
+void launch_timing::complete(kernel_trace& trace, const kernel_info& info,
+                             const kernel_times& known) noexcept {
+  if (launch_ == nullptr) {
+    call_trace(&trace, [&](kernel_trace& t) { t.after_timestamps(info, known); });
+    return;
+  }
+  launch_->times = known;
+  const auto reader = launch_->reader;  // the launch may be gone before `hand_over` returns
+  reader->hand_over(std::move(launch_));
+}
+
+launch_timestamps::launch_timestamps(device_runtime& runtime)
+    : reader_(std::make_shared<timestamp_reader>(runtime.core()->shared_device())) {}
+
+launch_timestamps::~launch_timestamps() {
+  reader_->stop();
+}
+
+launch_timing launch_timestamps::prepare(std::shared_ptr<kernel_trace> trace,
+                                         const kernel_info& info,
+                                         std::shared_ptr<const void> names) noexcept {
+  try {
+    auto made = reader_->make();
+    made->trace = std::move(trace);
+    made->names = std::move(names);
+    made->info = info;
+    return launch_timing(std::move(made));
+  } catch (...) {
+    return {};
+  }
+}
+
+}  // namespace sluice::detail

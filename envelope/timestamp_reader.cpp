@@ -1,0 +1,203 @@
+#include "envelope/timestamp_reader.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// How long one comparison of the clocks is used: crystals drift by some microseconds a second.
+constexpr auto anchor_interval = std::chrono::seconds(1);
+constexpr auto nap = std::chrono::milliseconds(1);
+constexpr int most_idle = 16;  // naps without a launch
+
+}  // namespace
+
+timestamp_reader::~timestamp_reader() {
+  for (std::size_t i = 0; i < chunk_count_.load(std::memory_order_acquire); ++i) {
+    destroy(*chunks_[i]);
+  }
+}
+
+void timestamp_reader::start() {
+  if (started_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(starting_);
+  if (started_.load(std::memory_order_relaxed)) return;
+  thread_ = std::thread([self = shared_from_this()] { self->run(); });
+  started_.store(true, std::memory_order_release);
+}
+
+std::unique_ptr<timed_launch> timestamp_reader::make() {
+  auto made = std::make_unique<timed_launch>();
+  start();
+  made->pair = take();
+  made->reader = shared_from_this();
+  if (outstanding_.fetch_add(1, std::memory_order_relaxed) == 0) changed_.raise();
+  return made;
+}
+
+timed_launch::~timed_launch() {
+  give_back();
+  if (reader) reader->outstanding_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void timed_launch::give_back() noexcept {
+  // Release: this thread's reads of the timestamps precede their next records. The thread that
+  // takes them acquires nothing: it must learn nothing of completed launches.
+  if (pair != nullptr) pair->free->fetch_or(pair->bit, std::memory_order_release);
+  pair = nullptr;
+}
+
+timestamp_pair* timestamp_reader::take() noexcept {
+  for (;;) {
+    const auto chunks = chunk_count_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < chunks; ++i) {
+      auto& free = chunks_[i]->free;
+      for (auto bits = free.load(std::memory_order_relaxed); bits != 0;) {
+        const auto bit = bits & (~bits + 1);
+        // Relaxed: see `timed_launch::give_back`.
+        if (free.compare_exchange_weak(bits, bits & ~bit, std::memory_order_relaxed)) {
+          return &chunks_[i]->pairs[static_cast<std::size_t>(std::countr_zero(bit))];
+        }
+      }
+    }
+    if (!grow(chunks)) return nullptr;
+  }
+}
+
+bool timestamp_reader::grow(std::size_t seen) noexcept {
+  const std::lock_guard lock(starting_);
+  if (chunk_count_.load(std::memory_order_relaxed) != seen) return true;
+  if (seen == most_chunks) return false;
+  std::unique_ptr<chunk> made;
+  try {
+    made = std::make_unique<chunk>();
+    for (std::size_t i = 0; i < pairs_in_chunk; ++i) {
+      auto& pair = made->pairs[i];
+      pair.free = &made->free;
+      pair.bit = std::uint64_t{1} << i;
+      pair.begin = device_->create_timestamp();
+      if (pair.begin == nullptr) return false;  // the device has none at all
+      pair.end = device_->create_timestamp();
+    }
+  } catch (...) {
+    if (made) destroy(*made);
+    return false;
+  }
+  chunks_[seen] = std::move(made);
+  chunk_count_.store(seen + 1, std::memory_order_release);
+  return true;
+}
+
+void timestamp_reader::destroy(const chunk& c) noexcept {
+  for (const auto& pair : c.pairs) {
+    if (pair.begin != nullptr) device_->destroy_timestamp(pair.begin);
+    if (pair.end != nullptr) device_->destroy_timestamp(pair.end);
+  }
+}
+
+void timestamp_reader::hand_over(std::unique_ptr<timed_launch> launch) noexcept {
+  auto* head = inbox_.load(std::memory_order_relaxed);
+  do {
+    if (head == closed()) {
+      deliver(std::move(launch));
+      return;
+    }
+    launch->next = head;
+  } while (!inbox_.compare_exchange_weak(head, launch.get(), std::memory_order_release,
+                                         std::memory_order_relaxed));
+  (void)launch.release();
+}
+
+void timestamp_reader::stop() noexcept {
+  {
+    const std::lock_guard lock(starting_);
+    if (!started_.load(std::memory_order_relaxed)) return;
+  }
+  stopping_.store(true, std::memory_order_release);
+  changed_.raise();
+  // A trace may have dropped the last owner of the service.
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void timestamp_reader::run() noexcept {
+  device_->prepare_own_thread();
+  try {
+    clock_ = device_->make_timestamp_clock();
+  } catch (...) {
+    // All timestamps are missing.
+  }
+  // Neither launching nor completing threads wake this one while there are launches: it looks from
+  // time to time, and sleeps until woken only after a while without any.
+  for (int idle = 0;;) {
+    const bool stopping = stopping_.load(std::memory_order_acquire);
+    if (read_inbox()) {
+      idle = 0;
+    } else if (stopping && close()) {
+      break;
+    } else if (++idle > most_idle && outstanding_.load(std::memory_order_relaxed) == 0) {
+      changed_.wait([&] {
+        return outstanding_.load(std::memory_order_relaxed) != 0 ||
+               stopping_.load(std::memory_order_acquire);
+      });
+      idle = 0;
+    }
+    if (!stopping) std::this_thread::sleep_for(nap);
+  }
+  clock_.reset();
+}
+
+bool timestamp_reader::read_inbox() noexcept {
+  timed_launch* oldest = nullptr;
+  for (auto* l = inbox_.exchange(nullptr, std::memory_order_acquire); l != nullptr;) {
+    auto* const next = std::exchange(l->next, oldest);
+    oldest = std::exchange(l, next);
+  }
+  const bool any = oldest != nullptr;
+  while (oldest != nullptr) {
+    std::unique_ptr<timed_launch> launch(std::exchange(oldest, oldest->next));
+    read(*launch);
+    deliver(std::move(launch));
+  }
+  return any;
+}
+
+bool timestamp_reader::close() noexcept {
+  timed_launch* none = nullptr;
+  return inbox_.compare_exchange_strong(none, closed(), std::memory_order_relaxed);
+}
+
+void timestamp_reader::read(timed_launch& launch) noexcept {
+  auto& times = launch.times;
+  if (launch.pair != nullptr && clock_ && !device_->lost()) {
+    if (const auto now = clock::now();
+        anchored_ == clock::time_point{} || now - anchored_ >= anchor_interval) {
+      (void)clock_->anchor();
+      anchored_ = now;
+    }
+    // The comparison of the clocks may be off by microseconds, never by so much that an effect
+    // precedes its cause.
+    if (launch.ended) times.ended = clock_->time_of(launch.pair->end);
+    if (times.ended) times.ended = std::clamp(*times.ended, times.enqueued, times.detected);
+    if (launch.begun) times.begun = clock_->time_of(launch.pair->begin);
+    if (times.begun) {
+      times.begun = std::clamp(*times.begun, times.enqueued, times.ended.value_or(times.detected));
+    }
+  }
+}
+
+void timestamp_reader::deliver(std::unique_ptr<timed_launch> launch) noexcept {
+  launch->give_back();
+  call_trace(launch->trace.get(),
+             [&](kernel_trace& trace) { trace.after_timestamps(launch->info, launch->times); });
+}
+
+}  // namespace sluice::detail

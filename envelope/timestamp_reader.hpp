@@ -1,0 +1,110 @@
+#pragma once
+
+#include "runtime/one_way_signal.hpp"
+
+#include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/runtime/device.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace sluice::detail {
+
+class timestamp_reader;
+
+/// The two timestamps around the work of a launch.
+struct timestamp_pair {
+  native_timestamp* begin = nullptr;
+  native_timestamp* end = nullptr;
+  std::atomic<std::uint64_t>* free = nullptr;  // of its chunk
+  std::uint64_t bit = 0;                       // in there
+};
+
+/// What the reading thread needs of a launch. Each has memory of its own: launches reuse
+/// timestamps, and nothing else, without being ordered after the launches before.
+struct timed_launch {
+  timed_launch() = default;
+  timed_launch(const timed_launch&) = delete;
+  timed_launch& operator=(const timed_launch&) = delete;
+  ~timed_launch();
+  /// Returns the timestamps to the pool.
+  void give_back() noexcept;
+
+  std::shared_ptr<timestamp_reader> reader;
+  std::shared_ptr<kernel_trace> trace;
+  std::shared_ptr<const void> names;  // keeps the strings of `info`
+  kernel_info info;
+  kernel_times times;
+  timestamp_pair* pair = nullptr;
+  bool begun = false;  // the first timestamp has been recorded
+  bool ended = false;  // the second one, too
+  timed_launch* next = nullptr;
+};
+
+/// Reads the timestamps of completed launches on a thread of its own.
+class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
+ public:
+  explicit timestamp_reader(std::shared_ptr<sluice::device> device) : device_(std::move(device)) {}
+  timestamp_reader(const timestamp_reader&) = delete;
+  timestamp_reader& operator=(const timestamp_reader&) = delete;
+  ~timestamp_reader();
+
+  /// Makes a launch, with a pair of timestamps unless the device has none or too many are in use;
+  /// starts the thread. Any thread. @throws std::bad_alloc, std::system_error
+  [[nodiscard]] std::unique_ptr<timed_launch> make();
+  /// By the thread that saw the launch complete. Takes no lock and makes no driver call.
+  void hand_over(std::unique_ptr<timed_launch> launch) noexcept;
+  /// Returns when all launches handed over so far have been delivered. What is handed over later
+  /// is delivered at once, without timestamps.
+  void stop() noexcept;
+
+ private:
+  static constexpr std::size_t pairs_in_chunk = 64;
+  static constexpr std::size_t most_chunks = 64;
+  /// Timestamps are made 64 pairs at a time; bit i of `free` stands for pair i.
+  struct chunk {
+    std::array<timestamp_pair, pairs_in_chunk> pairs{};
+    std::atomic<std::uint64_t> free{~std::uint64_t{0}};
+  };
+
+  friend struct timed_launch;
+
+  void start();
+  [[nodiscard]] timestamp_pair* take() noexcept;
+  [[nodiscard]] bool grow(std::size_t seen) noexcept;
+  void destroy(const chunk& c) noexcept;
+  void run() noexcept;
+  /// Whether there was a launch.
+  bool read_inbox() noexcept;
+  /// Ends the inbox, if it is empty.
+  [[nodiscard]] bool close() noexcept;
+  void read(timed_launch& launch) noexcept;
+  static void deliver(std::unique_ptr<timed_launch> launch) noexcept;
+  [[nodiscard]] timed_launch* closed() noexcept { return &closed_; }
+
+  const std::shared_ptr<sluice::device> device_;
+  std::mutex starting_;  // launching threads only
+  std::thread thread_;
+  std::atomic<bool> started_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::size_t> outstanding_{0};  // launches made and not delivered
+  std::array<std::unique_ptr<chunk>, most_chunks> chunks_;
+  std::atomic<std::size_t> chunk_count_{0};
+
+  std::atomic<timed_launch*> inbox_{nullptr};  // newest first
+  timed_launch closed_;                        // stands in the inbox after the end
+  one_way_signal changed_;
+
+  // The thread's own:
+  std::unique_ptr<timestamp_clock> clock_;
+  std::chrono::steady_clock::time_point anchored_{};
+};
+
+}  // namespace sluice::detail
