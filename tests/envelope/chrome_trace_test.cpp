@@ -1,4 +1,5 @@
 #include "tests/envelope/launches.hpp"
+#include "tests/envelope/timing_trace.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
 
@@ -6,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -37,7 +39,16 @@ class chrome_trace_test : public testing::Test {
  protected:
   std::shared_ptr<device_service> service_ = std::make_shared<device_service>("host");
 
-  void launch(lane& on, const std::shared_ptr<chrome_trace>& trace, const std::string& operation,
+  /// The names of the launches, in order.
+  static std::vector<std::string> launches_of(const chrome_trace& trace) {
+    std::vector<std::string> names;
+    for (const auto& slice : events_of(json::parse(trace.json()), "launch")) {
+      names.push_back(slice.at("name"));
+    }
+    return names;
+  }
+
+  void launch(lane& on, const std::shared_ptr<kernel_trace>& trace, const std::string& operation,
               const std::string& label = {}, bool fails = false) {
     kernel_envelope envelope(
         {.library = "tests", .operation = operation, .type = element_type::f64});
@@ -81,11 +92,10 @@ TEST_F(chrome_trace_test, has_a_slice_for_each_launch_and_each_call) {
     EXPECT_EQ(slice.at("args").at("sizes"), json({1, 2, 3, 0}));
     EXPECT_EQ(slice.at("args").at("launch"), calls[i].at("args").at("launch"));
     EXPECT_EQ(slice.at("args").contains("failure"), i == 2);
-    // One after the other on the stream, each after its call.
+    // One after the other on the stream, each after its call began.
     EXPECT_GE(slice.at("ts").get<double>(), end);
     EXPECT_GE(slice.at("dur").get<double>(), 0.0);
-    const auto call_end = calls[i].at("ts").get<double>() + calls[i].at("dur").get<double>();
-    EXPECT_GE(slice.at("ts").get<double>(), call_end - 1e-3);
+    EXPECT_GE(slice.at("ts").get<double>(), calls[i].at("ts").get<double>() - 1e-3);
     end = slice.at("ts").get<double>() + slice.at("dur").get<double>();
   }
   EXPECT_EQ(launches[2].at("args").at("failure"), "unsupported");
@@ -142,6 +152,95 @@ TEST_F(chrome_trace_test, counts_what_does_not_fit) {
   EXPECT_EQ(parsed.at("otherData").at("left_out"), 7);
 }
 
+// Verdict by the test's time limit: looking launches up in a full buffer took some 100 µs each.
+TEST_F(chrome_trace_test, does_not_look_launches_up_when_full) {
+  constexpr std::uint64_t capacity = 65'536;
+  constexpr std::uint64_t launches = 4'000'000;
+  chrome_trace trace(capacity);
+  kernel_info info{.library = "tests", .operation = "gemm", .label = {}};
+  for (info.launch_id = 1; info.launch_id <= launches; ++info.launch_id) {
+    trace.before_enqueue(info);
+    trace.after_enqueue(info, nullptr);
+    trace.before_complete(info);
+    trace.after_complete(info, {});
+  }
+  EXPECT_EQ(trace.left_out(), launches - capacity);
+}
+
+TEST_F(chrome_trace_test, keeps_the_newest_if_asked) {
+  const auto trace = std::make_shared<chrome_trace>(chrome_trace_options{
+      .capacity = 5, .full = when_full::overwrite_oldest, .timestamps = false});
+  lane on(service_);
+  for (int i = 0; i < 12; ++i) launch(on, trace, "op" + std::to_string(i));
+  settle(*service_);
+  EXPECT_EQ(launches_of(*trace), (std::vector<std::string>{"op7", "op8", "op9", "op10", "op11"}));
+  EXPECT_EQ(trace->left_out(), 7u);
+  for (int i = 12; i < 15; ++i) launch(on, trace, "op" + std::to_string(i));
+  EXPECT_EQ(launches_of(*trace),
+            (std::vector<std::string>{"op10", "op11", "op12", "op13", "op14"}));
+  EXPECT_EQ(trace->left_out(), 10u);
+}
+
+TEST_F(chrome_trace_test, overwrites_launches_whose_timestamps_have_not_been_read) {
+  const auto chrome = std::make_shared<chrome_trace>(
+      chrome_trace_options{.capacity = 5, .full = when_full::overwrite_oldest});
+  const auto holding = std::make_shared<timing_trace>();
+  std::atomic<bool> open{false};
+  holding->in_after_timestamps = [&] {
+    await([&] { return open.load(); });
+  };
+  const auto trace =
+      std::make_shared<fan_out_trace>(std::vector<std::shared_ptr<kernel_trace>>{holding, chrome});
+  lane on(service_);
+  for (int i = 0; i < 12; ++i) launch(on, trace, "op" + std::to_string(i));
+  open = true;
+  const auto parsed = json::parse(chrome->json());
+  const auto slices = events_of(parsed, "launch");
+  ASSERT_EQ(slices.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(slices[i].at("name"), "op" + std::to_string(i + 7));
+    EXPECT_EQ(slices[i].at("args").at("timestamps"), "device");
+  }
+  EXPECT_EQ(chrome->left_out(), 7u);
+}
+
+TEST_F(chrome_trace_test, does_not_overwrite_what_is_in_flight) {
+  const auto trace = std::make_shared<chrome_trace>(chrome_trace_options{
+      .capacity = 3, .full = when_full::overwrite_oldest, .timestamps = false});
+  lane slow(service_);
+  lane fast(service_);
+  gate closed;
+  closed.hold(slow.stream());
+  kernel_envelope envelope({.library = "tests", .operation = "slow"});
+  envelope.trace(trace);
+  mailbox<int> box;
+  envelope.run(slow, operands(), box.token(), 0, {}, [](const launch_context&) {});
+  for (int i = 0; i < 9; ++i) launch(fast, trace, "op" + std::to_string(i));
+  EXPECT_EQ(launches_of(*trace), (std::vector<std::string>{"op7", "op8"}));
+  EXPECT_EQ(trace->left_out(), 7u);
+  closed.open();
+  (void)box.wait();
+  EXPECT_EQ(launches_of(*trace), (std::vector<std::string>{"slow", "op7", "op8"}));
+}
+
+TEST_F(chrome_trace_test, without_room_for_what_is_in_flight_it_leaves_launches_out) {
+  const auto trace = std::make_shared<chrome_trace>(
+      chrome_trace_options{.capacity = 2, .full = when_full::overwrite_oldest});
+  lane on(service_);
+  gate closed;
+  closed.hold(on.stream());
+  kernel_envelope envelope({.library = "tests", .operation = "slow"});
+  envelope.trace(trace);
+  mailbox<int> box;
+  for (int i = 0; i < 10; ++i) {
+    envelope.run(on, operands(), box.token(), 0, {}, [](const launch_context&) {});
+  }
+  closed.open();
+  (void)box.wait(10);
+  EXPECT_EQ(launches_of(*trace).size(), 2u);
+  EXPECT_EQ(trace->left_out(), 8u);
+}
+
 TEST_F(chrome_trace_test, may_have_no_room_at_all) {
   const auto trace = std::make_shared<chrome_trace>(0);
   lane on(service_);
@@ -149,6 +248,128 @@ TEST_F(chrome_trace_test, may_have_no_room_at_all) {
   settle(*service_);
   EXPECT_EQ(trace->left_out(), 1u);
   EXPECT_TRUE(json::parse(trace->json()).at("traceEvents").empty());
+  const auto ring = std::make_shared<chrome_trace>(
+      chrome_trace_options{.capacity = 0, .full = when_full::overwrite_oldest});
+  launch(on, ring, "gemm");
+  settle(*service_);
+  EXPECT_EQ(ring->left_out(), 1u);
+  EXPECT_TRUE(json::parse(ring->json()).at("traceEvents").empty());
+}
+
+// Moments are in microseconds of the trace, which began between `made_after` and `made_before`.
+TEST_F(chrome_trace_test, tells_queueing_execution_and_detection_apart) {
+  using clock = std::chrono::steady_clock;
+  const auto made_after = clock::now();
+  const auto trace = std::make_shared<chrome_trace>(16);
+  const auto made_before = clock::now();
+  const auto us = [](clock::duration d) {
+    return std::chrono::duration<double, std::micro>(d).count();
+  };
+  lane on(service_);
+  gate earlier_work;
+  gate execution;
+  std::atomic<bool> completing{false};
+  std::atomic<bool> looks{false};
+  const auto holding = std::make_shared<timing_trace>();
+  holding->in_after_complete = [&] {
+    completing = true;
+    await([&] { return looks.load(); });
+  };
+  kernel_envelope first({.library = "tests", .operation = "first"});
+  first.trace(holding);
+  mailbox<int> first_box;
+  first.run(on, operands(), first_box.token(), 0, {}, [](const launch_context&) {});
+  await([&] { return completing.load(); });
+
+  earlier_work.hold(on.stream());
+  kernel_envelope second({.library = "tests", .operation = "second"});
+  second.trace(trace);
+  mailbox<int> box;
+  second.run(on, operands(), box.token(), 0, {},
+             [&](const launch_context& context) { execution.hold(context.stream); });
+  earlier_work.wait_until_reached();
+  const auto while_queued = clock::now();
+  earlier_work.open();
+  execution.wait_until_reached();
+  const auto while_running = clock::now();
+  execution.open();
+  rest(on.stream());
+  const auto finished = clock::now();
+  looks = true;
+  (void)box.wait();
+
+  const auto parsed = json::parse(trace->json());
+  const auto slices = events_of(parsed, "launch");
+  ASSERT_EQ(slices.size(), 1u);
+  const auto begin = slices[0].at("ts").get<double>();
+  const auto end = begin + slices[0].at("dur").get<double>();
+  EXPECT_GE(begin, us(while_queued - made_before) - 1e-3);
+  EXPECT_LE(begin, us(while_running - made_after) + 1e-3);
+  EXPECT_GE(end, us(while_running - made_before) - 1e-3);
+  EXPECT_LE(end, us(finished - made_after) + 1e-3);
+  ASSERT_TRUE(slices[0].at("args").contains("timestamps"));
+  EXPECT_EQ(slices[0].at("args").at("timestamps"), "device");
+  const auto queueing = events_of(parsed, "queueing");
+  const auto detection = events_of(parsed, "detection");
+  ASSERT_EQ(queueing.size(), 2u);
+  ASSERT_EQ(detection.size(), 2u);
+  for (const auto& half : {queueing, detection}) {
+    EXPECT_EQ(half[0].at("ph"), "b");
+    EXPECT_EQ(half[1].at("ph"), "e");
+    EXPECT_EQ(half[0].at("id"), slices[0].at("args").at("launch"));
+    EXPECT_EQ(half[1].at("id"), half[0].at("id"));
+    EXPECT_EQ(half[0].at("pid"), slices[0].at("pid"));
+  }
+  EXPECT_LE(queueing[0].at("ts").get<double>(), us(while_queued - made_after) + 1e-3);
+  EXPECT_NEAR(queueing[1].at("ts").get<double>(), begin, 1e-3);
+  EXPECT_NEAR(detection[0].at("ts").get<double>(), end, 1e-3);
+  EXPECT_GE(detection[1].at("ts").get<double>(), us(finished - made_before) - 1e-3);
+}
+
+TEST_F(chrome_trace_test, marks_missing_timestamps) {
+  const auto missing = std::make_shared<chrome_trace>(4);
+  const auto off =
+      std::make_shared<chrome_trace>(chrome_trace_options{.capacity = 4, .timestamps = false});
+  kernel_info info{
+      .library = "tests", .operation = "gemm", .label = {}, .launch_id = 7, .timed = true};
+  for (const auto& trace : {missing, off}) {
+    trace->before_enqueue(info);
+    trace->after_enqueue(info, nullptr);
+    trace->after_complete(info, {});
+  }
+  const auto now = std::chrono::steady_clock::now();
+  missing->after_timestamps(info, {now, {}, {}, now});
+  for (const auto& [trace, mark] : {std::pair{missing, "missing"}, std::pair{off, "off"}}) {
+    const auto parsed = json::parse(trace->json());
+    const auto slices = events_of(parsed, "launch");
+    ASSERT_EQ(slices.size(), 1u);
+    EXPECT_EQ(slices[0].at("args").at("timestamps"), mark);
+    EXPECT_GE(slices[0].at("dur").get<double>(), 0.0);
+    EXPECT_TRUE(events_of(parsed, "queueing").empty());
+    EXPECT_TRUE(events_of(parsed, "detection").empty());
+  }
+}
+
+// A trace that passes hooks on, but not the wish for timestamps.
+TEST_F(chrome_trace_test, does_not_wait_for_timestamps_that_nobody_asked_for) {
+  const auto chrome = std::make_shared<chrome_trace>(
+      chrome_trace_options{.capacity = 2, .full = when_full::overwrite_oldest});
+  class wrapper final : public kernel_trace {
+   public:
+    explicit wrapper(std::shared_ptr<kernel_trace> to) : to_(std::move(to)) {}
+    void before_enqueue(const kernel_info& i) override { to_->before_enqueue(i); }
+    void after_enqueue(const kernel_info& i, const error* e) override { to_->after_enqueue(i, e); }
+    void after_complete(const kernel_info& i, const kernel_outcome& o) override {
+      to_->after_complete(i, o);
+    }
+
+   private:
+    std::shared_ptr<kernel_trace> to_;
+  };
+  lane on(service_);
+  const auto trace = std::make_shared<wrapper>(chrome);
+  for (int i = 0; i < 5; ++i) launch(on, trace, "op" + std::to_string(i));
+  EXPECT_EQ(launches_of(*chrome), (std::vector<std::string>{"op3", "op4"}));
 }
 
 TEST_F(chrome_trace_test, cuts_long_names_and_stays_valid) {
@@ -211,6 +432,37 @@ TEST_F(chrome_trace_test, serves_several_lanes_and_readers_at_once) {
     EXPECT_GE(slice.at("ts").get<double>(), end - 1e-3);
     end = slice.at("ts").get<double>() + slice.at("dur").get<double>();
   }
+}
+
+TEST_F(chrome_trace_test, a_ring_serves_several_lanes_and_readers_at_once) {
+  constexpr std::size_t threads = 4;
+  constexpr std::size_t each = 150;
+  constexpr std::size_t capacity = 20;
+  const auto trace = std::make_shared<chrome_trace>(
+      chrome_trace_options{.capacity = capacity, .full = when_full::overwrite_oldest});
+  std::atomic<std::size_t> running{threads};
+  std::vector<std::thread> launching;
+  for (std::size_t t = 0; t < threads; ++t) {
+    launching.emplace_back([&, t] {
+      lane on(service_);
+      // The name, the label and the stream say the same of each launch.
+      const auto name = "op" + std::to_string(t);
+      for (std::size_t i = 0; i < each; ++i) launch(on, trace, name, name);
+      --running;
+    });
+  }
+  while (running != 0) {
+    std::map<std::int64_t, std::string> tracks;
+    for (const auto& slice : events_of(json::parse(trace->json()), "launch")) {
+      EXPECT_EQ(slice.at("name"), slice.at("args").at("operation"));
+      const auto& name = tracks.try_emplace(slice.at("tid"), slice.at("name")).first->second;
+      EXPECT_EQ(slice.at("name"), name);
+    }
+  }
+  for (auto& t : launching) t.join();
+  settle(*service_);
+  EXPECT_EQ(launches_of(*trace).size(), capacity);
+  EXPECT_EQ(trace->left_out(), threads * each - capacity);
 }
 
 }  // namespace

@@ -1,0 +1,229 @@
+#include "envelope/trace_buffer.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <thread>
+
+namespace sluice::detail {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// How many records a launch tries to overwrite, where older launches are still in flight.
+constexpr int most_attempts = 16;
+// Buckets of the index: launches in flight are few, however many have completed.
+constexpr std::size_t most_buckets = 4096;
+
+clock::rep ticks_of(clock::time_point t) noexcept {
+  return t.time_since_epoch().count();
+}
+clock::time_point time_of(clock::rep ticks) noexcept {
+  return clock::time_point(clock::duration(ticks));
+}
+std::optional<clock::time_point> known_time(clock::rep ticks) noexcept {
+  return ticks == 0 ? std::nullopt : std::optional(time_of(ticks));
+}
+
+}  // namespace
+
+traced_launch::short_name& traced_launch::short_name::operator=(std::string_view name) noexcept {
+  const auto length = std::min(name.size(), sizeof text - 1);
+  std::memcpy(text, name.data(), length);
+  text[length] = '\0';
+  return *this;
+}
+
+trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
+    : overwrites_(overwrites),
+      records_(capacity),
+      index_(std::bit_ceil(std::clamp<std::size_t>(capacity / 2, 1, most_buckets))) {}
+
+trace_buffer::bucket& trace_buffer::bucket_of(std::uint64_t launch_id) noexcept {
+  // Fibonacci hashing by the product's highest bits: consecutive ids spread evenly.
+  const auto mixed = launch_id * 0x9e3779b97f4a7c15U;
+  return index_[std::rotl(mixed, std::countr_zero(index_.size())) & (index_.size() - 1)];
+}
+
+trace_buffer::record* trace_buffer::claim() noexcept {
+  if (!overwrites_) {
+    // The load first: a full buffer's line is shared by all threads, and nobody writes it.
+    if (next_.load(std::memory_order_relaxed) >= records_.size()) return nullptr;
+    const auto number = next_.fetch_add(1, std::memory_order_relaxed);
+    if (number >= records_.size()) return nullptr;
+    records_[number].state.store(state_of(number, in_flight), std::memory_order_relaxed);
+    return &records_[number];
+  }
+  if (records_.empty()) return nullptr;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    const auto number = next_.fetch_add(1, std::memory_order_relaxed);
+    auto& r = records_[number % records_.size()];
+    if (overwrite(r, number)) return &r;
+  }
+  return nullptr;
+}
+
+bool trace_buffer::overwrite(record& r, std::uint64_t number) noexcept {
+  auto state = r.state.load(std::memory_order_relaxed);
+  const auto before = phase_of(state);
+  if (before == in_flight || before == timing) return false;
+  const auto old = r.launch_id();  // of that state, if it is still the same now:
+  if (!r.state.compare_exchange_strong(state, state_of(number, in_flight),
+                                       std::memory_order_relaxed)) {
+    return false;
+  }
+  if (before != unused) count_left_out();
+  if (before == complete_untimed) {
+    if (const auto p = find(old)) leave(p);
+    settled_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+bool trace_buffer::enter(std::uint64_t launch_id, const record& r) noexcept {
+  auto& b = bucket_of(launch_id);
+  for (std::size_t i = 0; i < bucket::places; ++i) {
+    std::uint64_t expected = 0;
+    if (b.launches[i].load(std::memory_order_relaxed) == 0 &&
+        b.launches[i].compare_exchange_strong(expected, launch_id, std::memory_order_relaxed)) {
+      b.records[i].store(static_cast<std::uint32_t>(&r - records_.data()),
+                         std::memory_order_relaxed);
+      in_flight_.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    }
+  }
+  return false;
+}
+
+trace_buffer::place trace_buffer::find(std::uint64_t launch_id) noexcept {
+  if (in_flight_.load(std::memory_order_relaxed) == 0) return {};
+  auto& b = bucket_of(launch_id);
+  for (std::size_t i = 0; i < bucket::places; ++i) {
+    if (b.launches[i].load(std::memory_order_relaxed) == launch_id) return {&b, i};
+  }
+  return {};
+}
+
+void trace_buffer::leave(place p) noexcept {
+  // Release: the accesses before precede those of the launch that takes the place.
+  p.in->launches[p.at].store(0, std::memory_order_release);
+  in_flight_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void trace_buffer::count_left_out() noexcept {
+  static std::atomic<std::size_t> threads{0};
+  thread_local const auto mine = threads.fetch_add(1, std::memory_order_relaxed);
+  left_out_[mine % left_out_.size()].value.fetch_add(1, std::memory_order_relaxed);
+}
+
+void trace_buffer::begin(const kernel_info& info) noexcept {
+  auto* const r = claim();
+  if (r == nullptr) {
+    count_left_out();
+    return;
+  }
+  if (!enter(info.launch_id, *r)) {
+    // Its bucket is full. The record stays unused until it is overwritten.
+    const auto number = number_of(r->state.load(std::memory_order_relaxed));
+    r->state.store(state_of(number, unused), std::memory_order_release);
+    count_left_out();
+    return;
+  }
+  traced_launch::description what;
+  what.launch_id = info.launch_id;
+  what.library = info.library;
+  what.operation = info.operation;
+  what.label = info.label;
+  what.type = info.type;
+  what.device = info.device;
+  what.stream = info.stream;
+  what.sizes = info.sizes;
+  what.thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) % 1'000'000;
+  what.enqueue_begin = clock::now();
+  std::array<std::uint64_t, words> copied{};
+  std::memcpy(copied.data(), &what, sizeof what);
+  for (std::size_t i = 0; i < words; ++i) {
+    r->what[i].store(copied[i], std::memory_order_release);
+  }
+  r->enqueue_end.store(ticks_of(what.enqueue_begin), std::memory_order_release);
+  r->begun.store(0, std::memory_order_release);
+  r->ended.store(0, std::memory_order_release);
+  r->failure.store(0, std::memory_order_release);
+}
+
+void trace_buffer::enqueued(std::uint64_t launch_id) noexcept {
+  if (const auto p = find(launch_id)) {
+    at(p).enqueue_end.store(ticks_of(clock::now()), std::memory_order_release);
+  }
+}
+
+void trace_buffer::completed(std::uint64_t launch_id, const error* failure, bool more) noexcept {
+  const auto p = find(launch_id);
+  if (!p) return;
+  auto& r = at(p);
+  r.detected.store(ticks_of(clock::now()), std::memory_order_release);
+  if (failure != nullptr) {
+    r.failure.store(static_cast<int>(failure->code()), std::memory_order_release);
+  }
+  const auto number = number_of(r.state.load(std::memory_order_relaxed));
+  if (more) {
+    untimed_.fetch_add(1, std::memory_order_release);
+  } else {
+    leave(p);
+  }
+  r.state.store(state_of(number, more ? complete_untimed : complete), std::memory_order_release);
+}
+
+void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noexcept {
+  const auto p = find(launch_id);
+  if (!p) return;
+  auto& r = at(p);
+  auto state = r.state.load(std::memory_order_acquire);
+  const auto number = number_of(state);
+  // The record may be another launch's by now: of this state only if the exchange succeeds.
+  if (phase_of(state) != complete_untimed || r.launch_id() != launch_id ||
+      !r.state.compare_exchange_strong(state, state_of(number, timing),
+                                       std::memory_order_relaxed)) {
+    return;
+  }
+  r.detected.store(ticks_of(times.detected), std::memory_order_release);
+  if (times.begun) r.begun.store(ticks_of(*times.begun), std::memory_order_release);
+  if (times.ended) r.ended.store(ticks_of(*times.ended), std::memory_order_release);
+  leave(p);
+  r.state.store(state_of(number, complete), std::memory_order_release);
+  settled_.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<traced_launch> trace_buffer::launches() const {
+  std::vector<traced_launch> copies;
+  for (const auto& r : records_) {
+    const auto state = r.state.load(std::memory_order_acquire);
+    if (phase_of(state) == unused || phase_of(state) == in_flight) continue;
+    traced_launch copy;
+    std::array<std::uint64_t, words> copied{};
+    for (std::size_t i = 0; i < words; ++i) copied[i] = r.what[i].load(std::memory_order_acquire);
+    std::memcpy(static_cast<void*>(&copy.what), copied.data(), sizeof copy.what);
+    copy.enqueue_end = time_of(r.enqueue_end.load(std::memory_order_acquire));
+    copy.detected = time_of(r.detected.load(std::memory_order_acquire));
+    if (const auto failure = r.failure.load(std::memory_order_acquire); failure != 0) {
+      copy.failure = static_cast<errc>(failure);
+    }
+    if (phase_of(state) == complete) {
+      copy.begun = known_time(r.begun.load(std::memory_order_acquire));
+      copy.ended = known_time(r.ended.load(std::memory_order_acquire));
+    }
+    // Another number: the record has been overwritten meanwhile.
+    if (number_of(r.state.load(std::memory_order_relaxed)) == number_of(state)) {
+      copies.push_back(copy);
+    }
+  }
+  return copies;
+}
+
+std::uint64_t trace_buffer::left_out() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& c : left_out_) sum += c.value.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <sluice/envelope/kernel_trace.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace sluice::detail {
+
+/// What a trace keeps of a launch. Names are cut to a fixed length, so that recording one allocates
+/// nothing.
+struct traced_launch {
+  using time_point = std::chrono::steady_clock::time_point;
+  struct short_name {
+    char text[32]{};
+    short_name& operator=(std::string_view name) noexcept;
+  };
+  struct description {
+    std::uint64_t launch_id = 0;
+    short_name library;
+    short_name operation;
+    short_name label;
+    device_id device{};
+    stream_id stream{};
+    std::array<std::int64_t, 4> sizes{};
+    std::uint64_t thread = 0;
+    time_point enqueue_begin{};
+    element_type type = element_type::f32;
+  };
+
+  description what;
+  time_point enqueue_end{};
+  time_point detected{};
+  std::optional<errc> failure;
+  std::optional<time_point> begun;
+  std::optional<time_point> ended;
+};
+
+/// The launches of a trace: a bounded buffer that is made at once. Recording takes no lock and
+/// allocates nothing.
+///
+/// A launch has a record, and a place in the index until its last hook. Both are reused by
+/// launches of other threads. All their accesses are atomic, and whoever reuses them acquires
+/// nothing: a launching thread must not learn of completed work from a trace.
+class trace_buffer {
+ public:
+  /// `overwrites`: a launch that finds the buffer full replaces the oldest one that has completed,
+  /// whether or not it has been timed.
+  trace_buffer(std::size_t capacity, bool overwrites);
+
+  void begin(const kernel_info& info) noexcept;
+  void enqueued(std::uint64_t launch_id) noexcept;
+  /// The launch has completed; `more`: `timed` follows.
+  void completed(std::uint64_t launch_id, const error* failure, bool more) noexcept;
+  void timed(std::uint64_t launch_id, const kernel_times& times) noexcept;
+
+  /// Of launches that have completed, how many were to be timed, and how many no longer are: they
+  /// have been timed or overwritten.
+  [[nodiscard]] std::uint64_t untimed() const noexcept {
+    return untimed_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::uint64_t settled() const noexcept {
+    return settled_.load(std::memory_order_acquire);
+  }
+
+  /// Copies of the launches that have completed.
+  [[nodiscard]] std::vector<traced_launch> launches() const;
+  [[nodiscard]] std::uint64_t left_out() const noexcept;
+
+ private:
+  // The state of a record: its number in the order of recording, and how far the launch is.
+  enum phase : std::uint64_t {
+    unused,            // free
+    in_flight,         // the launch's threads write the record
+    complete_untimed,  // free to be overwritten, and to be timed
+    timing,            // the thread that brings timestamps writes the record
+    complete,          // free to be overwritten
+  };
+  [[nodiscard]] static constexpr std::uint64_t state_of(std::uint64_t number, phase p) noexcept {
+    return number << 3U | p;
+  }
+  [[nodiscard]] static constexpr phase phase_of(std::uint64_t state) noexcept {
+    return static_cast<phase>(state & 7U);
+  }
+  [[nodiscard]] static constexpr std::uint64_t number_of(std::uint64_t state) noexcept {
+    return state >> 3U;
+  }
+
+  static constexpr std::size_t words =
+      (sizeof(traced_launch::description) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+  static_assert(std::is_trivially_copyable_v<traced_launch::description>);
+  static_assert(offsetof(traced_launch::description, launch_id) == 0);
+  using ticks = std::chrono::steady_clock::rep;
+
+  /// Values are stored with release and copied with acquire: a copy that saw a value of the next
+  /// launch finds another `state` afterwards.
+  struct record {
+    [[nodiscard]] std::uint64_t launch_id() const noexcept {
+      return what[0].load(std::memory_order_relaxed);
+    }
+    std::atomic<std::uint64_t> state{unused};
+    std::array<std::atomic<std::uint64_t>, words> what{};
+    std::atomic<ticks> enqueue_end{0};
+    std::atomic<ticks> detected{0};
+    std::atomic<ticks> begun{0};  // 0: unknown
+    std::atomic<ticks> ended{0};  // 0: unknown
+    std::atomic<int> failure{0};  // an `errc`; 0 for success
+  };
+
+  /// Where launches are found until their last hook: each has a place among the eight of its
+  /// bucket.
+  struct bucket {
+    static constexpr std::size_t places = 8;
+    std::array<std::atomic<std::uint64_t>, places> launches{};  // 0: free
+    std::array<std::atomic<std::uint32_t>, places> records{};
+  };
+  struct place {
+    bucket* in = nullptr;
+    std::size_t at = 0;
+    [[nodiscard]] explicit operator bool() const noexcept { return in != nullptr; }
+  };
+
+  /// A counter on one of several cache lines, so that threads seldom share one.
+  struct alignas(64) counter {
+    std::atomic<std::uint64_t> value{0};
+  };
+
+  [[nodiscard]] bucket& bucket_of(std::uint64_t launch_id) noexcept;
+  [[nodiscard]] record* claim() noexcept;
+  [[nodiscard]] bool overwrite(record& r, std::uint64_t number) noexcept;
+  [[nodiscard]] bool enter(std::uint64_t launch_id, const record& r) noexcept;
+  [[nodiscard]] place find(std::uint64_t launch_id) noexcept;
+  [[nodiscard]] record& at(place p) noexcept {
+    return records_[p.in->records[p.at].load(std::memory_order_relaxed)];
+  }
+  void leave(place p) noexcept;
+  void count_left_out() noexcept;
+
+  const bool overwrites_;
+  std::vector<record> records_;
+  std::vector<bucket> index_;
+  // Neither line is written any more once a buffer that does not overwrite is full and what it
+  // holds has completed.
+  alignas(64) std::atomic<std::uint64_t> next_{0};       // the number of the next record
+  alignas(64) std::atomic<std::uint64_t> in_flight_{0};  // places taken in the index
+  std::array<counter, 16> left_out_;
+  std::atomic<std::uint64_t> untimed_{0};
+  std::atomic<std::uint64_t> settled_{0};
+};
+
+}  // namespace sluice::detail
