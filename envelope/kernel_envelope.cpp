@@ -24,6 +24,7 @@ class launch {
   void begin() noexcept {
     work_.begun_ = std::chrono::steady_clock::now();
     work_.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
+    work_.load_->commands.fetch_add(work_.commands_, std::memory_order_relaxed);
   }
   /// Answers a launch that was not made. Its owners go first.
   static void refuse(std::unique_ptr<launch_continuation> work, const error& why) noexcept {
@@ -57,6 +58,7 @@ void launch_continuation::complete(const error* failure,
   // A client that has the reply can have the memory back at once.
   if (failure == nullptr) used_.release_blocks();
   const auto load = std::move(load_);
+  load->commands.fetch_sub(commands_, std::memory_order_seq_cst);
   load->in_flight.fetch_sub(1, std::memory_order_seq_cst);
   struct parts {
     const error* failure;

@@ -50,6 +50,26 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   EXPECT_FALSE(on().want_room());
 }
 
+TEST_P(lane_test, is_full_of_device_commands_too) {
+  std::atomic<int> rooms{0};
+  on().on_room([&] { ++rooms; });
+  gate closed;
+  closed.hold(on().stream());
+  mailbox<int> box;
+  const kernel_envelope transfer({.library = "", .operation = "transfer"});
+  std::size_t launches = 0;
+  for (; !on().full(); ++launches) {
+    transfer.run(on(), operands(), box.token(), 0, {.commands = 193}, [](const launch_context&) {});
+  }
+  EXPECT_EQ(launches, 5U);  // four have fewer than 800
+  EXPECT_TRUE(on().want_room());
+  closed.open();
+  (void)box.wait(launches);
+  settle(*service_);
+  EXPECT_FALSE(on().full());
+  EXPECT_EQ(rooms, 1);
+}
+
 TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
   // Each launch waits for two streams, and nothing runs before the gate opens.
   const auto first = runtime().create_stream();

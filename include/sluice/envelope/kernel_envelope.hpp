@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +43,8 @@ struct kernel_description {
 struct launch_options {
   reply_on when = reply_on::finished;
   std::array<std::int64_t, 4> sizes{};
+  /// How many device commands it enqueues at most. Lanes count them (`lane::full`).
+  std::size_t commands = 1;
 };
 
 namespace detail {
@@ -54,6 +57,8 @@ class launch_continuation : public continuation {
       : used_(std::move(used)), trace_(std::move(trace)), info_(info), load_(std::move(load)) {}
 
   void complete(const error* failure, const std::function<void()>& release) noexcept final;
+  /// Before the launch.
+  void count_commands(std::size_t commands) noexcept { commands_ = commands; }
 
   /// Has the launch timed for its trace.
   void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
@@ -86,6 +91,7 @@ class launch_continuation : public continuation {
   kernel_info info_;
   launch_timing timing_;
   std::shared_ptr<lane_load> load_;
+  std::size_t commands_ = 1;
   std::chrono::steady_clock::time_point begun_{};
 };
 
@@ -227,6 +233,7 @@ class kernel_envelope {
       auto work = std::make_unique<detail::typed_continuation<Reply>>(
           std::move(used), trace_, info, on.load(), token, std::move(output));
       if (info.timed) work->time(on.service().timestamps(), names_);
+      work->count_commands(options.commands);
       detail::run_launch(on, std::move(work), options.when, names_->nvtx_label,
                          detail::closure_ref(closure));
     } catch (...) {

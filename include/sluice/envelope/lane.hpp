@@ -22,6 +22,14 @@ namespace detail {
 struct lane_load {
   std::atomic<std::size_t> in_flight{0};
   std::size_t most_in_flight = 0;
+  /// Device commands of these launches. With one more launch of most commands, a transfer, the
+  /// stream's queue in the driver, which takes about a thousand, is not full yet.
+  std::atomic<std::size_t> commands{0};
+  static constexpr std::size_t most_commands = 800;
+  [[nodiscard]] bool full() const noexcept {
+    return in_flight.load(std::memory_order_seq_cst) >= most_in_flight ||
+           commands.load(std::memory_order_seq_cst) >= most_commands;
+  }
   /// Set while somebody wants to know that there is room again; called once, from the completion
   /// thread.
   std::atomic<bool> wanted{false};
@@ -62,7 +70,7 @@ class lane {
     return load_->in_flight.load(std::memory_order_acquire);
   }
   /// Whether another launch should wait.
-  [[nodiscard]] bool full() const noexcept { return in_flight() >= load_->most_in_flight; }
+  [[nodiscard]] bool full() const noexcept { return load_->full(); }
   /// Calls `room` (set once, before the first launch) from the completion thread when a launch
   /// completes after `full` lanes asked for it with `want_room`; the last time perhaps when the
   /// lane has gone, so that it owns what it uses.
@@ -71,8 +79,7 @@ class lane {
   [[nodiscard]] bool want_room() noexcept {
     load_->wanted.store(true, std::memory_order_seq_cst);
     // Sequentially consistent against the completion, which counts down and then looks at `wanted`.
-    return !(load_->in_flight.load(std::memory_order_seq_cst) < load_->most_in_flight &&
-             load_->wanted.exchange(false, std::memory_order_seq_cst));
+    return load_->full() || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
 
   /// For the envelope.
