@@ -1,4 +1,5 @@
 #include "runtime/host/host_stream.hpp"
+#include "runtime/host_transfer.hpp"
 #include "runtime/runtime_core.hpp"
 #include "runtime/turnstile.hpp"
 
@@ -6,12 +7,10 @@
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -62,27 +61,18 @@ void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const 
 /// work is queued all the same.
 timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
                               const std::optional<error>& failure,
-                              std::initializer_list<std::shared_ptr<const void>> kept) {
+                              const std::shared_ptr<const void>& kept) {
   timeline_point point;
   try {
     point = recorder.commit(failure);
   } catch (...) {
     // The last ticket of a retired stream is behind that work; of another one it has been waited
     // for.
-    for (const auto& k : kept) keep_until(stream.core(), stream.newest(), k);
+    keep_until(stream.core(), stream.newest(), kept);
     throw;
   }
-  for (const auto& k : kept) keep_until(stream.core(), point, k);
+  keep_until(stream.core(), point, kept);
   return point;
-}
-
-/// Calls `submit`, which queues something on the native stream, with that. A stream that is retired
-/// meanwhile goes behind it. @throws error `stream_misuse`
-template <class Submit>
-void on_stream(timeline& stream, Submit submit) {
-  if (!stream.unless_retired(submit)) {
-    throw error(errc::stream_misuse, "the stream has been retired");
-  }
 }
 
 // Within one runtime
@@ -200,6 +190,17 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
 
 // From or to a host device, through memory of the process
 
+/// Memory of the process that is not pinned. @throws error `out_of_memory`
+std::shared_ptr<std::byte> allocate_between(std::size_t bytes) {
+  try {
+    const auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
+    return {memory, memory.get()};
+  } catch (const std::bad_alloc&) {
+    throw error(errc::out_of_memory, "enqueue_copy: the host has no " + std::to_string(bytes) +
+                                         " bytes for the way between the devices");
+  }
+}
+
 /// The same for the stream of a host device.
 template <class Submit>
 void on_stream_of_host(timeline& stream, Submit submit) {
@@ -222,14 +223,8 @@ void copy_on_host(timeline& from, std::shared_ptr<std::byte> staged, const void*
   });
 }
 
-/// A word that a stream of a GPU waits for and a host device sets.
+/// A word that a host device sets once it has read the source of a copy.
 using word_ptr = std::shared_ptr<std::atomic<std::uint32_t>>;
-
-word_ptr make_word(staging_pool& memory) {
-  auto block = memory.acquire(sizeof(std::atomic<std::uint32_t>));
-  auto* const word = ::new (static_cast<void*>(block.get())) std::atomic<std::uint32_t>(0);
-  return {std::move(block), word};
-}
 
 /// Queues that `word` is set. No launch: this happens in any case, also after the device's loss,
 /// since a GPU waits for it. @throws error `stream_misuse`
@@ -244,31 +239,44 @@ void set_on_host(timeline& from, word_ptr word) {
   on_stream_of_host(from, [&](host::host_stream& stream) { stream.submit(task.release()); });
 }
 
-/// Fills `staged`, as a launch that reads the source.
-timeline_point fill_from(const copy_end& source, std::size_t bytes,
-                         const std::shared_ptr<std::byte>& staged) {
-  auto& from = *source.stream.timeline();
-  const bool from_host = on_host(from.core());
+/// Enqueues, by `read`, a launch that reads the source, and commits it by `commit`.
+template <class Read, class Commit>
+timeline_point read_source(const copy_end& source, Read read, Commit commit) {
   auto reading = launch_recorder::strict(source.stream);
   reading.use(source.block, access_kind::read, source.whole);
   reading.preflight();
   std::optional<error> failure;
   try {
-    if (from_host) {
-      copy_on_host(from, staged, source.address, bytes);
-    } else {
-      on_stream(from, [&](native_stream* stream) {
-        from.core().device().copy(staged.get(), source.address, bytes,
-                                  copy_direction::device_to_host, stream);
-      });
-    }
+    read();
   } catch (...) {
     failure = current_error();
   }
-  const auto filled =
-      from_host ? reading.commit(failure) : commit_keeping(reading, from, failure, {staged});
+  const auto point = commit(reading, failure);
   if (failure) throw *failure;
-  return filled;
+  return point;
+}
+
+/// Fills `staged` from a host device, as a launch that reads the source.
+timeline_point fill_from_host(const copy_end& source, std::size_t bytes,
+                              const std::shared_ptr<std::byte>& staged) {
+  auto& from = *source.stream.timeline();
+  return read_source(
+      source, [&] { copy_on_host(from, staged, source.address, bytes); },
+      [](launch_recorder& reading, const std::optional<error>& failure) {
+        return reading.commit(failure);
+      });
+}
+
+/// The same from a GPU.
+timeline_point fill_from_gpu(const copy_end& source, std::size_t bytes,
+                             const std::shared_ptr<std::byte>& staged) {
+  auto& from = *source.stream.timeline();
+  const auto moved = download_through_ring(source.stream, staged, bytes);
+  return read_source(
+      source, [&] { moved->enqueue(source.address); },
+      [&](launch_recorder& reading, const std::optional<error>& failure) {
+        return commit_keeping(reading, from, failure, moved);
+      });
 }
 
 /// Returns once what was done up to `ticket` can be used on `waiting`, a device of which this is a
@@ -290,8 +298,9 @@ void require_success(timeline& stream, std::uint64_t ticket, const device& waiti
 timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
   auto& from = *source.stream.timeline();
   const auto core = from.core().shared_from_this();
-  const auto staged = core->staging()->acquire(std::max<std::size_t>(bytes, 1));
-  const auto filled = fill_from(source, bytes, staged);
+  const auto staged = allocate_between(bytes);
+  const auto filled =
+      on_host(*core) ? fill_from_host(source, bytes, staged) : fill_from_gpu(source, bytes, staged);
 
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
@@ -317,11 +326,11 @@ timeline_point copy_to_host(const copy_end& target, const copy_end& source, std:
 timeline_point copy_from_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
   auto& from = *source.stream.timeline();
   auto& to = *target.stream.timeline();
-  auto& device = to.core().device();
-  const auto staged = to.core().staging()->acquire(std::max<std::size_t>(bytes, 1));
-  const auto word = make_word(*to.core().staging());
+  const auto staged = allocate_between(bytes);
+  const auto word = std::make_shared<std::atomic<std::uint32_t>>(0);
+  const auto moved = upload_when_ready(target.stream, staged, bytes, word);
   auto upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
-  upstream->ticket = fill_from(source, bytes, staged).ticket;
+  upstream->ticket = fill_from_host(source, bytes, staged).ticket;
   set_on_host(from, word);
 
   auto writing = launch_recorder::strict(target.stream);
@@ -330,14 +339,11 @@ timeline_point copy_from_host(const copy_end& target, const copy_end& source, st
   writing.depend_on(std::move(upstream));
   std::optional<error> failure;
   try {
-    on_stream(to, [&](native_stream* stream) {
-      device.wait_for_word(stream, *word);
-      device.copy(target.address, staged.get(), bytes, copy_direction::host_to_device, stream);
-    });
+    moved->enqueue(target.address);
   } catch (...) {
     failure = current_error();
   }
-  const auto copied = commit_keeping(writing, to, failure, {staged, word});
+  const auto copied = commit_keeping(writing, to, failure, moved);
   if (failure) throw *failure;
   return copied;
 }

@@ -20,6 +20,7 @@ device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_o
   auto resource = options.resource ? std::move(options.resource) : make_default_resource();
   core_ =
       detail::runtime_core::make(std::move(device), std::move(resource), options.explicit_waits);
+  core_->limit_pinned(options.pinned_limit);
 }
 
 device_runtime::~device_runtime() {
@@ -85,6 +86,7 @@ void device_runtime::reap_pending() {
 std::size_t device_runtime::trim_memory() {
   core_->require_open();
   reap_pending();
+  core_->trim_staging();
   return core_->resource().trim();
 }
 

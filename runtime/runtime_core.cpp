@@ -78,6 +78,7 @@ bool runtime_core::ends_late() const noexcept {
 
 runtime_core::~runtime_core() {
   releases_->drain();
+  end_staging();
   // Still there only if a recorder or an export outlived the runtime.
   if (resource_ && bound_) (void)finish_frees(clock::time_point::max());
   reclaimer_.stop();
@@ -173,10 +174,24 @@ void runtime_core::leave_out(timeline& t) noexcept {
   ended_waits_ += t.waits();
 }
 
-const std::shared_ptr<staging_pool>& runtime_core::staging() {
+transfer_staging& runtime_core::staging() {
   const std::lock_guard lock(staging_mutex_);
-  if (!staging_) staging_ = staging_pool::make(device_);
-  return staging_;
+  if (!staging_) staging_ = std::make_unique<transfer_staging>(*this, pinned_limit_);
+  return *staging_;
+}
+
+void runtime_core::trim_staging() noexcept {
+  const std::lock_guard lock(staging_mutex_);
+  if (staging_) staging_->pool().trim();
+}
+
+void runtime_core::end_staging() noexcept {
+  transfer_staging* ending = nullptr;
+  {
+    const std::lock_guard lock(staging_mutex_);
+    ending = staging_.get();
+  }
+  if (ending != nullptr) ending->close();
 }
 
 timeline* runtime_core::find(stream_id id) const noexcept {
@@ -365,6 +380,10 @@ runtime_statistics runtime_core::statistics() const {
   s.lease_wait_total = std::chrono::nanoseconds(lease_wait_total_.load(std::memory_order_relaxed));
   s.lease_wait_longest =
       std::chrono::nanoseconds(lease_wait_longest_.load(std::memory_order_relaxed));
+  {
+    const std::lock_guard lock(staging_mutex_);
+    if (staging_) s.pinned_bytes = staging_->pool().held();
+  }
   {
     const std::lock_guard lock(records_lock_);
     s.bytes_outstanding = bytes_;

@@ -6,8 +6,8 @@
 #include "runtime/reclaim_thread.hpp"
 #include "runtime/release_list.hpp"
 #include "runtime/report.hpp"
-#include "runtime/staging_pool.hpp"
 #include "runtime/timeline.hpp"
+#include "runtime/transfer_staging.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/memory_budget.hpp>
@@ -65,8 +65,13 @@ class runtime_core final : public resource_context,
   /// Whether any launch of the device can fail after it was enqueued. Otherwise only those can
   /// that depend on one of another runtime.
   [[nodiscard]] bool tasks_may_fail() const noexcept { return tasks_may_fail_; }
-  /// Memory of the process that the device transfers from and to. @throws std::bad_alloc
-  [[nodiscard]] const std::shared_ptr<staging_pool>& staging();
+  /// What transfers share; made by the first one. @throws error `library_failure`, `device_lost`;
+  /// std::bad_alloc
+  [[nodiscard]] transfer_staging& staging();
+  /// See `runtime_options::pinned_limit`. Before the first transfer.
+  void limit_pinned(std::size_t bytes) noexcept { pinned_limit_ = bytes; }
+  /// Releases the pinned memory that is kept for later transfers.
+  void trim_staging() noexcept;
 
   /// Whether a completed point may stand for a wait.
   [[nodiscard]] bool completion_orders() const noexcept override { return !explicit_waits_; }
@@ -260,6 +265,8 @@ class runtime_core final : public resource_context,
   /// device is declared lost if what that waits for has not ended by `end`; false where it does not
   /// end then either, and the thread goes on.
   [[nodiscard]] bool finish_frees(clock::time_point end) noexcept;
+  /// Ends the transfers that are left, after `drain`.
+  void end_staging() noexcept;
   /// Leaves the resource, the reclaim thread and the streams that order frees to `~runtime_core`.
   void outlive() noexcept;
   /// A free record and the generation of the block that it will be of.
@@ -336,8 +343,9 @@ class runtime_core final : public resource_context,
   std::size_t blocks_ = 0;
   std::shared_ptr<runtime_core> self_;  // once the runtime is gone, while records are in use
 
-  std::mutex staging_mutex_;
-  std::shared_ptr<staging_pool> staging_;
+  mutable std::mutex staging_mutex_;  // covers making `staging_`
+  std::unique_ptr<transfer_staging> staging_;
+  std::size_t pinned_limit_ = 0;
 
   const std::shared_ptr<release_list> releases_ = std::make_shared<release_list>();
   reclaim_thread reclaimer_;

@@ -114,6 +114,7 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
 
 void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   releases_->drain();
+  end_staging();
   // Not on the thread that gives things back, where a producer that is given an import ends the
   // runtime.
   const bool giving_back = reclaimer_.runs_here();

@@ -252,4 +252,13 @@ class timeline {
   timeline* next_retired_ = nullptr;  // of those with slots; under the core's lock
 };
 
+/// Calls `submit`, which enqueues something on the native stream, with that. A stream that is
+/// retired meanwhile is destroyed after it. @throws error `stream_misuse`
+template <class Submit>
+void on_stream(timeline& stream, Submit submit) {
+  if (!stream.unless_retired(submit)) {
+    throw error(errc::stream_misuse, "the stream has been retired");
+  }
+}
+
 }  // namespace sluice::detail

@@ -15,6 +15,7 @@
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/host_transfer.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
 #include <sluice/runtime/memory_budget.hpp>

@@ -429,20 +429,19 @@ class cuda_device final : public device {
     static_cast<cuda_device&>(peer).let_all_reach();
     let_all_reach();
   }
-  void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
-    require_usable();
-    const current_device_scope scope(*this);
-    auto* const wait = driver().stream_wait_value;
-    if (wait == nullptr) {
-      throw error(errc::unsupported, "this driver has no stream memory operations");
-    }
-    // Pinned memory has the same address on the device.
-    const CUresult status =
-        wait(as_stream(stream), reinterpret_cast<CUdeviceptr>(&word), 1, CU_STREAM_WAIT_VALUE_GEQ);
-    if (status != CUDA_SUCCESS) {
-      throw error(errc::library_failure, "cuStreamWaitValue32 failed",
-                  {"CUDA driver", static_cast<long>(status)});
-    }
+  bool supports_words() const noexcept override {
+    return driver().stream_wait_value != nullptr && driver().stream_write_value != nullptr;
+  }
+  void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word,
+                     std::uint32_t value) override {
+    static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0);
+    stream_memory_operation(driver().stream_wait_value, "cuStreamWaitValue32", stream, word, value);
+  }
+  void write_word(native_stream* stream, std::atomic<std::uint32_t>& word,
+                  std::uint32_t value) override {
+    static_assert(CU_STREAM_WRITE_VALUE_DEFAULT == 0);  // after a fence towards the whole system
+    stream_memory_operation(driver().stream_write_value, "cuStreamWriteValue32", stream, word,
+                            value);
   }
   void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
             native_stream* stream) override {
@@ -515,6 +514,24 @@ class cuda_device final : public device {
   }
 
  private:
+  /// Both stream memory operations take a stream, an address, a value and flags. @throws error as
+  /// `wait_for_word`
+  void stream_memory_operation(decltype(driver_functions::stream_wait_value) operation,
+                               const char* name, native_stream* stream,
+                               const std::atomic<std::uint32_t>& word, std::uint32_t value) {
+    require_usable();
+    if (operation == nullptr) {
+      throw error(errc::unsupported, "this driver has no stream memory operations");
+    }
+    const current_device_scope scope(*this);
+    // Pinned memory has the same address on the device.
+    const CUresult status =
+        operation(as_stream(stream), reinterpret_cast<CUdeviceptr>(&word), value, 0);
+    if (status != CUDA_SUCCESS) {
+      throw error(errc::library_failure, std::string(name) + " failed",
+                  {"CUDA driver", static_cast<long>(status)});
+    }
+  }
   /// @throws error `invalid_argument` when `stream` is of another GPU: it takes no event of this
   /// one. `device_lost`
   void require_own(cudaStream_t stream) {

@@ -36,6 +36,7 @@ const driver_functions& driver() noexcept {
     look_for(f.context_set_current, "cuCtxSetCurrent");
     look_for(f.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
     look_for(f.stream_wait_value, "cuStreamWaitValue32");
+    look_for(f.stream_write_value, "cuStreamWriteValue32");
     return f;
   }();
   return found;

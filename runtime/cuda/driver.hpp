@@ -19,7 +19,9 @@ struct driver_functions {
   decltype(&::cuCtxGetCurrent) context_get_current = nullptr;
   decltype(&::cuCtxSetCurrent) context_set_current = nullptr;
   decltype(&::cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
-  decltype(&::cuStreamWaitValue32) stream_wait_value = nullptr;  // who calls it asks
+  // Callers ask for these two.
+  decltype(&::cuStreamWaitValue32) stream_wait_value = nullptr;
+  decltype(&::cuStreamWriteValue32) stream_write_value = nullptr;
 
   /// Whether all others are there, as they are for every device that has been opened.
   [[nodiscard]] bool complete() const noexcept {

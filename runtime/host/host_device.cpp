@@ -323,14 +323,26 @@ class host_device final : public device {
     throw error(errc::unsupported, "a host device has no peers");
   }
 
-  void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) override {
+  void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word,
+                     std::uint32_t value) override {
     require_usable();
-    auto task = [this, &word] {
-      for (auto pause = std::chrono::microseconds(1);
-           word.load(std::memory_order_acquire) == 0 && !lost();
+    auto task = [this, &word, value] {
+      const auto reached = [&] {
+        return static_cast<std::int32_t>(word.load(std::memory_order_acquire) - value) >= 0;
+      };
+      for (auto pause = std::chrono::microseconds(1); !reached() && !lost();
            pause = std::min(pause * 2, std::chrono::microseconds(500))) {
         std::this_thread::sleep_for(pause);
       }
+    };
+    as_stream(stream).submit(new function_task<decltype(task)>(std::move(task)));
+  }
+
+  void write_word(native_stream* stream, std::atomic<std::uint32_t>& word,
+                  std::uint32_t value) override {
+    require_usable();
+    auto task = [&word, value] {
+      word.store(value, std::memory_order_release);
     };
     as_stream(stream).submit(new function_task<decltype(task)>(std::move(task)));
   }

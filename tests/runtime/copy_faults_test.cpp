@@ -3,6 +3,7 @@
 #include "tests/runtime/copy_side.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/pinning_gpu.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/host_task.hpp>
@@ -22,7 +23,7 @@ namespace {
 
 using call = pretended_gpu::call;
 
-constexpr std::size_t count = 2000;  // not of the size class of a word
+constexpr std::size_t count = 2000;
 
 error planted() {
   return {errc::library_failure, "for this test"};
@@ -226,17 +227,11 @@ TEST_P(copies_to_a_gpu, keep_no_runtime) {
 }
 
 // The host device is lost after the reading has been queued: the task that is going to write, or is
-// writing, has the memory.
+// writing, owns what it writes to, and no pinned memory stays in use.
 TEST(copies_from_a_lost_host, own_what_they_write) {
-  const auto gpu = pretend();
-  std::atomic<int> made{0};
-  gpu->watch = [&](call c) {
-    made += c == call::allocate_staging ? 1 : 0;
-  };
+  const auto gpu = std::make_shared<pinning_gpu>();
   const side to(gpu);
   const auto target = to.allocate(count);
-  const auto bytes = count * sizeof(std::uint32_t);
-  (void)to.runtime->core()->staging()->acquire(bytes);  // the pool has one now
   {
     const auto script = std::make_shared<fault_script>();
     const side from(open_host_device({.faults = script}));
@@ -246,9 +241,9 @@ TEST(copies_from_a_lost_host, own_what_they_write) {
     script->fail_nth(fault_target::loss, 1);
     EXPECT_TRUE(throws(errc::device_lost, "scripted",
                        [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
-    const int before = made;
-    (void)to.runtime->core()->staging()->acquire(bytes);
-    EXPECT_EQ(made, before + 1);
+    EXPECT_GT(gpu->peak(), 0U);
+    (void)to.runtime->trim_memory();
+    await([&] { return gpu->pinned() == 0; });
   }
 }
 
@@ -298,38 +293,31 @@ TEST(copies_to_a_lost_gpu, keep_nothing_of_it) {
 }
 
 TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
-  const auto gpu = pretend();
-  std::atomic<int> made{0};
-  std::atomic<side*> retiring{nullptr};
-  gpu->watch = [&](call c) {
-    if (c == call::allocate_staging) ++made;
-  };
+  const auto gpu = std::make_shared<pinning_gpu>();
   const side from("host");
-  const side held("host");
   side to(gpu);
+  bool retiring = true;
   to.runtime->core()->at_each_step([&](detail::launch_step step) {
-    if (step != detail::launch_step::enqueued) return;
-    if (auto* s = retiring.exchange(nullptr)) retire(*s);
+    if (step == detail::launch_step::enqueued && std::exchange(retiring, false)) retire(to);
   });
   const auto source = from.holding(values(count, 3));
   const auto target = to.allocate(count);
-  const auto other_source = held.holding(values(count, 1));
-  const auto other_target = to.allocate(count);
   gate closed;
-  closed.hold(held.stream);
-  (void)enqueue_copy(other_target, to.stream, other_source, held.stream);
-  retiring = &to;
+  closed.hold(to.stream);
   EXPECT_TRUE(throws(errc::stream_misuse, "retired",
                      [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
   from.stream.synchronize();
   // The source has been read, but the stream that has gone has yet to get there.
-  for (const auto bytes : {count * sizeof(std::uint32_t), sizeof(std::uint32_t)}) {
-    const int before = made;
-    (void)to.runtime->core()->staging()->acquire(bytes);
-    EXPECT_EQ(made, before + 1) << bytes;
-  }
+  const auto pinned = gpu->pinned();
+  EXPECT_GT(pinned, 0U);
+  (void)to.runtime->trim_memory();
+  EXPECT_EQ(gpu->pinned(), pinned);
   closed.open();
   EXPECT_EQ(download(target, to.other), values(count, 3));
+  await([&] {
+    (void)to.runtime->trim_memory();
+    return gpu->pinned() == 0;
+  });
 }
 
 // To a host device, whose stream's thread waits

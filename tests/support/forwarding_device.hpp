@@ -73,8 +73,14 @@ class forwarding_device : public device {
                       native_stream* s) override {
     real_->copy_from_peer(to, peer, from, bytes, s);
   }
-  void wait_for_word(native_stream* s, const std::atomic<std::uint32_t>& word) override {
-    real_->wait_for_word(s, word);
+  bool supports_words() const noexcept override { return real_->supports_words(); }
+  void wait_for_word(native_stream* s, const std::atomic<std::uint32_t>& word,
+                     std::uint32_t value) override {
+    real_->wait_for_word(s, word, value);
+  }
+  void write_word(native_stream* s, std::atomic<std::uint32_t>& word,
+                  std::uint32_t value) override {
+    real_->write_word(s, word, value);
   }
   void fill(void* to, const void* pattern, std::size_t pattern_bytes, std::size_t count,
             native_stream* s) override {

@@ -1,6 +1,7 @@
 #include "tests/support/gate.hpp"
 
 #include "runtime/one_way_signal.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/stream_words.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -11,6 +12,16 @@
 #include <vector>
 
 namespace sluice::test {
+namespace {
+
+/// Whether the stream is a thread: one of a host device, or of a device that forwards to one.
+bool runs_here(stream_ref stream) {
+  const auto& device = stream.device();
+  return device.id().kind == device_kind::host ||
+         dynamic_cast<const forwarding_device*>(&device) != nullptr;
+}
+
+}  // namespace
 
 struct gate::state {
   // Of streams of the host device.
@@ -26,7 +37,7 @@ struct gate::state {
 gate::gate() : state_(std::make_shared<state>()) {}
 
 void gate::hold(stream_ref stream) {
-  if (stream.device().id().kind == device_kind::host) {
+  if (runs_here(stream)) {
     stream.device().notify(stream.native(), [s = state_] {
       s->reached.fetch_add(1, std::memory_order_relaxed);
       s->opened.wait([&] { return s->open.load(std::memory_order_acquire); });

@@ -10,8 +10,8 @@ namespace sluice::test {
 /// A host device that says it is a GPU: its launches do not fail by themselves, its memory can be
 /// copied to another one's. So what the runtime does between GPUs runs, and is watched by
 /// ThreadSanitizer, where there are none. As on a GPU, what is queued runs on when it is declared
-/// lost. Gates and host tasks do not work on it.
-class pretended_gpu final : public forwarding_device {
+/// lost. Host tasks do not work on it.
+class pretended_gpu : public forwarding_device {
  public:
   /// Devices that wait for each other's events share a `real` one: as on a GPU, an event may go
   /// while it is waited for.

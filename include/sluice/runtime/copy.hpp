@@ -28,7 +28,8 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
 /// is a stream of the source's runtime, whose later work comes after the reading. Between GPUs
 /// memory of the driver's pool, as in the default stack, is copied directly where the hardware can,
 /// that of `direct` and of others through the host. From and to a host device it goes through
-/// pinned memory, and a thread of that device's stream waits for the GPU. If the launch that wrote
+/// memory of the process, on the GPU's side as a `host_transfer`, and a thread of the host device's
+/// stream waits for the GPU. If the launch that wrote
 /// `source` has failed, or fails before the copy runs, the copy fails with `upstream_failed`, and
 /// so does what depends on it; then the contents of `target` are undefined.
 ///
@@ -37,8 +38,8 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
 /// `device_runtime::reap_pending` does. @throws error
 /// `invalid_argument` (other sizes, shared elements, no reference), `stream_misuse` (a stream that
 /// is missing or of the wrong runtime; this thread holds a conflicting lease), `stale_ref`,
-/// `upstream_failed`, `out_of_memory`, `unsupported` (a GPU without stream memory operations),
-/// `shutting_down`, `device_lost`
+/// `upstream_failed`, `out_of_memory`, `over_budget` (of pinned memory), `unsupported` (a GPU
+/// without stream memory operations), `shutting_down`, `device_lost`
 template <element T>
 timeline_point enqueue_copy(const gpu_ref<T>& target, stream_ref on, const gpu_ref<T>& source,
                             stream_ref source_on = {}) {

@@ -202,10 +202,21 @@ class device {
   /// Does beforehand what the first copy from `peer`, as above, takes time for. @throws error
   /// `library_failure`, `device_lost`
   virtual void prepare_copies_from(device& /*peer*/) {}
-  /// Makes later work of `stream` wait until `word`, in memory of `allocate_staging`, is not 0.
-  /// Occupies only `stream`. @throws error `unsupported` (a driver without stream memory
-  /// operations), `library_failure`, `device_lost`
-  virtual void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word) = 0;
+  /// Whether the device has the following two functions.
+  [[nodiscard]] virtual bool supports_words() const noexcept { return true; }
+  /// Makes later work of `stream` wait until `word`, in memory of `allocate_staging`, has reached
+  /// `value`: until `std::int32_t(word - value)` is not negative. Occupies only `stream`, or on
+  /// CUDA the streams that share a hardware queue with it: whatever changes the word must not
+  /// depend on work that is enqueued later.
+  /// @throws error `unsupported` (a driver without stream memory operations), `library_failure`,
+  /// `device_lost`
+  virtual void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word,
+                             std::uint32_t value) = 0;
+  /// Sets `word`, in memory of `allocate_staging`, to `value` in the order of `stream`. A thread
+  /// that acquires the value sees what the stream's earlier copies wrote to the process.
+  /// @throws error as `wait_for_word`
+  virtual void write_word(native_stream* stream, std::atomic<std::uint32_t>& word,
+                          std::uint32_t value) = 0;
   /// Writes `count` times the `pattern_bytes` (1, 2, 4, 8 or 16) bytes at `pattern`, which is read
   /// during the call, in the order of `stream`. `destination` is aligned to `pattern_bytes`.
   /// @throws error `invalid_argument`, `library_failure`, `device_lost`

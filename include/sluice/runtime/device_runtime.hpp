@@ -46,6 +46,9 @@ struct runtime_statistics {
   std::uint64_t lease_waits = 0;
   std::chrono::nanoseconds lease_wait_total{0};
   std::chrono::nanoseconds lease_wait_longest{0};
+  /// Pinned memory that transfers have allocated and that has not been freed yet: in use, kept for
+  /// later, or waiting for the reclaim thread.
+  std::size_t pinned_bytes = 0;
 };
 
 /// Whether the environment variable SLUICE_EXPLICIT_WAITS is set to 1.
@@ -58,6 +61,11 @@ struct runtime_options {
   /// long destroying the runtime waits for launches that are between preflight and commit, and for
   /// other threads that are destroying what its launches had kept.
   std::chrono::milliseconds drain_timeout{10'000};
+  /// Bytes of pinned memory that transfers between the process and a GPU hold at most, those kept
+  /// for later transfers included. 0: 256 MiB or 1/32 of the device's memory, whichever is more. It
+  /// is allocated on demand. A transfer needs about 1/64 of its size, and at least 1 MiB if it is
+  /// larger than `host_transfer::most_at_once`; more makes it faster.
+  std::size_t pinned_limit = 0;
   /// Queue a wait also for a point that is known to have completed. Costs driver calls and changes
   /// no result: for compute-sanitizer, which learns an order from events that are waited for, not
   /// from events that were asked.
@@ -176,7 +184,8 @@ class device_runtime {
   /// allocated, under a lock that the destructor of something waits for that a launch keeps.
   void reap_pending();
   /// Gives memory that the resource keeps for later back to where it came from, behind its last
-  /// uses. Returns how many bytes. May wait, for a second at most, for frees whose uses have
+  /// uses, and pinned memory that is kept for transfers. Returns how many bytes, without the pinned
+  /// ones. May wait, for a second at most, for frees whose uses have
   /// completed. @throws error `shutting_down`, `device_lost`
   std::size_t trim_memory();
   /// Whether blocks of the resource may be recorded.
