@@ -196,7 +196,6 @@ struct behavior_of {
           });
           return taken.promise;
         },
-        [](const detail::deferred_work&) {},  // done as the message goes
         [self](room_atom) {
           self->state.moves->lane().room();
         }};
@@ -217,12 +216,6 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
   self->state.trace = std::move(trace);
   const auto address = self->address();
   self->state.moves = std::move(moves);
-  self->state.moves->defer_to([address](std::shared_ptr<const void> work) {
-    if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(address)) {
-      actor->enqueue(nullptr, caf::make_message_id(),
-                     caf::make_message(detail::deferred_work{std::move(work)}), nullptr);
-    }
-  });
   self->state.moves->lane().wake(address);
   self->set_exit_handler([self](caf::exit_msg& m) { end_in_order(self, m.reason); });
   self->set_down_handler([self](caf::down_msg& m) { library_ended(self, m.source); });

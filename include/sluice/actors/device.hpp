@@ -46,8 +46,8 @@ struct copy {
 };
 
 /// Asks that `values` be brought to the device, into `target` (as many elements; allocated when
-/// left out). The reply is the target. On CUDA they go through pinned staging memory. Errors as
-/// above.
+/// left out). The reply is the target. On CUDA they pass through pinned memory, as `host_transfer`
+/// says. Errors as above.
 template <element T>
 struct upload {
   std::vector<T> values{};
@@ -87,13 +87,6 @@ using transfer_types =
 namespace detail {
 class device_end;
 
-/// Work that the completion thread leaves to the device actor: copying large results out of staging
-/// memory. It is done when the last copy of the message goes: by the device actor, once it has
-/// handled the message, or by whoever drops it when that actor has ended.
-struct deferred_work {
-  std::shared_ptr<const void> done_when_dropped;
-};
-
 template <class... T>
 using device_actor_of = caf::typed_actor<
     typename caf::replies_to<allocate<T>>::template with<gpu_ref<T>>...,
@@ -104,7 +97,7 @@ using device_actor_of = caf::typed_actor<
     caf::replies_to<get_blas>::with<blas_actor>, caf::replies_to<get_dnn>::with<dnn_actor>,
     caf::replies_to<get_fft>::with<fft_actor>, caf::replies_to<get_rng>::with<rng_actor>,
     caf::replies_to<get_elementwise>::with<elementwise_actor>,
-    caf::replies_to<get_statistics>::with<device_status>, caf::reacts_to<deferred_work>,
+    caf::replies_to<get_statistics>::with<device_status>,
     caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
 }  // namespace detail
 
@@ -192,7 +185,6 @@ struct allowed_unsafe_message_type<sluice::download<T>> : std::true_type {};
 template <class T>
 struct allowed_unsafe_message_type<std::vector<std::complex<T>>> : std::true_type {};
 }  // namespace caf
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::detail::deferred_work)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_blas)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_dnn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_fft)
