@@ -276,7 +276,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
 void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
   auto& s = *shared;
   s.core->device().prepare_own_thread();
-  const detail::deferred_frees_scope frees_deferred;
+  const detail::deferred_frees_scope frees_deferred(*s.core);
   const bool woken_early = s.strategy == completion_strategy::host_function;
   const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
   const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);

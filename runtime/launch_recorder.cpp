@@ -424,7 +424,12 @@ class recorder_state {
   }
 
   void abandon() noexcept {
-    if (uses_.empty() || core_->device().inherited()) return;
+    if (uses_.empty()) return;
+    if (core_->device().inherited()) {
+      // The leases are the parent's, but this thread counts them.
+      if (phase_ == phase::preflighted) holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+      return;
+    }
     try {
       if (phase_ == phase::preflighted) {
         core_->count_abandoned();

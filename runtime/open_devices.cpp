@@ -1,6 +1,7 @@
 #include "runtime/open_devices.hpp"
 
 #include "runtime/slow_wait.hpp"
+#include "runtime/turnstile.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/error.hpp>
@@ -42,9 +43,11 @@ void open_devices::add(device& opened) noexcept {
 
 void open_devices::remove(device& closed) noexcept {
   const std::lock_guard lock(mutex_);
+  if (closed.previous_open_ == nullptr && first_ != &closed) return;  // has been removed before
   (closed.previous_open_ == nullptr ? first_ : closed.previous_open_->next_open_) =
       closed.next_open_;
   if (closed.next_open_ != nullptr) closed.next_open_->previous_open_ = closed.previous_open_;
+  closed.next_open_ = closed.previous_open_ = nullptr;
 }
 
 void open_devices::after_fork_in_child() noexcept {
@@ -54,6 +57,7 @@ void open_devices::after_fork_in_child() noexcept {
     // Every use of a device checks for loss already, so the fork costs no check of its own.
     d->lost_.store(true, std::memory_order_release);
   }
+  open_turnstile_in_child();
   mutex_.unlock();
 }
 

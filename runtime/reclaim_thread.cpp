@@ -32,7 +32,8 @@ void reclaim_thread::wake() noexcept {
   {
     const std::lock_guard lock(mutex_);  // or the thread could miss the notification
     if (!begun_) return woken_.store(false, std::memory_order_relaxed);
-    idle_ = false;
+    // Unless the thread has drained meanwhile: then nothing would set it again.
+    if (woken_.load(std::memory_order_relaxed)) idle_ = false;
   }
   changed_.notify_one();
 }
@@ -206,6 +207,7 @@ void reclaim_thread::run() noexcept {
           !woken_.load(std::memory_order_relaxed)) {
         break;
       }
+      idle_ = false;
     }
     // Acquire: what was pushed before `wake` is seen.
     if (woken_.exchange(false, std::memory_order_acq_rel)) core_.releases().drain();

@@ -37,6 +37,11 @@ class reclaim_thread {
   /// where there are imports or a completion engine; if none can be made later, imports and
   /// libraries go at once, in the calling thread, and what launches may still use never.
   void add(deferred* one) noexcept;
+  /// Whether there is a thread.
+  [[nodiscard]] bool begun() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
   /// Has the thread drain what waits for the driver on the release list. Lock-free but for the
   /// first call since the thread last looked.
   void wake() noexcept;

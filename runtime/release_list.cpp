@@ -8,6 +8,9 @@
 namespace sluice::detail {
 namespace {
 
+// A release that waits for the waiting thread would otherwise hold it for ever.
+constexpr auto longest_wait = std::chrono::seconds(10);
+
 /// The drains of this thread, the innermost first.
 struct drain_frame {
   const release_list* list;
@@ -125,17 +128,28 @@ std::size_t release_list::drain_some(std::size_t most) noexcept {
 }
 
 void release_list::drain_and_wait() noexcept {
-  drain();
-  // A release does not wait for other threads, which may wait for it.
-  if (innermost != nullptr) return;
+  // Twice: the drains that are waited for may push what only the driver can free.
+  for (int round = 0; round < 2; ++round) {
+    drain();
+    // A release does not wait for other threads, which may wait for it.
+    if (innermost != nullptr) return;
+    wait_for_drains();
+  }
+}
+
+void release_list::wait_for_drains() noexcept {
+  using clock = std::chrono::steady_clock;
   const std::lock_guard one_waiter(waiting_);
+  const auto end = clock::now() + longest_wait;
   for (int flip = 0; flip < 2; ++flip) {
     const auto parity = epoch_.fetch_add(1, std::memory_order_seq_cst) & 1U;
     for (int round = 0; draining_[parity].load(std::memory_order_seq_cst) != 0; ++round) {
       if (round < 64) {
         std::this_thread::yield();
-      } else {
+      } else if (clock::now() < end) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
+      } else {
+        return;
       }
     }
   }

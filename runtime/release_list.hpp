@@ -34,8 +34,8 @@ class release_list {
   void drain() noexcept;
   /// Releases at most `most` items, and none of `push_for_driver`. Returns how many.
   std::size_t drain_some(std::size_t most) noexcept;
-  /// Drains, then waits until every drain that other threads have begun by now has ended. Inside a
-  /// release it does not wait.
+  /// Drains, and waits until every drain that other threads have begun by now has ended and what
+  /// these pushed is released, too. Waits for ten seconds at most, and not inside a release.
   void drain_and_wait() noexcept;
 
   /// Whether `drain_some` would find nothing.
@@ -69,6 +69,7 @@ class release_list {
   [[nodiscard]] releasable* take_all() noexcept;
   [[nodiscard]] releasable* take_some(std::size_t most) noexcept;
   std::size_t release_chain(releasable* oldest) noexcept;
+  void wait_for_drains() noexcept;
 
   chain pushed_;
   chain for_driver_;

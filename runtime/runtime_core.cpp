@@ -77,8 +77,8 @@ bool runtime_core::ends_late() const noexcept {
 }
 
 runtime_core::~runtime_core() {
+  end_staging({});
   releases_->drain();
-  end_staging();
   // Still there only if a recorder or an export outlived the runtime.
   if (resource_ && bound_) (void)finish_frees(clock::time_point::max());
   reclaimer_.stop();
@@ -185,13 +185,13 @@ void runtime_core::trim_staging() noexcept {
   if (staging_) staging_->pool().trim();
 }
 
-void runtime_core::end_staging() noexcept {
+void runtime_core::end_staging(clock::time_point end) noexcept {
   transfer_staging* ending = nullptr;
   {
     const std::lock_guard lock(staging_mutex_);
     ending = staging_.get();
   }
-  if (ending != nullptr) ending->close();
+  if (ending != nullptr) ending->close(end);
 }
 
 timeline* runtime_core::find(stream_id id) const noexcept {

@@ -25,18 +25,21 @@
 
 namespace sluice::detail {
 
-/// While it lives, the calling thread frees no block itself: what dies there is pushed on its
-/// runtime's release list. The completion thread holds one, so that no free stands between two
-/// replies.
+class runtime_core;
+
+/// While it lives, the calling thread frees no block of `core` itself: what dies there is pushed on
+/// that runtime's release list. The completion thread holds one, so that no free stands between two
+/// replies. It drains this runtime's list and no other, so blocks of other runtimes are freed at
+/// once; a free of theirs that may call the driver is left to their reclaim thread if there is one.
 class deferred_frees_scope {
  public:
-  deferred_frees_scope() noexcept;
+  explicit deferred_frees_scope(const runtime_core& core) noexcept;
   deferred_frees_scope(const deferred_frees_scope&) = delete;
   deferred_frees_scope& operator=(const deferred_frees_scope&) = delete;
   ~deferred_frees_scope();
 
  private:
-  bool before_;
+  const runtime_core* before_;
 };
 
 /// How far a launch has come, for tests.
@@ -146,6 +149,12 @@ class runtime_core final : public resource_context,
   [[nodiscard]] bool reclaims_here() const noexcept { return reclaimer_.runs_here(); }
   /// Makes sure that there is a reclaim thread. @throws std::system_error
   void start_reclaiming() { reclaimer_.start(); }
+  /// Has the reclaim thread release `item`, if there is one, and otherwise whoever drains the
+  /// release list next.
+  void release_later(releasable* item) noexcept {
+    releases_->push_for_driver(item);
+    reclaimer_.wake();
+  }
   /// Has the reclaim thread destroy `item` once it is ready.
   void reclaim_later(std::unique_ptr<deferred> item) noexcept;
   /// Keeps the memory of a block, beyond its free, until `unlend`. False when it has been freed.
@@ -266,7 +275,7 @@ class runtime_core final : public resource_context,
   /// end then either, and the thread goes on.
   [[nodiscard]] bool finish_frees(clock::time_point end) noexcept;
   /// Ends the transfers that are left, after `drain`.
-  void end_staging() noexcept;
+  void end_staging(clock::time_point end) noexcept;
   /// Leaves the resource, the reclaim thread and the streams that order frees to `~runtime_core`.
   void outlive() noexcept;
   /// A free record and the generation of the block that it will be of.

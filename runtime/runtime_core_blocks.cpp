@@ -10,15 +10,15 @@
 namespace sluice::detail {
 namespace {
 
-thread_local bool frees_deferred = false;
+thread_local const runtime_core* defers_frees_of = nullptr;
 
 }  // namespace
 
-deferred_frees_scope::deferred_frees_scope() noexcept
-    : before_(std::exchange(frees_deferred, true)) {}
+deferred_frees_scope::deferred_frees_scope(const runtime_core& core) noexcept
+    : before_(std::exchange(defers_frees_of, &core)) {}
 
 deferred_frees_scope::~deferred_frees_scope() {
-  frees_deferred = before_;
+  defers_frees_of = before_;
 }
 
 runtime_core::taken_record runtime_core::take_record() {
@@ -312,7 +312,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
 void runtime_core::handles_gone(block_record& record) noexcept {
   if (device_->inherited()) return;
   record.references.store(0, std::memory_order_relaxed);
-  if (frees_deferred) {
+  if (defers_frees_of == this) {
     releases_->push(&record.dead);
   } else {
     end_block(record);
@@ -325,8 +325,9 @@ void runtime_core::end_block(block_record& record) noexcept {
       return note_end(record, {.holds = 1});
     }
     // From here on the runtime's end waits for this block, so the resource is there.
-    if (frees_deferred && record.memory.address != nullptr && record.foreign == nullptr &&
-        !device_->lost() && !resource_->keeps(record.memory.bytes)) {
+    if (defers_frees_of != nullptr && record.memory.address != nullptr &&
+        record.foreign == nullptr && !device_->lost() && !resource_->keeps(record.memory.bytes) &&
+        reclaimer_.begun()) {
       record.free_begun = true;
       releases_->push_for_driver(&record.dead);
       reclaimer_.wake();

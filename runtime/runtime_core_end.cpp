@@ -114,7 +114,6 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
 
 void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   releases_->drain();
-  end_staging();
   // Not on the thread that gives things back, where a producer that is given an import ends the
   // runtime.
   const bool giving_back = reclaimer_.runs_here();
@@ -165,6 +164,8 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     if (imported) report("work or a producer still holds imports of a runtime that is gone");
     return outlive();
   }
+  // Also serves the transfers of launches that were between preflight and commit.
+  end_staging(end);
   if (!finish_frees(end)) return outlive();
   {
     const std::lock_guard lock(misuse_mutex_);

@@ -35,11 +35,12 @@ void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, s
   const auto bytes = job->bytes;
   const auto direction = job->direction;
   const auto chunks = chunks_of(bytes);
-  const auto first = std::exchange(next_, next_ + chunks);
+  const auto first = next_;
   job->first = first;
   job->chunks = chunks;
   // Before the first command, which may block until it has run (CUDA_LAUNCH_BLOCKING).
-  thread_->take(std::move(job));
+  if (!thread_->take(job)) throw error(errc::shutting_down, "the runtime has ended");
+  next_ += chunks;
   try {
     enqueue_chunks(stream, address, bytes, direction, first, chunks);
   } catch (...) {

@@ -3,6 +3,7 @@
 #include "runtime/pinned_pool.hpp"
 
 #include <sluice/runtime/device.hpp>
+#include <sluice/runtime/releasable.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -17,10 +18,11 @@ class staging_thread;
 class timeline;
 
 /// The work of the staging thread for one transfer: copying chunks between memory of the process
-/// and the slots of a ring.
-struct staging_job {
+/// and the slots of a ring. The staging thread puts it on the runtime's release list with the last
+/// chunk: the owner of the memory may be anything, so it is destroyed on another thread.
+struct staging_job final : releasable {
   std::shared_ptr<staging_ring> ring;
-  std::shared_ptr<std::byte> memory;  // of the process; dropped with the last chunk
+  std::shared_ptr<std::byte> memory;  // of the process
   std::size_t bytes = 0;
   copy_direction direction = copy_direction::host_to_device;
   /// An upload reads nothing before this word is set; null where it may read at once.
@@ -81,7 +83,8 @@ class staging_ring : public std::enable_shared_from_this<staging_ring> {
 
   /// Hands `job` to the staging thread, then enqueues the commands of its transfer from or to
   /// `address` on `stream`, always the same one. Does not wait for the device.
-  /// @throws error as the device, `stream_misuse` (the stream has been retired). The commands that
+  /// @throws error `shutting_down` (the runtime has ended; nothing is enqueued); as the device,
+  /// `stream_misuse` (the stream has been retired). The commands that
   /// were enqueued before complete nevertheless, and the ring takes no further transfer
   void enqueue(std::unique_ptr<staging_job> job, timeline& stream, std::byte* address);
 

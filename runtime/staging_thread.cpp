@@ -1,97 +1,114 @@
 #include "runtime/staging_thread.hpp"
 
+#include "runtime/runtime_core.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace sluice::detail {
 
-std::shared_ptr<staging_thread> staging_thread::start(std::shared_ptr<device> served) {
-  const std::shared_ptr<staging_thread> made(new staging_thread(std::move(served)));
-  made->thread_ = std::thread([made] { run(made); });
+namespace {
+
+/// What the inbox of a thread that has stopped points to.
+staging_job* closed_inbox() noexcept {
+  static auto& closed = *new staging_job;  // outlives all threads
+  return &closed;
+}
+
+// Made beforehand: an end may not run out of memory.
+const error& transfers_unfinished =
+    *new error(errc::shutting_down,
+               "transfers were still unfinished when their runtime ended");  // outlives all threads
+
+}  // namespace
+
+std::shared_ptr<staging_thread> staging_thread::start(runtime_core& core) {
+  (void)closed_inbox();
+  const std::shared_ptr<staging_thread> made(new staging_thread(core));
+  made->thread_ = std::thread([&served = *made] { served.run(); });
   return made;
 }
 
-staging_thread::~staging_thread() {
-  for (auto* job = inbox_.load(std::memory_order_acquire); job != nullptr;) {
-    delete std::exchange(job, job->next);
-  }
-}
-
-void staging_thread::take(std::unique_ptr<staging_job> job) noexcept {
-  auto* const taken = job.release();
-  taken->next = inbox_.load(std::memory_order_relaxed);
-  while (!inbox_.compare_exchange_weak(taken->next, taken, std::memory_order_release,
-                                       std::memory_order_relaxed)) {
-  }
+bool staging_thread::take(std::unique_ptr<staging_job>& job) noexcept {
+  jobs_.fetch_add(1, std::memory_order_relaxed);
+  auto* newest = inbox_.load(std::memory_order_relaxed);
+  do {
+    if (newest == closed_inbox()) {
+      jobs_.fetch_sub(1, std::memory_order_relaxed);
+      return false;
+    }
+    job->next = newest;
+  } while (!inbox_.compare_exchange_weak(newest, job.get(), std::memory_order_release,
+                                         std::memory_order_relaxed));
+  (void)job.release();
   changed_.raise();
+  return true;
 }
 
 void staging_thread::stop() noexcept {
   if (!thread_.joinable()) return;
   stopping_.store(true, std::memory_order_release);
   changed_.raise();
-  // Memory that a transfer owned may have dropped the last owner of the runtime.
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();
-  } else {
-    thread_.join();
-  }
+  thread_.join();
 }
 
-void staging_thread::run(const std::shared_ptr<staging_thread>& self) noexcept {
+void staging_thread::run() noexcept {
   using clock = std::chrono::steady_clock;
   constexpr auto spin = std::chrono::microseconds(50);
   constexpr auto shortest = std::chrono::microseconds(10);
   constexpr auto longest = std::chrono::microseconds(250);
-  auto& s = *self;
   staging_job* oldest_jobs = nullptr;  // of each ring that has any
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
-  const auto changed = [&s] {
-    return s.inbox_.load(std::memory_order_acquire) != nullptr ||
-           s.stopping_.load(std::memory_order_acquire);
+  const auto changed = [this] {
+    return inbox_.load(std::memory_order_acquire) != nullptr ||
+           stopping_.load(std::memory_order_acquire);
   };
   for (;;) {
-    const bool stopping = s.stopping_.load(std::memory_order_acquire);
-    s.take_inbox(oldest_jobs);
-    if (s.advance(oldest_jobs)) {
+    const bool stopping = stopping_.load(std::memory_order_acquire);
+    take_inbox(oldest_jobs, stopping ? closed_inbox() : nullptr);
+    // An abandoned transfer moves nothing, so its launch must not succeed.
+    if (stopping && oldest_jobs != nullptr) core_.device().lose(transfers_unfinished);
+    if (advance(oldest_jobs)) {
       pause = shortest;
       spin_end = clock::now() + spin;
     } else if (oldest_jobs == nullptr) {
       if (stopping) return;
-      s.changed_.wait(changed);
+      changed_.wait(changed);
       pause = shortest;
       spin_end = clock::now() + spin;
     } else if (clock::now() < spin_end) {
       std::this_thread::yield();
     } else {
-      s.changed_.wait_for(pause, changed);
+      changed_.wait_for(pause, changed);
       pause = std::min(pause * 2, longest);
     }
   }
 }
 
-void staging_thread::take_inbox(staging_job*& oldest_jobs) noexcept {
+void staging_thread::take_inbox(staging_job*& oldest_jobs, staging_job* left) noexcept {
   staging_job* oldest = nullptr;
-  for (auto* job = inbox_.exchange(nullptr, std::memory_order_acquire); job != nullptr;) {
+  auto* job = inbox_.exchange(left, std::memory_order_acquire);
+  if (job == closed_inbox()) return;
+  while (job != nullptr) {
     auto* const next = std::exchange(job->next, oldest);
     oldest = job;
     job = next;
   }
   while (oldest != nullptr) {
-    auto* const job = std::exchange(oldest, oldest->next);
-    auto* const before = std::exchange(job->ring->newest_, job);
+    auto* const first = std::exchange(oldest, oldest->next);
+    auto* const before = std::exchange(first->ring->newest_, first);
     if (before != nullptr) {
-      before->next_on_ring = job;
+      before->next_on_ring = first;
     } else {
-      job->next = std::exchange(oldest_jobs, job);
+      first->next = std::exchange(oldest_jobs, first);
     }
   }
 }
 
 bool staging_thread::advance(staging_job*& oldest_jobs) noexcept {
-  const bool ended = device_->lost() || stopping_.load(std::memory_order_acquire);
+  const bool ended = core_.device().lost() || stopping_.load(std::memory_order_acquire);
   bool any = false;
   for (auto** link = &oldest_jobs; *link != nullptr;) {
     auto* const job = *link;
@@ -111,7 +128,8 @@ bool staging_thread::advance(staging_job*& oldest_jobs) noexcept {
       *link = job->next;
       ring.newest_ = nullptr;
     }
-    delete job;
+    core_.release_later(job);
+    jobs_.fetch_sub(1, std::memory_order_relaxed);
   }
   return any;
 }

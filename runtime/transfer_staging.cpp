@@ -5,6 +5,7 @@
 #include "runtime/staging_thread.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace sluice::detail {
@@ -39,7 +40,10 @@ std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::
   const std::shared_ptr<staging_thread> thread = [&] {
     const std::lock_guard lock(mutex_);
     made = known_ring(stream, bytes);
-    if (!thread_ && !closed_) thread_ = staging_thread::start(core_.shared_device());
+    if (!thread_ && !closed_) {
+      core_.start_reclaiming();
+      thread_ = staging_thread::start(core_);
+    }
     return thread_;
   }();
   if (made) return made;
@@ -80,14 +84,20 @@ std::shared_ptr<staging_ring> transfer_staging::make_ring(
   }
 }
 
-void transfer_staging::close() noexcept {
+void transfer_staging::close(std::chrono::steady_clock::time_point end) noexcept {
   std::shared_ptr<staging_thread> ending;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     ending = std::move(thread_);
   }
-  if (ending) ending->stop();
+  if (ending) {
+    while (ending->jobs() != 0 && !core_.device().lost() &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    ending->stop();
+  }
   pool_->close();
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/pinned_pool.hpp"
 #include "runtime/staging_ring.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -24,7 +25,7 @@ class transfer_staging {
   transfer_staging(runtime_core& core, std::size_t limit);
   transfer_staging(const transfer_staging&) = delete;
   transfer_staging& operator=(const transfer_staging&) = delete;
-  ~transfer_staging() { close(); }
+  ~transfer_staging() { close({}); }
 
   /// `piece_bytes` bytes, or nothing where the limit of pinned memory is reached.
   /// @throws error `out_of_memory`, `device_lost`; std::bad_alloc
@@ -35,8 +36,9 @@ class transfer_staging {
   [[nodiscard]] std::shared_ptr<staging_ring> ring_for(timeline& stream, std::size_t bytes);
 
   [[nodiscard]] pinned_pool& pool() noexcept { return *pool_; }
-  /// At the runtime's end: ends the staging thread, and frees what the pool keeps.
-  void close() noexcept;
+  /// At the runtime's end: waits for transfers under way until `end`, ends the staging thread and
+  /// frees what the pool keeps.
+  void close(std::chrono::steady_clock::time_point end) noexcept;
 
  private:
   /// Under the lock: the ring of `stream` if it serves a transfer of `bytes` bytes.

@@ -30,6 +30,11 @@ constinit turnstile of_the_process;
 
 }  // namespace
 
+void open_turnstile_in_child() noexcept {
+  of_the_process.serving.store(of_the_process.next.load(std::memory_order_relaxed),
+                               std::memory_order_relaxed);
+}
+
 turnstile_passage::turnstile_passage(lease_holder& here) : here_(here) {
   if (here.holds_any()) refuse_to_wait();
   of_the_process.enter();

@@ -30,6 +30,9 @@ class turnstile_passage {
 /// wake-up; a larger one delays large launches.
 constexpr int attempts_before_turnstile = 8;
 
+/// In a forked child: the threads that were inside or waiting are the parent's.
+void open_turnstile_in_child() noexcept;
+
 /// Throws the error of a launch that would have to wait although its thread holds a lease.
 /// @throws error `stream_misuse`
 [[noreturn]] void refuse_to_wait();

@@ -3,6 +3,7 @@
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/fill.hpp"
+#include "runtime/open_devices.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -661,7 +662,9 @@ device_info describe(int ordinal) {
 
 std::shared_ptr<device> open(int ordinal) {
   return {new cuda_device(ordinal), [](cuda_device* opened) {
-            if (!opened->inherited()) delete opened;  // the driver's state is the parent's
+            if (opened->inherited()) return;  // the driver's state is the parent's
+            detail::open_devices::instance().remove(*opened);
+            delete opened;
           }};
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/host/host_stream.hpp"
 #include "runtime/host/host_timestamp.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
+#include "runtime/open_devices.hpp"
 #include "runtime/slow_wait.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -439,6 +440,8 @@ class host_device final : public device {
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
   return {new host::host_device(options), [](host::host_device* opened) {
             if (opened->inherited()) return;  // the streams' threads are the parent's
+            // The end of the process must not reach a device that is being destroyed.
+            detail::open_devices::instance().remove(*opened);
             // A task of the device's may have held the last reference; its thread cannot join
             // itself.
             if (host::host_stream::of_this_thread() != nullptr) {

@@ -1,4 +1,5 @@
 #include "runtime/memory/budget_account.hpp"
+#include "runtime/open_devices.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
 
@@ -9,11 +10,23 @@
 namespace sluice {
 
 std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
-  static std::mutex mutex;
-  // Runtimes in static objects may outlive every other one: it is never destroyed.
-  static auto& budgets = *new std::map<device_id, std::shared_ptr<memory_budget>>;
-  const std::lock_guard lock(mutex);
-  auto& budget = budgets[device];
+  struct registry {
+    const std::uint32_t depth = detail::fork_depth();
+    std::mutex mutex;
+    std::map<device_id, std::shared_ptr<memory_budget>> budgets;
+  };
+  // Never destroyed: runtimes in static objects may outlive every other object. A forked child
+  // begins anew: the memory is the parent's, and a thread that is gone may hold a lock.
+  static constinit std::atomic<registry*> current{nullptr};
+  auto* known = current.load(std::memory_order_acquire);
+  while (known == nullptr || known->depth != detail::fork_depth()) {
+    auto made = std::make_unique<registry>();
+    if (current.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+      known = made.release();
+    }
+  }
+  const std::lock_guard lock(known->mutex);
+  auto& budget = known->budgets[device];
   if (!budget) budget = std::make_shared<memory_budget>();
   return budget;
 }

@@ -180,6 +180,12 @@ TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
         std::make_unique<calling>([&order, i](std::optional<errc>) { order.push_back(i); }));
   }
   EXPECT_EQ(service_->engine().pending(), 5u);
+  // The engine has taken all five over once it has completed what was handed over after them.
+  const auto other = runtime().create_stream();
+  std::atomic<bool> taken{false};
+  service_->engine().submit(other, take_ticket(other),
+                            std::make_unique<calling>([&](std::optional<errc>) { taken = true; }));
+  await([&] { return taken.load(); });
   closed.open();
   settle(*service_);
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));

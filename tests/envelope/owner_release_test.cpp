@@ -144,6 +144,19 @@ class watching_device final : public forwarding_device {
   std::atomic<std::size_t> frees_{0};
 };
 
+// A completion thread drains the list of its own runtime only.
+TEST(owner_release_on_the_host, frees_blocks_of_other_runtimes_at_once) {
+  device_runtime other(open_host_device());
+  const auto stream = other.create_stream();
+  const auto service = std::make_shared<device_service>("host");
+  lane on(service);
+  auto kept = other.allocate<std::uint32_t>(64, stream, "kept");
+  auto token = reply_token<int>::from([kept = std::move(kept)](int) {}, [](const error&) {});
+  run_kernel(on, operands(), std::exchange(token, {}), 1, [](const launch_context&) {});
+  await([&] { return other.statistics().blocks == 0; });
+  EXPECT_EQ(other.statistics().releases_pending, 0u);
+}
+
 TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
   using maker = std::unique_ptr<memory_resource> (*)();
   const maker stacks[] = {

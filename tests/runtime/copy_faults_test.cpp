@@ -183,14 +183,15 @@ TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
       if (on == &to.stream) copied = enqueue_copy(target, *on, source, from.stream);
     }
     launch(100 + random() % 100);
-    open->store(true);
-    real->synchronize(on->ref().native());
-    asked.store(0);
     const auto before = line.watermark();
     const auto newest = line.newest().ticket;
+    asked.store(0);
+    open->store(true);
+    real->synchronize(on->ref().native());
     await([&] { return line.advance() == newest; });
     EXPECT_GE(newest - before, 200u);
-    EXPECT_LE(asked.load(), 40) << "of " << newest - before << " tickets";
+    // The runtime's own threads ask as well.
+    EXPECT_LE(static_cast<std::uint64_t>(asked.load()), (newest - before) / 2);
     for (auto ticket = before + 1; ticket <= newest; ++ticket) {
       EXPECT_EQ(line.failure_of(ticket).has_value(), copied && ticket == copied.ticket);
     }

@@ -6,7 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -43,6 +46,45 @@ TEST(host_transfer_faults, a_stream_passes_a_transfer_that_was_enqueued_in_part)
     EXPECT_EQ(finish(gpu, start_download(target, gpu.stream)), values(count, 4));
     EXPECT_EQ(gpu.runtime->statistics().leases, 0U);
   }
+}
+
+// The runtime's end waits for launches between preflight and commit, so it serves their transfers.
+TEST(host_transfer_faults, a_stream_passes_a_transfer_that_is_enqueued_while_its_runtime_ends) {
+  side gpu(std::make_shared<pinning_gpu>());
+  const auto core = gpu.runtime->core();
+  const auto target = gpu.allocate(count);
+  const auto source = std::make_shared<values>(count, 5);
+  const auto moved = host_transfer::upload(gpu.stream, {source, source->data()}, target.bytes());
+  auto recorder = launch_recorder::strict(gpu.stream);
+  recorder.write(target);
+  recorder.preflight();
+  auto* const address = target.data();
+  std::thread ending([&] { gpu.runtime.reset(); });
+  await([&] { return target.stale(); });
+  moved->enqueue(address);
+  const auto point = recorder.commit();
+  ending.join();
+  EXPECT_TRUE(core->settled(point));
+  EXPECT_FALSE(core->device().lost());
+}
+
+// The owner of the memory may be anything: it must not keep the staging thread from its work.
+TEST(host_transfer_faults, the_owner_of_the_memory_is_destroyed_by_the_reclaim_thread) {
+  const side gpu(std::make_shared<pinning_gpu>());
+  const auto target = gpu.allocate(count);
+  values source(count, 5);
+  std::atomic<bool> reclaimed{false};
+  std::atomic<bool> destroyed{false};
+  auto owner = std::shared_ptr<const void>(source.data(), [&](const void*) {
+    reclaimed = gpu.runtime->core()->reclaims_here();
+    destroyed = true;
+  });
+  moving made;
+  made.transfer = host_transfer::upload(gpu.stream, std::move(owner), target.bytes());
+  made = launch(std::move(made), target, access_kind::write, gpu.stream);
+  await([&] { return destroyed.load(); });
+  EXPECT_TRUE(reclaimed);
+  gpu.stream.synchronize();
 }
 
 // A transfer that was prepared before the failure has the ring that no longer takes transfers.

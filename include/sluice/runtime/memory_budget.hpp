@@ -47,7 +47,7 @@ class memory_budget {
   memory_budget& operator=(const memory_budget&) = delete;
 
   /// The budget that all runtimes on `device` share unless told otherwise; without a limit at
-  /// first.
+  /// first. A forked child has budgets of its own, without charges and limits.
   [[nodiscard]] static std::shared_ptr<memory_budget> of(device_id device);
 
   [[nodiscard]] std::size_t limit() const noexcept {
