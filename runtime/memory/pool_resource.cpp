@@ -329,7 +329,7 @@ class pool_resource final : public detail::memory_adaptor {
   [[nodiscard]] bool take_unused(position& next, release& round) noexcept {
     const std::lock_guard lock(lock_);
     for (std::size_t looked = 0; looked < looked_at_once;) {
-      if (next.bin == bins_.size()) return true;
+      if (next.bin >= bins_.size()) return true;  // another walk may have taken all
       auto& lists = bins_[next.bin].lists;
       if (next.list >= lists.size()) {
         next = {next.bin + 1, 0, 0};

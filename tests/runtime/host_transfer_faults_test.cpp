@@ -64,6 +64,7 @@ TEST(host_transfer_faults, a_stream_passes_a_transfer_that_is_enqueued_while_its
   moved->enqueue(address);
   const auto point = recorder.commit();
   ending.join();
+  core->wait_until_complete(point);  // until then the transfer has to live
   EXPECT_TRUE(core->settled(point));
   EXPECT_FALSE(core->device().lost());
 }

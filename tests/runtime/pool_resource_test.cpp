@@ -115,6 +115,26 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   sluice::stream stream_;
   sluice::stream other_;
 };
+// One thread gives everything back while others walk through the lists.
+TEST_P(pool_on, is_trimmed_by_several_threads_at_a_time) {
+  std::vector<std::thread> trimming;
+  for (int t = 0; t < 4; ++t) {
+    trimming.emplace_back([&, t] {
+      const auto mine = runtime().create_stream();
+      for (int i = 0; i < 30; ++i) {
+        std::vector<gpu_ref<std::uint32_t>> blocks;
+        for (std::size_t n = 0; n < 200; ++n) {
+          blocks.push_back(runtime().allocate<std::uint32_t>(64 << (n % 7), mine.ref(), "trimmed"));
+        }
+        blocks.clear();
+        if ((i + t) % 3 == 0) (void)runtime().trim_memory();
+      }
+    });
+  }
+  for (auto& t : trimming) t.join();
+  EXPECT_EQ(runtime().bytes_outstanding(), 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, pool_on, every_device(), parameter_name);
 
 TEST_P(pool_on, makes_no_call_and_takes_no_ticket_in_a_steady_state) {
