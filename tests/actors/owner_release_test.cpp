@@ -35,10 +35,11 @@ TEST_P(owners_of_requests, are_gone_when_the_reply_arrives) {
   const auto status = ask<device_status>(system, device.actor(), get_statistics{});
   // Room for one more block.
   budget->set_limit(status.memory.bytes_outstanding + n * n * sizeof(float));
-  for (int i = 0; i < requests; ++i) {
+  const auto use_the_room = [&] {
     const auto c = ask<ref>(system, device.actor(), allocate<float>{n * n});
     ask<ref>(system, blas, sgemm{.m = 8, .n = 8, .k = 8, .a = a, .b = a, .c = c});
-  }
+  };
+  for (int i = 0; i < requests; ++i) ASSERT_NO_THROW(use_the_room()) << "request " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, owners_of_requests, every_device());
