@@ -29,8 +29,7 @@ std::optional<clock::time_point> known_time(clock::rep ticks) noexcept {
 
 traced_launch::short_name& traced_launch::short_name::operator=(std::string_view name) noexcept {
   const auto length = std::min(name.size(), sizeof text - 1);
-  std::memcpy(text, name.data(), length);
-  text[length] = '\0';
+  *std::copy_n(name.data(), length, text) = '\0';
   return *this;
 }
 

@@ -95,6 +95,7 @@ class forwarding_device : public device {
 
  protected:
   [[nodiscard]] device& real() const noexcept { return *real_; }
+  void on_loss() noexcept override { real_->lose(loss()); }
 
  private:
   std::shared_ptr<device> real_;
