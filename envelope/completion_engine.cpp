@@ -1,7 +1,7 @@
-#include "runtime/one_way_signal.hpp"
-#include "runtime/open_devices.hpp"
-#include "runtime/runtime_core.hpp"
-#include "runtime/slow_wait.hpp"
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/devices/open_devices.hpp"
+#include "runtime/reports/slow_wait.hpp"
+#include "runtime/sync/one_way_signal.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
 

@@ -1,5 +1,5 @@
 #include "envelope/nvtx_range.hpp"
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
 

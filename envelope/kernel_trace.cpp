@@ -1,4 +1,4 @@
-#include "runtime/report.hpp"
+#include "runtime/reports/report.hpp"
 
 #include <sluice/envelope/kernel_trace.hpp>
 

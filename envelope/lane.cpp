@@ -1,6 +1,6 @@
-#include "runtime/ended_elsewhere.hpp"
-#include "runtime/open_devices.hpp"
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/ended_elsewhere.hpp"
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/devices/open_devices.hpp"
 
 #include <sluice/envelope/lane.hpp>
 

@@ -1,5 +1,5 @@
 #include "envelope/timestamp_reader.hpp"
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 
 #include <sluice/envelope/launch_timing.hpp>
 

@@ -1,4 +1,4 @@
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 
 #include <sluice/envelope/operands.hpp>
 

@@ -1,7 +1,7 @@
 #include "actors/device/transfers.hpp"
 #include "actors/reply.hpp"
-#include "runtime/open_devices.hpp"
-#include "runtime/slow_wait.hpp"
+#include "runtime/devices/open_devices.hpp"
+#include "runtime/reports/slow_wait.hpp"
 
 #include <sluice/actors/device.hpp>
 

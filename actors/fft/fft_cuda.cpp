@@ -3,8 +3,8 @@
 #include "actors/fft/scale_kernel.hpp"
 #include "actors/plan_cache.hpp"
 #include "actors/workspace.hpp"
+#include "runtime/core/ended_elsewhere.hpp"
 #include "runtime/cuda/check.hpp"
-#include "runtime/ended_elsewhere.hpp"
 
 #include <sluice/runtime/device.hpp>
 

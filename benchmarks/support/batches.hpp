@@ -1,7 +1,7 @@
 #pragma once
 
 #include "benchmarks/support/allocations.hpp"
-#include "runtime/timeline.hpp"
+#include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/stream.hpp>
 

@@ -3,7 +3,7 @@
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/fill.hpp"
-#include "runtime/open_devices.hpp"
+#include "runtime/devices/open_devices.hpp"
 
 #include <cuda_runtime_api.h>
 

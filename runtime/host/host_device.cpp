@@ -1,10 +1,10 @@
+#include "runtime/devices/open_devices.hpp"
 #include "runtime/host/announce.hpp"
 #include "runtime/host/host_joint.hpp"
 #include "runtime/host/host_stream.hpp"
 #include "runtime/host/host_timestamp.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
-#include "runtime/open_devices.hpp"
-#include "runtime/slow_wait.hpp"
+#include "runtime/reports/slow_wait.hpp"
 
 #include <sluice/runtime/host_device.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/one_way_signal.hpp"
+#include "runtime/sync/one_way_signal.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/host_device.hpp>

@@ -1,7 +1,7 @@
 #include "runtime/host/stream_ordered_pool.hpp"
 
+#include "runtime/base/size_class.hpp"
 #include "runtime/host/announce.hpp"
-#include "runtime/memory/size_class.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/memory/tag_totals.hpp"
-#include "runtime/release_list.hpp"
+#include "runtime/sync/release_list.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
 

@@ -1,4 +1,4 @@
-#include "runtime/runtime_core.hpp"
+#include "runtime/reports/report.hpp"
 
 #include <sluice/runtime/memory_resource.hpp>
 

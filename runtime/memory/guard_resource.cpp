@@ -1,6 +1,7 @@
+#include "runtime/base/size_class.hpp"
 #include "runtime/memory/adaptor.hpp"
-#include "runtime/memory/size_class.hpp"
-#include "runtime/runtime_core.hpp"
+#include "runtime/reports/report.hpp"
+#include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/memory_guard.hpp>
 

@@ -1,5 +1,5 @@
+#include "runtime/devices/open_devices.hpp"
 #include "runtime/memory/budget_account.hpp"
-#include "runtime/open_devices.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
 

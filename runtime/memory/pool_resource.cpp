@@ -1,7 +1,7 @@
+#include "runtime/base/size_class.hpp"
 #include "runtime/memory/adaptor.hpp"
-#include "runtime/memory/size_class.hpp"
-#include "runtime/spin_lock.hpp"
-#include "runtime/timeline.hpp"
+#include "runtime/sync/spin_lock.hpp"
+#include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/device.hpp>
 

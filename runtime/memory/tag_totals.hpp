@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/spin_lock.hpp"
+#include "runtime/sync/spin_lock.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
 

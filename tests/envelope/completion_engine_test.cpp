@@ -1,5 +1,5 @@
 // The engine on its own, with continuations of the test.
-#include "runtime/timeline.hpp"
+#include "runtime/timelines/timeline.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 

@@ -1,5 +1,5 @@
 // One launch from validation to release: the order of its steps, its replies and its owners.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/recording_trace.hpp"
 

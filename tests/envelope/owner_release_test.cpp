@@ -1,5 +1,5 @@
 // What a launch owned is released between replies: in time, and without a driver call there.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/support/forwarding_device.hpp"
 

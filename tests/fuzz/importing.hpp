@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/fuzz/field_reader.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

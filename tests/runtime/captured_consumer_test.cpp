@@ -1,6 +1,6 @@
 // The end of an export whose consumer's stream is being captured, on a device whose streams are
 // captured when the test says so. What CUDA makes of it: cuda/cuda_capture_test.cpp.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"

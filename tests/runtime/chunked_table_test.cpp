@@ -1,4 +1,4 @@
-#include "runtime/chunked_table.hpp"
+#include "runtime/base/chunked_table.hpp"
 
 #include <gtest/gtest.h>
 

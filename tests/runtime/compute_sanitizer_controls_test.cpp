@@ -1,7 +1,7 @@
 // The controls of compute-sanitizer: each leaves out a wait around stream-ordered memory, and the
 // tool, not the test, has to say so (CONTRIBUTING.md). No gate here: the tool judges the order that
 // the waits give, whatever really ran first.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/hazard_run.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"

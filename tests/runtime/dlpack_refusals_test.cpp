@@ -1,5 +1,5 @@
 // What is taken neither in nor out.
-#include "runtime/external_memory.hpp"
+#include "runtime/interop/external_memory.hpp"
 #include "tests/runtime/dlpack_test.hpp"
 
 #include <sluice/runtime/host_device.hpp>

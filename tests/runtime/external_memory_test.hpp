@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/failing_allocations.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,5 +1,5 @@
 // How many waits one launch costs: at most one for each stream that it has to wait for.
-#include "runtime/timeline.hpp"
+#include "runtime/timelines/timeline.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
 

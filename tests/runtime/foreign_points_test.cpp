@@ -1,5 +1,5 @@
 // Points of other runtimes, which reach a runtime through a resource of somebody's own.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 

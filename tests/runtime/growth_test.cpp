@@ -1,7 +1,7 @@
 // A million launches later everything is where it began.
+#include "runtime/base/size_class.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "runtime/host/announce.hpp"
-#include "runtime/memory/size_class.hpp"
-#include "runtime/runtime_core.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"

@@ -1,6 +1,6 @@
 // What callers go by before they use or destroy something of their own: it comes after all that the
 // runtime did with that. Much of this only ThreadSanitizer can judge.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/forwarding_device.hpp"

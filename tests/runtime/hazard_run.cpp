@@ -1,6 +1,6 @@
 #include "tests/runtime/hazard_run.hpp"
 
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/gate.hpp"
 

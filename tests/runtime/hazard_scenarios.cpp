@@ -1,6 +1,6 @@
 #include "tests/runtime/hazard_scenarios.hpp"
 
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/hazard_run.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/forwarding_device.hpp"

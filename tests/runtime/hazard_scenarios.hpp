@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/block_record.hpp"
+#include "runtime/blocks/block_record.hpp"
 
 #include <sluice/runtime/device.hpp>
 

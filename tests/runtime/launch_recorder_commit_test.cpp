@@ -1,5 +1,5 @@
 // What commit publishes.
-#include "runtime/lease_holder.hpp"
+#include "runtime/sync/lease_holder.hpp"
 #include "tests/runtime/launch_recorder_test.hpp"
 #include "tests/support/gate.hpp"
 

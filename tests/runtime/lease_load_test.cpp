@@ -1,6 +1,6 @@
 // Many launches at a time: they do not deadlock, they exclude each other, and no lease is taken but
 // in preflight.
-#include "runtime/lease_holder.hpp"
+#include "runtime/sync/lease_holder.hpp"
 #include "tests/runtime/lease_test.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/gate.hpp"

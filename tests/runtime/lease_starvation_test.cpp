@@ -1,6 +1,6 @@
 // Launches whose leases others keep taking are made all the same, within a bounded number of the
 // others' launches.
-#include "runtime/turnstile.hpp"
+#include "runtime/sync/turnstile.hpp"
 #include "tests/runtime/copy_side.hpp"
 #include "tests/runtime/followed_launch.hpp"
 #include "tests/runtime/launching_thread.hpp"

@@ -1,5 +1,5 @@
 // One lease by itself.
-#include "runtime/lease.hpp"
+#include "runtime/sync/lease.hpp"
 
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/lease.hpp"
+#include "runtime/sync/lease.hpp"
 #include "tests/runtime/followed_launch.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"

@@ -1,6 +1,6 @@
 // How room is made at the limit: of what pools keep, of owners whose launches are complete, of what
 // the reclaim thread is to free.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/memory_budget_test.hpp"
 #include "tests/support/gate.hpp"
 

@@ -1,5 +1,5 @@
 // The guard over a device that fails, or is lost; and what it is not made over.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 

@@ -1,5 +1,5 @@
 // The log of allocations, frees and reaps, and its sinks.
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/seed.hpp"

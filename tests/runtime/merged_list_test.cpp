@@ -1,4 +1,4 @@
-#include "runtime/merged_list.hpp"
+#include "runtime/base/merged_list.hpp"
 
 #include "tests/support/seed.hpp"
 

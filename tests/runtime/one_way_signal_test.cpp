@@ -1,4 +1,4 @@
-#include "runtime/one_way_signal.hpp"
+#include "runtime/sync/one_way_signal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/failing_allocations.hpp"
 #include "tests/support/gate.hpp"
 

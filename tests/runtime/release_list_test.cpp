@@ -1,4 +1,4 @@
-#include "runtime/release_list.hpp"
+#include "runtime/sync/release_list.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/report_table.hpp"
+#include "runtime/reports/report_table.hpp"
 
 #include "tests/support/seed.hpp"
 

@@ -1,7 +1,7 @@
-#include "runtime/report.hpp"
+#include "runtime/reports/report.hpp"
 
 #include "runtime/host/announce.hpp"
-#include "runtime/report_table.hpp"
+#include "runtime/reports/report_table.hpp"
 #include "tests/runtime/failing_allocations.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/gate.hpp"

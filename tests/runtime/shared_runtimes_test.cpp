@@ -1,5 +1,5 @@
 // How shared runtimes end. How they begin: device_runtime_test, at a process's exit: teardown_test.
-#include "runtime/shared_runtimes.hpp"
+#include "runtime/core/shared_runtimes.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"

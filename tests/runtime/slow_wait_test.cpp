@@ -1,6 +1,6 @@
 // What a shutdown says that takes long. The patience is none here, and what is waited for ends once
 // the report has been read.
-#include "runtime/slow_wait.hpp"
+#include "runtime/reports/slow_wait.hpp"
 
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"

@@ -1,7 +1,7 @@
 // How a process ends: every test here runs one to its end, as a child of its own. The sanitizers
 // check it, too: a leak or a race is an exit code.
-#include "runtime/runtime_core.hpp"
-#include "runtime/shared_runtimes.hpp"
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/core/shared_runtimes.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
 

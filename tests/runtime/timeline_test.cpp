@@ -1,4 +1,4 @@
-#include "runtime/timeline.hpp"
+#include "runtime/timelines/timeline.hpp"
 
 #include "tests/runtime/use_state.hpp"
 #include "tests/support/compute_sanitizer.hpp"

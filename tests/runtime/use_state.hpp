@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 
 #include <sluice/runtime/gpu_ref.hpp>
 

@@ -1,6 +1,6 @@
 // A long random load of requests of which many fail: nothing is left of it, and the backlog of
 // owners stays bounded all the time. SLUICE_SOAK_SECONDS says for how long (default 2).
-#include "runtime/runtime_core.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/soak/load.hpp"
 #include "tests/support/seed.hpp"

@@ -1,6 +1,6 @@
 #include "tests/support/gate.hpp"
 
-#include "runtime/one_way_signal.hpp"
+#include "runtime/sync/one_way_signal.hpp"
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/stream_words.hpp"
 

@@ -1,0 +1,94 @@
+#include "runtime/blocks/block_record.hpp"
+
+#include "runtime/timelines/runtime_context.hpp"
+
+#include <algorithm>
+
+namespace sluice::detail {
+
+void use_state::begin(timeline_point ready, timeline_points&& inherited) noexcept {
+  last_write_ = ready;
+  last_write_is_allocation_ = static_cast<bool>(ready);
+  last_outcome_ = outcome::may_fail;
+  ++version_;
+  reads_.clear();
+  inherited_ = std::move(inherited);
+}
+
+void use_state::begin_written(timeline_point written) noexcept {
+  begin(written, {});
+  last_write_is_allocation_ = false;
+}
+
+void use_state::collect(access_kind access, stream_id on,
+                        small_vector<hazard_point, 16>& waits) const {
+  const bool writes = access != access_kind::read;
+  const auto add = [&](timeline_point point, hazard kind) {
+    if (point.stream != on) waits.push_back({point, kind});
+  };
+  if (last_write_) {
+    add(last_write_, last_write_is_allocation_ ? hazard::allocation_ready
+                     : writes                  ? hazard::write_after_write
+                                               : hazard::read_after_write);
+  }
+  for (const auto& point : inherited_) add(point, hazard::inherited);
+  if (writes) {
+    for (const auto& point : reads_) add(point, hazard::write_after_read);
+  }
+}
+
+void use_state::collect_all(timeline_points& points) const {
+  const auto add = [&](timeline_point point) {
+    if (!raise_point(points, point)) points.push_back(point);
+  };
+  if (last_write_) add(last_write_);
+  for (const auto& point : reads_) add(point);
+  for (const auto& point : inherited_) add(point);
+}
+
+void use_state::publish(access_kind access, timeline_point point, runtime_context& context,
+                        bool may_fail) noexcept {
+  ++version_;
+  if (access == access_kind::read) {
+    keep(reads_, point, context);
+    return;
+  }
+  last_write_ = point;
+  last_write_is_allocation_ = false;
+  last_outcome_ = may_fail ? outcome::may_fail : outcome::succeeds;
+  reads_.clear();
+  inherited_.clear();
+}
+
+void use_state::add(access_kind access, timeline_point point, runtime_context& context,
+                    bool may_fail) noexcept {
+  ++version_;
+  if (access == access_kind::read) {
+    keep(reads_, point, context);
+    return;
+  }
+  if (last_write_) keep(inherited_, last_write_, context);
+  last_write_ = point;
+  last_write_is_allocation_ = false;
+  last_outcome_ = may_fail ? outcome::may_fail : outcome::succeeds;
+}
+
+void use_state::keep(timeline_points& points, timeline_point point,
+                     runtime_context& context) noexcept {
+  if (raise_point(points, point)) return;
+  for (std::size_t i = 0; i < points.size();) {
+    if (context.settled(points[i])) {
+      points.swap_remove(i);
+    } else {
+      ++i;
+    }
+  }
+  try {
+    points.push_back(point);
+  } catch (...) {
+    // Rather wait for the work than leave it unprotected.
+    context.wait_until_complete(point);
+  }
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,368 @@
+#include "runtime/copy/host_transfer.hpp"
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/host/host_stream.hpp"
+#include "runtime/sync/turnstile.hpp"
+
+#include <sluice/runtime/copy.hpp>
+#include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+bool on_host(const runtime_core& core) {
+  return core.id().kind == device_kind::host;
+}
+
+void require_block(const copy_end& end, const char* name) {
+  if (!end.block) {
+    throw error(errc::invalid_argument, std::string("enqueue_copy: ") + name + " is empty");
+  }
+}
+
+void require_stream(const copy_end& end, const char* name, const char* of) {
+  if (!end.stream) {
+    throw error(errc::stream_misuse, std::string("enqueue_copy: ") + name +
+                                         ", a stream of the runtime of " + of + ", is missing");
+  }
+  if (&end.stream.timeline()->core() != end.block.record()->core) {
+    throw error(errc::stream_misuse,
+                std::string("enqueue_copy: ") + name + " is not a stream of the runtime of " + of);
+  }
+}
+
+/// Keeps `kept` until `point` has completed; where that cannot be noted, waits for it.
+void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const void> kept) {
+  try {
+    auto owner = std::make_unique<std::shared_ptr<const void>>(kept);
+    core.reclaim_after(
+        {&point, 1}, {},
+        [](void* held, allocation) noexcept {
+          delete static_cast<std::shared_ptr<const void>*>(held);
+        },
+        owner.get());
+    (void)owner.release();
+  } catch (...) {
+    core.wait_until_complete(point);
+  }
+}
+
+/// Commits, and keeps `kept` until the launch has completed; also when commit throws, since its
+/// work is queued all the same.
+timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
+                              const std::optional<error>& failure,
+                              const std::shared_ptr<const void>& kept) {
+  timeline_point point;
+  try {
+    point = recorder.commit(failure);
+  } catch (...) {
+    // The last ticket of a retired stream is behind that work; of another one it has been waited
+    // for.
+    keep_until(stream.core(), stream.newest(), kept);
+    throw;
+  }
+  keep_until(stream.core(), point, kept);
+  return point;
+}
+
+// Within one runtime
+
+timeline_point copy_within(const copy_end& target, const copy_end& source, std::size_t bytes) {
+  if (share_bytes({target.block, target.address, bytes}, {source.block, source.address, bytes})) {
+    throw error(errc::invalid_argument, "enqueue_copy: target shares elements with source");
+  }
+  auto recorder = launch_recorder::strict(target.stream);
+  recorder.use(source.block, access_kind::read, source.whole);
+  recorder.use(target.block, access_kind::write, target.whole);
+  recorder.preflight();
+  try {
+    on_stream(*target.stream.timeline(), [&](native_stream* stream) {
+      target.stream.device().copy(target.address, source.address, bytes,
+                                  copy_direction::device_to_device, stream);
+    });
+  } catch (...) {
+    const auto why = current_error();
+    (void)recorder.commit(why);
+    throw;
+  }
+  return recorder.commit();
+}
+
+// Between GPUs, or runtimes on one
+
+/// Preflights both. Waits for other launches only while nothing is held; after too many failed
+/// attempts, in the turnstile, where it keeps what it has.
+void preflight_both(launch_recorder& one, launch_recorder& two) {
+  auto* first = &one;
+  auto* second = &two;
+  for (int attempt = 0; attempt < attempts_before_turnstile; ++attempt) {
+    first->preflight();
+    if (second->try_preflight()) return;
+    first->cancel();
+    // Next, the one that was in the way is waited for.
+    std::swap(first, second);
+  }
+  const turnstile_passage passage(lease_holder::of_this_thread());
+  first->preflight();
+  second->preflight();
+}
+
+timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
+                                 std::size_t bytes) {
+  auto& from = *source.stream.timeline();
+  auto& to = *target.stream.timeline();
+  auto reading = launch_recorder::strict(source.stream);
+  reading.use(source.block, access_kind::read, source.whole);
+  auto writing = launch_recorder::strict(target.stream);
+  writing.use(target.block, access_kind::write, target.whole);
+  to.core().device().prepare_copies_from(from.core().device());
+  // Tickets that say how far the other stream has to be.
+  from.reserve();
+  dependency_points before;
+  std::unique_ptr<upstream_ticket> upstream;
+  try {
+    preflight_both(reading, writing);
+    if (!reading.dependencies().empty()) {
+      // What the source depends on may still fail: then the copy, of another runtime, has, too.
+      before.append(reading.dependencies());
+      upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
+    }
+  } catch (...) {
+    reading.cancel();
+    writing.cancel();
+    from.unreserve();
+    throw;
+  }
+  std::uint64_t fenced = 0;
+  try {
+    fenced = from.submit(std::move(before));
+  } catch (...) {
+    reading.cancel();
+    writing.cancel();
+    throw;
+  }
+  if (upstream) {
+    upstream->ticket = fenced;
+    writing.depend_on(std::move(upstream));
+  }
+  std::optional<error> failure;
+  try {
+    on_stream(to, [&](native_stream* stream) {
+      from.let_wait(to.core().device(), stream, fenced);
+      to.core().device().copy_from_peer(target.address, from.core().device(), source.address, bytes,
+                                        stream);
+    });
+  } catch (...) {
+    failure = current_error();
+  }
+  timeline_point copied;
+  try {
+    copied = writing.commit(failure);
+  } catch (...) {
+    // No ticket says when the copy that is queued has ended: the source is kept from others until
+    // then.
+    to.core().wait_until_complete(to.newest());
+    (void)reading.commit();
+    throw;
+  }
+  try {
+    on_stream(from, [&](native_stream* stream) {
+      to.let_wait(from.core().device(), stream, copied.ticket);
+    });
+  } catch (...) {
+    // Nothing orders later writers of the source: the copy is waited for instead.
+    to.core().wait_until_complete(copied);
+  }
+  (void)reading.commit();
+  if (failure) throw *failure;
+  return copied;
+}
+
+// From or to a host device, through memory of the process
+
+/// Memory of the process that is not pinned. @throws error `out_of_memory`
+std::shared_ptr<std::byte> allocate_between(std::size_t bytes) {
+  try {
+    const auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
+    return {memory, memory.get()};
+  } catch (const std::bad_alloc&) {
+    throw error(errc::out_of_memory, "enqueue_copy: the host has no " + std::to_string(bytes) +
+                                         " bytes for the way between the devices");
+  }
+}
+
+/// The same for the stream of a host device.
+template <class Submit>
+void on_stream_of_host(timeline& stream, Submit submit) {
+  on_stream(stream,
+            [&](native_stream* native) { submit(*reinterpret_cast<host::host_stream*>(native)); });
+}
+
+/// Queues a copy from a host device's memory that owns what it writes, also while the device is
+/// lost under it. @throws error `stream_misuse`, `device_lost`
+void copy_on_host(timeline& from, std::shared_ptr<std::byte> staged, const void* address,
+                  std::size_t bytes) {
+  from.core().device().require_usable();
+  if (bytes == 0) return;
+  auto copy = [staged = std::move(staged), address, bytes] {
+    std::memcpy(staged.get(), address, bytes);
+  };
+  auto task = std::make_unique<host::function_task<decltype(copy)>>(std::move(copy));
+  on_stream_of_host(from, [&](host::host_stream& stream) {
+    stream.submit_counted(task.release(), fault_target::copy);
+  });
+}
+
+/// A word that a host device sets once it has read the source of a copy.
+using word_ptr = std::shared_ptr<std::atomic<std::uint32_t>>;
+
+/// Queues that `word` is set. No launch: this happens in any case, also after the device's loss,
+/// since a GPU waits for it. @throws error `stream_misuse`
+void set_on_host(timeline& from, word_ptr word) {
+  // Nothing stays with the task, which stays until the stream's next one.
+  auto set = [word = std::move(word)]() mutable noexcept {
+    word->store(1, std::memory_order_release);
+    word.reset();
+  };
+  auto task = std::make_unique<host::function_task<decltype(set)>>(std::move(set),
+                                                                   host::host_task::kind::marker);
+  on_stream_of_host(from, [&](host::host_stream& stream) { stream.submit(task.release()); });
+}
+
+/// Enqueues, by `read`, a launch that reads the source, and commits it by `commit`.
+template <class Read, class Commit>
+timeline_point read_source(const copy_end& source, Read read, Commit commit) {
+  auto reading = launch_recorder::strict(source.stream);
+  reading.use(source.block, access_kind::read, source.whole);
+  reading.preflight();
+  std::optional<error> failure;
+  try {
+    read();
+  } catch (...) {
+    failure = current_error();
+  }
+  const auto point = commit(reading, failure);
+  if (failure) throw *failure;
+  return point;
+}
+
+/// Fills `staged` from a host device, as a launch that reads the source.
+timeline_point fill_from_host(const copy_end& source, std::size_t bytes,
+                              const std::shared_ptr<std::byte>& staged) {
+  auto& from = *source.stream.timeline();
+  return read_source(
+      source, [&] { copy_on_host(from, staged, source.address, bytes); },
+      [](launch_recorder& reading, const std::optional<error>& failure) {
+        return reading.commit(failure);
+      });
+}
+
+/// The same from a GPU.
+timeline_point fill_from_gpu(const copy_end& source, std::size_t bytes,
+                             const std::shared_ptr<std::byte>& staged) {
+  auto& from = *source.stream.timeline();
+  const auto moved = download_through_ring(source.stream, staged, bytes);
+  return read_source(
+      source, [&] { moved->enqueue(source.address); },
+      [&](launch_recorder& reading, const std::optional<error>& failure) {
+        return commit_keeping(reading, from, failure, moved);
+      });
+}
+
+/// Returns once what was done up to `ticket` can be used on `waiting`, a device of which this is a
+/// stream's thread. @throws error `upstream_failed`, also when either device is lost
+void require_success(timeline& stream, std::uint64_t ticket, const device& waiting) {
+  std::optional<error> why;
+  try {
+    stream.wait_until(ticket, &waiting);
+    why = stream.failure_of(ticket);
+  } catch (const error& lost) {
+    why = lost;
+  }
+  if (why) {
+    throw error(errc::upstream_failed, std::string("the source of a copy failed: ") + why->what(),
+                why->status(), why->where());
+  }
+}
+
+timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
+  auto& from = *source.stream.timeline();
+  const auto core = from.core().shared_from_this();
+  const auto staged = allocate_between(bytes);
+  const auto filled =
+      on_host(*core) ? fill_from_host(source, bytes, staged) : fill_from_gpu(source, bytes, staged);
+
+  auto writing = launch_recorder::strict(target.stream);
+  writing.use(target.block, access_kind::write, target.whole);
+  writing.preflight();
+  std::optional<error> failure;
+  try {
+    submit_host_task(target.stream, [core, &from, &waiting = target.stream.device(), filled, staged,
+                                     bytes, address = target.address] {
+      {
+        const current_device_scope scope(core->device());  // with captures elsewhere
+        require_success(from, filled.ticket, waiting);
+      }
+      if (bytes != 0) std::memcpy(address, staged.get(), bytes);
+    });
+  } catch (...) {
+    failure = current_error();
+  }
+  const auto copied = writing.commit(failure);
+  if (failure) throw *failure;
+  return copied;
+}
+
+timeline_point copy_from_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
+  auto& from = *source.stream.timeline();
+  auto& to = *target.stream.timeline();
+  const auto staged = allocate_between(bytes);
+  const auto word = std::make_shared<std::atomic<std::uint32_t>>(0);
+  const auto moved = upload_when_ready(target.stream, staged, bytes, word);
+  auto upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
+  upstream->ticket = fill_from_host(source, bytes, staged).ticket;
+  set_on_host(from, word);
+
+  auto writing = launch_recorder::strict(target.stream);
+  writing.use(target.block, access_kind::write, target.whole);
+  writing.preflight();
+  writing.depend_on(std::move(upstream));
+  std::optional<error> failure;
+  try {
+    moved->enqueue(target.address);
+  } catch (...) {
+    failure = current_error();
+  }
+  const auto copied = commit_keeping(writing, to, failure, moved);
+  if (failure) throw *failure;
+  return copied;
+}
+
+}  // namespace
+
+timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std::size_t bytes) {
+  require_block(target, "target");
+  require_block(source, "source");
+  require_stream(target, "on", "target");
+  const auto& from = *source.block.record()->core;
+  const auto& to = *target.block.record()->core;
+  if (&from == &to) return copy_within(target, source, bytes);
+  require_stream(source, "source_on", "source");
+  // What earlier copies depended on: another runtime each.
+  target.stream.timeline()->core().releases().drain();
+  if (on_host(to)) return copy_to_host(target, source, bytes);
+  if (on_host(from)) return copy_from_host(target, source, bytes);
+  return copy_between_gpus(target, source, bytes);
+}
+
+}  // namespace sluice::detail

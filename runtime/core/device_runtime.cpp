@@ -1,0 +1,173 @@
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/core/shared_runtimes.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+namespace sluice {
+
+bool explicit_waits_by_default() noexcept {
+  const char* value = std::getenv("SLUICE_EXPLICIT_WAITS");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_options options)
+    : drain_timeout_(options.drain_timeout) {
+  if (!device) throw error(errc::invalid_argument, "device_runtime: no device was given");
+  auto resource = options.resource ? std::move(options.resource) : make_default_resource();
+  core_ =
+      detail::runtime_core::make(std::move(device), std::move(resource), options.explicit_waits);
+  core_->limit_pinned(options.pinned_limit);
+}
+
+device_runtime::~device_runtime() {
+  if (device().inherited()) return;
+  (void)shut_down(drain_timeout_);
+  core_->tear_down(drain_timeout_);
+}
+
+device& device_runtime::device() const noexcept {
+  return core_->device();
+}
+
+std::shared_ptr<device> device_runtime::shared_device() const noexcept {
+  return core_->shared_device();
+}
+
+stream device_runtime::create_stream(stream_priority priority) {
+  return {core_, &core_->make_timeline(priority)};
+}
+
+stream device_runtime::adopt_stream(native_stream* native) {
+  return {core_, &core_->adopt_timeline(native)};
+}
+
+block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag) {
+  return core_->allocate({.bytes = bytes, .stream = stream, .tag = tag});
+}
+
+block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
+                                         memory_reservation& from) {
+  return core_->allocate({.bytes = bytes, .stream = stream, .tag = tag, .reservation = &from});
+}
+
+memory_reservation device_runtime::reserve_memory(std::span<const std::size_t> sizes) {
+  return core_->reserve(sizes);
+}
+
+void device_runtime::deallocate(const block_ref& block) {
+  core_->require_own_process();
+  if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
+  if (block.record()->core != core_.get())
+    throw detail::runtime_core::foreign(block, errc::invalid_argument,
+                                        "deallocate: a block of another runtime");
+  if (!core_->free(*block.record())) {
+    core_->note_misuse(memory_misuse::double_free, block.record()->memory);
+    throw error(errc::stale_ref, "deallocate: memory '" + std::string(block.tag().name()) +
+                                     "' has been freed already");
+  }
+}
+
+std::size_t device_runtime::bytes_outstanding() {
+  reap_pending();
+  return core_->bytes_outstanding();
+}
+
+void device_runtime::reap_pending() {
+  core_->require_own_process();
+  core_->for_each_timeline([](detail::timeline& t) { t.advance(); });
+  core_->sweep_retired();
+  core_->releases().drain_and_wait();
+}
+
+std::size_t device_runtime::trim_memory() {
+  core_->require_open();
+  reap_pending();
+  core_->trim_staging();
+  return core_->resource().trim();
+}
+
+bool device_runtime::supports_use_tracking() const noexcept {
+  return core_->resource().supports_use_tracking();
+}
+
+runtime_statistics device_runtime::statistics() {
+  core_->require_own_process();
+  return core_->statistics();
+}
+
+use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream,
+                                       access_kind access) {
+  core_->require_open();
+  auto& on = core_->require(stream);
+  if (!block || block.record()->core != core_.get()) {
+    throw detail::runtime_core::foreign(block, errc::stream_misuse,
+                                        "prepare_use: the memory does not belong to this runtime");
+  }
+  auto& record = *block.record();
+  if (!record.tracked)
+    throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
+  if (access != access_kind::read && record.read_only)
+    throw error(errc::stream_misuse, "prepare_use: the memory is read-only");
+  if (record.lease.dying()) throw core_->freed_already(block, "prepare_use");
+  detail::small_vector<detail::hazard_point, 16> waits;
+  use_ticket prepared;
+  prepared.block_ = block.id();
+  prepared.access_ = access;
+  {
+    const std::lock_guard lock(record.guard);
+    record.require_ordered();
+    if (access != access_kind::write) prepared.depends_on_ = core_->dependency_on(record);
+    record.uses.collect(access, stream.id(), waits);
+    prepared.version_ = record.uses.version();
+  }
+  const point_reservation place(stream);  // keeps what a retired stream would give up
+  core_->fence(on, waits.view());
+  prepared.first_ = {on.id(), on.newest().ticket + 1};
+  return prepared;
+}
+
+timeline_point device_runtime::finish_use(const block_ref& block, stream_ref stream,
+                                          access_kind access, use_ticket prepared) {
+  const bool here = prepared.first_.stream == stream.id();
+  const auto [point, version] =
+      core_->publish_use(block, stream, access, prepared.depends_on_,
+                         here ? prepared.first_.ticket : detail::timeline::no_ticket);
+  if (!here) throw error(errc::stream_misuse, "finish_use: prepared for another stream");
+  if (prepared.block_ != block.id()) {
+    throw error(errc::stream_misuse, "finish_use: prepared for another block than memory '" +
+                                         std::string(block.tag().name()) + "'");
+  }
+  if (prepared.access_ != access)
+    throw error(errc::stream_misuse, "finish_use: prepared for another access");
+  if (version != prepared.version_) {
+    throw error(errc::stream_misuse,
+                "finish_use: another use of the block was published since prepare_use; both are "
+                "protected from later "
+                "ones, but not from each other");
+  }
+  return point;
+}
+
+timeline_point device_runtime::record_use(const block_ref& block, stream_ref stream,
+                                          access_kind access) {
+  return core_->publish_use(block, stream, access).point;
+}
+
+bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {
+  return !device().inherited() && core_->drain(timeout);
+}
+
+device_runtime& device_runtime::get(std::string_view name) {
+  static const device_id best = list_devices().front().id;
+  return detail::shared_runtimes::instance().get(name == "auto" ? best : parse_device_id(name));
+}
+
+void device_runtime::configure(device_id device, std::function<runtime_options()> make_options) {
+  detail::shared_runtimes::instance().configure(device, std::move(make_options));
+}
+
+}  // namespace sluice

@@ -1,0 +1,239 @@
+#include "runtime/core/reclaim_thread.hpp"
+
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/devices/open_devices.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+thread_local const reclaim_thread* running_here = nullptr;
+
+}  // namespace
+
+void reclaim_thread::add(std::span<const timeline_point> points, allocation memory,
+                         reclaim_function reclaim, void* owner) {
+  std::list<item> added;
+  added.push_back({{}, memory, reclaim, owner});
+  added.back().points.append(points);
+  {
+    const std::lock_guard lock(mutex_);
+    begin();
+    arrived_.splice(arrived_.end(), added);
+    idle_ = false;
+  }
+  changed_.notify_one();
+}
+
+void reclaim_thread::wake() noexcept {
+  if (woken_.exchange(true, std::memory_order_acq_rel)) return;
+  {
+    const std::lock_guard lock(mutex_);  // or the thread could miss the notification
+    if (!begun_) return woken_.store(false, std::memory_order_relaxed);
+    // Unless the thread has drained meanwhile: then nothing would set it again.
+    if (woken_.load(std::memory_order_relaxed)) idle_ = false;
+  }
+  changed_.notify_one();
+}
+
+void reclaim_thread::finish(const item& i) noexcept {
+  if (i.reclaim != nullptr) i.reclaim(i.owner, i.memory);
+}
+
+void reclaim_thread::finish_ready() noexcept {
+  if (runs_here()) return;
+  std::unique_lock lock(mutex_);
+  // The pass that is under way may have looked already.
+  const auto wanted = passes_ + 2;
+  asked_ = true;
+  changed_.notify_one();
+  (void)passed_.wait_for(lock, std::chrono::seconds(1),
+                         [&] { return idle_ || stopping_ || passes_ >= wanted; });
+}
+
+bool reclaim_thread::idle_by(std::chrono::steady_clock::time_point end) noexcept {
+  std::unique_lock lock(mutex_);
+  while (!idle_) {
+    if (end == std::chrono::steady_clock::time_point::max()) {
+      passed_.wait(lock);
+    } else if (passed_.wait_until(lock, end) == std::cv_status::timeout) {
+      return idle_;
+    }
+  }
+  return true;
+}
+
+void reclaim_thread::start() {
+  const std::lock_guard lock(mutex_);
+  begin();
+}
+
+void reclaim_thread::begin() {
+  if (begun_) return;
+  thread_ = std::thread([this] {
+    core_.device().prepare_own_thread();
+    run();
+  });
+  begun_ = true;
+}
+
+void reclaim_thread::add(deferred* one) noexcept {
+  if (core_.device().inherited()) return leave_to_parent(one);
+  if (one->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
+  if (one->uses_blocks()) users_.fetch_add(1, std::memory_order_relaxed);
+  deferrals_.fetch_add(1, std::memory_order_relaxed);
+  try {
+    const std::lock_guard lock(mutex_);
+    begin();
+    idle_ = false;
+    one->next_ = std::exchange(arrived_deferred_, one);
+    changed_.notify_one();  // under the lock: it may hold the last share of the core
+  } catch (...) {
+    if (one->is_import() || one->uses_blocks()) {
+      let_go(one);
+    } else {
+      report("what a lost device may still use stays: there is no thread to wait for that");
+    }
+  }
+}
+
+void reclaim_thread::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!begun_) return;
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  passed_.notify_all();
+  thread_.join();
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (arrived_.empty() && arrived_deferred_ == nullptr &&
+          !woken_.load(std::memory_order_relaxed)) {
+        begun_ = false;
+        stopping_ = false;
+        return;
+      }
+    }
+    run();  // what came while the thread was ending
+  }
+}
+
+bool reclaim_thread::is_reclaim_thread() noexcept {
+  return running_here != nullptr;
+}
+
+bool reclaim_thread::runs_here() const noexcept {
+  return running_here == this;
+}
+
+bool reclaim_thread::idle() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return idle_;
+}
+
+void reclaim_thread::let_go(deferred* one) noexcept {
+  const auto core = std::move(one->core_);
+  const bool import = one->is_import();
+  const bool user = one->uses_blocks();
+  delete one;
+  // All of them before what a runtime's end waits for.
+  deferrals_.fetch_sub(1, std::memory_order_release);
+  if (user) users_.fetch_sub(1, std::memory_order_release);
+  if (import) {
+    core->count_import(-1);
+    foreign_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+bool reclaim_thread::passed(timeline_point point) noexcept {
+  auto* source = core_.find(point.stream);
+  if (source == nullptr) return true;  // there are none: points were looked at when they came
+  source->advance();
+  if (!source->completed(point.ticket)) return false;
+  source->acquire(point.ticket);
+  return true;
+}
+
+bool reclaim_thread::ready(item& i) noexcept {
+  while (!i.points.empty()) {
+    if (core_.device().lost()) {
+      // A task may still run: the memory stays with the device. What is only kept goes behind it.
+      if (i.memory.address == nullptr) return core_.quiescent();
+      i.reclaim = nullptr;
+      return true;
+    }
+    if (!passed(i.points.back())) return false;
+    i.points.swap_remove(i.points.size() - 1);
+  }
+  return true;
+}
+
+bool foreign_memory::ready(reclaim_thread& by) noexcept {
+  // A launch that was lost has no point, and may be running.
+  if (by.core().device().lost()) return by.core().quiescent();
+  return uses_.drop_if([&by](timeline_point point) { return by.passed(point); });
+}
+
+void reclaim_thread::run() noexcept {
+  const auto* const before = std::exchange(running_here, this);
+  std::list<item> waiting;
+  deferred* later = nullptr;
+  auto pause = std::chrono::microseconds(50);
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto arrived = [this] {
+        return !arrived_.empty() || arrived_deferred_ != nullptr ||
+               woken_.load(std::memory_order_relaxed);
+      };
+      if (waiting.empty() && later == nullptr) {
+        changed_.wait(lock, [&] { return stopping_ || arrived(); });
+        pause = std::chrono::microseconds(50);
+      } else {
+        changed_.wait_for(lock, pause, [&] { return asked_ || arrived(); });
+        pause = std::min(pause * 2, std::chrono::microseconds(1000));
+      }
+      asked_ = false;
+      waiting.splice(waiting.end(), arrived_);
+      while (arrived_deferred_ != nullptr) {
+        auto* first = std::exchange(arrived_deferred_, arrived_deferred_->next_);
+        first->next_ = std::exchange(later, first);
+      }
+      if (stopping_ && waiting.empty() && later == nullptr &&
+          !woken_.load(std::memory_order_relaxed)) {
+        break;
+      }
+      idle_ = false;
+    }
+    // Acquire: what was pushed before `wake` is seen.
+    if (woken_.exchange(false, std::memory_order_acq_rel)) core_.releases().drain();
+    waiting.remove_if([this](item& i) {
+      if (!ready(i)) return false;
+      finish(i);
+      return true;
+    });
+    for (auto** link = &later; *link != nullptr;) {
+      if (auto* one = *link; one->ready(*this)) {
+        *link = one->next_;
+        let_go(one);
+      } else {
+        link = &one->next_;
+      }
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      ++passes_;
+      idle_ = waiting.empty() && later == nullptr && arrived_.empty() &&
+              arrived_deferred_ == nullptr && !woken_.load(std::memory_order_relaxed);
+      asked_ = asked_ && !idle_;
+    }
+    passed_.notify_all();
+  }
+  running_here = before;
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,95 @@
+// How a use is published without a recorder.
+#include "runtime/core/runtime_core.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace sluice::detail {
+
+error runtime_core::foreign(const block_ref& block, errc code, const std::string& text) {
+  if (!block || !block.stale()) return {code, text};
+  return {errc::stale_ref, "memory '" + std::string(block.tag().name()) +
+                               "', of another runtime, has been given back"};
+}
+
+error runtime_core::freed_already(const block_ref& block, const char* function) {
+  note_misuse(memory_misuse::stale_use, block.record()->memory);
+  return {errc::stale_ref, std::string(function) + ": memory '" + std::string(block.tag().name()) +
+                               "' has been freed"};
+}
+
+runtime_core::published_use runtime_core::publish_use(const block_ref& block, stream_ref stream,
+                                                      access_kind access, timeline_point depends_on,
+                                                      std::uint64_t first) {
+  auto& on = require(stream);
+  if (!block || block.record()->core != this) {
+    throw foreign(block, errc::stream_misuse,
+                  "record_use: the memory does not belong to this runtime");
+  }
+  auto& record = *block.record();
+  if (!record.tracked)
+    throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
+  if (access != access_kind::read && record.read_only)
+    throw error(errc::stream_misuse, "record_use: the memory is read-only");
+  if (record.lease.dying()) throw freed_already(block, "record_use");
+  on.reserve();
+  dependency_points dependencies;
+  if (depends_on) dependencies.push_back(depends_on);
+  const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
+  {
+    const std::lock_guard lock(record.guard);
+    if (!record.lease.dying()) {
+      const auto version = record.uses.version();
+      record.uses.add(access, point, *this, tasks_may_fail() || depends_on);
+      return {point, version};
+    }
+  }
+  throw freed_already(block, "record_use");
+}
+
+void runtime_core::forget_failures_later(timeline& t) noexcept {
+  if (closing()) return;
+  try {
+    reclaimer_.add(
+        {}, {},
+        [](void* of, allocation) noexcept {
+          auto& line = *static_cast<timeline*>(of);
+          line.core().forget_failures(line);
+        },
+        &t);
+  } catch (...) {
+    // The next failure asks again.
+  }
+}
+
+void runtime_core::forget_failures(timeline& t) noexcept {
+  auto last = t.forgettable();
+  // Tickets that others still depend on keep their outcomes.
+  for_each_timeline([&](timeline& other) {
+    if (const auto oldest = other.oldest_dependency_on(t.id()); oldest != timeline::no_ticket) {
+      last = std::min(last, oldest - 1);
+    }
+  });
+  if (last == 0) return;
+  for (std::size_t i = 0;; ++i) {
+    slab* next = nullptr;
+    {
+      const std::lock_guard lock(slabs_mutex_);
+      if (i == slabs_.size()) break;
+      next = slabs_[i].get();  // slabs never go
+    }
+    for (auto& record : *next) {
+      const std::lock_guard lock(record.guard);
+      const auto written = record.uses.last_written();
+      if (written.stream != t.id() || written.ticket > last) continue;
+      if (record.uses.last_outcome() != use_state::outcome::may_fail) continue;
+      record.uses.note_outcome(t.failure_of(written.ticket) ? use_state::outcome::failed
+                                                            : use_state::outcome::succeeds);
+    }
+  }
+  t.forget_outcomes(last);
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,111 @@
+#include "runtime/core/shared_runtimes.hpp"
+
+#include "runtime/devices/open_devices.hpp"
+
+#include <utility>
+
+namespace sluice::detail {
+
+shared_runtimes& shared_runtimes::instance() {
+  static auto& all = *new shared_runtimes([](device_id id) { return open_device(to_string(id)); });
+  struct at_exit {
+    ~at_exit() { all.end(); }
+  };
+  static const at_exit end_of_all;
+  return all;
+}
+
+bool shared_runtimes::inherited() const noexcept {
+  const auto used = used_at_.load(std::memory_order_relaxed);
+  return used != unused && used != fork_depth();
+}
+
+void shared_runtimes::require_own_process(device_id id) const {
+  if (!inherited()) return;
+  throw error(errc::device_lost,
+              "the shared runtime of " + to_string(id) +
+                  ": shared runtimes belong to the parent process; after fork() a child makes "
+                  "runtimes of its own");
+}
+
+void shared_runtimes::require_open(device_id id) const {
+  if (!ended_) return;
+  throw error(errc::shutting_down,
+              "the process ends: the shared runtime of " + to_string(id) + " is gone");
+}
+
+shared_runtimes::entry& shared_runtimes::settled_entry(device_id id,
+                                                       std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return ended_ || !entries_[id].in_the_making; });
+  require_open(id);
+  return entries_[id];
+}
+
+device_runtime& shared_runtimes::get(device_id id) {
+  require_own_process(id);
+  std::function<runtime_options()> make_options;
+  {
+    std::unique_lock lock(mutex_);
+    auto& e = settled_entry(id, lock);
+    if (e.runtime != nullptr) return *e.runtime;
+    used_at_.store(fork_depth(), std::memory_order_relaxed);
+    made_.reserve(entries_.size());
+    e.in_the_making = true;
+    make_options = std::move(e.make_options);
+  }
+  std::unique_ptr<device_runtime> runtime;
+  try {
+    auto opened = open_(id);
+    runtime = std::make_unique<device_runtime>(std::move(opened),
+                                               make_options ? make_options() : runtime_options{});
+  } catch (...) {
+    finish(id, std::move(make_options), nullptr);
+    throw;
+  }
+  auto& result = *runtime;
+  finish(id, std::move(make_options), std::move(runtime));
+  return result;
+}
+
+void shared_runtimes::finish(device_id id, std::function<runtime_options()>&& make_options,
+                             std::unique_ptr<device_runtime> runtime) {
+  const std::lock_guard lock(mutex_);
+  const bool any = runtime != nullptr;
+  if (ended_) {
+    if (any) require_open(id);
+    return;
+  }
+  auto& e = entries_[id];
+  e.in_the_making = false;
+  e.make_options = std::move(make_options);
+  e.runtime = runtime.get();
+  if (any) made_.push_back(std::move(runtime));
+  changed_.notify_all();
+}
+
+void shared_runtimes::configure(device_id id, std::function<runtime_options()> make_options) {
+  require_own_process(id);
+  std::unique_lock lock(mutex_);
+  auto& e = settled_entry(id, lock);
+  if (e.runtime != nullptr) {
+    throw error(errc::stream_misuse,
+                "configure: the runtime of " + to_string(id) + " is in use already");
+  }
+  e.make_options.swap(make_options);
+}
+
+void shared_runtimes::end() noexcept {
+  if (inherited()) return;
+  std::map<device_id, entry> entries;
+  std::vector<std::unique_ptr<device_runtime>> runtimes;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    entries.swap(entries_);
+    runtimes.swap(made_);
+  }
+  changed_.notify_all();
+  while (!runtimes.empty()) runtimes.pop_back();
+}
+
+}  // namespace sluice::detail

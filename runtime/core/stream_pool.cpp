@@ -1,0 +1,164 @@
+#include "runtime/core/runtime_core.hpp"
+
+#include <sluice/runtime/stream_pool.hpp>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace detail {
+
+class stream_pool_state : public std::enable_shared_from_this<stream_pool_state> {
+ public:
+  stream_pool_state(std::shared_ptr<runtime_core> core, stream_pool_options options)
+      : core_(std::move(core)), options_(options), entries_(options.size) {}
+
+  std::optional<pooled_stream> acquire() {
+    core_->require_open();
+    auto taken = take_known_idle();
+    if (!taken) taken = take_after_asking();
+    if (!taken) taken = take_new();
+    if (!taken) return std::nullopt;
+    // It is out: no other thread touches the entry.
+    auto& e = entries_[*taken];
+    pooled_stream handed(shared_from_this(), *taken);
+    if (!e.owner) e.owner = {core_, &core_->make_timeline(options_.priority)};
+    return handed;
+  }
+
+  void release(std::size_t index) noexcept {
+    if (core_->device().inherited()) return;
+    const std::lock_guard lock(mutex_);
+    auto& e = entries_[index];
+    e.out = false;
+    --acquired_;
+    auto* on = e.owner.ref().timeline();
+    if (on == nullptr) return;  // it could not be made
+    try {
+      // Work that nobody recorded counts, too.
+      on->reserve();
+      e.last = on->submit();
+    } catch (...) {
+      e.owner = {};  // nobody could say when it is idle
+    }
+  }
+
+  [[nodiscard]] stream_ref at(std::size_t index) const noexcept { return entries_[index].owner; }
+  [[nodiscard]] std::size_t size() const noexcept { return options_.size; }
+  [[nodiscard]] std::size_t acquired() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return acquired_;
+  }
+
+ private:
+  struct entry {
+    stream owner;
+    std::uint64_t last = 0;
+    bool out = false;
+  };
+
+  /// Under the mutex.
+  std::size_t take(std::size_t index) noexcept {
+    entries_[index].out = true;
+    ++acquired_;
+    next_ = index + 1;
+    return index;
+  }
+
+  /// One whose work is known to have completed, without asking the device.
+  std::optional<std::size_t> take_known_idle() noexcept {
+    const std::lock_guard lock(mutex_);
+    // Round robin: what was given back last is the least likely to have finished.
+    for (std::size_t i = 0; i < made_; ++i) {
+      const auto index = (next_ + i) % made_;
+      const auto& e = entries_[index];
+      if (!e.out && (!e.owner || e.owner.ref().timeline()->completed(e.last))) return take(index);
+    }
+    return std::nullopt;
+  }
+
+  /// Asks the device about a few, without the mutex. The next call goes on with others.
+  std::optional<std::size_t> take_after_asking() noexcept {
+    for (std::size_t asked = 0; asked < stream_pool::most_asked; ++asked) {
+      std::size_t index = 0;
+      std::uint64_t last = 0;
+      timeline* on = nullptr;
+      {
+        const std::lock_guard lock(mutex_);
+        if (asked >= made_) return std::nullopt;
+        index = ask_next_++ % made_;
+        if (entries_[index].out || !entries_[index].owner) continue;
+        last = entries_[index].last;
+        on = entries_[index].owner.ref().timeline();
+      }
+      if (on->advance() < last) continue;
+      const std::lock_guard lock(mutex_);
+      const auto& e = entries_[index];
+      // Others may have had it out meanwhile.
+      if (!e.out && (!e.owner || e.owner.ref().timeline()->completed(e.last))) return take(index);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::size_t> take_new() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (made_ == entries_.size()) return std::nullopt;
+    return take(made_++);
+  }
+
+  const std::shared_ptr<runtime_core> core_;
+  const stream_pool_options options_;
+  mutable std::mutex mutex_;
+  std::vector<entry> entries_;  // as many as there may be: one that is out never moves
+  std::size_t made_ = 0;
+  std::size_t next_ = 0;
+  std::size_t ask_next_ = 0;
+  std::size_t acquired_ = 0;
+};
+
+}  // namespace detail
+
+pooled_stream& pooled_stream::operator=(pooled_stream&& other) noexcept {
+  pooled_stream moved(std::move(other));
+  std::swap(pool_, moved.pool_);
+  std::swap(index_, moved.index_);
+  return *this;
+}
+
+stream_ref pooled_stream::ref() const& noexcept {
+  return pool_ ? pool_->at(index_) : stream_ref{};
+}
+
+void pooled_stream::release() noexcept {
+  if (const auto pool = std::exchange(pool_, nullptr)) pool->release(index_);
+}
+
+stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
+  if (options.size == 0 || options.size > stream_pool::largest_size) {
+    throw error(errc::invalid_argument, "stream_pool: the size has to be from 1 to " +
+                                            std::to_string(stream_pool::largest_size));
+  }
+  state_ = std::make_shared<detail::stream_pool_state>(runtime.core(), options);
+}
+
+pooled_stream stream_pool::acquire() {
+  if (auto got = try_acquire()) return std::move(*got);
+  throw error(errc::overloaded, "stream_pool: of " + std::to_string(size()) + " streams " +
+                                    std::to_string(acquired()) +
+                                    " are out, and the others have unfinished work");
+}
+
+std::optional<pooled_stream> stream_pool::try_acquire() {
+  return state_->acquire();
+}
+
+std::size_t stream_pool::size() const noexcept {
+  return state_->size();
+}
+
+std::size_t stream_pool::acquired() const noexcept {
+  return state_->acquired();
+}
+
+}  // namespace sluice

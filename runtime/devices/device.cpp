@@ -1,0 +1,57 @@
+#include "runtime/devices/open_devices.hpp"
+
+#include <sluice/runtime/device.hpp>
+
+namespace sluice {
+namespace {
+
+// Made beforehand, for when the host has no memory for words.
+const error& lost_without_words =
+    *new error(errc::device_lost, "the device is lost");  // outlives all threads
+
+}  // namespace
+
+device::device(device_id id) noexcept : id_(id) {
+  detail::open_devices::instance().add(*this);
+}
+
+device::~device() {
+  detail::open_devices::instance().remove(*this);
+}
+
+void device::lose(const error& cause) noexcept {
+  if (inherited()) return;  // a thread of the parent's may have held the lock
+  {
+    const std::lock_guard lock(loss_mutex_);
+    if (loss_) return;
+    loss_ = cause;
+    lost_.store(true, std::memory_order_release);  // also for who finds that it is known
+  }
+  on_loss();
+}
+
+void device::require_usable() const {
+  if (lost()) throw loss();
+}
+
+error device::loss() const noexcept {
+  if (inherited()) {
+    try {
+      return {errc::device_lost, "device " + to_string(id_) +
+                                     " belongs to the parent process: after fork() a child opens "
+                                     "devices of its own"};
+    } catch (...) {
+      return lost_without_words;
+    }
+  }
+  const std::lock_guard lock(loss_mutex_);
+  try {
+    if (!loss_) return {errc::device_lost, "device " + to_string(id_) + " is lost"};
+    return {errc::device_lost, "device " + to_string(id_) + " is lost: " + loss_->what(),
+            loss_->status(), loss_->where()};
+  } catch (...) {
+    return lost_without_words;
+  }
+}
+
+}  // namespace sluice

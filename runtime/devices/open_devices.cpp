@@ -1,0 +1,130 @@
+#include "runtime/devices/open_devices.hpp"
+
+#include "runtime/reports/slow_wait.hpp"
+#include "runtime/sync/turnstile.hpp"
+
+#include <sluice/runtime/device.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <pthread.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::detail {
+namespace {
+
+// How long the end of the process waits for tasks outside of library calls, which may never end.
+constexpr auto task_limit = std::chrono::seconds(10);
+
+constinit std::atomic<std::uint32_t> forks{0};
+constinit std::atomic<bool> ending{false};
+
+// Allocated in advance: ending a process needs no memory.
+const error& end_of_process =
+    *new error(errc::shutting_down, "the process ends");  // outlives all threads
+
+}  // namespace
+
+open_devices& open_devices::instance() noexcept {
+  static constinit open_devices all;  // no destructor runs
+  return all;
+}
+
+void open_devices::add(device& opened) noexcept {
+  const std::lock_guard lock(mutex_);
+  opened.next_open_ = first_;
+  if (first_ != nullptr) first_->previous_open_ = &opened;
+  first_ = &opened;
+}
+
+void open_devices::remove(device& closed) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (closed.previous_open_ == nullptr && first_ != &closed) return;  // has been removed before
+  (closed.previous_open_ == nullptr ? first_ : closed.previous_open_->next_open_) =
+      closed.next_open_;
+  if (closed.next_open_ != nullptr) closed.next_open_->previous_open_ = closed.previous_open_;
+  closed.next_open_ = closed.previous_open_ = nullptr;
+}
+
+void open_devices::after_fork_in_child() noexcept {
+  forks.fetch_add(1, std::memory_order_relaxed);
+  for (auto* d = first_; d != nullptr; d = d->next_open_) {
+    d->inherited_.store(true, std::memory_order_relaxed);
+    // Every use of a device checks for loss already, so the fork costs no check of its own.
+    d->lost_.store(true, std::memory_order_release);
+  }
+  open_turnstile_in_child();
+  mutex_.unlock();
+}
+
+void open_devices::end() noexcept {
+  ending.store(true, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto* d = first_; d != nullptr; d = d->next_open_) d->lose(end_of_process);
+  }
+  using activity = device::activity;
+  slow_wait waiting;
+  const auto limit = std::chrono::steady_clock::now() + task_limit;
+  for (;;) {
+    auto most = activity::none;
+    device_id busiest;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto* d = first_; d != nullptr; d = d->next_open_) {
+        const auto doing = d->inherited() ? activity::none : d->running();
+        if (doing > most) busiest = d->id();
+        most = std::max(most, doing);
+      }
+    }
+    if (most == activity::none) return;
+    if (most == activity::task && std::chrono::steady_clock::now() >= limit) return;
+    waiting.look([&] {
+      return "the exit of the process waits for " +
+             std::string(most == activity::task ? "a task" : "a library call") +
+             " that is running on " + to_string(busiest);
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+bool process_ends() noexcept {
+  return ending.load(std::memory_order_relaxed);
+}
+
+std::uint32_t fork_depth() noexcept {
+  return forks.load(std::memory_order_relaxed);
+}
+
+void leave_to_parent(const void* object) noexcept {
+  static std::mutex mutex;
+  static auto& left = *new std::vector<const void*>;
+  const std::lock_guard lock(mutex);
+  try {
+    left.push_back(object);
+  } catch (...) {
+    // Only a leak checker would miss the pointer.
+  }
+}
+
+namespace {
+
+struct process_hooks {
+  process_hooks() noexcept {
+    (void)pthread_atfork([] { open_devices::instance().before_fork(); },
+                         [] { open_devices::instance().after_fork_in_parent(); },
+                         [] { open_devices::instance().after_fork_in_child(); });
+  }
+  process_hooks(const process_hooks&) = delete;
+  process_hooks& operator=(const process_hooks&) = delete;
+  ~process_hooks() { open_devices::instance().end(); }
+};
+// Constructed when the library is loaded, hence destroyed after the static objects of its users.
+const process_hooks hooks;
+
+}  // namespace
+}  // namespace sluice::detail

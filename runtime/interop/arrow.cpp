@@ -1,0 +1,173 @@
+#include "runtime/interop/external_memory.hpp"
+
+#include <sluice/runtime/arrow.hpp>
+
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using detail::field_error;
+
+struct format_entry {
+  const char* format;
+  element_type type;
+};
+constexpr format_entry formats[] = {{"C", element_type::u8},  {"i", element_type::i32},
+                                    {"I", element_type::u32}, {"l", element_type::i64},
+                                    {"L", element_type::u64}, {"f", element_type::f32},
+                                    {"g", element_type::f64}};
+
+element_type type_of(const char* format) {
+  if (format == nullptr) throw field_error(errc::invalid_argument, "format", "is null");
+  for (const auto& entry : formats) {
+    if (format[0] == entry.format[0] && format[1] == '\0') return entry.type;
+  }
+  throw field_error(errc::unsupported, "format", "is none of C, i, I, l, L, f and g");
+}
+
+const char* format_of(element_type type) {
+  for (const auto& entry : formats) {
+    if (entry.type == type) return entry.format;
+  }
+  throw field_error(errc::unsupported, "format",
+                    "Arrow has no elements of type " + std::string(to_string(type)));
+}
+
+/// Releases an imported array.
+class imported_array final : public detail::foreign_memory {
+ public:
+  ~imported_array() override {
+    if (array_.release != nullptr) array_.release(&array_);
+  }
+  /// Moves the array here, as the interface has it: by its bits.
+  void arm(ArrowArray& array) noexcept {
+    array_ = array;
+    array.release = nullptr;
+  }
+
+ private:
+  ArrowArray array_{};
+};
+
+/// What an array that is out has for itself. Goes with its release.
+struct exported_array {
+  std::array<const void*, 2> buffers{};
+  detail::lent_memory lent;
+};
+
+}  // namespace
+
+arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device_array) {
+  const auto& array = device_array.array;
+  const auto refuse_unless = [](bool holds, errc code, const char* field, const char* what) {
+    if (!holds) throw field_error(code, field, what);
+  };
+  refuse_unless(schema.release != nullptr, errc::invalid_argument, "schema.release",
+                "is null: the schema has been released");
+  refuse_unless(array.release != nullptr, errc::invalid_argument, "array.release",
+                "is null: the array has been released");
+  arrow_layout read;
+  read.type = type_of(schema.format);
+  refuse_unless(schema.n_children == 0, errc::unsupported, "schema.n_children", "is not 0");
+  refuse_unless(schema.dictionary == nullptr, errc::unsupported, "schema.dictionary",
+                "is not null");
+  refuse_unless(array.n_children == 0, errc::unsupported, "array.n_children", "is not 0");
+  refuse_unless(array.dictionary == nullptr, errc::unsupported, "array.dictionary", "is not null");
+  for (const auto word : device_array.reserved) {
+    refuse_unless(word == 0, errc::unsupported, "reserved", "is not 0");
+  }
+  refuse_unless(array.length >= 0, errc::invalid_argument, "length", "is negative");
+  refuse_unless(array.offset >= 0, errc::invalid_argument, "offset", "is negative");
+  const auto size = static_cast<std::int64_t>(size_of(read.type));
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  refuse_unless(array.length <= most / size, errc::invalid_argument, "length",
+                "the bytes overflow");
+  refuse_unless(array.offset <= most / size - array.length, errc::invalid_argument, "offset",
+                "the bytes overflow");
+  refuse_unless(array.n_buffers == 2, errc::invalid_argument, "n_buffers", "is not 2");
+  refuse_unless(array.buffers != nullptr, errc::invalid_argument, "buffers", "is null");
+  refuse_unless(array.null_count >= -1 && array.null_count <= array.length, errc::invalid_argument,
+                "null_count", "is not from -1 to the length");
+  refuse_unless(array.null_count <= 0, errc::unsupported, "null_count", "there are nulls");
+  refuse_unless(array.null_count == 0 || array.buffers[0] == nullptr, errc::unsupported,
+                "null_count", "is unknown, and there is a validity buffer");
+
+  read.bytes = static_cast<std::size_t>(array.length * size);
+  const auto base = reinterpret_cast<std::uintptr_t>(array.buffers[1]);
+  if (base == 0) {
+    refuse_unless(array.length == 0, errc::invalid_argument, "buffers[1]", "is null");
+    return read;
+  }
+  const auto offset = static_cast<std::uint64_t>(array.offset * size);
+  const auto end_of_addresses = std::numeric_limits<std::uintptr_t>::max();
+  refuse_unless(offset <= end_of_addresses - base && read.bytes <= end_of_addresses - base - offset,
+                errc::invalid_argument, "offset", "the end of the array overflows");
+  if (array.length != 0) {
+    detail::require_aligned(base, offset, read.type, "buffers[1]", "offset");
+  }
+  // The runtime keeps track of it as read-only memory.
+  read.address = static_cast<std::byte*>(const_cast<void*>(array.buffers[1])) + offset;
+  return read;
+}
+
+column import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDeviceArray* array,
+                    const import_options& options) {
+  if (array == nullptr) throw error(errc::invalid_argument, "import_arrow: no array");
+  const auto read = layout_of(schema, *array);
+  const auto id = runtime.device().id();
+  detail::require_device(id, array->device_type, array->device_id, "device_type", "device_id");
+  native_event* event = nullptr;
+  if (array->sync_event != nullptr) {
+    if (id.kind != device_kind::cuda) {
+      throw field_error(errc::invalid_argument, "sync_event",
+                        "a host device cannot wait for an event");
+    }
+    event = *static_cast<native_event**>(array->sync_event);
+    if (event == nullptr) throw field_error(errc::invalid_argument, "sync_event", "is no event");
+  }
+  auto owner = std::make_unique<imported_array>();
+  auto& armed_later = *owner;
+  auto memory = detail::bring_in(*runtime.core(),
+                                 {.address = read.address,
+                                  .bytes = read.bytes,
+                                  .type = read.type,
+                                  .read_only = true,
+                                  .event = event},
+                                 std::move(owner), options);
+  armed_later.arm(array->array);
+  return memory;
+}
+
+arrow_array export_arrow(device_runtime& runtime, const column& memory,
+                         std::optional<foreign_stream> stream) {
+  const auto* format = format_of(memory.type());
+  const auto id = runtime.device().id();
+  auto* made = new exported_array{
+      {nullptr, memory.address()},
+      {runtime, memory, stream, access_kind::read, detail::lent_memory::without_stream::event}};
+  arrow_array out{};
+  out.schema.format = format;
+  out.schema.name = "";
+  // What it points to is static.
+  out.schema.release = [](ArrowSchema* self) {
+    self->release = nullptr;
+  };
+  out.array.array.length = static_cast<std::int64_t>(memory.bytes() / size_of(memory.type()));
+  out.array.array.n_buffers = static_cast<std::int64_t>(made->buffers.size());
+  out.array.array.buffers = made->buffers.data();
+  out.array.array.private_data = made;
+  out.array.array.release = [](ArrowArray* self) {
+    self->release = nullptr;
+    delete static_cast<exported_array*>(self->private_data);
+  };
+  out.array.device_id = id.kind == device_kind::cuda ? id.ordinal : -1;
+  out.array.device_type = detail::external_device_type(id);
+  out.array.sync_event = made->lent.event();
+  return out;
+}
+
+}  // namespace sluice

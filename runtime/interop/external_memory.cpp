@@ -1,0 +1,234 @@
+#include "runtime/interop/external_memory.hpp"
+
+#include <sluice/runtime/dlpack.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <string>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+/// A runtime-owned stream that has a place for one more ticket.
+class adoption {
+ public:
+  explicit adoption(runtime_core& core) : on_(core.adoption_timeline()) {
+    on_.reserve();
+    reserved_ = true;
+    first_ = on_.newest().ticket + 1;
+  }
+  adoption(const adoption&) = delete;
+  adoption& operator=(const adoption&) = delete;
+  ~adoption() {
+    if (reserved_) on_.unreserve();
+  }
+
+  [[nodiscard]] native_stream* native() const noexcept { return on_.native(); }
+  [[nodiscard]] timeline_point submit() {
+    reserved_ = false;
+    return {on_.id(), on_.submit({}, nullptr, first_)};
+  }
+
+ private:
+  timeline& on_;
+  bool reserved_ = false;
+  std::uint64_t first_ = 0;  // the next ticket when this began: another thread may take it
+};
+
+// CUDA's `cudaStreamLegacy` and `cudaStreamPerThread`.
+constexpr std::uintptr_t legacy_default_stream = 1;
+constexpr std::uintptr_t default_stream_of_thread = 2;
+
+/// The stream that a deleter, on any thread, finds the work of `stream` on.
+foreign_stream for_any_thread(device_id device, foreign_stream stream) {
+  const bool of_thread =
+      device.kind == device_kind::cuda &&
+      reinterpret_cast<std::uintptr_t>(stream.native()) == default_stream_of_thread;
+  return of_thread ? foreign_stream(legacy_default_stream) : stream;
+}
+
+}  // namespace
+
+error field_error(errc code, std::string_view field, std::string_view what) {
+  return {code, std::string(field) + ": " + std::string(what)};
+}
+
+void require_aligned(std::uintptr_t base, std::uint64_t offset, element_type type,
+                     std::string_view base_field, std::string_view offset_field) {
+  if ((base + offset) % size_of(type) == 0) return;
+  throw field_error(
+      errc::invalid_argument, base % size_of(type) == 0 ? offset_field : base_field,
+      "the first element is not aligned to its size, " + std::to_string(size_of(type)) + " bytes");
+}
+
+std::int32_t external_device_type(device_id device) noexcept {
+  return device.kind == device_kind::cuda ? dlpack::cuda : dlpack::cpu;
+}
+
+void require_device(device_id device, std::int32_t type, std::int64_t id,
+                    std::string_view type_field, std::string_view id_field) {
+  const bool cuda = device.kind == device_kind::cuda;
+  const auto managed_or_pinned = cuda ? dlpack::cuda_managed : dlpack::cuda_host;
+  if (type != external_device_type(device) && type != managed_or_pinned) {
+    throw field_error(
+        errc::invalid_argument, type_field,
+        "memory of device type " + std::to_string(type) + " is not memory of " + to_string(device));
+  }
+  // There is one memory of the host, and managed memory is that of every GPU; DLPack numbers them
+  // 0.
+  if (type == dlpack::cuda && id != device.ordinal) {
+    throw field_error(
+        errc::invalid_argument, id_field,
+        "memory of GPU " + std::to_string(id) + " is not memory of " + to_string(device));
+  }
+}
+
+column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<foreign_memory> owner,
+                const import_options& options) {
+  core.require_open();
+  if (!options.stream && !options.ready && memory.event == nullptr) {
+    return column::external(core.id(), memory.address, memory.bytes, memory.type, core.keep(owner),
+                            memory.read_only);
+  }
+  timeline_point written;
+  if (options.stream || memory.event != nullptr) {
+    // Now: later on the stream, or the event, would stand for other work.
+    if (options.stream) core.device().require_followable(options.stream->native());
+    adoption on(core);
+    if (options.stream) core.device().follow(on.native(), options.stream->native());
+    if (memory.event != nullptr && core.device().captured(memory.event)) {
+      throw field_error(errc::invalid_argument, "sync_event",
+                        "it was recorded in a stream capture");
+    }
+    if (memory.event != nullptr) core.device().wait(on.native(), memory.event, 0);
+    written = on.submit();
+  }
+  return column(
+      core.adopt({memory.address, memory.bytes, options.tag}, memory.read_only, written, owner),
+      memory.type);
+}
+
+/// A block that is lent, until `end`, which may have to be tried again: while the consumer's stream
+/// is being captured nobody can say what is queued on it, and to wait for it would end the capture.
+class loan final : public deferred {
+ public:
+  loan(block_ref block, access_kind access) : block_(std::move(block)), access_(access) {}
+  ~loan() override {
+    if (refused_) {
+      report("exported memory stays allocated", "the stream of its consumer was being captured");
+    }
+  }
+
+  [[nodiscard]] const block_ref& block() const noexcept { return block_; }
+  [[nodiscard]] access_kind access() const noexcept { return access_; }
+  void set_stream(foreign_stream stream) noexcept { stream_ = stream; }
+
+  /// Orders later uses after the consumer's and gives the block back. False, and nothing may use
+  /// the block, while the consumer's stream is being captured.
+  [[nodiscard]] bool end() noexcept {
+    auto& core = *block_.record()->core;
+    try {
+      if (stream_ && !core.device().lost() && !publish(core)) {
+        refuse_uses(true);
+        return false;
+      }
+    } catch (...) {
+      if (!core.device().lost()) {
+        report("exported memory stays allocated: the consumer's stream cannot be waited for",
+               current_error().what());
+        refused_ = false;  // said; uses stay refused if they were
+        return true;
+      }
+    }
+    refuse_uses(false);
+    core.unlend(*block_.record());
+    return true;
+  }
+
+ private:
+  [[nodiscard]] bool ready(reclaim_thread&) noexcept override { return end(); }
+
+  /// False while the stream is being captured.
+  [[nodiscard]] bool publish(runtime_core& core) {
+    const auto stream = stream_->native();
+    if (core.device().capturing(stream)) return false;
+    timeline_point used;
+    try {
+      adoption on(core);
+      core.device().follow(on.native(), stream);
+      used = on.submit();
+    } catch (...) {
+      if (core.device().capturing(stream)) return false;  // since a moment ago
+      // Rather wait for the work than leave it unprotected.
+      core.device().synchronize(stream);
+      return true;
+    }
+    auto& record = *block_.record();
+    const std::lock_guard lock(record.guard);
+    record.uses.add(access_, used, core);
+    return true;
+  }
+
+  void refuse_uses(bool refused) noexcept {
+    if (refused == refused_) return;
+    refused_ = refused;
+    auto& record = *block_.record();
+    const std::lock_guard lock(record.guard);
+    record.unordered_uses += refused ? 1U : ~0U;
+  }
+
+  block_ref block_;
+  access_kind access_;
+  std::optional<foreign_stream> stream_;
+  bool refused_ = false;
+};
+
+lent_memory::lent_memory(device_runtime& runtime, const column& memory,
+                         std::optional<foreign_stream> stream, access_kind access,
+                         without_stream how)
+    : loan_(std::make_unique<loan>(memory.block(), access)) {
+  if (memory.is_external()) {
+    throw error(errc::stream_misuse, "export: memory without runtime identity");
+  }
+  auto& core = *runtime.core();
+  auto& record = *loan_->block().record();
+  if (record.core != &core) {
+    throw runtime_core::foreign(memory.block(), errc::invalid_argument,
+                                "export: memory of another runtime");
+  }
+  core.require_open();
+  auto& device = core.device();
+  if (stream) device.require_followable(stream->native());
+  auto& on = core.adoption_timeline();
+  // The consumer is one more launch, with an empty body, on a stream that follows it.
+  auto recorder = launch_recorder::strict(stream_ref(&on));
+  recorder.use(loan_->block(), access, false);
+  recorder.preflight();
+  const auto ready = recorder.commit();
+  const bool by_event = how == without_stream::event && device.id().kind == device_kind::cuda;
+  if (stream) {
+    device.follow(stream->native(), on.native());
+    loan_->set_stream(for_any_thread(device.id(), *stream));
+  } else if (!by_event) {
+    on.wait_until(ready.ticket);
+    if (const auto why = on.failure_of(ready.ticket)) throw *why;
+  }
+  if (by_event) event_ = device.create_event();
+  try {
+    if (by_event) device.record(event_, 1, on.native());
+    if (!core.lend(record)) {
+      throw error(errc::stale_ref, "export: the memory has been given back");
+    }
+  } catch (...) {
+    if (event_ != nullptr) device.destroy_event(event_);
+    throw;
+  }
+}
+
+lent_memory::~lent_memory() {
+  auto& core = *loan_->block().record()->core;
+  if (event_ != nullptr) core.device().destroy_event(event_);
+  if (!loan_->end()) core.reclaim_later(std::move(loan_));
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,568 @@
+#include "runtime/base/merged_list.hpp"
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/sync/lease_holder.hpp"
+#include "runtime/sync/turnstile.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace detail {
+class recorder_state {
+ public:
+  recorder_state() noexcept = default;
+  recorder_state(const recorder_state&) = delete;
+  recorder_state& operator=(const recorder_state&) = delete;
+  ~recorder_state() = default;
+
+  /// The state is that of a new recorder.
+  void begin(timeline& stream, recorder_mode mode) {
+    core_ = stream.core().shared_from_this();
+    stream_ = &stream;
+    mode_ = mode;
+    at_step_ = core_->step_called();
+    phase_ = phase::recording;
+  }
+  /// The recorder is destroyed. Keeps memory, and returns the core, which may be destroyed with it.
+  [[nodiscard]] std::shared_ptr<runtime_core> end() noexcept {
+    abandon();
+    uses_.clear();
+    uses_.shrink(most_kept);
+    waits_.clear();
+    if (waits_.capacity() > most_kept) waits_ = {};
+    dependencies_.clear();
+    if (dependencies_.capacity() > most_kept) dependencies_ = {};
+    upstream_.reset();
+    rejection_.reset();
+    return std::move(core_);
+  }
+
+  [[nodiscard]] stream_id launch_stream() const noexcept { return stream_->id(); }
+  [[nodiscard]] recorder_mode mode() const noexcept { return mode_; }
+  [[nodiscard]] std::size_t count() noexcept { return uses_.size(); }
+
+  void note(const block_ref& block, access_kind access, bool whole, const char* verb,
+            bool read_only) noexcept {
+    try {
+      if (!open()) {
+        reject(verb,
+               "recorded after preflight: the uses are frozen once preflight has been called");
+      } else if (read_only && access != access_kind::read) {
+        reject(verb, "the memory is read-only: its producer does not want it written");
+      } else if (!block) {
+        if (mode_ == recorder_mode::strict) {
+          reject(verb,
+                 "memory without runtime identity: order it by other means and use a permissive "
+                 "recorder");
+        }
+      } else if (block.record()->core != core_.get()) {
+        if (!rejection_) {
+          rejection_ =
+              runtime_core::foreign(block, errc::stream_misuse,
+                                    std::string("launch_recorder::") + verb +
+                                        ": memory of another runtime than the launch stream's");
+        }
+      } else if (!block.record()->tracked) {
+        reject(verb, "the memory resource cannot track uses: memory '" +
+                         std::string(block.tag().name()) + "' may not be recorded");
+      } else {
+        uses_.add({block.record(), block.record()->generation.load(std::memory_order_relaxed),
+                   access, whole, block.tag(), 0});
+      }
+    } catch (...) {
+      if (!rejection_) rejection_ = current_error();
+    }
+  }
+
+  /// `waits`: at a conflict of leases; otherwise it answers false there, and is as before.
+  bool preflight(bool waits) {
+    if (rejection_) {
+      if (open()) phase_ = phase::refused;
+      throw *rejection_;
+    }
+    if (!open()) throw error(errc::stream_misuse, "preflight was called before on this recorder");
+    if (uses_.empty()) {
+      phase_ = phase::preflighted;
+      return true;
+    }
+    const auto before = std::exchange(phase_, phase::refused);  // until it has succeeded
+    core_->require_open();
+    (void)core_->require(stream_ref(stream_));
+    // Checked again under the leases; but a freed block and the one that got its record cannot both
+    // be leased.
+    for (const auto& u : uses_) {
+      if (stale(u)) throw stale_error(u);
+    }
+    uses_.sort();
+    stream_->reserve();
+    try {
+      if (!take_leases(waits)) {
+        stream_->unreserve();
+        phase_ = before;
+        return false;
+      }
+      try {
+        at(launch_step::leased);
+        fence();
+        at(launch_step::fenced);
+      } catch (...) {
+        give_leases(uses_.size());
+        holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+        throw;
+      }
+    } catch (...) {
+      stream_->unreserve();
+      throw;
+    }
+    first_ticket_ = stream_->newest().ticket + 1;
+    phase_ = phase::preflighted;
+    return true;
+  }
+
+  [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept {
+    return dependencies_.view();
+  }
+  void depend_on(std::unique_ptr<upstream_ticket> upstream) noexcept {
+    upstream_ = std::move(upstream);
+  }
+
+  void cancel() noexcept {
+    if (open()) phase_ = phase::cancelled;
+    if (phase_ != phase::preflighted) return;
+    phase_ = phase::cancelled;
+    if (uses_.empty()) return;
+    dependencies_.clear();
+    upstream_.reset();
+    stream_->unreserve();
+    give_leases(uses_.size());
+    holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+  }
+
+  timeline_point commit(const std::optional<error>& failure) {
+    if (phase_ == phase::committed)
+      throw error(errc::stream_misuse, "commit was called before on this recorder");
+    const auto before = std::exchange(phase_, phase::committed);
+    timeline_point point;
+    if (!uses_.empty()) {
+      if (before == phase::preflighted) {
+        point = publish(failure);
+      } else {
+        publish_unfenced(failure);
+        if (rejection_) throw *rejection_;
+        throw error(errc::stream_misuse,
+                    "commit without a successful preflight: the launch was published, but nothing "
+                    "ordered it after "
+                    "earlier uses");
+      }
+    }
+    if (rejection_) throw *rejection_;
+    return point;
+  }
+
+ private:
+  struct use {
+    block_record* record;
+    std::uint64_t generation;
+    access_kind access;
+    bool whole;
+    allocation_tag tag;    // for messages: the block may be gone by then
+    std::uint64_t fenced;  // the version of the block's uses that the launch waits for
+  };
+  struct one_per_block {
+    [[nodiscard]] static bool before(const use& a, const use& b) noexcept {
+      if (a.record != b.record) return std::less<>()(a.record, b.record);
+      return a.generation < b.generation;
+    }
+    [[nodiscard]] static bool same(const use& a, const use& b) noexcept {
+      return a.record == b.record && a.generation == b.generation;
+    }
+    static void absorb(use& known, const use& added) noexcept {
+      // A whole write stays one only if nothing is read.
+      known.whole = known.whole && added.whole;
+      known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
+                                              static_cast<unsigned>(added.access));
+    }
+  };
+  static constexpr std::size_t most_kept = 4096;  // elements of memory, by a state without recorder
+  enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
+  /// Whether uses may be registered, and preflight called.
+  [[nodiscard]] bool open() const noexcept {
+    return phase_ == phase::recording || phase_ == phase::cancelled;
+  }
+
+  void at(launch_step step) const {
+    if (at_step_ != nullptr) (*at_step_)(step);
+  }
+
+  [[nodiscard]] static bool stale(const use& u) noexcept {
+    return u.record->lease.dying() ||
+           u.record->generation.load(std::memory_order_relaxed) != u.generation;
+  }
+
+  void reject(const char* verb, const std::string& why) {
+    if (!rejection_)
+      rejection_.emplace(errc::stream_misuse, std::string("launch_recorder::") + verb + ": " + why);
+  }
+
+  [[nodiscard]] lease_answer try_lease(const use& u, lease_request request) const noexcept {
+    at(launch_step::leasing);
+    return u.access == access_kind::read ? u.record->lease.try_shared(request)
+                                         : u.record->lease.try_exclusive(request);
+  }
+
+  void give_lease(const use& u) noexcept {
+    const bool last = u.access == access_kind::read ? u.record->lease.release_shared()
+                                                    : u.record->lease.release_exclusive();
+    if (last) core_->complete_free(*u.record);
+  }
+
+  void give_leases(std::size_t count) noexcept {
+    while (count != 0) give_lease(uses_[--count]);
+  }
+
+  /// Takes the leases of all uses. If `waits` is false, answers false at a conflict, with nothing
+  /// held.
+  [[nodiscard]] bool take_leases(bool waits) {
+    holder_ = &lease_holder::of_this_thread();
+    if (holder_->in_turnstile()) {
+      take_in_turn();
+    } else if (!waits) {
+      if (try_all(lease_request::yielding) != nullptr) return false;
+    } else if (!take_together()) {
+      at(launch_step::starved);
+      const turnstile_passage passage(*holder_);
+      take_in_turn();
+    }
+    holder_->add(static_cast<std::uint32_t>(uses_.size()));
+    return true;
+  }
+
+  /// All or nothing, in the order of the records' addresses. Returns the use that is in conflict.
+  [[nodiscard]] const use* try_all(lease_request request) {
+    for (std::size_t taken = 0; taken < uses_.size(); ++taken) {
+      const auto& u = uses_[taken];
+      const auto answer = try_lease(u, request);
+      if (answer == lease_answer::granted) continue;
+      give_leases(taken);
+      if (answer == lease_answer::dying) throw stale_error(u);
+      return &u;
+    }
+    return nullptr;
+  }
+
+  /// The block that a thread waits to write; readers that hold nothing are kept out meanwhile.
+  class announced_writer {
+   public:
+    announced_writer() noexcept = default;
+    announced_writer(const announced_writer&) = delete;
+    announced_writer& operator=(const announced_writer&) = delete;
+    ~announced_writer() { announce(nullptr); }
+    void announce(block_record* record) noexcept {
+      if (record == record_) return;
+      if (record_ != nullptr) record_->lease.withdraw_writer();
+      record_ = record;
+      if (record_ != nullptr) record_->lease.announce_writer();
+    }
+
+   private:
+    block_record* record_ = nullptr;
+  };
+
+  /// Attempts to take all leases at a time, and holds none while it waits. False if that has failed
+  /// too often.
+  [[nodiscard]] bool take_together() {
+    announced_writer announced;
+    // A thread that holds a lease may not wait, so it must not be stopped by threads that do.
+    const bool holds_others = holder_->holds_any();
+    const auto request = holds_others ? lease_request::barging : lease_request::yielding;
+    for (int attempt = 0; attempt < attempts_before_turnstile; ++attempt) {
+      const auto* const blocked = try_all(request);
+      if (blocked == nullptr) return true;
+      if (holds_others) refuse_to_wait();
+      announced.announce(blocked->access == access_kind::read ? nullptr : blocked->record);
+      wait_for(*blocked, request);
+    }
+    return false;
+  }
+
+  /// As the owner of the turnstile: takes one lease after the other, and holds them while it waits.
+  void take_in_turn() {
+    for (std::size_t taken = 0; taken < uses_.size(); ++taken) {
+      const auto& u = uses_[taken];
+      auto answer = try_lease(u, lease_request::barging);
+      if (answer == lease_answer::conflict) {
+        u.record->lease.reserve();
+        do {
+          wait_for(u, lease_request::barging);
+          answer = try_lease(u, lease_request::barging);
+        } while (answer == lease_answer::conflict);
+        u.record->lease.end_reservation();
+      }
+      if (answer == lease_answer::dying) {
+        give_leases(taken);
+        throw stale_error(u);
+      }
+    }
+  }
+
+  void wait_for(const use& u, lease_request request) const noexcept {
+    core_->count_lease_wait();
+    const auto begun = std::chrono::steady_clock::now();
+    at(launch_step::blocked);
+    if (u.access == access_kind::read) {
+      u.record->lease.wait_shared(request);
+    } else {
+      u.record->lease.wait_exclusive(request);
+    }
+    core_->note_lease_wait(std::chrono::steady_clock::now() - begun);
+  }
+
+  [[nodiscard]] error stale_error(const use& u) const {
+    // Nothing keeps the block: another one may have its record by now.
+    core_->note_misuse(memory_misuse::stale_use, {.tag = u.tag, .generation = u.generation});
+    return {errc::stale_ref, "memory '" + std::string(u.tag.name()) +
+                                 "', which the launch uses, has been given back"};
+  }
+
+  /// Under the leases: checks identities and earlier failures, and queues the waits.
+  void fence() {
+    waits_.clear();
+    for (auto& u : uses_) {
+      if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
+        throw stale_error(u);
+      const std::lock_guard lock(u.record->guard);
+      u.record->require_ordered();
+      if (u.access != access_kind::write || !u.whole) {
+        if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
+      }
+      u.record->uses.collect(u.access, stream_->id(), waits_);
+      u.fenced = u.record->uses.version();
+    }
+    if (dependencies_.size() > 8) {
+      // Blocks that one launch wrote bring the same point.
+      std::sort(dependencies_.begin(), dependencies_.end(), [](timeline_point a, timeline_point b) {
+        return a.stream != b.stream ? a.stream < b.stream : a.ticket < b.ticket;
+      });
+      const auto* const end = std::unique(dependencies_.begin(), dependencies_.end());
+      dependencies_.truncate(static_cast<std::size_t>(end - dependencies_.begin()));
+    }
+    core_->fence(*stream_, waits_.view());
+  }
+
+  timeline_point publish(const std::optional<error>& failure) {
+    timeline_point point;
+    std::optional<error> lost;
+    at(launch_step::enqueued);
+    const bool may_fail =
+        core_->tasks_may_fail() || failure || !dependencies_.empty() || upstream_ != nullptr;
+    try {
+      point = {stream_->id(),
+               stream_->submit(std::move(dependencies_), failure ? &*failure : nullptr,
+                               first_ticket_, std::move(upstream_))};
+    } catch (...) {
+      lost = current_error();
+      point = stand_in(*lost);
+    }
+    at(launch_step::submitted);
+    for (const auto& u : uses_) {
+      if (point) {
+        const std::lock_guard lock(u.record->guard);
+        auto& known = u.record->uses;
+        // What came since preflight without a lease (a use outside of a recorder, an export that is
+        // back) was not waited for, so nothing stands for it. Readers only add in either case.
+        if (known.version() == u.fenced) {
+          known.publish(u.access, point, *core_, may_fail);
+        } else {
+          known.add(u.access, point, *core_, may_fail);
+        }
+      }
+      at(launch_step::published);
+      give_lease(u);
+      at(launch_step::returned);
+    }
+    holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+    if (lost) throw *lost;
+    return point;
+  }
+
+  /// When no ticket could be had for the work: what to publish in its place, so that nothing is
+  /// left unprotected; the empty point once the work is waited for.
+  [[nodiscard]] timeline_point stand_in(const error& why) noexcept {
+    if (stream_->retired()) return stream_->newest();  // its last ticket is behind all of its work
+    // What is captured is not queued.
+    if (stream_->captured()) return {};
+    try {
+      stream_->synchronize();
+    } catch (...) {
+      core_->device().lose(why);
+    }
+    return {};
+  }
+
+  /// No lease protects this: it only adds.
+  void publish_unfenced(const std::optional<error>& failure) {
+    timeline_point point;
+    try {
+      stream_->reserve();
+      point = {stream_->id(), stream_->submit({}, failure ? &*failure : nullptr)};
+    } catch (...) {
+      const auto why = current_error();
+      point = stand_in(why);
+      if (!point) throw why;
+    }
+    uses_.sort();
+    for (const auto& u : uses_) {
+      const std::lock_guard lock(u.record->guard);
+      if (!stale(u)) u.record->uses.add(u.access, point, *core_);
+    }
+  }
+
+  void abandon() noexcept {
+    if (uses_.empty()) return;
+    if (core_->device().inherited()) {
+      // The leases are the parent's, but this thread counts them.
+      if (phase_ == phase::preflighted) holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+      return;
+    }
+    try {
+      if (phase_ == phase::preflighted) {
+        core_->count_abandoned();
+        report(
+            "a launch recorder was destroyed between preflight and commit; the launch is taken as "
+            "made");
+        (void)publish(std::nullopt);
+      } else if (phase_ == phase::recording) {
+        core_->count_abandoned();
+        report("a launch recorder was destroyed before preflight; nothing was published");
+      }
+    } catch (const error& e) {
+      report(e.what());
+    }
+  }
+
+  std::shared_ptr<runtime_core> core_;
+  timeline* stream_ = nullptr;
+  recorder_mode mode_ = recorder_mode::strict;
+  const runtime_core::step_function* at_step_ = nullptr;  // a test's
+  phase phase_ = phase::recording;
+  merged_list<use, one_per_block, 8> uses_;
+  small_vector<hazard_point, 16> waits_;
+  dependency_points dependencies_;
+  std::unique_ptr<upstream_ticket> upstream_;
+  std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
+  lease_holder* holder_ = nullptr;
+  std::optional<error> rejection_;
+};
+
+namespace {
+
+/// States of recorders that are gone, per thread: a recorder takes no heap memory in the steady
+/// state.
+struct spare_states {
+  static constexpr std::size_t most = 4;
+  std::array<recorder_state*, most> kept{};
+  std::size_t count = 0;
+  ~spare_states();
+};
+thread_local spare_states spare;
+/// Set when the thread's states have gone; a recorder of a later destructor must not look at them.
+thread_local bool spare_ended = false;
+
+spare_states::~spare_states() {
+  while (count != 0) delete kept[--count];
+  spare_ended = true;
+}
+
+using state_ptr = std::unique_ptr<recorder_state, recorder_state_deleter>;
+
+state_ptr take_state() {
+  if (!spare_ended && spare.count != 0) return state_ptr(spare.kept[--spare.count]);
+  return state_ptr(new recorder_state);
+}
+
+}  // namespace
+
+void recorder_state_deleter::operator()(recorder_state* state) const noexcept {
+  // May end the runtime's core, and with it recorders of which this thread keeps the states.
+  const auto core = state->end();
+  if (!spare_ended && spare.count < spare_states::most) {
+    spare.kept[spare.count++] = state;
+  } else {
+    delete state;
+  }
+}
+
+}  // namespace detail
+
+namespace {
+
+detail::state_ptr begin_recorder(stream_ref stream, recorder_mode mode) {
+  if (!stream)
+    throw error(errc::stream_misuse,
+                "a launch recorder needs a stream; there is no default stream");
+  auto state = detail::take_state();
+  state->begin(*stream.timeline(), mode);
+  return state;
+}
+
+}  // namespace
+
+launch_recorder::launch_recorder(state_ptr state) noexcept : state_(std::move(state)) {}
+launch_recorder::launch_recorder(launch_recorder&& other) noexcept = default;
+launch_recorder& launch_recorder::operator=(launch_recorder&& other) noexcept = default;
+launch_recorder::~launch_recorder() = default;
+
+launch_recorder launch_recorder::strict(stream_ref launch_stream) {
+  return launch_recorder(begin_recorder(launch_stream, recorder_mode::strict));
+}
+
+launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
+  return launch_recorder(begin_recorder(launch_stream, recorder_mode::permissive));
+}
+
+launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,
+                                       const char* verb) {
+  state_->note(block, access, whole, verb, block.read_only());
+  return *this;
+}
+
+launch_recorder& launch_recorder::note(const column& c, access_kind access, const char* verb) {
+  state_->note(c.block(), access, covers_block(c.block(), c.bytes()), verb, c.read_only());
+  return *this;
+}
+
+stream_id launch_recorder::launch_stream() const noexcept {
+  return state_->launch_stream();
+}
+recorder_mode launch_recorder::mode() const noexcept {
+  return state_->mode();
+}
+std::size_t launch_recorder::recorded_count() const noexcept {
+  return state_->count();
+}
+void launch_recorder::preflight() {
+  (void)state_->preflight(true);
+}
+bool launch_recorder::try_preflight() {
+  return state_->preflight(false);
+}
+void launch_recorder::cancel() noexcept {
+  state_->cancel();
+}
+std::span<const timeline_point> launch_recorder::dependencies() const noexcept {
+  return state_->dependencies();
+}
+void launch_recorder::depend_on(std::unique_ptr<detail::upstream_ticket> upstream) noexcept {
+  state_->depend_on(std::move(upstream));
+}
+timeline_point launch_recorder::commit(const std::optional<error>& failure) {
+  return state_->commit(failure);
+}
+
+}  // namespace sluice

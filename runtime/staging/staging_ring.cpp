@@ -1,0 +1,102 @@
+#include "runtime/staging/staging_ring.hpp"
+
+#include "runtime/staging/staging_thread.hpp"
+#include "runtime/timelines/timeline.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+bool reached(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+  return static_cast<std::int32_t>(word.load(std::memory_order_acquire) - value) >= 0;
+}
+
+}  // namespace
+
+staging_ring::staging_ring(std::shared_ptr<staging_thread> thread, pinned_memory memory,
+                           std::size_t slot_bytes, std::uint32_t slots) noexcept
+    : thread_(std::move(thread)),
+      memory_(std::move(memory)),
+      slot_bytes_(slot_bytes),
+      slots_(slots),
+      staged_(*::new (static_cast<void*>(memory_.get())) word(0)),
+      moved_(*::new (static_cast<void*>(memory_.get() + word_distance)) word(0)) {}
+
+void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, std::byte* address) {
+  const std::lock_guard lock(enqueuing_);
+  if (broken()) {
+    throw error(errc::library_failure,
+                "an earlier transfer on the stream failed while it was being enqueued");
+  }
+  const auto bytes = job->bytes;
+  const auto direction = job->direction;
+  const auto chunks = chunks_of(bytes);
+  const auto first = next_;
+  job->first = first;
+  job->chunks = chunks;
+  // Before the first command, which may block until it has run (CUDA_LAUNCH_BLOCKING).
+  if (!thread_->take(job)) throw error(errc::shutting_down, "the runtime has ended");
+  next_ += chunks;
+  try {
+    enqueue_chunks(stream, address, bytes, direction, first, chunks);
+  } catch (...) {
+    broken_at_ = first;
+    broken_.store(true, std::memory_order_release);
+    throw;
+  }
+}
+
+void staging_ring::enqueue_chunks(timeline& stream, std::byte* address, std::size_t bytes,
+                                  copy_direction direction, std::uint32_t first,
+                                  std::uint32_t chunks) {
+  auto& device = stream.device();
+  const bool upload = direction == copy_direction::host_to_device;
+  for (std::uint32_t i = 0; i != chunks; ++i) {
+    const auto chunk = first + i;
+    auto* const there = address + i * slot_bytes_;
+    const auto size = std::min(slot_bytes_, bytes - i * slot_bytes_);
+    on_stream(stream, [&](native_stream* native) {
+      device.wait_for_word(native, staged_, upload ? chunk + 1 : chunk + 1 - slots_);
+      if (upload) {
+        device.copy(there, slot(chunk), size, direction, native);
+      } else {
+        device.copy(slot(chunk), there, size, direction, native);
+      }
+      device.write_word(native, moved_, chunk + 1);
+    });
+  }
+  if (upload) return;
+  // The launch ends when the last slot has been emptied.
+  on_stream(stream,
+            [&](native_stream* native) { device.wait_for_word(native, staged_, first + chunks); });
+}
+
+staging_ring::progress staging_ring::advance(staging_job& job) noexcept {
+  if (broken() && broken_at_ == job.first) {
+    abandon(job);
+    return progress::finished;
+  }
+  const auto chunk = job.first + job.done;
+  const auto at = job.done * slot_bytes_;
+  const auto size = std::min(slot_bytes_, job.bytes - at);
+  if (job.direction == copy_direction::host_to_device) {
+    if (job.ready && job.ready->load(std::memory_order_acquire) == 0) return progress::none;
+    if (!reached(moved_, chunk + 1 - slots_)) return progress::none;
+    std::memcpy(slot(chunk), job.memory.get() + at, size);
+  } else {
+    if (!reached(moved_, chunk + 1)) return progress::none;
+    std::memcpy(job.memory.get() + at, slot(chunk), size);
+  }
+  staged_.store(chunk + 1, std::memory_order_release);
+  return ++job.done == job.chunks ? progress::finished : progress::chunk;
+}
+
+void staging_ring::abandon(const staging_job& job) noexcept {
+  staged_.store(job.first + job.chunks, std::memory_order_release);
+}
+
+}  // namespace sluice::detail

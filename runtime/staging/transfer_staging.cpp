@@ -1,0 +1,105 @@
+#include "runtime/staging/transfer_staging.hpp"
+
+#include "runtime/base/size_class.hpp"
+#include "runtime/staging/staging_thread.hpp"
+#include "runtime/timelines/runtime_context.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+// A thread fills a slot of this size in about 70 microseconds.
+constexpr std::size_t usual_slot_bytes = std::size_t{1} << 20U;
+constexpr std::uint32_t usual_slots = 4;
+
+constexpr std::size_t least_limit = std::size_t{256} << 20U;
+
+/// A transfer of all the device's memory, in chunks of a ring with one slot, needs half of this.
+std::size_t usual_limit(runtime_context& context) {
+  return std::max(least_limit, context.device().info().memory_bytes / 32);
+}
+
+}  // namespace
+
+transfer_staging::transfer_staging(runtime_context& context, std::size_t limit)
+    : context_(context),
+      pool_(pinned_pool::make(context, limit != 0 ? limit : usual_limit(context))) {}
+
+std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::size_t bytes) {
+  if (!context_.device().supports_words()) {
+    throw error(errc::unsupported,
+                "a transfer of " + std::to_string(bytes) +
+                    " bytes needs stream memory operations, which the driver of " +
+                    to_string(context_.device().id()) + " does not have");
+  }
+  context_.require_open();
+  // Allocated outside the lock: other streams do not wait for it.
+  std::shared_ptr<staging_ring> made;
+  const std::shared_ptr<staging_thread> thread = [&] {
+    const std::lock_guard lock(mutex_);
+    made = known_ring(stream, bytes);
+    if (!thread_ && !closed_) {
+      context_.start_reclaiming();
+      thread_ = staging_thread::start(context_);
+    }
+    return thread_;
+  }();
+  if (made) return made;
+  if (!thread) throw error(errc::shutting_down, "the runtime has ended");
+  made = make_ring(thread, bytes);
+  const std::lock_guard lock(mutex_);
+  if (auto known = known_ring(stream, bytes)) return known;
+  std::erase_if(rings_, [](const auto& entry) { return entry.second.expired(); });
+  rings_[&stream] = made;
+  return made;
+}
+
+std::shared_ptr<staging_ring> transfer_staging::known_ring(timeline& stream, std::size_t bytes) {
+  const auto known = rings_.find(&stream);
+  auto ring = known == rings_.end() ? nullptr : known->second.lock();
+  return ring && ring->serves(bytes) ? ring : nullptr;
+}
+
+std::shared_ptr<staging_ring> transfer_staging::make_ring(
+    const std::shared_ptr<staging_thread>& thread, std::size_t bytes) {
+  const auto least_slot =
+      size_class((bytes + staging_ring::most_chunks - 1) / staging_ring::most_chunks);
+  auto slot_bytes = std::max(usual_slot_bytes, least_slot);
+  auto slots = usual_slots;
+  for (;;) {
+    const auto wanted = staging_ring::footprint(slot_bytes, slots);
+    if (auto memory = pool_->try_acquire(wanted)) {
+      return std::make_shared<staging_ring>(thread, std::move(memory), slot_bytes, slots);
+    }
+    // Fewer slots and smaller ones are slower, and need less.
+    if (slots != 1) {
+      slots /= 2;
+    } else if (slot_bytes != least_slot) {
+      slot_bytes = least_slot;
+    } else {
+      pool_->refuse(wanted);
+    }
+  }
+}
+
+void transfer_staging::close(std::chrono::steady_clock::time_point end) noexcept {
+  std::shared_ptr<staging_thread> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    ending = std::move(thread_);
+  }
+  if (ending) {
+    while (ending->jobs() != 0 && !context_.device().lost() &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    ending->stop();
+  }
+  pool_->close();
+}
+
+}  // namespace sluice::detail

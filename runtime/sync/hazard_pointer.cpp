@@ -1,0 +1,65 @@
+#include "runtime/sync/hazard_pointer.hpp"
+
+#include <new>
+#include <thread>
+
+namespace sluice::detail {
+namespace {
+
+/// What one thread looks at. Used again by a later thread; lives as long as the process.
+struct alignas(64) reader_word {
+  std::atomic<const timeline*> reads{nullptr};
+  std::atomic<bool> taken{true};
+  reader_word* next = nullptr;
+};
+std::atomic<reader_word*> all_words{nullptr};
+
+reader_word* take_word() noexcept {
+  for (auto* w = all_words.load(std::memory_order_acquire); w != nullptr; w = w->next) {
+    if (!w->taken.exchange(true, std::memory_order_acquire)) return w;
+  }
+  auto* made = new (std::nothrow) reader_word;
+  if (made == nullptr) return nullptr;
+  made->next = all_words.load(std::memory_order_relaxed);
+  while (!all_words.compare_exchange_weak(made->next, made, std::memory_order_seq_cst,
+                                          std::memory_order_relaxed)) {
+  }
+  return made;
+}
+
+thread_local reader_word* my_word = nullptr;
+/// Gives the word back with the thread. What later destructors of the thread take stays taken.
+struct word_return {
+  ~word_return() {
+    // The next owner's words stand for what this thread has looked at, too.
+    my_word->taken.store(false, std::memory_order_release);
+    my_word = nullptr;
+  }
+};
+
+std::atomic<const timeline*>& word_of_this_thread() noexcept {
+  if (my_word == nullptr) {
+    // Without memory, the word of a thread that ends.
+    while ((my_word = take_word()) == nullptr) std::this_thread::yield();
+    thread_local const word_return at_the_end;
+    (void)at_the_end;
+  }
+  return my_word->reads;
+}
+
+}  // namespace
+
+hazard_pointer::hazard_pointer(const timeline& of, const std::atomic<bool>& given_up) noexcept
+    : word_(word_of_this_thread()) {
+  word_.store(&of, std::memory_order_seq_cst);
+  open_ = !given_up.load(std::memory_order_seq_cst);
+}
+
+bool hazard_pointer::any(const timeline& of) noexcept {
+  for (auto* w = all_words.load(std::memory_order_seq_cst); w != nullptr; w = w->next) {
+    if (w->reads.load(std::memory_order_seq_cst) == &of) return true;
+  }
+  return false;
+}
+
+}  // namespace sluice::detail

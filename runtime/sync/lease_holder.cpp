@@ -1,0 +1,66 @@
+#include "runtime/sync/lease_holder.hpp"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace sluice::detail {
+namespace {
+
+/// Counters of threads that have ended are used again by later threads.
+struct lease_holders {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<lease_holder>> all;
+  std::vector<lease_holder*> unused;
+
+  static lease_holders& instance() {
+    static auto* const holders = new lease_holders;  // threads may end after static destruction
+    return *holders;
+  }
+  lease_holder* take() {
+    const std::lock_guard lock(mutex);
+    if (!unused.empty()) {
+      auto* const taken = unused.back();
+      unused.pop_back();
+      return taken;
+    }
+    unused.reserve(all.size() + 1);
+    all.push_back(std::make_unique<lease_holder>());
+    return all.back().get();
+  }
+  void give_back(lease_holder* holder) noexcept {
+    const std::lock_guard lock(mutex);
+    if (!holder->holds_any()) unused.push_back(holder);
+  }
+};
+
+/// The counter of this thread, once it has one.
+constinit thread_local lease_holder* here = nullptr;
+
+}  // namespace
+
+lease_holder& lease_holder::of_this_thread() {
+  if (here != nullptr) return *here;
+  auto& holders = lease_holders::instance();
+  here = holders.take();
+  struct at_thread_exit {
+    lease_holders& holders;
+    ~at_thread_exit() {
+      holders.give_back(here);
+      // A launch of a later destructor takes another counter, which is not used again.
+      here = nullptr;
+    }
+  };
+  thread_local const at_thread_exit gives_back{holders};
+  return *here;
+}
+
+void lease_holder::remove(std::uint32_t leases) noexcept {
+  if (this == here) {
+    taken_.store(taken_.load(std::memory_order_relaxed) - leases, std::memory_order_relaxed);
+  } else {
+    returned_elsewhere_.fetch_add(leases, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,18 @@
+#include "runtime/timelines/timeline.hpp"
+
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/memory_resource.hpp>
+
+namespace sluice {
+
+point_reservation::point_reservation(stream_ref stream) {
+  if (!stream) throw error(errc::stream_misuse, "point_reservation: no stream was given");
+  stream.timeline()->reserve();
+  on_ = stream.timeline();
+}
+
+void point_reservation::give_back() noexcept {
+  on_->unreserve();
+}
+
+}  // namespace sluice

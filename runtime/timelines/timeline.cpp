@@ -1,0 +1,560 @@
+#include "runtime/timelines/timeline.hpp"
+
+#include "runtime/sync/release_list.hpp"
+#include "runtime/timelines/runtime_context.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+constexpr std::size_t first_capacity = 32;
+
+void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) noexcept {
+  auto seen = value.load(std::memory_order_relaxed);
+  while (seen < candidate &&
+         !value.compare_exchange_weak(seen, candidate, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+  }
+}
+
+// Made beforehand, for when the host has no memory for words.
+const error& failed_without_words =
+    *new error(errc::upstream_failed, "an earlier launch failed");  // outlives all threads
+
+const error& reason_forgotten =
+    *new error(errc::upstream_failed,
+               "a launch failed, or its outcome is no longer known: many launches have failed on "
+               "its stream since");  // outlives all threads
+
+/// What a launch fails with that depends on one that failed with `why`. A chain of them shares one
+/// text.
+error upstream_failure(const error& why) noexcept {
+  if (why.code() == errc::upstream_failed) return why;
+  try {
+    return {errc::upstream_failed, std::string("an earlier launch failed: ") + why.what(),
+            why.status(), why.where()};
+  } catch (...) {
+    return failed_without_words;
+  }
+}
+
+}  // namespace
+
+const error& timeline::forgotten_failure() noexcept {
+  return reason_forgotten;
+}
+
+timeline::timeline(runtime_context& context, stream_id id, native_stream* native, bool owned)
+    : context_(context),
+      device_(context.device()),
+      id_(id),
+      native_(native),
+      owned_(owned),
+      acquires_(device_.needs_acquire()),
+      waited_(std::make_unique<chunked_table<std::uint64_t, 64, 1024>>()) {
+  rings_ = make_ring(1, first_capacity, nullptr);
+  newest_ring_.store(rings_.get(), std::memory_order_release);
+  capacity_.store(first_capacity, std::memory_order_relaxed);
+}
+
+timeline::~timeline() {
+  retire();
+  destroy_events(rings_.get());
+}
+
+void timeline::destroy_events(const ring* newest) noexcept {
+  std::size_t events = 0;
+  for (const auto* r = newest; r != nullptr; r = r->older.get()) {
+    for (const auto& s : r->slots) device_.destroy_event(s.event);
+    events += r->slots.size();
+  }
+  context_.count_events(-static_cast<std::ptrdiff_t>(events));
+}
+
+std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::size_t capacity,
+                                                    std::unique_ptr<ring> older) {
+  auto made = std::make_unique<ring>();
+  made->start = start;
+  made->mask = capacity - 1;
+  made->slots.resize(capacity);
+  try {
+    for (auto& s : made->slots) s.event = device_.create_event();
+  } catch (...) {
+    for (auto& s : made->slots) {
+      if (s.event != nullptr) device_.destroy_event(s.event);
+    }
+    throw;
+  }
+  context_.count_events(static_cast<std::ptrdiff_t>(capacity));
+  made->older = std::move(older);
+  return made;
+}
+
+timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
+  auto* r = newest_ring_.load(std::memory_order_acquire);
+  while (ticket < r->start) r = r->older.get();
+  return r->slots[(ticket - r->start) & r->mask];
+}
+
+void timeline::reserve() {
+  // Somebody else's stream: what was launched on it now would not run, and its event never be
+  // reached.
+  if (captured()) {
+    throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
+  }
+  ask_now_and_then();
+  const std::lock_guard lock(submission_);
+  if (rings_ == nullptr) {
+    ++reserved_;  // retired, and complete: there will be no submission
+    return;
+  }
+  const auto submitted = submitted_.load(std::memory_order_relaxed);
+  const auto* r = newest_ring_.load(std::memory_order_relaxed);
+  // Acquire: a slot is used again only after the advancing thread has let go of it.
+  const auto done = std::max(watermark(), r->start - 1);
+  if (submitted + reserved_ + 1 - done > r->mask + 1) {
+    // Tickets that are reserved but not taken go to the new ring, too.
+    auto larger = make_ring(submitted + 1, (r->mask + 1) * 2, nullptr);
+    larger->older = std::move(rings_);
+    rings_ = std::move(larger);
+    newest_ring_.store(rings_.get(), std::memory_order_release);
+    ring_start_.store(rings_->start, std::memory_order_relaxed);
+    capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
+  }
+  ++reserved_;
+}
+
+void timeline::ask_now_and_then() noexcept {
+  const auto submitted = submitted_.load(std::memory_order_relaxed);
+  // Numbers of different moments may not fit together: that costs a question.
+  const auto before = ring_start_.load(std::memory_order_relaxed) - 1;
+  const auto used = submitted - std::max(watermark_.load(std::memory_order_relaxed), before);
+  const auto capacity = capacity_.load(std::memory_order_relaxed);
+  if (used <= capacity / 2) return;
+  // On a stream that does not get on every launch would ask, and be told nothing.
+  if (submitted < asks_at_.load(std::memory_order_relaxed) && used < capacity) return;
+  asks_at_.store(submitted + capacity / 8, std::memory_order_relaxed);
+  advance();
+}
+
+void timeline::unreserve() noexcept {
+  const std::lock_guard lock(submission_);
+  --reserved_;
+}
+
+std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
+                               std::uint64_t first, std::unique_ptr<upstream_ticket> upstream) {
+  const std::lock_guard lock(submission_);
+  --reserved_;
+  if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
+  return take_ticket(std::move(dependencies), failure, first, upstream);
+}
+
+std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
+                                    std::uint64_t first,
+                                    std::unique_ptr<upstream_ticket>& upstream) {
+  const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
+  auto& s = slot_of(ticket);
+  // The caller gets the slot's memory in exchange, so that large launches need none every time.
+  if (dependencies.empty()) {
+    s.dependencies.clear();
+  } else {
+    std::swap(s.dependencies, dependencies);
+  }
+  s.first = first;
+  device_.record(s.event, ticket, native_);
+  s.upstream = std::move(upstream);
+  if (failure != nullptr) fail(ticket, *failure);
+  if (s.depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
+  submitted_.store(ticket, std::memory_order_release);
+  return ticket;
+}
+
+event_state timeline::query(std::uint64_t ticket) noexcept {
+  return device_.query(slot_of(ticket).event, ticket);
+}
+
+std::uint64_t timeline::advance() noexcept {
+  if (!advancing_.try_lock()) return watermark();
+  std::uint64_t done = 0;
+  {
+    const std::lock_guard lock(advancing_, std::adopt_lock);
+    done = advance_locked();
+  }
+  if (wants_to_forget_.load(std::memory_order_relaxed) &&
+      wants_to_forget_.exchange(false, std::memory_order_relaxed)) {
+    context_.forget_failures_later(*this);
+  }
+  return done;
+}
+
+std::uint64_t timeline::advance_locked() noexcept {
+  auto done = watermark_.load(std::memory_order_relaxed);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  if (done == newest || device_.lost()) return done;
+  if (context_.tasks_may_fail()) {
+    // Each ticket's own outcome is asked for, in order: the host device answers for nothing.
+    while (done != newest) {
+      const auto state = query(done + 1);
+      if (state == event_state::pending || state == event_state::lost) break;
+      if (!settle(done + 1, state)) break;
+      watermark_.store(++done, std::memory_order_release);
+    }
+    return done;
+  }
+  // Only tickets that depend on others can fail.
+  while (done != newest) {
+    const auto last = next_dependent(done + 1, newest);
+    const auto reached = newest_reached(done, last);
+    if (reached == done) break;
+    const bool settled =
+        reached != last || !slot_of(last).depends() || settle(last, event_state::complete);
+    done = settled ? reached : last - 1;
+    watermark_.store(done, std::memory_order_release);
+    if (done != last) break;
+  }
+  return done;
+}
+
+std::uint64_t timeline::newest_reached(std::uint64_t done, std::uint64_t last) noexcept {
+  auto state = query(done + 1);
+  if (state == event_state::pending || state == event_state::lost) return done;
+  // An answer "complete" costs ten times "pending": ask the newest first, then halve what is open.
+  ++done;
+  auto open = last;
+  while (done < open) {
+    const auto asked = open == last ? last : done + (open - done + 1) / 2;
+    state = query(asked);
+    if (state == event_state::lost) break;
+    if (state == event_state::pending) {
+      open = asked - 1;
+    } else {
+      done = asked;
+    }
+  }
+  return done;
+}
+
+std::uint64_t timeline::next_dependent(std::uint64_t from, std::uint64_t newest) const noexcept {
+  if (newest_dependent_.load(std::memory_order_relaxed) < from) return newest;
+  while (from < newest && !slot_of(from).depends()) ++from;
+  return from;
+}
+
+bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
+  auto& s = slot_of(ticket);
+  if (state == event_state::failed) {
+    note_failure(ticket, device_.failure_of(s.event), true);
+  } else if (const auto before = failure_between(s.first, ticket)) {
+    // Another thread took a ticket of this stream while the launch was being enqueued.
+    fail(ticket, *before);
+  } else {
+    for (const auto& dependency : s.dependencies) {
+      auto* source = context_.find(dependency.stream);
+      if (source == nullptr) continue;
+      if (source != this && !source->completed(dependency.ticket)) {
+        // It has completed, since this ticket waited for it, but its own timeline may not know yet.
+        // If another thread is advancing that one, this ticket is settled at the next attempt.
+        source->advance();
+        if (!source->completed(dependency.ticket)) return false;
+      }
+      if (const auto why = source->failure_of(dependency.ticket)) {
+        fail(ticket, upstream_failure(*why));
+        break;
+      }
+    }
+    if (s.upstream && !settle_upstream(ticket, *s.upstream)) return false;
+  }
+  s.dependencies.clear();
+  let_go(s);
+  return true;
+}
+
+bool timeline::settle_upstream(std::uint64_t ticket, const upstream_ticket& upstream) noexcept {
+  auto& source = *upstream.stream;
+  // As within one runtime, it has completed, but its own timeline may not know yet.
+  if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
+    if (!source.device_.lost()) return false;
+    fail(ticket, upstream_failure(source.device_.loss()));
+  } else if (const auto why = source.failure_of(upstream.ticket)) {
+    fail(ticket, upstream_failure(*why));
+  }
+  return true;
+}
+
+void timeline::let_go(slot& s) noexcept {
+  if (s.upstream) context_.releases().push(s.upstream.release());
+}
+
+void timeline::forget_upstream() noexcept {
+  const std::lock_guard lock(advancing_);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) let_go(slot_of(ticket));
+}
+
+void timeline::wait_until(std::uint64_t ticket, const sluice::device* waiting) {
+  using clock = std::chrono::steady_clock;
+  const auto spin_end = clock::now() + std::chrono::microseconds(100);
+  auto pause = std::chrono::microseconds(5);
+  while (!completed(ticket) && advance() < ticket) {
+    device_.require_usable();
+    if (waiting != nullptr) waiting->require_usable();
+    if (clock::now() < spin_end) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(500));
+    }
+  }
+  acquire(ticket);
+}
+
+std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
+  if (newest_failed_.load(std::memory_order_acquire) < ticket) return std::nullopt;
+  const std::lock_guard lock(failures_mutex_);
+  if (ticket < outcomes_from_) return reason_forgotten;
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind != failures_.begin() && std::prev(behind)->second.last >= ticket) {
+    return std::prev(behind)->second.why;
+  }
+  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                          [&](const auto& r) { return r.last < ticket; });
+  if (range == forgotten_.end() || range->first > ticket) return std::nullopt;
+  return reason_forgotten;
+}
+
+std::uint64_t timeline::forgettable() const {
+  const std::lock_guard lock(failures_mutex_);
+  if (forgotten_.size() < most_forgotten) return 0;
+  return std::min(forgotten_[forgotten_.size() / 2].last, watermark());
+}
+
+void timeline::forget_outcomes(std::uint64_t last) noexcept {
+  const std::lock_guard lock(failures_mutex_);
+  const auto kept = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                         [&](const auto& r) { return r.last <= last; });
+  if (kept == forgotten_.begin()) return;
+  outcomes_from_ = std::prev(kept)->last + 1;
+  forgotten_.erase(forgotten_.begin(), kept);
+}
+
+std::size_t timeline::known_failures() const {
+  const std::lock_guard lock(failures_mutex_);
+  return failures_.size() + forgotten_.size();
+}
+
+std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
+  auto oldest = no_ticket;
+  const std::lock_guard lock(advancing_);
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) {
+    for (const auto& point : slot_of(ticket).dependencies) {
+      if (point.stream == source) oldest = std::min(oldest, point.ticket);
+    }
+  }
+  return oldest;
+}
+
+void timeline::forget_reason() {
+  const auto oldest = failures_.begin();
+  const ticket_range range{oldest->first, oldest->second.last};
+  if (!forgotten_.empty() && forgotten_.back().last + 1 == range.first) {
+    forgotten_.back().last = range.last;
+  } else if (forgotten_.empty() || forgotten_.back().last < range.first) {
+    forgotten_.push_back(range);
+  } else {
+    // Of a ticket that was settled after newer ones had been forgotten.
+    forgotten_.insert(std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                           [&](const auto& r) { return r.last < range.first; }),
+                      range);
+  }
+  failures_.erase(oldest);
+  if (forgotten_.size() >= most_forgotten) {
+    wants_to_forget_.store(true, std::memory_order_relaxed);
+  }
+}
+
+std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
+  if (first >= last || newest_failed_.load(std::memory_order_acquire) < first) {
+    return std::nullopt;
+  }
+  const std::lock_guard lock(failures_mutex_);
+  // One that is forgotten may have been found there.
+  if (first < outcomes_from_) return reason_forgotten;
+  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                          [&](const auto& r) { return r.last < first; });
+  if (range != forgotten_.end() && range->first < last) return reason_forgotten;
+  for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
+    if (f->second.found_there) return f->second.why;
+  }
+  return std::nullopt;
+}
+
+void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
+  const std::lock_guard lock(failures_mutex_);
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind != failures_.begin()) {
+    auto& before = std::prev(behind)->second;
+    if (before.last >= ticket) return;  // it has a reason already
+    // A copy of an error shares its text: the tickets of a chain make one entry.
+    if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
+        !found_there) {
+      before.last = ticket;
+      store_maximum(newest_failed_, ticket);
+      return;
+    }
+  }
+  try {
+    failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
+    while (failures_.size() > most_reasons) forget_reason();
+  } catch (...) {
+    // Without memory to remember the failure, nothing after it can be trusted.
+    device_.lose(why);
+  }
+  store_maximum(newest_failed_, ticket);
+}
+
+void timeline::acquire(std::uint64_t ticket) noexcept {
+  if (ticket == 0 || !acquires_) return;
+  const hazard_pointer reading(*this, slots_given_up_);
+  if (reading.open()) device_.acquire(slot_of(ticket).event, ticket);
+}
+
+void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket) {
+  const hazard_pointer reading(*this, slots_given_up_);
+  if (reading.open()) elsewhere.wait(stream, slot_of(ticket).event, ticket);
+}
+
+bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
+  if (ticket == 0 || &source == this) return false;
+  if (context_.completion_orders() && source.completed(ticket)) {
+    // The completed point stands for a wait.
+    source.acquire(ticket);
+    return false;
+  }
+  if (waited_ == nullptr) throw error(errc::stream_misuse, "the stream has been retired");
+  if (waited_->load(source.id_.index) >= ticket) return false;
+  auto* cached = waited_->at(source.id_.index);
+  const hazard_pointer reading(source, source.slots_given_up_);
+  if (!reading.open()) return false;  // it has completed meanwhile, as above
+  auto* const event = source.slot_of(ticket).event;
+  if (!unless_retired([&](native_stream* native) { device_.wait(native, event, ticket); })) {
+    throw error(errc::stream_misuse, "the stream has been retired");
+  }
+  waits_.fetch_add(1, std::memory_order_relaxed);
+  // Only now: a second thread must not skip a wait that is not queued yet.
+  if (cached != nullptr) store_maximum(*cached, ticket);
+  return true;
+}
+
+bool timeline::captured() noexcept {
+  if (owned_) return false;
+  const std::lock_guard lock(submission_);  // its maker may destroy it once it has been retired
+  return !retired() && device_.capturing(native_);
+}
+
+bool timeline::keep_stream() noexcept {
+  const std::lock_guard lock(submission_);
+  if (retired()) return false;
+  ++keepers_;
+  return true;
+}
+
+void timeline::let_go_of_stream() noexcept {
+  const std::lock_guard lock(submission_);
+  if (--keepers_ == 0 && retired() && owned_) device_.destroy_stream(native_);
+}
+
+void timeline::synchronize() {
+  const auto newest = submitted_.load(std::memory_order_acquire);
+  if (keep_stream()) {
+    struct keeper {
+      timeline& kept;
+      ~keeper() { kept.let_go_of_stream(); }
+    } const keeping{*this};
+    device_.synchronize(native_);
+  }
+  // The watermark has to follow: another thread may have begun to advance it earlier.
+  wait_until(newest);
+}
+
+void timeline::retire() noexcept {
+  if (device_.inherited()) return;
+  if (retired()) {
+    const std::lock_guard over(submission_);  // who retires it is still using the native stream
+    return;
+  }
+  std::unique_ptr<upstream_ticket> none;
+  bool reserved = false;
+  try {
+    reserve();
+    reserved = true;
+  } catch (...) {
+    // Only a launch that commits after its stream has gone misses the last ticket.
+  }
+  {
+    const std::lock_guard lock(submission_);
+    if (reserved) --reserved_;
+    if (retired_.exchange(true, std::memory_order_acq_rel)) return;
+    bool behind = false;
+    try {
+      if (reserved) (void)take_ticket({}, nullptr, no_ticket, none);
+      behind = reserved;
+    } catch (...) {
+      // The device is lost: `quiescent` says whether something runs.
+    }
+    if (owned_ && keepers_ == 0) device_.destroy_stream(native_);
+    gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
+  }
+  context_.count_stream_retired();
+  context_.note_retired(*this);
+}
+
+bool timeline::give_up_slots() noexcept {
+  if (!advancing_.try_lock()) return false;
+  const std::lock_guard lock(advancing_, std::adopt_lock);
+  if (newest_ring_.load(std::memory_order_acquire) == nullptr) return true;
+  const auto done = watermark_.load(std::memory_order_relaxed);
+  // Where waits are to be queued for completed points, too, the events stay.
+  if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
+      !context_.completion_orders()) {
+    return false;
+  }
+  if (!slots_given_up_.load(std::memory_order_relaxed)) {
+    // Whoever finds the flag set gets the effects of all the work with it.
+    if (done != 0) device_.acquire(slot_of(done).event, done);
+    slots_given_up_.store(true, std::memory_order_seq_cst);
+  }
+  if (hazard_pointer::any(*this)) return false;  // of before; the next time
+  std::unique_ptr<ring> rings;
+  decltype(waited_) waited;
+  {
+    const std::lock_guard submission(submission_);
+    if (reserved_ != 0) return false;  // a launch is being made although the stream has gone
+    rings = std::move(rings_);
+    waited = std::move(waited_);
+    newest_ring_.store(nullptr, std::memory_order_relaxed);
+  }
+  destroy_events(rings.get());
+  return true;
+}
+
+bool timeline::quiescent() noexcept {
+  // Somebody may be queueing something in a driver that blocks; then it is not.
+  if (!submission_.try_lock()) return false;
+  const std::lock_guard lock(submission_, std::adopt_lock);
+  native_event* last = nullptr;
+  if (newest_ring_.load(std::memory_order_relaxed) == nullptr) return true;  // all has completed
+  if (gone_) {
+    // An event that was never recorded stands for no work.
+    last = slot_of(std::max<std::uint64_t>(submitted_.load(std::memory_order_relaxed), 1)).event;
+  }
+  return device_.quiescent(native_, last);
+}
+
+}  // namespace sluice::detail
