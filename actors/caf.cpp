@@ -1,6 +1,5 @@
 #include "actors/reply.hpp"
-#include "runtime/core/runtime_core.hpp"
-#include "runtime/devices/open_devices.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/actors/caf.hpp>
 

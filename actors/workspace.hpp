@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/core/runtime_core.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
@@ -19,7 +19,7 @@ namespace sluice::actors {
 class workspace {
  public:
   workspace(device_runtime& runtime, stream_ref stream, allocation_tag tag) noexcept
-      : runtime_(runtime), core_(runtime.core()), stream_(stream), tag_(tag) {}
+      : runtime_(runtime), core_(detail::runtime_core::of(runtime)), stream_(stream), tag_(tag) {}
   workspace(const workspace&) = delete;
   workspace& operator=(const workspace&) = delete;
   ~workspace() { release(); }

@@ -29,10 +29,8 @@ foreach(layer IN ITEMS runtime envelope actors)
     install(EXPORT sluice-${layer} NAMESPACE sluice:: DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/sluice/${layer}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
       COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
-    if(EXISTS "${PROJECT_SOURCE_DIR}/include/sluice/${layer}.hpp")
-      install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/${layer}.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
-        COMPONENT development)
-    endif()
+    install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/${layer}.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
+      COMPONENT development)
   endif()
 endforeach()
 install(TARGETS sluice_everything EXPORT sluice-sluice)

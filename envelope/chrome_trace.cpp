@@ -1,5 +1,5 @@
 #include "envelope/trace_buffer.hpp"
-#include "runtime/sync/one_way_signal.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
 

@@ -1,7 +1,4 @@
-#include "runtime/core/runtime_core.hpp"
-#include "runtime/devices/open_devices.hpp"
-#include "runtime/reports/slow_wait.hpp"
-#include "runtime/sync/one_way_signal.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
 
@@ -192,7 +189,7 @@ struct completion_engine::state {
 };
 
 completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy)
-    : state_(std::make_shared<state>(runtime.core(), strategy)) {
+    : state_(std::make_shared<state>(detail::runtime_core::of(runtime), strategy)) {
   state_->queues.reserve(64);
   state_->core->start_reclaiming();
   if (strategy != completion_strategy::synchronous) {
@@ -226,7 +223,7 @@ std::size_t completion_engine::pending() const noexcept {
 void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
                                std::unique_ptr<continuation> work) noexcept {
   auto* item = work.release();
-  item->timeline_ = stream.timeline();
+  item->timeline_ = detail::timeline::of(stream);
   item->ticket_ = ticket;
   auto& s = *state_;
   s.pending.fetch_add(1, std::memory_order_relaxed);
@@ -256,7 +253,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
 
   if (s.strategy == completion_strategy::host_function) {
     try {
-      (void)stream.timeline()->unless_retired([&](native_stream* native) {
+      (void)detail::timeline::of(stream)->unless_retired([&](native_stream* native) {
         s.core->device().notify(native, [wake = s.wake] {
           wake->wakes.fetch_add(1, std::memory_order_release);
           wake->changed.raise();

@@ -1,5 +1,5 @@
 #include "envelope/nvtx_range.hpp"
-#include "runtime/core/runtime_core.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
 
@@ -82,14 +82,14 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   std::optional<launch_recorder> recorder;
   bool reserved = false;
   try {
-    on.runtime().core()->require_open();  // a recorder without operands would not ask
+    runtime_core::of(on.runtime())->require_open();  // a recorder without operands would not ask
     recorder = launch_recorder::strict(on.stream());
     for (std::size_t i = 0; i < l.used().size(); ++i) {
       recorder->use(l.used()[i].block, l.used()[i].access, l.used()[i].whole);
     }
     recorder->preflight();
     if (recorder->recorded_count() == 0) {
-      on.stream().timeline()->reserve();
+      timeline::of(on.stream())->reserve();
       reserved = true;
     }
   } catch (...) {
@@ -116,7 +116,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
     trace.after_enqueue(l.info(), failure ? &*failure : nullptr);
   });
 
-  auto* timeline = on.stream().timeline();
+  auto* timeline = timeline::of(on.stream());
   timeline_point point;
   try {
     point = recorder->commit(failure);

@@ -1,4 +1,4 @@
-#include "runtime/reports/report.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_trace.hpp>
 

@@ -1,6 +1,4 @@
-#include "runtime/core/ended_elsewhere.hpp"
-#include "runtime/core/runtime_core.hpp"
-#include "runtime/devices/open_devices.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/lane.hpp>
 
@@ -21,15 +19,16 @@ struct lane_remains {
 class lane_end final : public continuation {
  public:
   explicit lane_end(lane_remains remains)
-      : core_(remains.on.ref().timeline()->core().shared_from_this()),
-        remains_(std::make_unique<detail::ended_elsewhere<lane_remains>>(std::move(remains))) {}
+      : core_(detail::timeline::of(remains.on.ref())->core().shared_from_this()),
+        remains_(std::make_unique<detail::deferred_destruction<lane_remains>>(std::move(remains))) {
+  }
   ~lane_end() override { core_->reclaim_later(std::move(remains_)); }
 
   void complete(const error*, const std::function<void()>& release) noexcept override { release(); }
 
  private:
   std::shared_ptr<detail::runtime_core> core_;
-  std::unique_ptr<detail::ended_elsewhere<lane_remains>> remains_;
+  std::unique_ptr<detail::deferred_destruction<lane_remains>> remains_;
 };
 
 }  // namespace
@@ -46,12 +45,12 @@ lane::~lane() {
     auto end = std::make_unique<lane_end>(lane_remains{std::move(stream_), std::move(kept_)});
     std::uint64_t ticket = 0;
     try {
-      on.timeline()->reserve();
-      ticket = on.timeline()->submit();
+      detail::timeline::of(on)->reserve();
+      ticket = detail::timeline::of(on)->submit();
     } catch (...) {
       // Lost: the engine completes it at once, whatever the ticket. Otherwise the newest ticket
       // is behind every launch.
-      ticket = on.timeline()->newest().ticket + (service_->device().lost() ? 1 : 0);
+      ticket = detail::timeline::of(on)->newest().ticket + (service_->device().lost() ? 1 : 0);
     }
     service_->engine().submit(on, ticket, std::move(end));
   } catch (...) {

@@ -1,5 +1,5 @@
 #include "envelope/timestamp_reader.hpp"
-#include "runtime/core/runtime_core.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/launch_timing.hpp>
 
@@ -35,7 +35,7 @@ void launch_timing::complete(kernel_trace& trace, const kernel_info& info,
 }
 
 launch_timestamps::launch_timestamps(device_runtime& runtime)
-    : reader_(std::make_shared<timestamp_reader>(runtime.core()->shared_device())) {}
+    : reader_(std::make_shared<timestamp_reader>(runtime_core::of(runtime)->shared_device())) {}
 
 launch_timestamps::~launch_timestamps() {
   reader_->stop();

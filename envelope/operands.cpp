@@ -1,4 +1,4 @@
-#include "runtime/core/runtime_core.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/operands.hpp>
 
@@ -10,11 +10,12 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
   const auto named = [&](const char* what) {
     return std::string(argument.name) + ": " + what;
   };
-  runtime.core()->require_open();
+  detail::runtime_core::of(runtime)->require_open();
   if (!argument.block) throw error(errc::invalid_argument, named("no memory was given"));
   if (argument.block.stale()) {
-    if (argument.block.record()->core == runtime.core().get()) {
-      runtime.core()->note_misuse(memory_misuse::stale_use, argument.block.record()->memory);
+    if (detail::block_record::of(argument.block)->core == detail::runtime_core::of(runtime).get()) {
+      detail::runtime_core::of(runtime)->note_misuse(
+          memory_misuse::stale_use, detail::block_record::of(argument.block)->memory);
     }
     throw error(errc::stale_ref, named("the memory has been given back"));
   }
@@ -23,7 +24,7 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
                                             to_string(argument.block.device()) +
                                             ", the launch on " + to_string(runtime.device().id()));
   }
-  if (argument.block.record()->core != runtime.core().get()) {
+  if (detail::block_record::of(argument.block)->core != detail::runtime_core::of(runtime).get()) {
     throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
   }
   if (argument.access != access_kind::read && argument.block.read_only()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/sync/one_way_signal.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/runtime/device.hpp>

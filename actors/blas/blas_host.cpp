@@ -1,7 +1,7 @@
 #include "actors/blas/blas_host.hpp"
 
 #include "actors/blas/column_major.hpp"
-#include "runtime/host/announce.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/host_task.hpp>

@@ -1,7 +1,6 @@
 #include "actors/device/transfers.hpp"
 #include "actors/reply.hpp"
-#include "runtime/devices/open_devices.hpp"
-#include "runtime/reports/slow_wait.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/actors/device.hpp>
 

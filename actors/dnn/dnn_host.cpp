@@ -5,7 +5,7 @@
 #include "actors/dnn/single_thread_scope.hpp"
 #include "actors/plan_cache.hpp"
 #include "actors/workspace.hpp"
-#include "runtime/host/announce.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 

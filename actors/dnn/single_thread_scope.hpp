@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/host/announce.hpp"
+#include "runtime/seam.hpp"
 
 #if defined(SLUICE_THREAD_SANITIZER)
 // Of the OpenMP library that oneDNN uses, if it uses one.

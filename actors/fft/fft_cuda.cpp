@@ -3,8 +3,8 @@
 #include "actors/fft/scale_kernel.hpp"
 #include "actors/plan_cache.hpp"
 #include "actors/workspace.hpp"
-#include "runtime/core/ended_elsewhere.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/device.hpp>
 
@@ -91,8 +91,9 @@ class cuda_fft_library final : public fft_library {
     return plans_.find_or_make(d, [&]() -> std::shared_ptr<const fft_plan> {
       const current_device_scope current(stream_.device());
       // cuFFT synchronises the device where a plan is destroyed.
-      auto plan = detail::share_ended_elsewhere(
-          runtime_.core(), std::make_unique<cuda_fft_plan>(d, runtime_, stream_));
+      auto plan = detail::share_with_deferred_destruction(
+          detail::runtime_core::of(runtime_),
+          std::make_unique<cuda_fft_plan>(d, runtime_, stream_));
       work_area_.require(plan->work_bytes());
       warm_up(*plan);
       return plan;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "benchmarks/support/allocations.hpp"
-#include "runtime/timelines/timeline.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/stream.hpp>
 
@@ -60,14 +60,14 @@ batch_totals time_batches(benchmark::State& state, meeting_point& together, stre
   const auto run = [&] {
     prepare();
     together.meet(state);
-    const auto waits = stream.timeline()->waits();
+    const auto waits = detail::timeline::of(stream)->waits();
     const auto allocations = allocations_of_this_thread();
     const auto start = clock::now();
     for (std::size_t i = 0; i < batch_size; ++i) enqueue(i);
     const std::chrono::duration<double> took = clock::now() - start;
     totals.steps += batch_size;
     totals.allocations += allocations_of_this_thread() - allocations;
-    totals.waits += stream.timeline()->waits() - waits;
+    totals.waits += detail::timeline::of(stream)->waits() - waits;
     finish();
     return took.count();
   };

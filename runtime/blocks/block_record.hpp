@@ -123,6 +123,11 @@ class dead_block final : public releasable {
 /// unmapped while a reference, a recorder or the runtime exists; used again under a new generation.
 /// Counts, lease and use state, which different threads change, are on cache lines of their own.
 struct block_record {
+  /// The record that a reference names; nullptr for none.
+  [[nodiscard]] static block_record* of(const block_ref& block) noexcept { return block.record_; }
+  /// A reference that takes over one count of `references`.
+  [[nodiscard]] block_ref ref() noexcept { return block_ref(this); }
+
   runtime_core* core = nullptr;  // whose record it is: alive while the block or handles exist
 
   // Written while nobody else knows the block.

@@ -1,6 +1,7 @@
 #include "runtime/copy/host_transfer.hpp"
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/host/host_stream.hpp"
+#include "runtime/recording/launch_dependencies.hpp"
 #include "runtime/sync/turnstile.hpp"
 
 #include <sluice/runtime/copy.hpp>
@@ -35,7 +36,7 @@ void require_stream(const copy_end& end, const char* name, const char* of) {
     throw error(errc::stream_misuse, std::string("enqueue_copy: ") + name +
                                          ", a stream of the runtime of " + of + ", is missing");
   }
-  if (&end.stream.timeline()->core() != end.block.record()->core) {
+  if (&timeline::of(end.stream)->core() != block_record::of(end.block)->core) {
     throw error(errc::stream_misuse,
                 std::string("enqueue_copy: ") + name + " is not a stream of the runtime of " + of);
   }
@@ -86,7 +87,7 @@ timeline_point copy_within(const copy_end& target, const copy_end& source, std::
   recorder.use(target.block, access_kind::write, target.whole);
   recorder.preflight();
   try {
-    on_stream(*target.stream.timeline(), [&](native_stream* stream) {
+    on_stream(*timeline::of(target.stream), [&](native_stream* stream) {
       target.stream.device().copy(target.address, source.address, bytes,
                                   copy_direction::device_to_device, stream);
     });
@@ -119,8 +120,8 @@ void preflight_both(launch_recorder& one, launch_recorder& two) {
 
 timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
                                  std::size_t bytes) {
-  auto& from = *source.stream.timeline();
-  auto& to = *target.stream.timeline();
+  auto& from = *timeline::of(source.stream);
+  auto& to = *timeline::of(target.stream);
   auto reading = launch_recorder::strict(source.stream);
   reading.use(source.block, access_kind::read, source.whole);
   auto writing = launch_recorder::strict(target.stream);
@@ -129,13 +130,13 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   // Tickets that say how far the other stream has to be.
   from.reserve();
   dependency_points before;
-  std::unique_ptr<upstream_ticket> upstream;
+  std::unique_ptr<cross_runtime_dependency> upstream;
   try {
     preflight_both(reading, writing);
-    if (!reading.dependencies().empty()) {
+    if (!launch_dependencies::of(reading).empty()) {
       // What the source depends on may still fail: then the copy, of another runtime, has, too.
-      before.append(reading.dependencies());
-      upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
+      before.append(launch_dependencies::of(reading));
+      upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
     }
   } catch (...) {
     reading.cancel();
@@ -153,7 +154,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   }
   if (upstream) {
     upstream->ticket = fenced;
-    writing.depend_on(std::move(upstream));
+    launch_dependencies::add(writing, std::move(upstream));
   }
   std::optional<error> failure;
   try {
@@ -259,7 +260,7 @@ timeline_point read_source(const copy_end& source, Read read, Commit commit) {
 /// Fills `staged` from a host device, as a launch that reads the source.
 timeline_point fill_from_host(const copy_end& source, std::size_t bytes,
                               const std::shared_ptr<std::byte>& staged) {
-  auto& from = *source.stream.timeline();
+  auto& from = *timeline::of(source.stream);
   return read_source(
       source, [&] { copy_on_host(from, staged, source.address, bytes); },
       [](launch_recorder& reading, const std::optional<error>& failure) {
@@ -270,7 +271,7 @@ timeline_point fill_from_host(const copy_end& source, std::size_t bytes,
 /// The same from a GPU.
 timeline_point fill_from_gpu(const copy_end& source, std::size_t bytes,
                              const std::shared_ptr<std::byte>& staged) {
-  auto& from = *source.stream.timeline();
+  auto& from = *timeline::of(source.stream);
   const auto moved = download_through_ring(source.stream, staged, bytes);
   return read_source(
       source, [&] { moved->enqueue(source.address); },
@@ -296,7 +297,7 @@ void require_success(timeline& stream, std::uint64_t ticket, const device& waiti
 }
 
 timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
-  auto& from = *source.stream.timeline();
+  auto& from = *timeline::of(source.stream);
   const auto core = from.core().shared_from_this();
   const auto staged = allocate_between(bytes);
   const auto filled =
@@ -324,19 +325,19 @@ timeline_point copy_to_host(const copy_end& target, const copy_end& source, std:
 }
 
 timeline_point copy_from_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
-  auto& from = *source.stream.timeline();
-  auto& to = *target.stream.timeline();
+  auto& from = *timeline::of(source.stream);
+  auto& to = *timeline::of(target.stream);
   const auto staged = allocate_between(bytes);
   const auto word = std::make_shared<std::atomic<std::uint32_t>>(0);
   const auto moved = upload_when_ready(target.stream, staged, bytes, word);
-  auto upstream = std::make_unique<upstream_ticket>(from.core().shared_from_this(), from);
+  auto upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
   upstream->ticket = fill_from_host(source, bytes, staged).ticket;
   set_on_host(from, word);
 
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
   writing.preflight();
-  writing.depend_on(std::move(upstream));
+  launch_dependencies::add(writing, std::move(upstream));
   std::optional<error> failure;
   try {
     moved->enqueue(target.address);
@@ -354,12 +355,12 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
   require_block(target, "target");
   require_block(source, "source");
   require_stream(target, "on", "target");
-  const auto& from = *source.block.record()->core;
-  const auto& to = *target.block.record()->core;
+  const auto& from = *block_record::of(source.block)->core;
+  const auto& to = *block_record::of(target.block)->core;
   if (&from == &to) return copy_within(target, source, bytes);
   require_stream(source, "source_on", "source");
   // What earlier copies depended on: another runtime each.
-  target.stream.timeline()->core().releases().drain();
+  timeline::of(target.stream)->core().releases().drain();
   if (on_host(to)) return copy_to_host(target, source, bytes);
   if (on_host(from)) return copy_from_host(target, source, bytes);
   return copy_between_gpus(target, source, bytes);

@@ -14,7 +14,7 @@ static_assert(host_transfer::most_at_once == transfer_staging::piece_bytes);
 
 timeline& required(stream_ref stream) {
   if (!stream) throw error(errc::stream_misuse, "a transfer needs a stream; there is none given");
-  return *stream.timeline();
+  return *detail::timeline::of(stream);
 }
 
 /// Common to all: a transfer is enqueued once.

@@ -61,11 +61,11 @@ memory_reservation device_runtime::reserve_memory(std::span<const std::size_t> s
 void device_runtime::deallocate(const block_ref& block) {
   core_->require_own_process();
   if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
-  if (block.record()->core != core_.get())
+  if (detail::block_record::of(block)->core != core_.get())
     throw detail::runtime_core::foreign(block, errc::invalid_argument,
                                         "deallocate: a block of another runtime");
-  if (!core_->free(*block.record())) {
-    core_->note_misuse(memory_misuse::double_free, block.record()->memory);
+  if (!core_->free(*detail::block_record::of(block))) {
+    core_->note_misuse(memory_misuse::double_free, detail::block_record::of(block)->memory);
     throw error(errc::stale_ref, "deallocate: memory '" + std::string(block.tag().name()) +
                                      "' has been freed already");
   }
@@ -103,11 +103,11 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
                                        access_kind access) {
   core_->require_open();
   auto& on = core_->require(stream);
-  if (!block || block.record()->core != core_.get()) {
+  if (!block || detail::block_record::of(block)->core != core_.get()) {
     throw detail::runtime_core::foreign(block, errc::stream_misuse,
                                         "prepare_use: the memory does not belong to this runtime");
   }
-  auto& record = *block.record();
+  auto& record = *detail::block_record::of(block);
   if (!record.tracked)
     throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
   if (access != access_kind::read && record.read_only)

@@ -45,7 +45,9 @@ bool block_ref::stale() const noexcept {
 }
 
 bool detail::share_bytes(const byte_range& a, const byte_range& b) noexcept {
-  if (!a.block || !b.block || a.block.record()->core != b.block.record()->core) return false;
+  if (!a.block || !b.block ||
+      detail::block_record::of(a.block)->core != detail::block_record::of(b.block)->core)
+    return false;
   // Whose memory has been given back may have an address that is another one's by now.
   if (a.block.stale() || b.block.stale()) return false;
   const auto* const first = static_cast<const std::byte*>(a.address);

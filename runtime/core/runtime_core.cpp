@@ -199,7 +199,7 @@ timeline* runtime_core::find(stream_id id) const noexcept {
 }
 
 timeline& runtime_core::require(stream_ref stream) const {
-  auto* t = stream.timeline();
+  auto* t = detail::timeline::of(stream);
   if (t == nullptr)
     throw error(errc::stream_misuse, "no stream was given; there is no default stream");
   if (&t->core() != this) throw error(errc::stream_misuse, "the stream belongs to another runtime");
@@ -342,12 +342,12 @@ timeline_point runtime_core::dependency_on(block_record& record) const {
 }
 
 void runtime_core::wait(stream_ref stream, timeline_point point) {
-  if (!stream || &stream.timeline()->core() != this)
+  if (!stream || &detail::timeline::of(stream)->core() != this)
     throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
   require_known(point);
   hazard_point wait{point, hazard::free_after_use};
   const point_reservation place(stream);  // keeps what a retired stream would give up
-  fence(*stream.timeline(), {&wait, 1});
+  fence(*detail::timeline::of(stream), {&wait, 1});
 }
 
 void runtime_core::reclaim_after(std::span<const timeline_point> points, allocation memory,

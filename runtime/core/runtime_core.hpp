@@ -66,6 +66,11 @@ class runtime_core final : public runtime_context,
                                                           bool explicit_waits);
   ~runtime_core() override;
 
+  [[nodiscard]] static const std::shared_ptr<runtime_core>& of(
+      const device_runtime& runtime) noexcept {
+    return runtime.core_;
+  }
+
   [[nodiscard]] bool tasks_may_fail() const noexcept override { return tasks_may_fail_; }
   /// What transfers share; made by the first one. @throws error `library_failure`, `device_lost`;
   /// std::bad_alloc
@@ -164,9 +169,7 @@ class runtime_core final : public runtime_context,
   void end_block(block_record& record) noexcept;
 
   // What a resource asks for
-  [[nodiscard]] stream_ref reclaim_stream() noexcept override {
-    return stream_ref(reclaim_timeline_);
-  }
+  [[nodiscard]] stream_ref reclaim_stream() noexcept override { return reclaim_timeline_->ref(); }
   void wait(stream_ref stream, timeline_point point) override;
   void reclaim_after(std::span<const timeline_point> points, allocation memory,
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override;

@@ -148,7 +148,7 @@ block_ref runtime_core::allocate(allocation_request request) {
     if (bytes != 0) granted = grant(request);
     for (const auto& point : granted.inherited) require_known(point);
     // Allocating is a use: the memory is ready when this point has completed.
-    if (auto* place = granted.ready_at.release()) {
+    if (auto* place = timeline::take(granted.ready_at)) {
       ordered = true;
       ready = {place->id(), place->submit()};
     }
@@ -198,7 +198,7 @@ block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
   record.pins.store(1, std::memory_order_relaxed);
   record.holds = 2;
   record.lease.revive();  // from here on statistics look at it
-  return block_ref(&record);
+  return record.ref();
 }
 
 block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point written,

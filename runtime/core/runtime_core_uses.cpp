@@ -15,7 +15,7 @@ error runtime_core::foreign(const block_ref& block, errc code, const std::string
 }
 
 error runtime_core::freed_already(const block_ref& block, const char* function) {
-  note_misuse(memory_misuse::stale_use, block.record()->memory);
+  note_misuse(memory_misuse::stale_use, block_record::of(block)->memory);
   return {errc::stale_ref, std::string(function) + ": memory '" + std::string(block.tag().name()) +
                                "' has been freed"};
 }
@@ -24,11 +24,11 @@ runtime_core::published_use runtime_core::publish_use(const block_ref& block, st
                                                       access_kind access, timeline_point depends_on,
                                                       std::uint64_t first) {
   auto& on = require(stream);
-  if (!block || block.record()->core != this) {
+  if (!block || block_record::of(block)->core != this) {
     throw foreign(block, errc::stream_misuse,
                   "record_use: the memory does not belong to this runtime");
   }
-  auto& record = *block.record();
+  auto& record = *block_record::of(block);
   if (!record.tracked)
     throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
   if (access != access_kind::read && record.read_only)

@@ -33,7 +33,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     auto& e = entries_[index];
     e.out = false;
     --acquired_;
-    auto* on = e.owner.ref().timeline();
+    auto* on = detail::timeline::of(e.owner.ref());
     if (on == nullptr) return;  // it could not be made
     try {
       // Work that nobody recorded counts, too.
@@ -73,7 +73,8 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     for (std::size_t i = 0; i < made_; ++i) {
       const auto index = (next_ + i) % made_;
       const auto& e = entries_[index];
-      if (!e.out && (!e.owner || e.owner.ref().timeline()->completed(e.last))) return take(index);
+      if (!e.out && (!e.owner || detail::timeline::of(e.owner.ref())->completed(e.last)))
+        return take(index);
     }
     return std::nullopt;
   }
@@ -90,13 +91,14 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
         index = ask_next_++ % made_;
         if (entries_[index].out || !entries_[index].owner) continue;
         last = entries_[index].last;
-        on = entries_[index].owner.ref().timeline();
+        on = detail::timeline::of(entries_[index].owner.ref());
       }
       if (on->advance() < last) continue;
       const std::lock_guard lock(mutex_);
       const auto& e = entries_[index];
       // Others may have had it out meanwhile.
-      if (!e.out && (!e.owner || e.owner.ref().timeline()->completed(e.last))) return take(index);
+      if (!e.out && (!e.owner || detail::timeline::of(e.owner.ref())->completed(e.last)))
+        return take(index);
     }
     return std::nullopt;
   }
@@ -139,7 +141,7 @@ stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
     throw error(errc::invalid_argument, "stream_pool: the size has to be from 1 to " +
                                             std::to_string(stream_pool::largest_size));
   }
-  state_ = std::make_shared<detail::stream_pool_state>(runtime.core(), options);
+  state_ = std::make_shared<detail::stream_pool_state>(detail::runtime_core::of(runtime), options);
 }
 
 pooled_stream stream_pool::acquire() {

@@ -1,6 +1,6 @@
 #include "runtime/devices/open_devices.hpp"
-#include "runtime/host/announce.hpp"
-#include "runtime/host/host_joint.hpp"
+#include "runtime/host/annotations.hpp"
+#include "runtime/host/host_rendezvous.hpp"
 #include "runtime/host/host_stream.hpp"
 #include "runtime/host/host_timestamp.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
@@ -71,13 +71,13 @@ class timestamp_task final : public host_task {
 
 class join_task final : public host_task {
  public:
-  using function = void (host_joint::*)(host_stream&) noexcept;
-  join_task(host_joint& joint, function part) noexcept
+  using function = void (host_rendezvous::*)(host_stream&) noexcept;
+  join_task(host_rendezvous& joint, function part) noexcept
       : host_task(kind::marker), joint_(joint), part_(part) {}
   void run(host_stream& stream) override { (joint_.*part_)(stream); }
 
  private:
-  host_joint& joint_;
+  host_rendezvous& joint_;
   function part_;
 };
 
@@ -185,7 +185,7 @@ class host_device final : public device {
     } const giving_back{*this, met};
     // The failures before it belong to the tickets, not to this meeting.
     auto* const task = new record_task(as_event(met.event), ++met.value, false);
-    as_event(met.event).announce(met.value);
+    as_event(met.event).mark_recorded(met.value);
     as_stream(stream).submit(task);
     as_event(met.event).wait(met.value, *this);
     require_usable();
@@ -209,13 +209,13 @@ class host_device final : public device {
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
     require_usable();
     auto* const task = new record_task(as_event(event), value, true);
-    as_event(event).announce(value);
+    as_event(event).mark_recorded(value);
     as_stream(stream).submit(task);
   }
 
   void wait(native_stream* stream, native_event* event, std::uint64_t value) override {
     require_usable();
-    if (!as_event(event).announced(value)) {
+    if (!as_event(event).was_recorded(value)) {
       throw error(errc::stream_misuse, "wait for an event that has not been recorded");
     }
     as_stream(stream).submit(new wait_task(as_event(event), value));
@@ -231,9 +231,9 @@ class host_device final : public device {
 
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
-    auto joint = std::make_unique<host_joint>();
-    auto reach = std::make_unique<join_task>(*joint, &host_joint::reach);
-    auto wait = std::make_unique<join_task>(*joint, &host_joint::wait);
+    auto joint = std::make_unique<host_rendezvous>();
+    auto reach = std::make_unique<join_task>(*joint, &host_rendezvous::reach);
+    auto wait = std::make_unique<join_task>(*joint, &host_rendezvous::wait);
     (void)joint.release();  // the tasks' now
     as_stream(source).submit(reach.release());
     as_stream(stream).submit(wait.release());

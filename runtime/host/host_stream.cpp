@@ -1,6 +1,6 @@
 #include "runtime/host/host_stream.hpp"
 
-#include "runtime/host/announce.hpp"
+#include "runtime/host/annotations.hpp"
 
 #include <chrono>
 #include <thread>

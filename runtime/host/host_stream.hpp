@@ -31,14 +31,16 @@ class host_event {
     (void)shares_.load(std::memory_order_acquire);
     delete this;
   }
-  /// Whether a record has been announced that no stream has reached.
+  /// Whether a record has been queued that no stream has reached.
   [[nodiscard]] bool pending() const noexcept {
     return reached_.load(std::memory_order_relaxed) / 2 < recorded_.load(std::memory_order_relaxed);
   }
 
   /// Producer side: a record with `value` is about to be queued.
-  void announce(std::uint64_t value) noexcept { recorded_.store(value, std::memory_order_relaxed); }
-  [[nodiscard]] bool announced(std::uint64_t value) const noexcept {
+  void mark_recorded(std::uint64_t value) noexcept {
+    recorded_.store(value, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool was_recorded(std::uint64_t value) const noexcept {
     return recorded_.load(std::memory_order_relaxed) >= value;
   }
 

@@ -1,7 +1,7 @@
 #include "runtime/host/stream_ordered_pool.hpp"
 
 #include "runtime/base/size_class.hpp"
-#include "runtime/host/announce.hpp"
+#include "runtime/host/annotations.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,7 +28,7 @@ class allocation_task final : public host_task {
   explicit allocation_task(std::size_t bytes) noexcept : bytes_(bytes) {}
   /// Before it is submitted.
   void allocated(void* address) noexcept { address_ = address; }
-  void run(host_stream&) override { announce_write(address_, bytes_); }
+  void run(host_stream&) override { annotate_write(address_, bytes_); }
 
  private:
   void* address_ = nullptr;
@@ -119,7 +119,7 @@ void stream_ordered_pool::deallocate(void* address, host_stream& stream) noexcep
   try {
     auto reached = std::make_shared<std::atomic<bool>>(false);
     auto release = [address, bytes, reached] {
-      announce_write(address, bytes);
+      annotate_write(address, bytes);
       reached->store(true, std::memory_order_release);
     };
     auto task = std::make_unique<function_task<decltype(release)>>(std::move(release));
@@ -137,7 +137,7 @@ void stream_ordered_pool::deallocate_finished(void* address) noexcept {
   const auto used = used_.find(address);
   if (used == used_.end()) return;
   const auto bytes = used->second;
-  announce_write(address, bytes);  // a use that has not ended after all races with this
+  annotate_write(address, bytes);  // a use that has not ended after all races with this
   used_.erase(used);
   try {
     free_[bytes].push_back({address, bytes, nullptr, nullptr});

@@ -131,7 +131,7 @@ column import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDev
   }
   auto owner = std::make_unique<imported_array>();
   auto& armed_later = *owner;
-  auto memory = detail::bring_in(*runtime.core(),
+  auto memory = detail::bring_in(*detail::runtime_core::of(runtime),
                                  {.address = read.address,
                                   .bytes = read.bytes,
                                   .type = read.type,

@@ -128,7 +128,7 @@ external_tensor import_any(device_runtime& runtime, Tensor* tensor, bool read_on
   auto owner = std::make_unique<imported_tensor<Tensor>>();
   auto& armed_later = *owner;
   auto memory = detail::bring_in(
-      *runtime.core(),
+      *detail::runtime_core::of(runtime),
       {.address = read.address, .bytes = read.bytes, .type = read.type, .read_only = read_only},
       std::move(owner), options);
   armed_later.arm(tensor);

@@ -126,7 +126,7 @@ class loan final : public deferred {
   /// Orders later uses after the consumer's and gives the block back. False, and nothing may use
   /// the block, while the consumer's stream is being captured.
   [[nodiscard]] bool end() noexcept {
-    auto& core = *block_.record()->core;
+    auto& core = *block_record::of(block_)->core;
     try {
       if (stream_ && !core.device().lost() && !publish(core)) {
         refuse_uses(true);
@@ -141,7 +141,7 @@ class loan final : public deferred {
       }
     }
     refuse_uses(false);
-    core.unlend(*block_.record());
+    core.unlend(*block_record::of(block_));
     return true;
   }
 
@@ -163,7 +163,7 @@ class loan final : public deferred {
       core.device().synchronize(stream);
       return true;
     }
-    auto& record = *block_.record();
+    auto& record = *block_record::of(block_);
     const std::lock_guard lock(record.guard);
     record.uses.add(access_, used, core);
     return true;
@@ -172,7 +172,7 @@ class loan final : public deferred {
   void refuse_uses(bool refused) noexcept {
     if (refused == refused_) return;
     refused_ = refused;
-    auto& record = *block_.record();
+    auto& record = *block_record::of(block_);
     const std::lock_guard lock(record.guard);
     record.unordered_uses += refused ? 1U : ~0U;
   }
@@ -190,8 +190,8 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   if (memory.is_external()) {
     throw error(errc::stream_misuse, "export: memory without runtime identity");
   }
-  auto& core = *runtime.core();
-  auto& record = *loan_->block().record();
+  auto& core = *runtime_core::of(runtime);
+  auto& record = *block_record::of(loan_->block());
   if (record.core != &core) {
     throw runtime_core::foreign(memory.block(), errc::invalid_argument,
                                 "export: memory of another runtime");
@@ -201,7 +201,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   if (stream) device.require_followable(stream->native());
   auto& on = core.adoption_timeline();
   // The consumer is one more launch, with an empty body, on a stream that follows it.
-  auto recorder = launch_recorder::strict(stream_ref(&on));
+  auto recorder = launch_recorder::strict(on.ref());
   recorder.use(loan_->block(), access, false);
   recorder.preflight();
   const auto ready = recorder.commit();
@@ -226,7 +226,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
 }
 
 lent_memory::~lent_memory() {
-  auto& core = *loan_->block().record()->core;
+  auto& core = *block_record::of(loan_->block())->core;
   if (event_ != nullptr) core.device().destroy_event(event_);
   if (!loan_->end()) core.reclaim_later(std::move(loan_));
 }

@@ -34,7 +34,7 @@ class async_resource final : public memory_resource {
     const bool charged = taken.empty();
     if (charged) context_->charge(bytes, request);
     try {
-      if (!request.stream.timeline()->unless_retired([&](native_stream* native) {
+      if (!detail::timeline::of(request.stream)->unless_retired([&](native_stream* native) {
             granted.memory.address = context_->device().allocate_async(bytes, native);
           })) {
         throw error(errc::stream_misuse, "the stream has been retired");
@@ -86,7 +86,7 @@ class async_resource final : public memory_resource {
 
   /// Frees in the order of `stream`, unless that has been retired. Whether it did.
   [[nodiscard]] bool free_on(stream_ref stream, void* address) noexcept {
-    return stream.timeline()->unless_retired([&](native_stream* native) noexcept {
+    return detail::timeline::of(stream)->unless_retired([&](native_stream* native) noexcept {
       context_->device().deallocate_async(address, native);
     });
   }
@@ -172,11 +172,11 @@ class async_resource final : public memory_resource {
   /// A point behind all that is queued on `stream`, which may have been retired since.
   [[nodiscard]] static timeline_point point_behind(stream_ref stream, point_reservation& place) {
     try {
-      return {stream.id(), place.release()->submit()};
+      return {stream.id(), detail::timeline::take(place)->submit()};
     } catch (...) {
       // A retired stream's last ticket is behind everything. Otherwise the next one will be.
-      const bool retired = stream.timeline()->retired();
-      auto point = stream.timeline()->newest();
+      const bool retired = detail::timeline::of(stream)->retired();
+      auto point = detail::timeline::of(stream)->newest();
       if (!retired) ++point.ticket;
       return point;
     }

@@ -78,7 +78,7 @@ class guard_resource final : public detail::memory_adaptor {
     const auto reclaim = context_->reclaim_stream();
     // What runs on a lost device may not end; then the memory stays with it.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (device.lost() && !reclaim.timeline()->quiescent()) {
+    while (device.lost() && !detail::timeline::of(reclaim)->quiescent()) {
       if (std::chrono::steady_clock::now() >= limit) return;
       std::this_thread::yield();
     }
@@ -207,7 +207,7 @@ class guard_resource final : public detail::memory_adaptor {
 
   /// Fills a new block and its zones on its stream and returns the ticket behind it.
   std::uint64_t fill(const guarded& block, point_reservation place) {
-    auto& on = *block.stream.timeline();
+    auto& on = *detail::timeline::of(block.stream);
     auto* const memory = static_cast<std::byte*>(block.memory.address);
     if (!place) place = point_reservation(block.stream);
     const auto first = on.newest().ticket + 1;
@@ -219,13 +219,13 @@ class guard_resource final : public detail::memory_adaptor {
         })) {
       throw error(errc::stream_misuse, "the stream has been retired");
     }
-    return place.release()->submit({}, nullptr, first);
+    return detail::timeline::take(place)->submit({}, nullptr, first);
   }
 
   /// Gives memory back that `stream` may have been made to fill.
   void give_up(granted_memory& granted, stream_ref stream) noexcept {
     try {
-      auto& on = *stream.timeline();
+      auto& on = *detail::timeline::of(stream);
       try {
         on.reserve();
         granted.inherited.push_back({on.id(), on.submit()});
@@ -291,7 +291,7 @@ class guard_resource final : public detail::memory_adaptor {
       if (keep) device.fill(begin, &freed_byte, 1, extent(block), native);
     });
     block.poisoned = keep && done;
-    auto* filled_on = block.stream.timeline();
+    auto* filled_on = detail::timeline::of(block.stream);
     filled_on->wait_until(block.filled);  // has been reached, but nobody may have looked
     block.unsure = !done || filled_on->failure_of(block.filled).has_value();
     if (block.unsure) return;
@@ -414,7 +414,7 @@ class guard_resource final : public detail::memory_adaptor {
   /// Runs what `enqueue` puts on the reclaim stream to its end; false if part of it has failed.
   template <class Enqueue>
   bool run(Enqueue enqueue) {
-    auto& on = *context_->reclaim_stream().timeline();
+    auto& on = *detail::timeline::of(context_->reclaim_stream());
     on.reserve();
     const auto first = on.newest().ticket + 1;
     try {

@@ -315,7 +315,7 @@ class pool_resource final : public detail::memory_adaptor {
     }
     // Lists of streams that are gone are of use while they hold something.
     const auto gone = [](const stream_list& list) {
-      return list.blocks.empty() && list.stream.timeline()->retired();
+      return list.blocks.empty() && detail::timeline::of(list.stream)->retired();
     };
     const auto seen =
         lists.begin() + static_cast<std::ptrdiff_t>(std::min(kept.next_list, lists.size()));

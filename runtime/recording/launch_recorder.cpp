@@ -1,5 +1,6 @@
 #include "runtime/base/merged_list.hpp"
 #include "runtime/core/runtime_core.hpp"
+#include "runtime/recording/launch_dependencies.hpp"
 #include "runtime/sync/lease_holder.hpp"
 #include "runtime/sync/turnstile.hpp"
 
@@ -61,18 +62,19 @@ class recorder_state {
                  "memory without runtime identity: order it by other means and use a permissive "
                  "recorder");
         }
-      } else if (block.record()->core != core_.get()) {
+      } else if (detail::block_record::of(block)->core != core_.get()) {
         if (!rejection_) {
           rejection_ =
               runtime_core::foreign(block, errc::stream_misuse,
                                     std::string("launch_recorder::") + verb +
                                         ": memory of another runtime than the launch stream's");
         }
-      } else if (!block.record()->tracked) {
+      } else if (!detail::block_record::of(block)->tracked) {
         reject(verb, "the memory resource cannot track uses: memory '" +
                          std::string(block.tag().name()) + "' may not be recorded");
       } else {
-        uses_.add({block.record(), block.record()->generation.load(std::memory_order_relaxed),
+        uses_.add({detail::block_record::of(block),
+                   detail::block_record::of(block)->generation.load(std::memory_order_relaxed),
                    access, whole, block.tag(), 0});
       }
     } catch (...) {
@@ -93,7 +95,7 @@ class recorder_state {
     }
     const auto before = std::exchange(phase_, phase::refused);  // until it has succeeded
     core_->require_open();
-    (void)core_->require(stream_ref(stream_));
+    (void)core_->require(stream_->ref());
     // Checked again under the leases; but a freed block and the one that got its record cannot both
     // be leased.
     for (const auto& u : uses_) {
@@ -128,7 +130,7 @@ class recorder_state {
   [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept {
     return dependencies_.view();
   }
-  void depend_on(std::unique_ptr<upstream_ticket> upstream) noexcept {
+  void depend_on(std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
     upstream_ = std::move(upstream);
   }
 
@@ -257,17 +259,17 @@ class recorder_state {
   }
 
   /// The block that a thread waits to write; readers that hold nothing are kept out meanwhile.
-  class announced_writer {
+  class registered_writer {
    public:
-    announced_writer() noexcept = default;
-    announced_writer(const announced_writer&) = delete;
-    announced_writer& operator=(const announced_writer&) = delete;
-    ~announced_writer() { announce(nullptr); }
-    void announce(block_record* record) noexcept {
+    registered_writer() noexcept = default;
+    registered_writer(const registered_writer&) = delete;
+    registered_writer& operator=(const registered_writer&) = delete;
+    ~registered_writer() { set(nullptr); }
+    void set(block_record* record) noexcept {
       if (record == record_) return;
       if (record_ != nullptr) record_->lease.withdraw_writer();
       record_ = record;
-      if (record_ != nullptr) record_->lease.announce_writer();
+      if (record_ != nullptr) record_->lease.register_writer();
     }
 
    private:
@@ -277,7 +279,7 @@ class recorder_state {
   /// Attempts to take all leases at a time, and holds none while it waits. False if that has failed
   /// too often.
   [[nodiscard]] bool take_together() {
-    announced_writer announced;
+    registered_writer registered;
     // A thread that holds a lease may not wait, so it must not be stopped by threads that do.
     const bool holds_others = holder_->holds_any();
     const auto request = holds_others ? lease_request::barging : lease_request::yielding;
@@ -285,7 +287,7 @@ class recorder_state {
       const auto* const blocked = try_all(request);
       if (blocked == nullptr) return true;
       if (holds_others) refuse_to_wait();
-      announced.announce(blocked->access == access_kind::read ? nullptr : blocked->record);
+      registered.set(blocked->access == access_kind::read ? nullptr : blocked->record);
       wait_for(*blocked, request);
     }
     return false;
@@ -454,7 +456,7 @@ class recorder_state {
   merged_list<use, one_per_block, 8> uses_;
   small_vector<hazard_point, 16> waits_;
   dependency_points dependencies_;
-  std::unique_ptr<upstream_ticket> upstream_;
+  std::unique_ptr<cross_runtime_dependency> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;
   std::optional<error> rejection_;
@@ -507,7 +509,7 @@ detail::state_ptr begin_recorder(stream_ref stream, recorder_mode mode) {
     throw error(errc::stream_misuse,
                 "a launch recorder needs a stream; there is no default stream");
   auto state = detail::take_state();
-  state->begin(*stream.timeline(), mode);
+  state->begin(*detail::timeline::of(stream), mode);
   return state;
 }
 
@@ -555,14 +557,19 @@ bool launch_recorder::try_preflight() {
 void launch_recorder::cancel() noexcept {
   state_->cancel();
 }
-std::span<const timeline_point> launch_recorder::dependencies() const noexcept {
-  return state_->dependencies();
-}
-void launch_recorder::depend_on(std::unique_ptr<detail::upstream_ticket> upstream) noexcept {
-  state_->depend_on(std::move(upstream));
-}
 timeline_point launch_recorder::commit(const std::optional<error>& failure) {
   return state_->commit(failure);
 }
 
+namespace detail {
+
+std::span<const timeline_point> launch_dependencies::of(const launch_recorder& recorder) noexcept {
+  return recorder.state_->dependencies();
+}
+void launch_dependencies::add(launch_recorder& recorder,
+                              std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
+  recorder.state_->depend_on(std::move(upstream));
+}
+
+}  // namespace detail
 }  // namespace sluice

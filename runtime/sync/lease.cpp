@@ -76,7 +76,7 @@ void lease::wait_exclusive(lease_request request) noexcept {
   wait_while([request](std::uint32_t word) { return stops_writer(word, request); });
 }
 
-void lease::announce_writer() noexcept {
+void lease::register_writer() noexcept {
   word_.fetch_add(one_writer_waiting, std::memory_order_relaxed);
 }
 

@@ -40,7 +40,7 @@ class lease {
   void wait_shared(lease_request request = lease_request::yielding) noexcept;
   void wait_exclusive(lease_request request = lease_request::yielding) noexcept;
   /// Counts the caller as a waiting writer until it has all of its leases or waits elsewhere.
-  void announce_writer() noexcept;
+  void register_writer() noexcept;
   void withdraw_writer() noexcept;
   /// Keeps the block for the owner of the turnstile, which asks for it by barging requests. No
   /// other thread calls this.

@@ -16,7 +16,7 @@ void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> call
     callable->call();
   };
   auto task = std::make_unique<host::function_task<decltype(call)>>(std::move(call));
-  if (!stream.timeline()->unless_retired([&](native_stream* native) noexcept {
+  if (!timeline::of(stream)->unless_retired([&](native_stream* native) noexcept {
         reinterpret_cast<host::host_stream*>(native)->submit_counted(task.release(),
                                                                      fault_target::launch);
       })) {

@@ -7,8 +7,8 @@ namespace sluice {
 
 point_reservation::point_reservation(stream_ref stream) {
   if (!stream) throw error(errc::stream_misuse, "point_reservation: no stream was given");
-  stream.timeline()->reserve();
-  on_ = stream.timeline();
+  detail::timeline::of(stream)->reserve();
+  on_ = detail::timeline::of(stream);
 }
 
 void point_reservation::give_back() noexcept {

@@ -148,7 +148,8 @@ void timeline::unreserve() noexcept {
 }
 
 std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
-                               std::uint64_t first, std::unique_ptr<upstream_ticket> upstream) {
+                               std::uint64_t first,
+                               std::unique_ptr<cross_runtime_dependency> upstream) {
   const std::lock_guard lock(submission_);
   --reserved_;
   if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
@@ -157,7 +158,7 @@ std::uint64_t timeline::submit(dependency_points&& dependencies, const error* fa
 
 std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
                                     std::uint64_t first,
-                                    std::unique_ptr<upstream_ticket>& upstream) {
+                                    std::unique_ptr<cross_runtime_dependency>& upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   // The caller gets the slot's memory in exchange, so that large launches need none every time.
@@ -275,7 +276,8 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   return true;
 }
 
-bool timeline::settle_upstream(std::uint64_t ticket, const upstream_ticket& upstream) noexcept {
+bool timeline::settle_upstream(std::uint64_t ticket,
+                               const cross_runtime_dependency& upstream) noexcept {
   auto& source = *upstream.stream;
   // As within one runtime, it has completed, but its own timeline may not know yet.
   if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
@@ -489,7 +491,7 @@ void timeline::retire() noexcept {
     const std::lock_guard over(submission_);  // who retires it is still using the native stream
     return;
   }
-  std::unique_ptr<upstream_ticket> none;
+  std::unique_ptr<cross_runtime_dependency> none;
   bool reserved = false;
   try {
     reserve();

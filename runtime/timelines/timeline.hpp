@@ -3,10 +3,12 @@
 #include "runtime/base/chunked_table.hpp"
 #include "runtime/sync/hazard_pointer.hpp"
 #include "runtime/sync/spin_lock.hpp"
-#include "runtime/timelines/upstream_ticket.hpp"
+#include "runtime/timelines/cross_runtime_dependency.hpp"
 
 #include <sluice/runtime/device.hpp>
+#include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/small_vector.hpp>
+#include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/timeline_point.hpp>
 
 #include <atomic>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sluice::detail {
@@ -35,6 +38,14 @@ class timeline {
   timeline(const timeline&) = delete;
   timeline& operator=(const timeline&) = delete;
   ~timeline();
+
+  /// The record that a reference names; nullptr for none.
+  [[nodiscard]] static timeline* of(stream_ref stream) noexcept { return stream.timeline_; }
+  /// The stream of a reservation, which the caller is to use up; nullptr for none.
+  [[nodiscard]] static timeline* take(point_reservation& place) noexcept {
+    return std::exchange(place.on_, nullptr);
+  }
+  [[nodiscard]] stream_ref ref() noexcept { return stream_ref(this); }
 
   /// The core of its runtime; defined there.
   [[nodiscard]] runtime_core& core() const noexcept;
@@ -73,7 +84,7 @@ class timeline {
   ///   taken
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket,
-                       std::unique_ptr<upstream_ticket> upstream = nullptr);
+                       std::unique_ptr<cross_runtime_dependency> upstream = nullptr);
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
   /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
@@ -153,7 +164,7 @@ class timeline {
     native_event* event = nullptr;
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
-    std::unique_ptr<upstream_ticket> upstream;
+    std::unique_ptr<cross_runtime_dependency> upstream;
     /// Whether the ticket fails when another one has.
     [[nodiscard]] bool depends() const noexcept { return !dependencies.empty() || upstream; }
   };
@@ -187,7 +198,8 @@ class timeline {
   /// Takes the next ticket. Under `submission_`, so that an `upstream` that is of no use, and may
   /// be the last of another runtime, is left to the caller.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
-                            std::uint64_t first, std::unique_ptr<upstream_ticket>& upstream);
+                            std::uint64_t first,
+                            std::unique_ptr<cross_runtime_dependency>& upstream);
   /// Where half of the newest ring is open, now and then what has completed; always before it is
   /// full, reservations aside.
   void ask_now_and_then() noexcept;
@@ -202,7 +214,7 @@ class timeline {
   /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
   [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
-                                     const upstream_ticket& upstream) noexcept;
+                                     const cross_runtime_dependency& upstream) noexcept;
   /// Under `advancing_`.
   void let_go(slot& s) noexcept;
   /// `found_there`: the device found it at this ticket, so it may be of work whose ticket came

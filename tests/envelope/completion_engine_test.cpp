@@ -42,8 +42,8 @@ class calling final : public continuation {
 };
 
 std::uint64_t take_ticket(stream_ref stream) {
-  stream.timeline()->reserve();
-  return stream.timeline()->submit();
+  detail::timeline::of(stream)->reserve();
+  return detail::timeline::of(stream)->submit();
 }
 
 class completion_engine_test : public service_test {};

@@ -370,7 +370,7 @@ TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
   const auto caller = std::this_thread::get_id();
   std::atomic<int> taken{0};
   std::atomic<int> elsewhere{0};
-  runtime().core()->at_each_step([&](detail::launch_step step) {
+  detail::runtime_core::of(runtime())->at_each_step([&](detail::launch_step step) {
     if (step != detail::launch_step::leasing && step != detail::launch_step::blocked) return;
     (std::this_thread::get_id() == caller ? taken : elsewhere).fetch_add(1);
   });

@@ -32,7 +32,7 @@ TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
     observing(device_service& service, observed& seen) : service_(service), seen_(seen) {}
     void complete(const error*, const std::function<void()>& release) noexcept override {
       auto& seen = seen_;
-      const auto backlog = service_.runtime().core()->releases().size();
+      const auto backlog = detail::runtime_core::of(service_.runtime())->releases().size();
       const auto flying = 2 * service_.engine().pending();
       if (backlog > flying) seen.excess = std::max(seen.excess.load(), backlog - flying);
       release();
@@ -48,8 +48,8 @@ TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
   gate closed;
   closed.hold(stream);
   for (std::size_t i = 0; i < launches; ++i) {
-    stream.timeline()->reserve();
-    const auto ticket = stream.timeline()->submit();
+    detail::timeline::of(stream)->reserve();
+    const auto ticket = detail::timeline::of(stream)->submit();
     service_->engine().submit(stream, ticket, std::make_unique<observing>(*service_, seen));
   }
   closed.open();
@@ -71,7 +71,7 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
     for (std::size_t b = 0; b < blocks; ++b) {
       used.add({allocate(1).block(), access_kind::write, true});
     }
-    auto& core = *runtime().core();
+    auto& core = *detail::runtime_core::of(runtime());
     const auto answered = [&](std::size_t) {
       largest = std::max(largest.load(), core.releases().size());
       ++replies;

@@ -68,7 +68,7 @@ TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
     for (const auto end = clock::now() + time; clock::now() < end;) {
       // What is in flight changes meanwhile: the larger of two readings counts.
       auto flying = service->engine().pending();
-      const auto backlog = service->runtime().core()->releases().size();
+      const auto backlog = detail::runtime_core::of(service->runtime())->releases().size();
       flying = std::max(flying, service->engine().pending());
       peak = std::max(peak, backlog);
       if (backlog > 2 * flying) excess = std::max(excess, backlog - 2 * flying);

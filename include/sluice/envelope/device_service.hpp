@@ -48,10 +48,8 @@ class device_service {
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
   [[nodiscard]] std::size_t most_in_flight() const noexcept { return most_in_flight_; }
 
-  /// For the envelope.
-  [[nodiscard]] detail::launch_timestamps& timestamps() noexcept { return timestamps_; }
-
  private:
+  friend class kernel_envelope;
   device_runtime runtime_;
   detail::launch_timestamps timestamps_;
   completion_engine engine_;  // ends before the runtime: everything pending is answered first

@@ -231,8 +231,8 @@ class kernel_envelope {
       // The trace is told of the names at completion, too, when this envelope may be gone.
       if (trace_) used.keep(names_);
       auto work = std::make_unique<detail::typed_continuation<Reply>>(
-          std::move(used), trace_, info, on.load(), token, std::move(output));
-      if (info.timed) work->time(on.service().timestamps(), names_);
+          std::move(used), trace_, info, on.load_, token, std::move(output));
+      if (info.timed) work->time(on.service().timestamps_, names_);
       work->count_commands(options.commands);
       detail::run_launch(on, std::move(work), options.when, names_->nvtx_label,
                          detail::closure_ref(closure));

@@ -82,10 +82,8 @@ class lane {
     return load_->full() || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
 
-  /// For the envelope.
-  [[nodiscard]] const std::shared_ptr<detail::lane_load>& load() const noexcept { return load_; }
-
  private:
+  friend class kernel_envelope;
   std::shared_ptr<device_service> service_;
   sluice::stream stream_;
   std::shared_ptr<void> kept_;

@@ -236,10 +236,8 @@ class device_runtime {
   /// The same for `runtime_options::drain_timeout`.
   bool shut_down() noexcept { return shut_down(drain_timeout_); }
 
-  /// For the layers of sluice.
-  [[nodiscard]] const std::shared_ptr<detail::runtime_core>& core() const noexcept { return core_; }
-
  private:
+  friend class detail::runtime_core;
   template <element T>
   static void require_countable(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) {

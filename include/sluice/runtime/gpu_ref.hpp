@@ -65,12 +65,9 @@ class block_ref {
   /// Recording a write is refused.
   [[nodiscard]] bool read_only() const noexcept;
 
-  /// For the layers of sluice.
-  [[nodiscard]] detail::block_record* record() const noexcept { return record_; }
-  /// Takes over one counted reference.
-  explicit block_ref(detail::block_record* record) noexcept : record_(record) {}
-
  private:
+  friend struct detail::block_record;
+  explicit block_ref(detail::block_record* record) noexcept : record_(record) {}
   void drop() noexcept;
 
   detail::block_record* record_ = nullptr;

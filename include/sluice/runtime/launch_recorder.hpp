@@ -27,7 +27,7 @@ class recorder_state;
 struct recorder_state_deleter {
   void operator()(recorder_state* state) const noexcept;
 };
-struct upstream_ticket;
+class launch_dependencies;
 }  // namespace detail
 
 /// Records which blocks one launch reads and writes. `preflight` makes the launch stream wait for
@@ -131,12 +131,8 @@ class launch_recorder {
   /// @throws error `stream_misuse` as above or on a second commit; `device_lost`
   timeline_point commit(const std::optional<error>& failure = std::nullopt);
 
-  /// For the layers of sluice, between preflight and commit: the unfinished points whose failure is
-  /// the launch's own, found by the runtime at completion; and one of another runtime to add.
-  [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept;
-  void depend_on(std::unique_ptr<detail::upstream_ticket> upstream) noexcept;
-
  private:
+  friend class detail::launch_dependencies;
   using state_ptr = std::unique_ptr<detail::recorder_state, detail::recorder_state_deleter>;
   explicit launch_recorder(state_ptr state) noexcept;
   launch_recorder& note(const block_ref& block, access_kind access, bool whole, const char* verb);

@@ -68,10 +68,9 @@ class point_reservation {
     if (on_ != nullptr) give_back();
   }
   [[nodiscard]] explicit operator bool() const noexcept { return on_ != nullptr; }
-  /// Hands the place over to whoever makes the point.
-  [[nodiscard]] detail::timeline* release() noexcept { return std::exchange(on_, nullptr); }
 
  private:
+  friend class detail::timeline;
   void give_back() noexcept;
 
   detail::timeline* on_ = nullptr;

@@ -8,6 +8,7 @@
 
 namespace sluice {
 
+class device_runtime;
 namespace detail {
 class timeline;
 class runtime_core;
@@ -42,11 +43,11 @@ class stream_ref {
   /// @throws error `device_lost`, `stream_misuse` (no stream, or an adopted one that is captured)
   void synchronize() const;
 
-  /// For the layers of sluice.
-  [[nodiscard]] detail::timeline* timeline() const noexcept { return timeline_; }
+ private:
+  friend class detail::timeline;
+  friend class stream;
   explicit stream_ref(detail::timeline* t) noexcept : timeline_(t) {}
 
- private:
   detail::timeline* timeline_ = nullptr;
 };
 
@@ -77,10 +78,9 @@ class stream {
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
   void synchronize() const { ref().synchronize(); }
 
-  /// For the runtime.
-  stream(std::shared_ptr<detail::runtime_core> core, detail::timeline* t) noexcept;
-
  private:
+  friend class device_runtime;
+  stream(std::shared_ptr<detail::runtime_core> core, detail::timeline* t) noexcept;
   void retire() noexcept;
 
   std::shared_ptr<detail::runtime_core> core_;

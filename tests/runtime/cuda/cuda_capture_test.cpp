@@ -1,12 +1,12 @@
 // A program captures a stream of its own into a graph (as torch.cuda.graph does, in the mode
 // "global") while a runtime is at work: neither notices the other.
-#include "tests/runtime/use_state.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/arrow.hpp>
 #include <sluice/runtime/dlpack.hpp>
@@ -217,7 +217,7 @@ class cuda_capture : public ::testing::Test {
     const auto a = words();
     timeline_point last;
     for (std::uint32_t i = 0; i < 200; ++i) last = write(a, i, i % 2 == 0 ? other : high);
-    runtime().core()->find(last.stream)->wait_until(last.ticket);
+    detail::runtime_core::of(runtime())->find(last.stream)->wait_until(last.ticket);
     EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 199));
     await([&] {
       runtime().reap_pending();
@@ -423,7 +423,7 @@ TEST_F(cuda_capture, of_a_consumers_stream_defers_the_end_of_an_export) {
   await([&] { return runtime().statistics().exports == 0; });
   const auto copied = copy(seen, a, stream());
   runtime().reap_pending();
-  EXPECT_FALSE(runtime().core()->find(copied.stream)->completed(copied.ticket));
+  EXPECT_FALSE(detail::runtime_core::of(runtime())->find(copied.stream)->completed(copied.ticket));
   closed.open();
   EXPECT_EQ(download(seen, stream()), std::vector<std::uint32_t>(count, value));
   EXPECT_TRUE(capture.graph_runs());
@@ -432,7 +432,7 @@ TEST_F(cuda_capture, of_a_consumers_stream_defers_the_end_of_an_export) {
 TEST_F(cuda_capture, of_a_consumers_stream_outlives_the_runtime) {
   other_capture capture;
   auto owned = std::make_unique<device_runtime>(open_device("cuda"));
-  const std::weak_ptr<detail::runtime_core> core = owned->core();
+  const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
   {
     const auto s = owned->create_stream();
     const auto a = owned->allocate<std::uint32_t>(count, s);

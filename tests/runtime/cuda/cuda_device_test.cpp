@@ -1,10 +1,10 @@
 // What only a GPU can show.
 #include "runtime/cuda/driver.hpp"
 #include "tests/runtime/cuda/illegal_access.hpp"
-#include "tests/runtime/use_state.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/dlpack.hpp>
@@ -354,7 +354,7 @@ bool is_device_lost(Function function) {
     recorder.preflight();
     SLUICE_TEST_REQUIRE(launch_illegal_access(s.ref().native()) == cudaSuccess);
     const auto point = recorder.commit();
-    auto* line = s.ref().timeline();
+    auto* line = detail::timeline::of(s.ref());
     SLUICE_TEST_REQUIRE(is_device_lost([&] { line->wait_until(point.ticket); }));
     SLUICE_TEST_REQUIRE(gpu.lost());
     SLUICE_TEST_REQUIRE(line->watermark() < point.ticket);

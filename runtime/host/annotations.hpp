@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+
+#if defined(__SANITIZE_THREAD__)
+#define SLUICE_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLUICE_THREAD_SANITIZER 1
+#endif
+#endif
+
+#if defined(SLUICE_THREAD_SANITIZER)
+extern "C" {
+void __tsan_read_range(void* address, unsigned long size);
+void __tsan_write_range(void* address, unsigned long size);
+void AnnotateIgnoreSyncBegin(const char* file, int line);
+void AnnotateIgnoreSyncEnd(const char* file, int line);
+}
+#endif
+
+/// Tells ThreadSanitizer what a library that is not instrumented touches, and the end of the
+/// process which streams are inside a library.
+namespace sluice::host {
+
+#if defined(SLUICE_THREAD_SANITIZER)
+inline constexpr bool thread_sanitizer_on = true;
+#else
+inline constexpr bool thread_sanitizer_on = false;
+#endif
+
+/// The calling thread, if it is a stream's, enters or leaves a library.
+void note_library_call(bool entered) noexcept;
+
+/// The calling thread reads, or writes, `bytes` bytes from `address`.
+inline void annotate_read([[maybe_unused]] const void* address,
+                          [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(SLUICE_THREAD_SANITIZER)
+  if (bytes != 0) __tsan_read_range(const_cast<void*>(address), bytes);
+#endif
+}
+inline void annotate_write([[maybe_unused]] void* address,
+                           [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(SLUICE_THREAD_SANITIZER)
+  if (bytes != 0) __tsan_write_range(address, bytes);
+#endif
+}
+
+struct read_range {
+  const void* address;
+  std::size_t bytes;
+};
+struct write_range {
+  void* address;
+  std::size_t bytes;
+};
+
+/// Surrounds one call of a library: announces the ranges of the call's own arguments before and
+/// after it, so that a race with either end is seen, and hides the library's internal
+/// synchronisation, which no GPU would have.
+class library_call_scope {
+ public:
+  library_call_scope(std::initializer_list<read_range> reads,
+                     std::initializer_list<write_range> writes) noexcept
+      : reads_(reads), writes_(writes) {
+    note_library_call(true);
+    annotate();
+#if defined(SLUICE_THREAD_SANITIZER)
+    AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+#endif
+  }
+  library_call_scope(const library_call_scope&) = delete;
+  library_call_scope& operator=(const library_call_scope&) = delete;
+  ~library_call_scope() {
+#if defined(SLUICE_THREAD_SANITIZER)
+    AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+#endif
+    annotate();
+    note_library_call(false);
+  }
+
+ private:
+  // The lists live until the end of the full expression that declares the scope only in the
+  // caller's frame, so their elements are copied.
+  template <class Range>
+  struct copied {
+    copied(std::initializer_list<Range> list) noexcept {
+      for (const auto& range : list) {
+        if (count < capacity) items[count++] = range;
+      }
+    }
+    static constexpr std::size_t capacity = 6;
+    Range items[capacity]{};
+    std::size_t count = 0;
+  };
+  copied<read_range> reads_;
+  copied<write_range> writes_;
+
+  void annotate() const noexcept {
+    for (std::size_t i = 0; i < reads_.count; ++i)
+      annotate_read(reads_.items[i].address, reads_.items[i].bytes);
+    for (std::size_t i = 0; i < writes_.count; ++i)
+      annotate_write(writes_.items[i].address, writes_.items[i].bytes);
+  }
+};
+
+}  // namespace sluice::host

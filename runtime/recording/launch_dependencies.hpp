@@ -1,0 +1,22 @@
+#pragma once
+
+#include "runtime/timelines/cross_runtime_dependency.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <memory>
+#include <span>
+
+namespace sluice::detail {
+
+/// What a launch depends on, between its recorder's preflight and commit.
+class launch_dependencies {
+ public:
+  /// The unfinished points whose failure is the launch's own.
+  [[nodiscard]] static std::span<const timeline_point> of(const launch_recorder& recorder) noexcept;
+  /// Adds one ticket of another runtime.
+  static void add(launch_recorder& recorder,
+                  std::unique_ptr<cross_runtime_dependency> upstream) noexcept;
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,11 @@
+#pragma once
+
+// All of the runtime that the layers above use besides its public headers. Not installed.
+
+#include "runtime/core/deferred_destruction.hpp"
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/devices/open_devices.hpp"
+#include "runtime/host/annotations.hpp"
+#include "runtime/reports/report.hpp"
+#include "runtime/reports/slow_wait.hpp"
+#include "runtime/sync/one_way_signal.hpp"

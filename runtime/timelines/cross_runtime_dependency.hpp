@@ -1,0 +1,26 @@
+#pragma once
+
+#include <sluice/runtime/releasable.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace sluice::detail {
+
+class runtime_core;
+class timeline;
+
+/// A ticket of another runtime that a ticket here has been made to wait for, and whose failure is
+/// that one's too. Keeps what is left of that runtime. Whoever settles the ticket puts this on the
+/// release list: the last share of a core must not go under the locks of a timeline.
+struct cross_runtime_dependency final : releasable {
+  cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on) noexcept
+      : core(std::move(of)), stream(&on) {}
+
+  std::shared_ptr<runtime_core> core;
+  timeline* stream;
+  std::uint64_t ticket = 0;
+};
+
+}  // namespace sluice::detail

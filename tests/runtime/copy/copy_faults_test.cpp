@@ -1,0 +1,423 @@
+// Copies between runtimes when something goes wrong on the way: what waits for something else still
+// ends, and what is still being written or read is not given to anybody else.
+#include "tests/support/copy_side.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/pinning_gpu.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace sluice::test {
+namespace {
+
+using call = pretended_gpu::call;
+
+constexpr std::size_t count = 2000;
+
+error planted() {
+  return {errc::library_failure, "for this test"};
+}
+
+std::shared_ptr<pretended_gpu> pretend(int ordinal = 0) {
+  static const auto real = open_host_device();
+  return std::make_shared<pretended_gpu>(ordinal, real);
+}
+
+/// Queues a launch that writes `ref` on the other stream of a host device, and fails.
+void write_and_fail(const side& s, const words& ref) {
+  auto recorder = launch_recorder::strict(s.other);
+  recorder.write(ref);
+  recorder.preflight();
+  submit_host_task(s.other, [] { throw planted(); });
+  (void)recorder.commit();
+}
+
+void retire(side& s) {
+  s.stream = {};
+}
+
+/// The empty point when a device was lost before.
+timeline_point copy_unless_lost(const words& target, stream_ref on, const words& source,
+                                stream_ref source_on) {
+  try {
+    return enqueue_copy(target, on, source, source_on);
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::device_lost) << e.what();
+    return {};
+  }
+}
+
+// From a host device to a GPU, which waits for it
+
+class copies_to_a_gpu : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != "pretended:0" && !has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(targets, copies_to_a_gpu, ::testing::Values("pretended:0", "cuda"),
+                         [](const auto& p) { return p.param.substr(0, p.param.find(':')); });
+
+TEST_P(copies_to_a_gpu, end_wherever_a_fault_is_scripted) {
+  const side to(GetParam());
+  for (const auto fault : {fault_target::launch, fault_target::copy, fault_target::loss}) {
+    for (std::uint64_t nth = 1; nth <= 3; ++nth) {
+      const auto script = std::make_shared<fault_script>();
+      const side from(open_host_device({.faults = script}));
+      const auto source = from.holding(values(count, 1));
+      const auto target = to.holding(values(count, 2));
+      script->fail_nth(fault, nth);
+      const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
+      to.stream.synchronize();
+      // The source is read by one operation, and nothing else is counted.
+      const bool struck = fault != fault_target::launch && nth == 1;
+      EXPECT_EQ(bool(copied), !struck || fault != fault_target::loss);
+      if (copied) {
+        await([&] { return to.done(copied); });
+        EXPECT_EQ(bool(to.failure_of(copied)), struck);
+        if (!struck) {
+          EXPECT_EQ(download(target, to.other), values(count, 1));
+        }
+      }
+      (void)to.fill(target, 3, to.stream);
+      EXPECT_EQ(download(target, to.other), values(count, 3));
+    }
+  }
+}
+
+TEST_P(copies_to_a_gpu, end_whenever_the_source_is_lost) {
+  auto random = make_generator();
+  const side to(GetParam());
+  for (int round = 0; round < 100; ++round) {
+    const side from("host");
+    const auto source = from.holding(values(count, 1));
+    const auto target = to.holding(values(count, 2));
+    std::atomic<bool> go{false};
+    std::thread loser([&, turns = random() % 3000] {
+      while (!go.load()) {
+      }
+      for (std::atomic<std::uint64_t> turn{0}; turn < turns; ++turn) {
+      }
+      from.runtime->device().lose(planted());
+    });
+    go = true;
+    const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
+    to.stream.synchronize();
+    loser.join();
+    if (copied) {
+      await([&] { return to.done(copied); });
+      if (const auto why = to.failure_of(copied)) {
+        EXPECT_EQ(why->code(), errc::upstream_failed);
+      } else {
+        EXPECT_EQ(download(target, to.other), values(count, 1));
+      }
+    }
+  }
+}
+
+TEST_P(copies_to_a_gpu, that_fail_leave_launches_around_them_alone) {
+  const side from("host");
+  const side to(GetParam());
+  const auto source = from.allocate(count);
+  const auto target = to.holding(values(count, 2));
+  const auto bystander = to.holding(values(count, 2));
+  write_and_fail(from, source);
+  auto around = launch_recorder::strict(to.stream);
+  around.write(bystander);
+  around.preflight();
+  timeline_point copied;
+  std::thread([&] { copied = enqueue_copy(target, to.stream, source, from.stream); }).join();
+  const std::uint32_t value = 3;
+  to.stream.ref().device().fill(bystander.data(), &value, sizeof value, count,
+                                to.stream.ref().native());
+  const auto last = around.commit();
+  await([&] { return to.done(last); });
+  EXPECT_TRUE(to.failure_of(copied));
+  EXPECT_FALSE(to.failure_of(last));
+}
+
+// Only tickets that depend on another runtime are settled one by one.
+TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
+  const auto real = open_host_device();
+  const auto gpu = std::make_shared<pretended_gpu>(0, real);
+  std::atomic<int> asked{0};
+  gpu->watch = [&](call made) {
+    if (made == call::query) asked.fetch_add(1);
+  };
+  const side from("host");
+  const side to(gpu);
+  const auto source = from.holding(values(count, 1));
+  const auto target = to.allocate(count);
+  (void)enqueue_copy(target, to.stream, source, from.stream);
+  to.stream.synchronize();
+  auto random = make_generator();
+  for (const auto* on : {&to.other, &to.stream}) {
+    auto& line = *detail::timeline::of(on->ref());
+    const auto launch = [&](std::uint64_t times) {
+      while (times-- != 0) {
+        line.reserve();
+        (void)line.submit();
+      }
+    };
+    const auto open = std::make_shared<std::atomic<bool>>(false);
+    real->notify(on->ref().native(), [open] { await([&] { return open->load(); }); });
+    launch(100 + random() % 100);
+    timeline_point copied;
+    {
+      gate writing;
+      writing.hold(from.other);
+      write_and_fail(from, source);
+      if (on == &to.stream) copied = enqueue_copy(target, *on, source, from.stream);
+    }
+    launch(100 + random() % 100);
+    const auto before = line.watermark();
+    const auto newest = line.newest().ticket;
+    asked.store(0);
+    open->store(true);
+    real->synchronize(on->ref().native());
+    await([&] { return line.advance() == newest; });
+    EXPECT_GE(newest - before, 200u);
+    // The runtime's own threads ask as well.
+    EXPECT_LE(static_cast<std::uint64_t>(asked.load()), (newest - before) / 2);
+    for (auto ticket = before + 1; ticket <= newest; ++ticket) {
+      EXPECT_EQ(line.failure_of(ticket).has_value(), copied && ticket == copied.ticket);
+    }
+  }
+}
+
+// Neither does what has been queued keep its runtimes, nor what has been settled.
+TEST_P(copies_to_a_gpu, keep_no_runtime) {
+  auto from = std::make_unique<side>("host");
+  const auto source_core = std::weak_ptr(detail::runtime_core::of(*from->runtime));
+  auto source = from->holding(values(count, 1));
+  std::weak_ptr<detail::runtime_core> target_core;
+  {
+    const side to(GetParam());
+    target_core = detail::runtime_core::of(*to.runtime);
+    const auto target = to.allocate(count);
+    (void)enqueue_copy(target, to.stream, source, from->stream);
+  }
+  await([&] { return target_core.expired(); });
+  const side to(GetParam());
+  const auto target = to.allocate(count);
+  const auto copied = enqueue_copy(target, to.stream, source, from->stream);
+  source = {};
+  from.reset();
+  await([&] { return to.done(copied); });
+  const side next("host");
+  const auto held = next.holding(values(count, 1));
+  await([&] {
+    // A later copy lets go of what an earlier one depended on.
+    (void)enqueue_copy(target, to.stream, held, next.stream);
+    return source_core.expired();
+  });
+}
+
+// The host device is lost after the reading has been queued: the task that is going to write, or is
+// writing, owns what it writes to, and no pinned memory stays in use.
+TEST(copies_from_a_lost_host, own_what_they_write) {
+  const auto gpu = std::make_shared<pinning_gpu>();
+  const side to(gpu);
+  const auto target = to.allocate(count);
+  {
+    const auto script = std::make_shared<fault_script>();
+    const side from(open_host_device({.faults = script}));
+    const auto source = from.holding(values(count, 1));
+    gate closed;
+    closed.hold(from.stream);
+    script->fail_nth(fault_target::loss, 1);
+    EXPECT_TRUE(throws(errc::device_lost, "scripted",
+                       [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+    EXPECT_GT(gpu->peak(), 0U);
+    (void)to.runtime->trim_memory();
+    await([&] { return gpu->pinned() == 0; });
+  }
+}
+
+TEST(copies_with_a_failing_event, end) {
+  const auto gpu = pretend();
+  std::atomic<bool> armed{false};
+  std::atomic<bool> reached{false};
+  gpu->watch = [&](call c) {
+    if (c != call::record || !armed.exchange(false)) return;
+    reached = true;
+    throw planted();
+  };
+  const side from("host");
+  const side to(gpu);
+  const auto source = from.allocate(count);
+  const auto target = to.holding(values(count, 2));
+  gate closed;
+  closed.hold(from.other);
+  write_and_fail(from, source);
+  armed = true;
+  std::thread copying([&] {
+    EXPECT_TRUE(throws(errc::library_failure, "for this test",
+                       [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  });
+  await([&] { return reached.load(); });
+  closed.open();
+  copying.join();
+  EXPECT_EQ(to.runtime->statistics().leases, 0u);
+  (void)to.fill(target, 3, to.stream);
+  EXPECT_EQ(download(target, to.other), values(count, 3));
+}
+
+TEST(copies_to_a_lost_gpu, keep_nothing_of_it) {
+  auto gpu = pretend();
+  const auto watched = std::weak_ptr(gpu);
+  const side from("host");
+  const auto source = from.holding(values(count, 1));
+  {
+    const side to(std::move(gpu));
+    const auto target = to.allocate(count);
+    gate closed;
+    closed.hold(from.stream);
+    (void)enqueue_copy(target, to.stream, source, from.stream);
+    to.runtime->device().lose(planted());
+  }
+  await([&] { return watched.expired(); });
+}
+
+TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
+  const auto gpu = std::make_shared<pinning_gpu>();
+  const side from("host");
+  side to(gpu);
+  bool retiring = true;
+  detail::runtime_core::of(*to.runtime)->at_each_step([&](detail::launch_step step) {
+    if (step == detail::launch_step::enqueued && std::exchange(retiring, false)) retire(to);
+  });
+  const auto source = from.holding(values(count, 3));
+  const auto target = to.allocate(count);
+  gate closed;
+  closed.hold(to.stream);
+  EXPECT_TRUE(throws(errc::stream_misuse, "retired",
+                     [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  from.stream.synchronize();
+  // The source has been read, but the stream that has gone has yet to get there.
+  const auto pinned = gpu->pinned();
+  EXPECT_GT(pinned, 0U);
+  (void)to.runtime->trim_memory();
+  EXPECT_EQ(gpu->pinned(), pinned);
+  closed.open();
+  EXPECT_EQ(download(target, to.other), values(count, 3));
+  await([&] {
+    (void)to.runtime->trim_memory();
+    return gpu->pinned() == 0;
+  });
+}
+
+// To a host device, whose stream's thread waits
+
+class copies_to_a_host : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(sources, copies_to_a_host, ::testing::Values("host", "cuda"),
+                         [](const auto& p) { return p.param; });
+
+TEST_P(copies_to_a_host, do_not_outlive_the_target) {
+  if (!has_device(GetParam())) GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+  const side from(GetParam());
+  const auto source = from.holding(values(count, 1));
+  const auto kept = from.allocate(count);
+  gate closed;
+  closed.hold(from.stream);
+  {
+    const side to(open_host_device(), {.drain_timeout = std::chrono::milliseconds(50)});
+    const auto target = to.allocate(count);
+    (void)enqueue_copy(target, to.stream, source, from.stream);
+  }
+  closed.open();
+  (void)enqueue_copy(kept, from.other, source, from.other);
+  EXPECT_EQ(download(kept, from.other), values(count, 1));
+}
+
+// Between GPUs
+
+/// Data goes from a host device to two more runtimes, and has not been written yet.
+class copies_between_gpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 2; ++i) {
+      const auto gpu = pretend(i);
+      gpu->watch = [this, i](call c) {
+        called(i, c);
+      };
+      sides_[i] = std::make_unique<side>(gpu);
+      detail::runtime_core::of(*sides_[i]->runtime)
+          ->at_each_step([this, i](detail::launch_step step) {
+            if (i != 1 || step != detail::launch_step::enqueued || !retires_) return;
+            retire(*sides_[1]);
+            retired_ = true;
+          });
+      blocks_[i] = sides_[i]->holding(values(count, 2));
+    }
+    written_ = first_.holding(values(count, 1));
+    closed_.hold(first_.other);
+    (void)first_.fill(written_, 3, first_.other);
+    (void)enqueue_copy(blocks_[0], sides_[0]->stream, written_, first_.stream);
+  }
+  void TearDown() override {
+    closed_.open();
+    for (auto& block : blocks_) block = {};
+    for (auto& s : sides_) s.reset();
+  }
+  timeline_point copy() {
+    return enqueue_copy(blocks_[1], sides_[1]->stream, blocks_[0], sides_[0]->stream);
+  }
+
+  std::atomic<bool> retires_{false};  // the target's stream, once the copy has been queued
+  std::atomic<bool> retired_{false};
+  std::atomic<std::size_t> leased_{1};  // when the target was told of the copies to come
+
+ private:
+  void called(int gpu, call c) {
+    if (c == call::prepare_copies_from) {
+      std::size_t leases = 0;
+      for (const auto& s : sides_) leases += s->runtime->statistics().leases;
+      leased_ = leases;
+    }
+    if (gpu != 1 || std::this_thread::get_id() != copying_) return;
+    if (c == call::query && retired_) closed_.open();  // somebody waits for the copy
+  }
+
+  const std::thread::id copying_ = std::this_thread::get_id();
+  side first_{"host"};
+  words written_;
+
+ protected:
+  std::unique_ptr<side> sides_[2];
+  words blocks_[2];
+  gate closed_;
+};
+
+TEST_F(copies_between_gpus, end_before_the_source_is_given_back_without_a_ticket) {
+  retires_ = true;
+  const auto* const stream = detail::timeline::of(sides_[1]->stream.ref());
+  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)copy(); }));
+  EXPECT_EQ(stream->watermark(), stream->newest().ticket);
+  EXPECT_EQ(sides_[0]->runtime->statistics().recorders_abandoned, 0u);
+  EXPECT_EQ(sides_[0]->runtime->statistics().leases, 0u);
+}
+
+TEST_F(copies_between_gpus, prepare_before_they_lease) {
+  const auto copied = copy();
+  EXPECT_EQ(leased_, 0u);
+  closed_.open();
+  await([&] { return sides_[1]->done(copied); });
+  EXPECT_EQ(download(blocks_[1], sides_[1]->other), values(count, 3));
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,419 @@
+// Copies within a runtime and between runtimes: on one device, between GPUs, between a GPU and a
+// host device.
+#include "tests/support/compute_sanitizer.hpp"
+#include "tests/support/copy_side.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/copy.hpp>
+#include <sluice/runtime/dlpack.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+struct ends {
+  std::string source;
+  std::string target;
+  bool one_runtime = false;
+};
+
+std::string name_of(const ends& e) {
+  auto name = e.source + "_to_" + e.target + (e.one_runtime ? "_in_one_runtime" : "");
+  std::ranges::replace(name, ':', '_');
+  return name;
+}
+
+class copies : public ::testing::TestWithParam<ends> {
+ protected:
+  void SetUp() override {
+    for (const auto& name : {GetParam().source, GetParam().target}) {
+      if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
+    }
+    from_ = std::make_unique<side>(GetParam().source);
+    if (!GetParam().one_runtime) to_ = std::make_unique<side>(GetParam().target);
+  }
+  void TearDown() override {
+    if (!from_) return;
+    for (const auto* s : {&from(), &to()}) {
+      s->stream.synchronize();
+      s->other.synchronize();
+      // What was imported goes back by another thread.
+      await([&] { return s->runtime->bytes_outstanding() == 0; });
+      EXPECT_EQ(s->runtime->statistics().leases, 0u);
+      EXPECT_EQ(s->runtime->statistics().recorders_abandoned, 0u);
+    }
+  }
+  [[nodiscard]] side& from() const { return *from_; }
+  [[nodiscard]] side& to() const { return to_ ? *to_ : *from_; }
+  timeline_point copy(const words& target, const words& source) const {
+    return enqueue_copy(target, to().stream, source, from().stream);
+  }
+  [[nodiscard]] values random_values(std::size_t count) {
+    values v(count);
+    for (auto& x : v) x = static_cast<std::uint32_t>(random_());
+    return v;
+  }
+  [[nodiscard]] std::size_t number(std::size_t first, std::size_t last) {
+    return first + random_() % (last - first + 1);
+  }
+
+ private:
+  std::mt19937_64 random_ = make_generator();
+  std::unique_ptr<side> from_;
+  std::unique_ptr<side> to_;
+};
+INSTANTIATE_TEST_SUITE_P(ends, copies,
+                         ::testing::Values(ends{"host", "host", true}, ends{"host", "host"},
+                                           ends{"cuda", "cuda", true}, ends{"cuda", "cuda"},
+                                           ends{"host", "cuda"}, ends{"cuda", "host"},
+                                           ends{"cuda:0", "cuda:1"}),
+                         [](const auto& parameter) { return name_of(parameter.param); });
+
+TEST_P(copies, carry_every_element) {
+  for (int round = 0; round < 40; ++round) {
+    const auto count = round == 0 ? 0 : number(1, round % 8 == 7 ? 300'000 : 3000);
+    const auto expected = random_values(count);
+    const auto target = to().allocate(count);
+    const auto point = copy(target, from().holding(expected));
+    EXPECT_EQ(point.stream, to().stream.id());
+    ASSERT_EQ(download(target, to().other), expected);
+  }
+}
+
+TEST_P(copies, of_parts_leave_the_rest_alone) {
+  for (int round = 0; round < 20; ++round) {
+    const auto size = number(10, 2000);
+    const auto count = number(1, size);
+    const auto first = number(0, size - count);
+    const auto at = number(0, size - count);
+    const auto in = random_values(size);
+    auto expected = random_values(size);
+    const auto target = to().holding(expected);
+    (void)copy(target.subspan(at, count), from().holding(in).subspan(first, count));
+    std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(first), count,
+                expected.begin() + static_cast<std::ptrdiff_t>(at));
+    ASSERT_EQ(download(target, to().other), expected);
+  }
+}
+
+TEST_P(copies, come_after_earlier_writes_and_before_later_ones) {
+  const std::size_t count = number(1000, 5000);
+  const auto source = from().holding(values(count, 1));
+  const auto target = to().holding(values(count, 2));
+  gate closed;
+  closed.hold(from().other);
+  (void)from().fill(source, 3, from().other);  // has not run
+  const auto point = copy(target, source);
+  EXPECT_FALSE(to().done(point));
+  (void)from().fill(source, 4, from().other);  // must not be seen
+  const auto later = to().allocate(count);
+  (void)enqueue_copy(later, to().other, target, to().other);  // sees the copy
+  closed.open();
+  EXPECT_EQ(download(later, to().other), values(count, 3));
+  EXPECT_EQ(download(source, from().stream), values(count, 4));
+}
+
+TEST_P(copies, wait_for_earlier_uses_of_the_target) {
+  const std::size_t count = number(1000, 5000);
+  const auto source = from().holding(values(count, 1));
+  const auto target = to().holding(values(count, 2));
+  const auto kept = to().allocate(count);
+  gate closed;
+  closed.hold(to().other);
+  (void)enqueue_copy(kept, to().other, target, to().other);  // reads it, and has not run
+  const auto point = copy(target, source);
+  EXPECT_FALSE(to().done(point));
+  closed.open();
+  EXPECT_EQ(download(target, to().stream), values(count, 1));
+  EXPECT_EQ(download(kept, to().stream), values(count, 2));
+}
+
+TEST_P(copies, keep_what_they_touch) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it frees behind a gate");
+  const std::size_t count = number(1000, 5000);
+  const auto kept = to().allocate(count);
+  gate closed;
+  {
+    const auto source = from().holding(values(count, 9));
+    const auto target = to().allocate(count);
+    closed.hold(from().stream);
+    (void)copy(target, source);
+    (void)enqueue_copy(kept, to().other, target, to().other);
+  }
+  const auto again = from().holding(values(0));
+  const auto other = from().runtime->allocate<std::uint32_t>(count, from().other, "other");
+  (void)from().fill(other, 5, from().other);
+  closed.open();
+  EXPECT_EQ(download(kept, to().other), values(count, 9));
+}
+
+TEST_P(copies, of_several_threads_do_not_wait_for_each_other_for_ever) {
+  constexpr int threads = 4;
+  const auto a = from().holding(values(500, 0));
+  const auto b = to().holding(values(500, 0));
+  std::vector<std::thread> clients;
+  for (int t = 0; t < threads; ++t) {
+    clients.emplace_back([&, t] {
+      const auto here = from().runtime->create_stream();
+      const auto there = to().runtime->create_stream();
+      for (int i = 0; i < 25; ++i) {
+        if (t % 2 == 0) {
+          (void)enqueue_copy(b, there, a, here);
+        } else {
+          (void)enqueue_copy(a, here, b, there);
+        }
+      }
+      here.synchronize();
+      there.synchronize();
+    });
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(download(a, from().stream), values(500, 0));
+  EXPECT_EQ(download(b, to().stream), values(500, 0));
+}
+
+TEST_P(copies, refuse_what_does_not_fit) {
+  const auto a = from().holding(values(10, 1));
+  const auto b = to().holding(values(10, 2));
+  EXPECT_TRUE(throws(errc::invalid_argument, "target has 10 elements, and source has 9",
+                     [&] { (void)copy(b, a.subspan(0, 9)); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "target is empty", [&] { (void)copy({}, words{}); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "on, a stream of the runtime of target",
+                     [&] { (void)enqueue_copy(b, {}, a, from().stream); }));
+  const side stranger("host");
+  EXPECT_TRUE(throws(errc::stream_misuse, "on is not a stream",
+                     [&] { (void)enqueue_copy(b, stranger.stream, a, from().stream); }));
+  if (GetParam().one_runtime) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "shares elements",
+                       [&] { (void)copy(a.subspan(0, 5), a.subspan(4, 5)); }));
+    (void)copy(a.subspan(0, 5), a.subspan(5, 5));
+    const auto again =
+        import_dlpack(*from().runtime, export_dlpack(*from().runtime, a), {.ready = true});
+    const auto same = again.memory.as<std::uint32_t>();
+    EXPECT_TRUE(throws(errc::invalid_argument, "shares elements",
+                       [&] { (void)copy(a.subspan(0, 5), same.subspan(4, 5)); }));
+  } else {
+    EXPECT_TRUE(throws(errc::stream_misuse, "source_on, a stream of the runtime of source",
+                       [&] { (void)enqueue_copy(b, to().stream, a); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "source_on is not a stream",
+                       [&] { (void)enqueue_copy(b, to().stream, a, stranger.stream); }));
+  }
+  from().runtime->deallocate(a.block());
+  EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)copy(b, a); }));
+  const auto c = from().holding(values(10, 1));
+  to().runtime->deallocate(b.block());
+  EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)copy(b, c); }));
+}
+
+// What fails on a host device fails the copy, on whatever device that is.
+TEST_P(copies, of_what_failed_fail) {
+  if (GetParam().source != "host") GTEST_SKIP() << "launches fail on host devices only";
+  const auto source = from().allocate(100);
+  const auto target = to().holding(values(100, 2));
+  const auto after = to().allocate(100);
+  gate closed;
+  closed.hold(from().other);
+  auto recorder = launch_recorder::strict(from().other);
+  recorder.write(source);
+  recorder.preflight();
+  submit_host_task(from().other, [] { throw error(errc::library_failure, "for this test"); });
+  (void)recorder.commit();
+  // Queued before anybody knows.
+  const auto point = copy(target, source);
+  const auto next = enqueue_copy(after, to().other, target, to().other);
+  closed.open();
+  await([&] { return to().done(point) && to().done(next); });
+  auto* t = detail::runtime_core::of(*to().runtime)->find(point.stream);
+  const auto why = t->failure_of(point.ticket);
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code(), errc::upstream_failed);
+  EXPECT_NE(std::string(why->what()).find("for this test"), std::string::npos) << why->what();
+  EXPECT_TRUE(detail::runtime_core::of(*to().runtime)->find(next.stream)->failure_of(next.ticket));
+  EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
+                     [&] { (void)enqueue_copy(after, to().other, target, to().other); }));
+  EXPECT_TRUE(throws(errc::upstream_failed, "for this test", [&] { (void)copy(target, source); }));
+  // A whole write makes it good again.
+  (void)to().fill(target, 6, to().stream);
+  EXPECT_EQ(download(target, to().other), values(100, 6));
+}
+
+TEST_P(copies, fail_when_the_device_of_the_source_is_lost) {
+  if (GetParam().source != "host" || GetParam().one_runtime) {
+    GTEST_SKIP() << "the loss of a host device that is not the target's";
+  }
+  const auto target = to().holding(values(100, 2));
+  {
+    side lost("host");
+    const auto source = lost.holding(values(100, 1));
+    gate closed;
+    closed.hold(lost.stream);
+    const auto point = enqueue_copy(target, to().stream, source, lost.stream);
+    lost.runtime->device().lose(error(errc::device_lost, "for this test"));
+    closed.open();
+    await([&] { return to().done(point); });
+    EXPECT_TRUE(
+        detail::runtime_core::of(*to().runtime)->find(point.stream)->failure_of(point.ticket));
+  }
+  (void)to().fill(target, 6, to().stream);
+  EXPECT_EQ(download(target, to().other), values(100, 6));
+}
+
+// Over three runtimes
+
+struct stations {
+  std::string middle;
+  std::string target;
+};
+
+/// Data goes from a host device to two more runtimes.
+class chains_of_copies : public ::testing::TestWithParam<stations> {
+ protected:
+  void SetUp() override {
+    for (const auto& name : {GetParam().middle, GetParam().target}) {
+      if (!name.starts_with("pretended:") && !has_device(name)) {
+        GTEST_SKIP() << "this machine has no device '" << name << "'";
+      }
+    }
+    first_ = std::make_unique<side>("host");
+    middle_ = std::make_unique<side>(GetParam().middle);
+    target_ = std::make_unique<side>(GetParam().target);
+    source_ = first_->allocate(count);
+    between_ = middle_->allocate(count);
+    result_ = target_->allocate(count);
+  }
+  /// A launch on the first device that has not run, and that fails; and the copies of what it
+  /// writes. Returns the last one's point.
+  timeline_point queue_failing() {
+    closed_.hold(first_->other);
+    auto recorder = launch_recorder::strict(first_->other);
+    recorder.write(source_);
+    recorder.preflight();
+    submit_host_task(first_->other, [] { throw error(errc::library_failure, "for this test"); });
+    (void)recorder.commit();
+    (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+    return enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  }
+  /// A write in the middle that has not run and may fail, since its data comes from a host device;
+  /// and the copy of it.
+  timeline_point queue_unfinished() {
+    closed_.hold(first_->other);
+    (void)first_->fill(source_, 2, first_->other);
+    (void)enqueue_copy(between_, middle_->other, source_, first_->stream);
+    return enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  }
+  static ::testing::AssertionResult failed(const side& s, timeline_point point,
+                                           const std::string& why) {
+    await([&] { return s.done(point); });
+    const auto failure =
+        detail::runtime_core::of(*s.runtime)->find(point.stream)->failure_of(point.ticket);
+    if (!failure) return ::testing::AssertionFailure() << "it succeeded";
+    if (failure->code() != errc::upstream_failed ||
+        std::string(failure->what()).find(why) == std::string::npos) {
+      return ::testing::AssertionFailure() << to_string(failure->code()) << failure->what();
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  static constexpr std::size_t count = 500;
+  std::unique_ptr<side> first_;
+  std::unique_ptr<side> middle_;
+  std::unique_ptr<side> target_;
+  words source_;
+  words between_;
+  words result_;
+  gate closed_;
+};
+INSTANTIATE_TEST_SUITE_P(stations, chains_of_copies,
+                         ::testing::Values(stations{"host", "host"},
+                                           stations{"pretended:0", "pretended:1"},
+                                           stations{"pretended:0", "host"},
+                                           stations{"cuda", "cuda"}, stations{"cuda", "host"},
+                                           stations{"cuda:0", "cuda:1"}),
+                         [](const auto& parameter) {
+                           return name_of({parameter.param.middle, parameter.param.target});
+                         });
+
+TEST_P(chains_of_copies, of_what_fails_late_fail_to_their_end) {
+  const auto point = queue_failing();
+  const auto after = target_->allocate(count);
+  const auto next = enqueue_copy(after, target_->other, result_, target_->other);
+  closed_.open();
+  EXPECT_TRUE(failed(*target_, next, "for this test"));
+  EXPECT_TRUE(failed(*target_, point, "for this test"));
+  EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
+                     [&] { (void)enqueue_copy(after, target_->other, result_, target_->other); }));
+  // A copy of what was written anew makes it good again.
+  (void)first_->fill(source_, 6, first_->stream);
+  (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+  (void)enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  EXPECT_EQ(download(result_, target_->other), values(count, 6));
+}
+
+TEST_P(chains_of_copies, of_what_is_written_late_carry_it) {
+  closed_.hold(first_->other);
+  (void)first_->fill(source_, 7, first_->other);
+  (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
+  const auto point = enqueue_copy(result_, target_->stream, between_, middle_->stream);
+  closed_.open();
+  await([&] { return target_->done(point); });
+  EXPECT_FALSE(detail::timeline::of(target_->stream.ref())->failure_of(point.ticket));
+  EXPECT_EQ(download(result_, target_->other), values(count, 7));
+}
+
+TEST_P(chains_of_copies, fail_after_the_end_of_the_runtime_between) {
+  const auto point = queue_failing();
+  closed_.open();
+  between_ = {};
+  middle_.reset();
+  EXPECT_TRUE(failed(*target_, point, "for this test"));
+}
+
+TEST_P(chains_of_copies, fail_when_the_device_between_is_lost) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
+  if (GetParam().target == "host") GTEST_SKIP() << "the stream's thread waits for the ticket";
+  const auto point = queue_unfinished();
+  middle_->runtime->device().lose(error(errc::device_lost, "for this test"));
+  closed_.open();
+  EXPECT_TRUE(failed(*target_, point, "is lost"));
+  (void)target_->fill(result_, 6, target_->stream);
+  EXPECT_EQ(download(result_, target_->other), values(count, 6));
+}
+
+// Each depends on a ticket of the other, and does not learn that it has completed.
+TEST_P(chains_of_copies, to_and_fro_do_not_keep_runtimes) {
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
+  if (GetParam().target == "host") GTEST_SKIP() << "that is ordered by the streams' threads";
+  (void)queue_unfinished();
+  auto back = middle_->allocate(count);
+  (void)enqueue_copy(back, middle_->stream, result_, target_->stream);
+  const std::array<std::weak_ptr<detail::runtime_core>, 2> cores{
+      detail::runtime_core::of(*middle_->runtime), detail::runtime_core::of(*target_->runtime)};
+  const auto lost = error(errc::device_lost, "for this test");
+  middle_->runtime->device().lose(lost);
+  target_->runtime->device().lose(lost);
+  closed_.open();
+  back = between_ = result_ = {};
+  middle_.reset();
+  target_.reset();
+  source_ = {};
+  first_.reset();  // the last task of its stream keeps what it handed over to
+  for (const auto& core : cores) EXPECT_TRUE(core.expired());
+}
+
+}  // namespace
+}  // namespace sluice::test

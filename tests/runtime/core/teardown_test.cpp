@@ -1,0 +1,329 @@
+// How a process ends: every test here runs one to its end, as a child of its own. The sanitizers
+// check it, too: a leak or a race is an exit code.
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/core/shared_runtimes.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/runtime/copy.hpp>
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/dlpack.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class process_exit : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(devices, process_exit, every_device(), parameter_name);
+
+/// What a program keeps in static objects.
+struct kept {
+  std::optional<gpu_ref<float>> ref;
+  std::vector<block_ref> blocks;
+  std::optional<sluice::stream> stream;
+  std::optional<launch_recorder> recorder;
+};
+
+void use(device_runtime& runtime, kept& k) {
+  k.stream = runtime.create_stream();
+  k.ref = runtime.allocate<float>(1000, *k.stream, "kept");
+  for (int i = 0; i < 100; ++i) k.blocks.push_back(runtime.allocate_bytes(100, *k.stream));
+  const float one = 1;
+  auto recorder = launch_recorder::strict(*k.stream);
+  recorder.write(*k.ref);
+  recorder.preflight();
+  runtime.device().fill(k.ref->data(), &one, sizeof one, k.ref->size(), k.stream->ref().native());
+  (void)recorder.commit();
+}
+
+// Static objects end in the opposite order of their making.
+
+[[noreturn]] void end_with_objects_older_than_the_shared_runtime(const std::string& device) {
+  static kept older;
+  use(device_runtime::get(device), older);
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_objects_younger_than_the_shared_runtime(const std::string& device) {
+  auto& runtime = device_runtime::get(device);
+  static kept younger;
+  use(runtime, younger);
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_an_owned_static_runtime(const std::string& device) {
+  static kept older;
+  static device_runtime runtime(open_device(device));
+  static kept younger;
+  use(runtime, older);
+  use(runtime, younger);
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_a_tracked_direct_resource(const std::string& device) {
+  static kept older;
+  static device_runtime runtime(open_device(device),
+                                {.resource = make_direct_resource({.tracked = true})});
+  use(runtime, older);
+  older.blocks.clear();  // the reclaim thread is at work
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_work_in_flight(const std::string& device) {
+  static kept older;
+  auto& runtime = device_runtime::get(device);
+  use(runtime, older);
+  for (int i = 0; i < 2000; ++i) {
+    const auto value = static_cast<float>(i);
+    auto recorder = launch_recorder::strict(*older.stream);
+    recorder.write(*older.ref);
+    recorder.preflight();
+    runtime.device().fill(older.ref->data(), &value, sizeof value, older.ref->size(),
+                          older.stream->ref().native());
+    (void)recorder.commit();
+  }
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_work_that_does_not_end(const std::string& device) {
+  device_runtime::configure(parse_device_id(device), [] {
+    return runtime_options{.drain_timeout = std::chrono::milliseconds(1)};
+  });
+  static kept older;
+  auto& runtime = device_runtime::get(device);
+  use(runtime, older);
+  runtime.device().notify(older.stream->ref().native(), [device = &runtime.device()] {
+    // Ends once the device was given up, as nothing else would end it.
+    await([&] { return device->lost(); });
+  });
+  std::exit(0);
+}
+
+// A GPU's stream that waits for ever, as behind a kernel that does not end.
+[[noreturn]] void end_with_a_stream_that_does_not_get_on() {
+  device_runtime::configure(parse_device_id("cuda"), [] {
+    return runtime_options{.drain_timeout = std::chrono::milliseconds(1)};
+  });
+  static kept older;
+  use(device_runtime::get("cuda"), older);
+  static auto* const closed = new gate;  // nobody opens it
+  closed->hold(*older.stream);
+  (void)device_runtime::get("cuda").record_use(older.ref->block(), *older.stream,
+                                               access_kind::write);
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_a_recorder_before_preflight(const std::string& device) {
+  static kept older;
+  use(device_runtime::get(device), older);
+  older.recorder = launch_recorder::strict(*older.stream);
+  older.recorder->read(*older.ref);
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_a_recorder_after_preflight(const std::string& device) {
+  static kept older;
+  use(device_runtime::get(device), older);
+  older.recorder = launch_recorder::strict(*older.stream);
+  older.recorder->write(*older.ref);
+  older.recorder->preflight();
+  std::exit(0);
+}
+
+[[noreturn]] void end_with_memory_that_came_in_and_went_out(const std::string& device) {
+  struct consumer {
+    dlpack::versioned_tensor* tensor = nullptr;
+    ~consumer() { tensor->deleter(tensor); }
+  };
+  static consumer older;
+  static external_tensor tracked;
+  auto& runtime = device_runtime::get(device);
+  static kept younger;
+  static external_tensor external;
+  use(runtime, younger);
+  older.tensor = export_dlpack(runtime, *younger.ref);
+  tracked = import_dlpack(runtime, export_dlpack(runtime, *younger.ref), {.ready = true});
+  external = import_dlpack(runtime, export_dlpack(runtime, *younger.ref));
+  std::exit(0);
+}
+
+/// Two devices whose runtimes are shared: `first` is made before `second`.
+struct two_shared {
+  std::string first;
+  std::string second;
+  bool copy_to_first;
+};
+
+std::string name_of(const two_shared& devices) {
+  auto name = devices.first + "_then_" + devices.second +
+              (devices.copy_to_first ? "_from_the_second" : "_from_the_first");
+  std::ranges::replace(name, ':', '_');
+  return name;
+}
+
+/// A host device that no list has is shared only here.
+std::shared_ptr<device> open_any(device_id id) {
+  if (id.kind == device_kind::host) return open_host_device({.ordinal = id.ordinal});
+  return open_device(to_string(id));
+}
+
+/// What outlives the shared runtimes. Their end was no emergency.
+struct kept_of_a_copy {
+  kept source;
+  kept target;
+  std::vector<std::shared_ptr<device>> devices;
+  ~kept_of_a_copy() {
+    for (const auto& d : devices) {
+      if (d->lost()) std::fputs("a device was lost\n", stderr);
+    }
+  }
+};
+
+[[noreturn]] void end_with_a_copy_in_flight(const two_shared& devices) {
+  static kept_of_a_copy older;
+  static detail::shared_runtimes all(open_any);
+  auto& first = all.get(parse_device_id(devices.first));
+  auto& second = all.get(parse_device_id(devices.second));
+  auto& from = devices.copy_to_first ? second : first;
+  auto& to = devices.copy_to_first ? first : second;
+  use(from, older.source);
+  use(to, older.target);
+  older.devices = {from.shared_device(), to.shared_device()};
+  for (const auto* k : {&older.source, &older.target}) k->stream->synchronize();
+  // One end of the copy is a host device's, which does not get to it before the runtimes end.
+  const bool from_host = from.device().id().kind == device_kind::host;
+  const auto held = (from_host ? older.source : older.target).stream->ref();
+  held.device().notify(held.native(), [] {
+    await([] {
+      try {
+        (void)all.get({device_kind::host, 0});
+        return false;
+      } catch (const error& e) {
+        return e.code() == errc::shutting_down;
+      }
+    });
+  });
+  const auto copied = enqueue_copy(*older.target.ref, *older.target.stream, *older.source.ref,
+                                   *older.source.stream);
+  if (detail::runtime_core::of(to)->find(copied.stream)->advance() >= copied.ticket) std::exit(3);
+  std::exit(0);
+}
+
+/// Asks for what has gone.
+struct asks_in_its_destructor {
+  std::string device;
+  ~asks_in_its_destructor() {
+    const auto ask = [](const auto& call) {
+      try {
+        call();
+        std::fputs("not refused\n", stderr);
+      } catch (const error& e) {
+        std::fprintf(stderr, "%s\n", std::string(to_string(e.code())).c_str());
+      }
+    };
+    ask([this] { (void)device_runtime::get(device); });
+    ask([] { (void)device_runtime::get("cuda:99"); });  // which was never made
+    ask([] { device_runtime::configure({device_kind::host, 0}, {}); });
+  }
+};
+
+[[noreturn]] void end_with_a_question_after_the_end(const std::string& device) {
+  static asks_in_its_destructor older{device};
+  static kept held;
+  use(device_runtime::get(device), held);
+  std::exit(0);
+}
+
+// "^$": nothing on standard error.
+
+TEST_P(process_exit, is_quiet_with_objects_older_than_the_shared_runtime) {
+  EXPECT_EXIT(end_with_objects_older_than_the_shared_runtime(GetParam()),
+              ::testing::ExitedWithCode(0), "^$");
+}
+TEST_P(process_exit, is_quiet_with_objects_younger_than_the_shared_runtime) {
+  EXPECT_EXIT(end_with_objects_younger_than_the_shared_runtime(GetParam()),
+              ::testing::ExitedWithCode(0), "^$");
+}
+TEST_P(process_exit, is_quiet_with_an_owned_static_runtime) {
+  EXPECT_EXIT(end_with_an_owned_static_runtime(GetParam()), ::testing::ExitedWithCode(0), "^$");
+}
+TEST_P(process_exit, is_quiet_with_a_tracked_direct_resource) {
+  EXPECT_EXIT(end_with_a_tracked_direct_resource(GetParam()), ::testing::ExitedWithCode(0), "^$");
+}
+TEST_P(process_exit, is_quiet_with_work_in_flight) {
+  EXPECT_EXIT(end_with_work_in_flight(GetParam()), ::testing::ExitedWithCode(0), "^$");
+}
+TEST_P(process_exit, is_quiet_with_memory_that_came_in_and_went_out) {
+  EXPECT_EXIT(end_with_memory_that_came_in_and_went_out(GetParam()), ::testing::ExitedWithCode(0),
+              "^$");
+}
+TEST_P(process_exit, reports_a_recorder_before_preflight) {
+  EXPECT_EXIT(end_with_a_recorder_before_preflight(GetParam()), ::testing::ExitedWithCode(0),
+              "^sluice: [^\n]*before preflight[^\n]*\n$");
+}
+TEST_P(process_exit, reports_a_recorder_after_preflight) {
+  EXPECT_EXIT(end_with_a_recorder_after_preflight(GetParam()), ::testing::ExitedWithCode(0),
+              "^sluice: [^\n]*waits for a launch between preflight and commit[^\n]*\n"
+              "sluice: [^\n]*still holds memory[^\n]*\n"
+              "sluice: [^\n]*destroyed between preflight and commit[^\n]*\n");
+}
+
+TEST_P(process_exit, refuses_who_asks_for_a_shared_runtime_later) {
+  EXPECT_EXIT(end_with_a_question_after_the_end(GetParam()), ::testing::ExitedWithCode(0),
+              "^shutting_down\nshutting_down\nshutting_down\n$");
+}
+
+class process_exit_with_two : public ::testing::TestWithParam<two_shared> {};
+INSTANTIATE_TEST_SUITE_P(
+    devices, process_exit_with_two,
+    ::testing::Values(two_shared{"host:0", "host:1", false}, two_shared{"host:0", "host:1", true},
+                      two_shared{"host", "cuda", false}, two_shared{"host", "cuda", true},
+                      two_shared{"cuda", "host", false}, two_shared{"cuda", "host", true}),
+    [](const auto& parameter) { return name_of(parameter.param); });
+
+TEST_P(process_exit_with_two, is_quiet_with_a_copy_in_flight) {
+  for (const auto& name : {GetParam().first, GetParam().second}) {
+    if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
+  }
+  EXPECT_EXIT(end_with_a_copy_in_flight(GetParam()), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(process_exit_of_the_host, is_quiet_when_work_does_not_end) {
+  EXPECT_EXIT(end_with_work_that_does_not_end("host"), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(process_exit_of_cuda, is_quiet_when_a_stream_does_not_get_on) {
+  if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
+  EXPECT_EXIT(end_with_a_stream_that_does_not_get_on(), ::testing::ExitedWithCode(0), "^$");
+}
+
+// The control: the pattern of the tests above does see what is printed.
+TEST(process_exit_pattern, sees_noise) {
+  const auto noisy = [] {
+    std::fputs("sluice: something\n", stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(noisy(), ::testing::ExitedWithCode(0), "^sluice: something\n$");
+}
+
+}  // namespace
+}  // namespace sluice::test

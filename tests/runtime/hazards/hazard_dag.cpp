@@ -1,0 +1,390 @@
+#include "tests/runtime/hazards/hazard_dag.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace sluice::test {
+namespace {
+
+/// Makes one DAG.
+class dag_maker {
+ public:
+  dag_maker(std::mt19937_64& random, const dag_limits& limits) : random_(random), limits_(limits) {
+    dag_.streams = 2 + below(limits.most_streams - 1);
+    dag_.threads = 1 + below(limits.most_threads);
+  }
+
+  hazard_dag make() {
+    const auto steps = limits_.most_steps / 4 + below(limits_.most_steps * 3 / 4);
+    // Few live blocks: many conflicts, and addresses that are soon used again.
+    const auto most_live = 3 + below(10);
+    while (dag_.steps.size() < steps) {
+      if (live_.size() < 2 || (live_.size() < most_live && below(8) == 0)) {
+        allocate();
+      } else if (live_.size() > 2 && below(10) == 0) {
+        release();
+      } else {
+        operate();
+      }
+    }
+    return std::move(dag_);
+  }
+
+ private:
+  struct live_block {
+    std::size_t number = 0;
+    std::size_t stream = 0;
+    bool confined = false;  // used on its own stream only, so that its free goes there, too
+  };
+
+  std::size_t below(std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_);
+  }
+
+  dag_step& add(step_kind kind, std::size_t stream) {
+    dag_step step;
+    step.kind = kind;
+    step.thread = below(dag_.threads);
+    step.stream = stream;
+    step.constant = random_();
+    step.delay = limits_.longest_delay == 0 || below(4) != 0
+                     ? 0
+                     : static_cast<std::uint32_t>(below(limits_.longest_delay));
+    return dag_.steps.emplace_back(step);
+  }
+
+  void allocate() {
+    // Mostly one class of sizes, so that blocks fit where others were.
+    const auto spread = below(40) == 0  ? limits_.largest_block - limits_.smallest_block + 1
+                        : below(4) != 0 ? 32
+                                        : 300;
+    const auto size = limits_.smallest_block + below(spread);
+    const live_block made{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
+    dag_.block_sizes.push_back(size);
+    add(step_kind::allocate, made.stream).out = {made.number, 0, size};
+    live_.push_back(made);
+    // The first use writes all of it, often on another stream than the allocation.
+    write_to(made, {made.number, 0, size});
+  }
+
+  void release() {
+    const auto chosen = below(live_.size());
+    auto& step = add(step_kind::release, live_[chosen].stream);
+    step.out = {live_[chosen].number, 0, dag_.block_sizes[live_[chosen].number]};
+    step.explicitly = below(2) == 0;
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+
+  view part_of(std::size_t block) {
+    const auto size = dag_.block_sizes[block];
+    if (below(2) == 0) return {block, 0, size};
+    const auto first = below(size);
+    return {block, first, 1 + below(size - first)};
+  }
+
+  void operate() {
+    const auto target = live_[below(live_.size())];
+    write_to(target, part_of(target.number));
+  }
+
+  void write_to(const live_block& target, const view& out) {
+    const bool fresh = out.count == dag_.block_sizes[target.number] &&
+                       dag_.steps.back().kind == step_kind::allocate;
+    const auto stream = target.confined ? target.stream : below(dag_.streams);
+    const auto choice = below(8);
+    auto step = dag_step{};
+    if (choice == 0) {
+      step = add(step_kind::fill, stream);
+    } else if (choice == 1) {
+      const auto source = input(target.number, stream);
+      if (!source || source->count < out.count) {
+        step = add(step_kind::fill, stream);
+      } else {
+        step = add(step_kind::copy, stream);
+        step.a = {source->block, source->first, out.count};
+      }
+    } else {
+      step = add(step_kind::mix, stream);
+      // In place, from others, or both; inputs overlap the output entirely or not at all.
+      if (!fresh && below(3) == 0) {
+        step.a = out;
+      } else {
+        step.a = input(target.number, stream);
+      }
+      if (below(2) == 0) step.b = input(target.number, stream);
+    }
+    step.out = out;
+    // An input is what is read: not more elements than the output has.
+    for (auto* read : {&step.a, &step.b}) {
+      if (*read) (*read)->count = std::min((*read)->count, out.count);
+    }
+    dag_.steps.back() = step;
+  }
+
+  /// Part of a random block other than `target` that may be used on `stream`.
+  std::optional<view> input(std::size_t target, std::size_t stream) {
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const auto& chosen = live_[below(live_.size())];
+      if (chosen.number == target || (chosen.confined && chosen.stream != stream)) continue;
+      return part_of(chosen.number);
+    }
+    return std::nullopt;
+  }
+
+  std::mt19937_64& random_;
+  const dag_limits limits_;
+  hazard_dag dag_;
+  std::vector<live_block> live_;
+};
+
+/// The order that streams and waits give, as vector clocks over the streams.
+class order_model {
+ public:
+  order_model(const hazard_dag& dag, const block_places& places)
+      : dag_(dag),
+        places_(places),
+        reclaim_stream_(dag.streams),
+        now_(dag.streams + 1, clock(dag.streams + 1, 0)),
+        passed_(dag.streams + 1) {
+    for (auto& stream : passed_) stream.push_back(clock(dag.streams + 1, 0));
+    blocks_.resize(dag.block_sizes.size());
+  }
+
+  std::vector<step_wait> run() {
+    for (std::size_t i = 0; i < dag_.steps.size(); ++i) take(i);
+    return found_;
+  }
+
+ private:
+  using clock = std::vector<std::uint64_t>;
+
+  struct point {
+    std::size_t stream = 0;
+    std::uint64_t ticket = 0;
+  };
+  /// A published use and the bytes that it touches.
+  struct use {
+    point at;
+    view range;
+    bool writes = false;
+    bool is_allocation = false;
+  };
+  struct block {
+    std::size_t stream = 0;  // that allocated it
+    std::optional<use> last_write;
+    std::vector<use> reads;      // the newest per stream
+    std::vector<use> inherited;  // of what lay there before, until the first write
+  };
+  struct wait {
+    use earlier;
+    detail::hazard kind;
+    std::size_t elements = 0;  // that both touch, one of the two writing
+  };
+
+  struct block_access {
+    std::size_t block = 0;
+    std::vector<view> reads;
+    std::optional<view> write;
+  };
+
+  point submit(std::size_t stream) {
+    now_[stream][stream] += 1;
+    passed_[stream].push_back(now_[stream]);
+    return {stream, now_[stream][stream]};
+  }
+
+  static std::size_t common(const view& a, const view& b) {
+    const auto begin = std::max(a.first, b.first);
+    const auto end = std::min(a.first + a.count, b.first + b.count);
+    return begin < end ? end - begin : 0;
+  }
+
+  static std::vector<block_access> accesses_of(const dag_step& step) {
+    std::vector<block_access> all;
+    const auto of = [&all](std::size_t block) -> block_access& {
+      for (auto& known : all) {
+        if (known.block == block) return known;
+      }
+      return all.emplace_back(block_access{block, {}, std::nullopt});
+    };
+    of(step.out.block).write = step.out;
+    if (step.a) of(step.a->block).reads.push_back(*step.a);
+    if (step.b) of(step.b->block).reads.push_back(*step.b);
+    return all;
+  }
+
+  static std::size_t conflict(const use& earlier, const block_access& later) {
+    std::size_t most = later.write ? common(earlier.range, *later.write) : 0;
+    if (!earlier.writes) return most;
+    for (const auto& read : later.reads) most = std::max(most, common(earlier.range, read));
+    return most;
+  }
+
+  void take(std::size_t index) {
+    const auto& step = dag_.steps[index];
+    if (step.kind == step_kind::allocate) return allocate(step);
+    if (step.kind == step_kind::release) return release(index, step);
+
+    const auto accesses = accesses_of(step);
+    std::vector<wait> waits;
+    for (const auto& access : accesses) {
+      const auto& state = blocks_[access.block];
+      if (state.last_write) {
+        const auto kind = state.last_write->is_allocation ? detail::hazard::allocation_ready
+                          : access.write                  ? detail::hazard::write_after_write
+                                                          : detail::hazard::read_after_write;
+        waits.push_back({*state.last_write, kind, conflict(*state.last_write, access)});
+      }
+      for (const auto& before : state.inherited) {
+        waits.push_back({before, detail::hazard::inherited, conflict(before, access)});
+      }
+      if (!access.write) continue;
+      for (const auto& read : state.reads) {
+        waits.push_back({read, detail::hazard::write_after_read, conflict(read, access)});
+      }
+    }
+    take_waits(index, step.stream, waits);
+    const auto at = submit(step.stream);
+    for (const auto& access : accesses) publish(access, at);
+  }
+
+  void take_waits(std::size_t index, std::size_t stream, const std::vector<wait>& waits) {
+    for (const auto kind : {detail::hazard::read_after_write, detail::hazard::write_after_read,
+                            detail::hazard::write_after_write, detail::hazard::allocation_ready,
+                            detail::hazard::inherited, detail::hazard::free_after_use}) {
+      if (const auto lost = unordered_without(kind, stream, waits); lost != 0) {
+        found_.push_back({index, kind, lost});
+      }
+    }
+    for (const auto& w : waits) join(now_[stream], w.earlier.at);
+  }
+
+  void allocate(const dag_step& step) {
+    auto& state = blocks_[step.out.block];
+    state.stream = step.stream;
+    if (!places_.empty()) {
+      if (const auto left = left_.find(places_[step.out.block]); left != left_.end()) {
+        state.inherited = left->second;
+        return;
+      }
+    }
+    state.last_write = use{submit(step.stream), step.out, true, true};
+  }
+
+  void release(std::size_t index, const dag_step& step) {
+    const auto& state = blocks_[step.out.block];
+    auto uses = state.reads;
+    if (state.last_write) uses.push_back(*state.last_write);
+    uses.insert(uses.end(), state.inherited.begin(), state.inherited.end());
+    if (!places_.empty()) {
+      left_[places_[step.out.block]] = uses;
+      return;
+    }
+    // Used on its own stream only, it is freed there.
+    if (std::all_of(uses.begin(), uses.end(),
+                    [&](const use& u) { return u.at.stream == state.stream; })) {
+      (void)submit(state.stream);
+      return;
+    }
+    std::vector<wait> waits;
+    for (const auto& u : uses) {
+      waits.push_back({u, detail::hazard::free_after_use, u.range.count});
+    }
+    take_waits(index, reclaim_stream_, waits);
+    (void)submit(reclaim_stream_);
+  }
+
+  std::size_t unordered_without(detail::hazard kind, std::size_t stream,
+                                const std::vector<wait>& waits) const {
+    clock without = now_[stream];
+    for (const auto& w : waits) {
+      if (w.kind != kind) join(without, w.earlier.at);
+    }
+    std::size_t most = 0;
+    for (const auto& w : waits) {
+      if (w.kind == kind && without[w.earlier.at.stream] < w.earlier.at.ticket) {
+        most = std::max(most, w.elements);
+      }
+    }
+    return most;
+  }
+
+  void join(clock& into, const point& at) const {
+    const auto& other = passed_[at.stream][at.ticket];
+    for (std::size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], other[s]);
+  }
+
+  void publish(const block_access& access, const point& at) {
+    auto& state = blocks_[access.block];
+    if (access.write) {
+      state.last_write = use{at, *access.write, true, false};
+      state.reads.clear();
+      state.inherited.clear();
+      return;
+    }
+    const use read{at, access.reads.front(), false, false};
+    for (auto& known : state.reads) {
+      if (known.at.stream == at.stream) {
+        known = read;
+        return;
+      }
+    }
+    state.reads.push_back(read);
+  }
+
+  const hazard_dag& dag_;
+  const block_places& places_;
+  const std::size_t reclaim_stream_;
+  std::map<const void*, std::vector<use>> left_;  // of the block that lay there last
+  std::vector<clock> now_;                        // of each stream
+  std::vector<std::vector<clock>> passed_;        // of each ticket
+  std::vector<block> blocks_;
+  std::vector<step_wait> found_;
+};
+
+}  // namespace
+
+hazard_dag make_dag(std::mt19937_64& random, const dag_limits& limits) {
+  return dag_maker(random, limits).make();
+}
+
+block_contents run_serially(const hazard_dag& dag) {
+  block_contents blocks(dag.block_sizes.size());
+  const auto at = [&](const std::optional<view>& v) -> hazard_word* {
+    return v ? blocks[v->block].data() + v->first : nullptr;
+  };
+  for (const auto& step : dag.steps) {
+    auto& out = blocks[step.out.block];
+    switch (step.kind) {
+      case step_kind::allocate:
+        out.assign(step.out.count, 0);
+        break;
+      case step_kind::release:
+        out.clear();
+        break;
+      case step_kind::fill:
+        std::fill_n(at(step.out), step.out.count, step.constant);
+        break;
+      case step_kind::copy:
+        std::copy_n(at(step.a), step.out.count, at(step.out));
+        break;
+      case step_kind::mix:
+        mix_on_host({.out = at(step.out),
+                     .count = step.out.count,
+                     .a = at(step.a),
+                     .a_count = step.a ? step.a->count : 0,
+                     .b = at(step.b),
+                     .b_count = step.b ? step.b->count : 0,
+                     .constant = step.constant});
+        break;
+    }
+  }
+  return blocks;
+}
+
+std::vector<step_wait> waits_that_matter(const hazard_dag& dag, const block_places& places) {
+  return order_model(dag, places).run();
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,153 @@
+// The hazard proof: random DAGs of integer operations over many streams and threads give, bit for
+// bit, what a serial run gives. Gated, the whole DAG is submitted before anything runs, and
+// ThreadSanitizer judges; free-running, work overtakes its submission, and the results judge.
+#include "runtime/host/annotations.hpp"
+#include "tests/runtime/hazards/hazard_run.hpp"
+#include "tests/support/compute_sanitizer.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::test;
+using memory = hazard_session::memory;
+
+/// Stacks whose kinds of reuse others have as well get fewer DAGs.
+bool adds_to_the_default(memory resource) {
+  return resource >= memory::pool_over_direct;
+}
+
+/// Whether memory comes back only when its uses are known to have completed, or to the stream that
+/// alone used it. For compute-sanitizer's sake no completed point counts: there most allocations
+/// are of new memory, DAG after DAG.
+bool waits_for_completion(memory resource) {
+  return resource == memory::pool || adds_to_the_default(resource);
+}
+
+/// DAGs per test: over all resources 10,000 behind gates, as many with jitter, and as many on a
+/// GPU, with ThreadSanitizer and without. The environment variable SLUICE_DAGS sets another number.
+std::size_t number_of_dags(memory resource) {
+  if (const char* given = std::getenv("SLUICE_DAGS"); given != nullptr && *given != '\0') {
+    return std::strtoull(given, nullptr, 0);
+  }
+  const std::size_t usual = adds_to_the_default(resource) ? 300 : 2200;
+  if (under_compute_sanitizer()) return waits_for_completion(resource) ? 60 : usual / 5;
+  return usual;
+}
+
+/// Whether a block that is freed behind a closed gate can be handed out again there: `direct` and
+/// `guard` hold it back until its uses have ended.
+bool reuses_unfinished(memory resource) {
+  return resource != memory::direct && resource != memory::guard;
+}
+/// Whether what is handed out again comes with the uses to wait for: the device's own pool, under
+/// `async`, orders them itself.
+bool grants_with_uses(memory resource) {
+  return reuses_unfinished(resource) && resource != memory::async;
+}
+
+void expect_nothing_left(hazard_session& session) {
+  auto& runtime = session.runtime();
+  EXPECT_EQ(runtime.bytes_outstanding(), 0u);
+  const auto left = runtime.statistics();
+  EXPECT_EQ(left.blocks, 0u);
+  EXPECT_EQ(left.references, 0u);
+  EXPECT_EQ(left.points, 0u);
+  EXPECT_EQ(left.leases, 0u);
+  EXPECT_EQ(left.releases_pending, 0u);
+  EXPECT_EQ(left.recorders_abandoned, 0u);
+  EXPECT_EQ(session.findings(), 0u) << "of the guard";
+}
+
+void run_dags(hazard_session& session, std::size_t count, const dag_limits& limits, bool gated) {
+  auto random = make_generator();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto dag = make_dag(random, limits);
+    const auto expected = run_serially(dag);
+    EXPECT_EQ(difference(session.run(dag, gated), expected), "")
+        << "DAG " << i << ": " << dag.steps.size() << " steps, " << dag.streams << " streams, "
+        << dag.threads << " threads";
+    if (testing::Test::HasFailure()) return;
+  }
+  expect_nothing_left(session);
+}
+
+class hazards : public testing::TestWithParam<memory> {};
+
+TEST_P(hazards, submitted_behind_a_gate_equal_a_serial_run) {
+  hazard_session session(open_host_device(), GetParam(), 16);
+  run_dags(session, number_of_dags(GetParam()), {}, true);
+  const auto& reused = session.reused();
+  if (GetParam() != memory::direct) {
+    EXPECT_LT(reused.distinct_addresses, reused.allocations);
+  }
+  // The test proves nothing about reuse where there was none. A block that was used on its own
+  // stream only is handed out again while all of that is queued; by a pool that prefers it, any.
+  EXPECT_EQ(reused.within_a_dag > 0, reuses_unfinished(GetParam()));
+  if (grants_with_uses(GetParam())) {
+    EXPECT_GT(reused.unfinished, 0u);
+  }
+  EXPECT_EQ(reused.unfinished_elsewhere > 0, GetParam() == memory::pool_of_unfinished);
+}
+
+TEST_P(hazards, running_freely_with_jitter_equal_a_serial_run) {
+  host_device_options options;
+  options.jitter = host_jitter{process_seed(), std::chrono::microseconds(100)};
+  hazard_session session(open_host_device(options), GetParam(), 16);
+  run_dags(session, number_of_dags(GetParam()), {}, false);
+  if (reuses_unfinished(GetParam())) {
+    EXPECT_GT(session.reused().within_a_dag, 0u);
+  }
+}
+
+TEST_P(hazards, running_freely_without_delay_equal_a_serial_run) {
+  hazard_session session(open_host_device(), GetParam(), 16);
+  run_dags(session, number_of_dags(GetParam()) / (host::thread_sanitizer_on ? 4 : 2), {}, false);
+}
+
+TEST_P(hazards, on_cuda_equal_a_serial_run) {
+  if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
+  hazard_session session(open_device("cuda"), GetParam(), 16);
+  dag_limits limits;
+  limits.longest_delay = 100'000;  // some 50 µs: much longer than enqueueing takes
+  run_dags(session, number_of_dags(GetParam()), limits, false);
+  const auto& reused = session.reused();
+  if (!under_compute_sanitizer() || !waits_for_completion(GetParam())) {
+    // Over few DAGs addresses are still being added.
+    const bool few = number_of_dags(GetParam()) < 300;
+    EXPECT_LT(reused.distinct_addresses, few ? reused.allocations : reused.allocations / 2);
+  }
+  if (reuses_unfinished(GetParam())) {
+    EXPECT_GT(reused.within_a_dag, 0u);
+  }
+  if (grants_with_uses(GetParam())) {
+    EXPECT_GT(reused.unfinished, 0u);
+  }
+}
+
+// What compute-sanitizer's initcheck can judge: see tests/run-sanitized.
+TEST(hazards_of_one_thread, on_cuda_equal_a_serial_run) {
+  if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
+  hazard_session session(open_device("cuda"), memory::direct, 16);
+  dag_limits limits;
+  limits.most_threads = 1;
+  run_dags(session, number_of_dags(memory::pool_over_direct), limits, false);
+}
+
+INSTANTIATE_TEST_SUITE_P(resources, hazards,
+                         testing::Values(memory::async, memory::direct, memory::pool,
+                                         memory::pool_of_unfinished, memory::pool_over_direct,
+                                         memory::guard, memory::logging, memory::statistics),
+                         [](const testing::TestParamInfo<memory>& parameter) {
+                           return std::string(name_of(parameter.param));
+                         });
+
+}  // namespace

@@ -1,0 +1,161 @@
+// What goes out: after which work, before which, in which shape.
+#include "tests/runtime/interop/dlpack_test.hpp"
+#include "tests/support/use_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+TEST_P(dlpack_on, an_export_with_a_stream_is_ordered_both_ways) {
+  const auto first = random_word();
+  const auto second = random_word();
+  const auto a = runtime().allocate<std::uint32_t>(100, stream());
+  const auto result = runtime().allocate<std::uint32_t>(100, stream());
+  const auto seen = words(100);
+  gate ours;
+  ours.hold(stream());
+  write(a, first, stream());
+  auto* out = export_dlpack(runtime(), a, {.stream = named(other_stream())});
+  ASSERT_EQ(out->tensor.data, a.data());
+  other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
+                        copy_direction::device_to_device, other_stream().native());
+  ours.open();
+  EXPECT_EQ(download(seen, other_stream()), std::vector(100, first));
+
+  gate theirs;
+  theirs.hold(other_stream());
+  other().device().fill(out->tensor.data, &second, sizeof second, 100, other_stream().native());
+  std::thread([out] { out->deleter(out); }).join();
+  expect_nothing_is_out();
+  const auto point = copy(result, a, stream());
+  EXPECT_FALSE(ended(point));
+  theirs.open();
+  EXPECT_EQ(download(result, stream()), std::vector(100, second));
+}
+
+// Its use is published without a lease, so it may come between a launch's ends.
+TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later) {
+  const auto value = random_word();
+  const auto a = runtime().allocate<std::uint32_t>(20, stream());
+  const auto third = runtime().create_stream();
+  const auto seen = words(10);
+  write(a, value, stream());
+  auto* out = export_dlpack(runtime(), a.subspan(0, 10),
+                            {.stream = named(other_stream()), .read_only = true});
+  gate closed;
+  closed.hold(other_stream());
+  other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
+                        copy_direction::device_to_device, other_stream().native());
+  const auto rest = a.subspan(10, 10);
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(rest);
+  recorder.preflight();
+  const auto before = uses_of(a);
+  out->deleter(out);
+  timeline_point consumed;
+  for (const auto& point : uses_of(a).all) {
+    if (!before.holds(point)) consumed = point;
+  }
+  ASSERT_TRUE(consumed);
+  fill(rest, value + 1, stream());
+  (void)recorder.commit();
+  EXPECT_TRUE(uses_of(a).holds(consumed));
+  const auto point = write(a, value + 2, third);
+  EXPECT_FALSE(
+      detail::timeline::of(third.ref())
+          ->wait_for(*detail::runtime_core::of(runtime())->find(consumed.stream), consumed.ticket));
+  EXPECT_FALSE(ended(point));
+  closed.open();
+  EXPECT_EQ(download(seen, other_stream()), std::vector(10, value));
+  EXPECT_EQ(download(a, third), std::vector(20, value + 2));
+}
+
+TEST_P(dlpack_on, memory_that_was_exported_is_freed_after_the_consumers_uses) {
+  const auto value = random_word();
+  auto a = runtime().allocate<std::uint32_t>(1000, stream());
+  write(a, value, stream());
+  const auto seen = words(1000);
+  gate closed;
+  auto* out = export_dlpack(runtime(), a, {.stream = named(other_stream()), .read_only = true});
+  closed.hold(other_stream());
+  other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
+                        copy_direction::device_to_device, other_stream().native());
+  a = {};
+  out->deleter(out);
+  // Whoever gets that memory now comes later.
+  for (int i = 0; i < 4; ++i) {
+    write(runtime().allocate<std::uint32_t>(1000, stream()), value + 1, stream());
+  }
+  closed.open();
+  EXPECT_EQ(download(seen, other_stream()), std::vector(1000, value));
+}
+
+TEST_P(dlpack_on, an_export_without_a_stream_waits_here) {
+  const auto a = runtime().allocate<std::uint32_t>(100, stream());
+  const auto own_stream = runtime().create_stream();
+  gate closed;
+  closed.hold(own_stream);
+  write(a, random_word(), own_stream);
+  const auto launches = runtime().statistics().launches;
+  std::atomic<bool> opened{false};
+  bool waited = false;
+  dlpack::versioned_tensor* out = nullptr;
+  std::thread exporting([&] {
+    out = export_dlpack(runtime(), a);
+    waited = opened.load();
+  });
+  await([&] { return runtime().statistics().launches > launches; });
+  opened.store(true);
+  closed.open();
+  exporting.join();
+  EXPECT_TRUE(waited);
+  out->deleter(out);
+}
+
+TEST_P(dlpack_on, a_writable_export_comes_after_reads_and_a_read_only_one_does_not) {
+  const auto before = random_word();
+  const auto a = runtime().allocate<std::uint32_t>(100, stream());
+  const auto result = runtime().allocate<std::uint32_t>(100, stream());
+  write(a, before, stream());
+  gate closed;
+  closed.hold(stream());
+  copy(result, a, stream());
+  auto* reading = export_dlpack(runtime(), a, {.stream = named(other_stream()), .read_only = true});
+  EXPECT_EQ(reading->flags, dlpack::read_only_flag);
+  other_stream().synchronize();  // stands behind no gate
+  reading->deleter(reading);
+  auto* writing = export_dlpack(runtime(), a, {.stream = named(other_stream())});
+  EXPECT_EQ(writing->flags, 0u);
+  const auto after = before + 1;
+  other().device().fill(writing->tensor.data, &after, sizeof after, 100, other_stream().native());
+  writing->deleter(writing);
+  closed.open();
+  EXPECT_EQ(download(result, stream()), std::vector(100, before));
+  EXPECT_EQ(download(a, stream()), std::vector(100, after));
+}
+
+TEST_P(dlpack_on, a_tensor_goes_out_in_the_shape_asked_for) {
+  const auto a = runtime().allocate<std::uint32_t>(10, stream());
+  const auto check = [&](const dlpack_export& as, const std::vector<std::int64_t>& shape,
+                         const std::vector<std::int64_t>& strides) {
+    auto* out = export_dlpack(runtime(), a, as);
+    EXPECT_EQ(out->tensor.ndim, static_cast<std::int32_t>(shape.size()));
+    EXPECT_EQ(std::vector(out->tensor.shape, out->tensor.shape + shape.size()), shape);
+    EXPECT_EQ(std::vector(out->tensor.strides, out->tensor.strides + shape.size()), strides);
+    out->deleter(out);
+  };
+  check({}, {10}, {1});
+  check({.shape = std::vector<std::int64_t>{}}, {}, {});
+  check({.shape = std::vector<std::int64_t>{2, 5}}, {2, 5}, {5, 1});
+  check({.shape = std::vector<std::int64_t>{2, 0, 5}}, {2, 0, 5}, {5, 5, 1});
+  check({.shape = std::vector<std::int64_t>{5, 2}, .strides = {1, 5}}, {5, 2}, {1, 5});
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "tests/runtime/interop/external_memory_test.hpp"
+
+#include <sluice/runtime/dlpack.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+
+/// A tensor of another program's, of either generation, over `words` of its memory.
+template <class Tensor>
+class producer_tensor {
+ public:
+  explicit producer_tensor(gpu_ref<std::uint32_t> memory)
+      : memory_(std::move(memory)), shape_{static_cast<std::int64_t>(memory_.size())} {
+    tensor_.tensor = {
+        .data = memory_.data(),
+        .device = {memory_.device().kind == device_kind::cuda ? dlpack::cuda : dlpack::cpu,
+                   memory_.device().ordinal},
+        .ndim = 1,
+        .dtype = {dlpack::unsigned_integer, 32, 1},
+        .shape = shape_.data(),
+        .strides = nullptr,
+        .byte_offset = 0};
+    tensor_.manager_ctx = this;
+    tensor_.deleter = [](Tensor* self) {
+      static_cast<producer_tensor*>(self->manager_ctx)->back.note();
+    };
+    if constexpr (std::is_same_v<Tensor, dlpack::versioned_tensor>) tensor_.version = {1, 1};
+  }
+  ~producer_tensor() {
+    if (ends_when_back) back.wait();
+    EXPECT_LE(back.times.load(), 1);
+  }
+
+  [[nodiscard]] Tensor* get() noexcept { return &tensor_; }
+  [[nodiscard]] const gpu_ref<std::uint32_t>& memory() const noexcept { return memory_; }
+
+  returned back;
+  /// For a tensor whose import lives as long as the test's scope.
+  bool ends_when_back = false;
+
+ private:
+  gpu_ref<std::uint32_t> memory_;
+  std::vector<std::int64_t> shape_;
+  Tensor tensor_{};
+};
+using old_tensor = producer_tensor<dlpack::managed_tensor>;
+using new_tensor = producer_tensor<dlpack::versioned_tensor>;
+
+/// Tensors of DLPack go to and fro between the runtime and the other program. Its tests are in
+/// several files; dlpack_import_test.cpp instantiates them all.
+class dlpack_on : public external_memory_test {
+ protected:
+  /// Both generations go through `check`.
+  template <class Check>
+  void with_both(Check check) {
+    {
+      old_tensor tensor(words(100));
+      check(tensor);
+    }
+    {
+      new_tensor tensor(words(100));
+      check(tensor);
+    }
+    expect_nothing_is_out();
+  }
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,130 @@
+#pragma once
+
+#include "runtime/core/runtime_core.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/failing_allocations.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/external_memory.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+
+/// Calls `f.operator()<T>()` for each of our element types that is not complex.
+template <class Function>
+void for_each_real_type(Function f) {
+  f.template operator()<std::uint8_t>();
+  f.template operator()<std::int32_t>();
+  f.template operator()<std::uint32_t>();
+  f.template operator()<std::int64_t>();
+  f.template operator()<std::uint64_t>();
+  f.template operator()<float>();
+  f.template operator()<double>();
+}
+
+/// What a producer sees of an import of its memory.
+struct returned {
+  std::atomic<int> times{0};
+  std::atomic<bool> elsewhere{false};  ///< on another thread than the test's
+  std::atomic<bool> too_early{false};  ///< while `in_use` was true
+  std::atomic<bool> in_use{false};
+  std::thread::id test_thread = std::this_thread::get_id();
+
+  void note() {
+    elsewhere.store(std::this_thread::get_id() != test_thread);
+    if (in_use.load()) too_early.store(true);
+    times.fetch_add(1);
+  }
+  void wait() const {
+    await([this] { return times.load() != 0; });
+  }
+};
+
+/// Memory goes to and fro between the runtime and a program of somebody else's on the same device,
+/// which has a runtime of its own.
+class external_memory_test : public device_test {
+ protected:
+  void SetUp() override {
+    device_test::SetUp();
+    if (IsSkipped()) return;
+    other_ = std::make_unique<device_runtime>(open_device(GetParam()));
+    other_stream_ = other_->create_stream();
+    // What is launched behind a gate has to be loaded.
+    const auto warm = words(4);
+    fill(warm, 0, other_stream_);
+    other_stream_.synchronize();
+  }
+  void TearDown() override {
+    other_stream_ = sluice::stream();
+    other_.reset();
+    device_test::TearDown();
+  }
+
+  [[nodiscard]] device_runtime& other() const { return *other_; }
+  [[nodiscard]] stream_ref other_stream() const { return other_stream_; }
+  [[nodiscard]] foreign_stream named(stream_ref s) const { return foreign_stream(s.native()); }
+
+  /// New memory of the other program's.
+  [[nodiscard]] gpu_ref<std::uint32_t> words(std::size_t count) {
+    auto made = other_->allocate<std::uint32_t>(count, other_stream_, "producer");
+    other_stream_.synchronize();
+    return made;
+  }
+  /// Enqueues a write of `value` to every element, unrecorded.
+  static void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
+    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
+  }
+  /// Launches a write of `value` to every element.
+  static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
+                              stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(ref);
+    recorder.preflight();
+    fill(ref, value, on);
+    return recorder.commit();
+  }
+  /// Launches a copy.
+  static timeline_point copy(const gpu_ref<std::uint32_t>& to, const gpu_ref<std::uint32_t>& from,
+                             stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.read(from).write(to);
+    recorder.preflight();
+    on.device().copy(to.data(), from.data(), from.bytes(), copy_direction::device_to_device,
+                     on.native());
+    return recorder.commit();
+  }
+  /// Whether the launch at `point` has ended, as the device says.
+  [[nodiscard]] bool ended(timeline_point point) {
+    runtime().reap_pending();
+    return detail::runtime_core::of(runtime())->find(point.stream)->completed(point.ticket);
+  }
+  /// Returns once so many imports are out: a producer that has been called is counted a little
+  /// longer.
+  void await_imports(std::size_t count) {
+    await([&] { return runtime().statistics().imports == count; });
+  }
+  void expect_nothing_is_out() {
+    await_imports(0);
+    EXPECT_EQ(runtime().statistics().exports, 0u);
+    EXPECT_EQ(runtime().statistics().leases, 0u);
+  }
+
+  [[nodiscard]] std::uint32_t random_word() { return static_cast<std::uint32_t>(generator_()); }
+
+ private:
+  std::mt19937_64 generator_ = make_generator();
+  std::unique_ptr<device_runtime> other_;
+  sluice::stream other_stream_;
+};
+
+}  // namespace sluice::test

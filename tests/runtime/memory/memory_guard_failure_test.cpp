@@ -1,0 +1,134 @@
+// The guard over a device that fails, or is lost; and what it is not made over.
+#include "runtime/core/runtime_core.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+constexpr auto most = std::numeric_limits<std::size_t>::max();
+
+TEST(guard, takes_what_it_could_not_fill_or_read_for_unchecked) {
+  // Three fills, the fourth is the overrun; later two reads and a fill.
+  for (const std::uint64_t nth : {1U, 2U, 3U, 5U, 6U, 7U}) {
+    const auto script = std::make_shared<fault_script>();
+    const auto counters = std::make_shared<guard_counters>();
+    const auto below = std::make_shared<memory_statistics>();
+    {
+      device_runtime runtime(
+          open_host_device({.faults = script}),
+          {.resource = make_guard_resource(
+               make_statistics_resource(make_async_resource(), below),
+               {.on_report = [](const guard_report&) {}, .counters = counters})});
+      const auto on = runtime.create_stream();
+      script->fail_nth(fault_target::copy, nth);
+      auto block = runtime.allocate_bytes(100, on, "unfilled");
+      auto recorder = launch_recorder::strict(on);
+      recorder.use(block, access_kind::write, true);
+      recorder.preflight();
+      const std::uint8_t value = 1;
+      runtime.device().fill(static_cast<std::byte*>(block.address()) + 100, &value, 1, 5,
+                            on.ref().native());
+      (void)recorder.commit();
+      auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime)->reclaim_stream());
+      const auto before = reclaim->newest().ticket;
+      block = {};
+      reclaim->wait_until(before + 1);  // not yet at the runtime's end, which keeps nothing
+    }
+    EXPECT_EQ(counters->unchecked, 1u) << nth;
+    EXPECT_EQ(counters->checked, 0u) << nth;
+    EXPECT_EQ(counters->reported, 0u) << nth;
+    EXPECT_EQ(below->counters().bytes.current, 0u) << nth;
+  }
+}
+
+TEST(guard, lets_a_lost_device_be) {
+  for (std::uint64_t nth = 1; nth < 40; ++nth) {
+    const auto script = std::make_shared<fault_script>();
+    const auto counters = std::make_shared<guard_counters>();
+    {
+      device_runtime runtime(
+          open_host_device({.faults = script}),
+          {.resource = make_guard_resource(make_direct_resource({.tracked = true}),
+                                           {.quarantine_blocks = 1, .counters = counters})});
+      const auto on = runtime.create_stream();
+      script->fail_nth(fault_target::loss, nth);
+      std::vector<block_ref> blocks;
+      try {
+        for (int i = 0; i < 8; ++i) {
+          blocks.push_back(runtime.allocate_bytes(100, on, "going"));
+          if (i % 2 == 0) blocks.clear();
+        }
+        (void)runtime.trim_memory();
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::device_lost);
+      }
+    }
+    EXPECT_EQ(counters->reported, 0u);
+  }
+}
+
+TEST(guard, lets_a_device_be_that_is_lost_behind_a_closed_gate) {
+  const auto counters = std::make_shared<guard_counters>();
+  {
+    device_runtime runtime(
+        open_host_device(),
+        {.resource = make_guard_resource(make_async_resource(), {.counters = counters})});
+    const auto on = runtime.create_stream();
+    gate closed;
+    closed.hold(on);
+    for (int i = 0; i < 10; ++i) (void)runtime.allocate_bytes(1000, on);
+    runtime.device().lose(error(errc::device_lost, "pulled out"));
+    closed.open();
+  }
+  EXPECT_EQ(counters->unchecked, 10u);
+  EXPECT_EQ(counters->checked, 0u);
+}
+
+TEST(guard, refuses_what_it_cannot_work_with) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "make_guard_resource: upstream is missing",
+                     [] { (void)make_guard_resource(nullptr); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "'direct' does not track",
+                     [] { (void)make_guard_resource(make_direct_resource()); }));
+  constexpr auto largest = std::size_t{1} << 30U;
+  // Twice some of them are 0, or a little.
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{255}, std::size_t{257}, std::size_t{384},
+        largest + 256, std::size_t{1} << 62U, std::size_t{1} << 63U, (std::size_t{1} << 63U) + 256,
+        most - 255}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "red_zone", [&] {
+      (void)make_guard_resource(make_async_resource(), {.red_zone = size});
+    })) << size;
+  }
+  EXPECT_NO_THROW((void)make_guard_resource(make_async_resource(), {.red_zone = largest}));
+}
+
+TEST(guard, has_no_room_for_zones_around_what_fills_all_addresses) {
+  for (const std::size_t zone : {std::size_t{256}, std::size_t{1} << 20U}) {
+    device_runtime runtime(open_host_device(), {.resource = make_guard_resource(
+                                                    make_async_resource(), {.red_zone = zone})});
+    const auto on = runtime.create_stream();
+    for (const auto bytes : {most, most - 2 * zone + 1}) {
+      EXPECT_TRUE(throws(errc::out_of_memory, "no room for the red zones",
+                         [&] { (void)runtime.allocate_bytes(bytes, on); }));
+    }
+    EXPECT_TRUE(throws(errc::out_of_memory, "",
+                       [&] { (void)runtime.allocate_bytes(most - 2 * zone, on); }));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test

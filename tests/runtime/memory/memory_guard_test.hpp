@@ -1,0 +1,130 @@
+#pragma once
+
+#include "runtime/core/runtime_core.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_guard.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+
+inline constexpr std::size_t zone = 256;
+
+/// Its tests are in several files; memory_guard_test.cpp instantiates them all.
+class guard_on : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+    open({});
+  }
+  /// A runtime whose guard stands over `async`, with a failing and a counting adaptor between.
+  void open(guard_options options, runtime_options others = {}) {
+    open(open_device(GetParam()), make_async_resource(), std::move(options), std::move(others));
+  }
+  void open(std::shared_ptr<device> on, std::unique_ptr<memory_resource> upstream,
+            guard_options options, runtime_options others = {}) {
+    close();
+    below_ = std::make_shared<memory_statistics>();
+    faults_ = std::make_shared<fault_countdown>();
+    counters_ = std::make_shared<guard_counters>();
+    options.counters = counters_;
+    if (!options.on_report) {
+      options.on_report = [this](const guard_report& found) {
+        const std::lock_guard lock(mutex_);
+        reports_.push_back(found);
+      };
+    }
+    others.resource = make_guard_resource(
+        make_statistics_resource(make_failing_resource(std::move(upstream), faults_), below_),
+        std::move(options));
+    runtime_ = std::make_unique<device_runtime>(std::move(on), std::move(others));
+    stream_ = runtime_->create_stream();
+    other_ = runtime_->create_stream();
+  }
+  /// Ends the runtime; then everything has been checked.
+  void close() {
+    stream_ = {};
+    other_ = {};
+    const bool lost = runtime_ && runtime_->device().lost();
+    runtime_.reset();
+    if (below_ && !lost) {
+      EXPECT_EQ(below_->counters().bytes.current, 0u) << "the guard kept memory";
+    }
+  }
+  void TearDown() override {
+    close();
+    EXPECT_TRUE(take_reports().empty()) << "something was reported that no test asked for";
+  }
+
+  [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
+  [[nodiscard]] stream_ref stream() const { return stream_; }
+  [[nodiscard]] stream_ref other() const { return other_; }
+  [[nodiscard]] const guard_counters& counters() const { return *counters_; }
+  [[nodiscard]] fault_countdown& faults() const { return *faults_; }
+  [[nodiscard]] std::size_t held_below() const { return below_->counters().bytes.current; }
+  [[nodiscard]] std::size_t blocks_below() const { return below_->counters().allocations.current; }
+
+  [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag = "guarded") const {
+    return runtime().allocate_bytes(bytes, stream(), tag);
+  }
+  /// A recorded launch that writes `count` bytes from byte `offset` of `block`, wherever that is.
+  timeline_point write(const block_ref& block, std::ptrdiff_t offset, std::size_t count,
+                       stream_ref on, std::uint8_t value = 0x11) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.use(block, access_kind::write, true);
+    recorder.preflight();
+    scribble(static_cast<std::byte*>(block.address()) + offset, count, on, value);
+    return recorder.commit();
+  }
+  /// The same behind the runtime's back.
+  static void scribble(std::byte* at, std::size_t count, stream_ref on, std::uint8_t value = 0x11) {
+    on.device().fill(at, &value, 1, count, on.native());
+  }
+  /// Frees `block` and returns when the guard has looked at it and filled it.
+  void free_and_await_quarantine(block_ref block) const {
+    auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime())->reclaim_stream());
+    const auto before = reclaim->newest().ticket;
+    block = {};
+    reclaim->wait_until(before + 1);
+  }
+  [[nodiscard]] std::vector<guard_report> take_reports() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(reports_, {});
+  }
+  /// The only report, once it is there.
+  [[nodiscard]] guard_report await_report() {
+    await([&] {
+      const std::lock_guard lock(mutex_);
+      return !reports_.empty();
+    });
+    const auto all = take_reports();
+    EXPECT_EQ(all.size(), 1u);
+    return all.front();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<guard_report> reports_;
+  std::shared_ptr<memory_statistics> below_;
+  std::shared_ptr<fault_countdown> faults_;
+  std::shared_ptr<guard_counters> counters_;
+  std::unique_ptr<device_runtime> runtime_;
+  sluice::stream stream_;
+  sluice::stream other_;
+};
+
+}  // namespace sluice::test

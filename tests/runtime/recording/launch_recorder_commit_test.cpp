@@ -1,0 +1,142 @@
+// What commit publishes.
+#include "runtime/sync/lease_holder.hpp"
+#include "tests/runtime/recording/launch_recorder_test.hpp"
+#include "tests/support/gate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+TEST_P(launch_recorder_on, fresh_outputs_are_ordered_after_their_allocation) {
+  gate closed;
+  closed.hold(stream());  // the allocation itself is held back
+  const auto a = fresh();
+  const auto ready = uses_of(a).last_write;
+  EXPECT_EQ(ready.stream, stream().id());
+  const auto elsewhere = runtime().create_stream();
+  auto recorder = launch_recorder::strict(elsewhere);
+  recorder.write(a);
+  recorder.preflight();
+  fill(a, 9, elsewhere);
+  const auto point = recorder.commit();
+  EXPECT_EQ(uses_of(a).last_write, point);
+  // The wait has been queued, so asking for it again is skipped.
+  EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
+                   ->wait_for(*detail::timeline::of(stream()), ready.ticket));
+  EXPECT_FALSE(stream().completed(ready.ticket));
+  closed.open();
+  EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(a.size(), 9));
+}
+
+TEST_P(launch_recorder_on, a_reader_elsewhere_sees_the_write_before_it) {
+  const auto a = fresh();
+  const auto copied = fresh();
+  const auto elsewhere = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  auto writer = launch_recorder::strict(stream());
+  writer.write(a);
+  writer.preflight();
+  fill(a, 3, stream());
+  (void)writer.commit();
+
+  auto reader = launch_recorder::strict(elsewhere);
+  reader.read(a).write(copied);
+  reader.preflight();
+  elsewhere.ref().device().copy(copied.data(), a.data(), a.bytes(),
+                                copy_direction::device_to_device, elsewhere.ref().native());
+  (void)reader.commit();
+  closed.open();
+  EXPECT_EQ(download(copied, elsewhere), std::vector<std::uint32_t>(a.size(), 3));
+}
+
+// Tracking stays with the block, and this is what it costs.
+TEST_P(launch_recorder_on, writers_of_disjoint_views_follow_each_other) {
+  const auto a = fresh(64);
+  const auto low = a.subspan(0, 32);
+  const auto high = a.subspan(32, 32).reinterpret<float>();
+  const auto elsewhere = runtime().create_stream();
+  fill(a, 0, stream());
+  stream().synchronize();
+  gate closed;
+  closed.hold(stream());
+  auto first = launch_recorder::strict(stream());
+  first.write(low);
+  first.preflight();
+  auto second = launch_recorder::strict(elsewhere);
+  second.write(high);
+  EXPECT_FALSE(second.try_preflight()) << "one lease for the block";
+  fill(low, 1, stream());
+  const auto written = first.commit();
+  second.preflight();
+  EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
+                   ->wait_for(*detail::timeline::of(stream()), written.ticket))
+      << "the wait has not been queued";
+  const float value = 2;
+  elsewhere.ref().device().fill(high.data(), &value, sizeof value, high.size(),
+                                elsewhere.ref().native());
+  const auto last = second.commit();
+  EXPECT_EQ(uses_of(low).last_write, last);
+  EXPECT_EQ(uses_of(high).all.size(), 1u) << "the second stands for the first";
+  closed.open();
+  EXPECT_EQ(download(low, elsewhere), std::vector<std::uint32_t>(32, 1));
+  EXPECT_EQ(download(high, elsewhere), std::vector<float>(32, 2));
+}
+
+TEST_P(launch_recorder_on, reads_keep_the_newest_point_of_each_stream) {
+  const auto a = fresh();
+  const auto second = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  closed.hold(second);
+  timeline_point last[2];
+  for (int i = 0; i < 100; ++i) {
+    for (const auto on : {stream(), second.ref()}) {
+      auto recorder = launch_recorder::strict(on);
+      recorder.read(a);
+      recorder.preflight();
+      last[on == stream() ? 0 : 1] = recorder.commit();
+    }
+  }
+  const auto uses = uses_of(a);
+  EXPECT_TRUE(uses.holds(last[0]));
+  EXPECT_TRUE(uses.holds(last[1]));
+  EXPECT_LE(uses.all.size(), 3u);  // these and the allocation
+  // A write stands for all of them.
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  const auto point = recorder.commit();
+  EXPECT_EQ(uses_of(a).all, std::vector<timeline_point>{point});
+}
+
+TEST_P(launch_recorder_on, a_launch_that_is_known_to_have_failed_fails_its_readers) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  (void)recorder.commit(error(errc::unsupported, "no such algorithm"));
+  auto reader = launch_recorder::strict(stream());
+  reader.read(a);
+  EXPECT_TRUE(throws(errc::upstream_failed, "no such algorithm", [&] { reader.preflight(); }));
+  expect_no_lease();
+}
+
+TEST_P(launch_recorder_on, may_be_committed_by_another_thread) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  std::thread([&] { (void)recorder.commit(); }).join();
+  expect_no_lease();
+  // This thread counts as holding nothing: it may wait for a lease again.
+  EXPECT_FALSE(detail::lease_holder::of_this_thread().holds_any());
+}
+
+}  // namespace
+}  // namespace sluice::test

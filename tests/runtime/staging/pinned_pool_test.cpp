@@ -1,0 +1,129 @@
+// The limit of pinned memory, and who frees it.
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/pinning_gpu.hpp"
+#include "tests/support/transfer_launches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+constexpr std::size_t mebi = std::size_t{1} << 20U;
+
+std::shared_ptr<host_transfer> prepare(stream_ref on, std::size_t bytes) {
+  return host_transfer::download(on, std::make_shared<std::byte>(), bytes);  // never enqueued
+}
+
+std::thread::id reclaim_thread(const side& s) {
+  std::atomic<std::thread::id> seen{};
+  detail::runtime_core::of(*s.runtime)
+      ->reclaim_after(
+          {}, {},
+          [](void* to, allocation) noexcept {
+            static_cast<std::atomic<std::thread::id>*>(to)->store(std::this_thread::get_id());
+          },
+          &seen);
+  await([&] { return seen.load() != std::thread::id(); });
+  return seen;
+}
+
+TEST(pinned_memory, grows_on_demand_and_is_kept_for_the_next_transfer) {
+  const auto device = std::make_shared<pinning_gpu>();
+  const side gpu(device);
+  EXPECT_EQ(device->pinned(), 0U);
+  (void)prepare(gpu.stream, 100);
+  EXPECT_EQ(device->pinned(), host_transfer::most_at_once);
+  (void)prepare(gpu.stream, 100);
+  EXPECT_EQ(device->pinned(), host_transfer::most_at_once);
+  (void)prepare(gpu.stream, 3 * mebi);
+  const auto both = device->pinned();
+  for (int i = 0; i < 3; ++i) (void)prepare(gpu.other, 50 * mebi);
+  EXPECT_EQ(device->pinned(), both);
+  EXPECT_EQ(gpu.runtime->statistics().pinned_bytes, both);
+}
+
+TEST(pinned_memory, is_freed_by_the_reclaim_thread) {
+  const auto device = std::make_shared<pinning_gpu>();
+  {
+    const side gpu(device);
+    (void)prepare(gpu.stream, 100);
+    {
+      // More than is kept: a ring of 1.6 GiB's transfer has 4 slots of 26 MiB.
+      const auto large = prepare(gpu.stream, 1600 * mebi);
+      EXPECT_GT(device->pinned(), detail::pinned_pool::most_kept);
+    }
+    await([&] { return device->pinned() == host_transfer::most_at_once; });
+    EXPECT_EQ(device->freed_by(), std::set{reclaim_thread(gpu)});
+    EXPECT_EQ(gpu.runtime->trim_memory(), 0U);
+    await([&] { return device->pinned() == 0; });
+    EXPECT_EQ(device->freed_by(), std::set{reclaim_thread(gpu)});
+    (void)prepare(gpu.stream, 100);
+  }
+  EXPECT_EQ(device->pinned(), 0U);
+}
+
+TEST(pinned_memory, never_exceeds_its_limit) {
+  constexpr auto limit = 2 * mebi;
+  const auto device = std::make_shared<pinning_gpu>();
+  const side gpu(device, {.pinned_limit = limit});
+  {
+    // Fewer slots, then smaller ones.
+    const auto one_slot = prepare(gpu.stream, 2 * mebi);
+    const auto small_slot = prepare(gpu.other, 2 * mebi);
+    const auto third = gpu.runtime->create_stream();
+    EXPECT_TRUE(throws(errc::over_budget, "runtime_options::pinned_limit",
+                       [&] { (void)prepare(third, 100 * mebi); }));
+    // With no piece left small transfers share their stream's ring.
+    std::vector<std::shared_ptr<host_transfer>> small;
+    for (int i = 0; i < 100; ++i) small.push_back(prepare(third, host_transfer::most_at_once));
+    EXPECT_LE(device->peak(), limit);
+  }
+  // What is kept makes room.
+  await([&] {
+    try {
+      (void)prepare(gpu.stream, 100 * mebi);
+      return true;
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::over_budget);
+      EXPECT_NE(std::string(e.what()).find("await release"), std::string::npos);
+      return false;
+    }
+  });
+  EXPECT_LE(device->peak(), limit);
+}
+
+TEST(pinned_memory, is_left_alone_by_a_request_that_it_can_never_meet) {
+  const auto device = std::make_shared<pinning_gpu>();
+  const side gpu(device, {.pinned_limit = 8 * mebi});
+  (void)prepare(gpu.stream, 3 * mebi);
+  const auto kept = device->pinned();
+  EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)prepare(gpu.stream, 4096 * mebi); }));
+  detail::runtime_core::of(*gpu.runtime)->finish_reclaiming();
+  EXPECT_EQ(device->pinned(), kept);
+}
+
+// A limit too small for the number of slots: transfers are right all the same.
+TEST(pinned_memory, of_one_small_slot_moves_everything) {
+  auto random = make_generator();
+  const auto device = std::make_shared<pinning_gpu>();
+  const side gpu(device, {.pinned_limit = std::size_t{256} << 10U});
+  const auto target = gpu.allocate(9 * mebi / sizeof(std::uint32_t) + 1);
+  const auto sent = random_values(random, target.size());
+  std::vector<moving> made;
+  for (int i = 0; i < 3; ++i) {
+    made.push_back(start_upload(target, sent, gpu.stream));
+    made.push_back(start_download(target, gpu.stream));
+  }
+  for (std::size_t i = 1; i < made.size(); i += 2) {
+    EXPECT_TRUE(finish(gpu, made[i]) == sent);
+  }
+  EXPECT_LE(device->peak(), std::size_t{256} << 10U);
+}
+
+}  // namespace
+}  // namespace sluice::test

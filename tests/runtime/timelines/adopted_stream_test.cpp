@@ -1,0 +1,142 @@
+// Streams that somebody else made.
+#include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/use_state.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/host_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class adopted_stream_on : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+    runtime_ = std::make_unique<device_runtime>(open_device(GetParam()));
+    foreign_ = runtime().device().create_stream();
+  }
+  void TearDown() override {
+    if (foreign_ != nullptr) runtime().device().destroy_stream(foreign_);
+  }
+  [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
+  [[nodiscard]] native_stream* foreign() const { return foreign_; }
+
+  timeline_point fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(ref);
+    recorder.preflight();
+    runtime().device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
+    return recorder.commit();
+  }
+
+ private:
+  std::unique_ptr<device_runtime> runtime_;
+  native_stream* foreign_ = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(devices, adopted_stream_on, every_device(), parameter_name);
+
+TEST_P(adopted_stream_on, is_fenced_like_the_runtimes_own) {
+  const auto own = runtime().create_stream();
+  const auto adopted = runtime().adopt_stream(foreign());
+  EXPECT_EQ(adopted.ref().native(), foreign());
+  const auto a = runtime().allocate<std::uint32_t>(1000, own);
+  gate closed;
+  closed.hold(adopted);
+  const auto late = fill(a, 1, adopted);
+  EXPECT_EQ(late.stream, adopted.id());
+  const auto waits = runtime().statistics().waits;
+  (void)fill(a, 2, own);
+  EXPECT_EQ(runtime().statistics().waits, waits + 1) << "for the adopted one";
+  closed.open();
+  adopted.synchronize();
+  EXPECT_EQ(download(a, own), std::vector<std::uint32_t>(1000, 2));
+}
+
+TEST_P(adopted_stream_on, goes_behind_what_was_queued_on_it_before) {
+  const auto own = runtime().create_stream();
+  const auto a = runtime().allocate<std::uint32_t>(1000, own);
+  own.synchronize();
+  gate closed;
+  {
+    const auto before = runtime().adopt_stream(foreign());
+    closed.hold(before);
+  }
+  const std::uint32_t early = 7;
+  runtime().device().fill(a.data(), &early, sizeof early, a.size(), foreign());
+  const auto adopted = runtime().adopt_stream(foreign());
+  (void)fill(a.subspan(0, 500), 8, adopted);
+  closed.open();
+  auto expected = std::vector<std::uint32_t>(1000, 7);
+  std::fill_n(expected.begin(), 500, 8U);
+  EXPECT_EQ(download(a, own), expected);
+}
+
+TEST_P(adopted_stream_on, stays_when_its_owner_goes) {
+  const auto before = runtime().statistics().streams;
+  const auto a = [&] {
+    const auto adopted = runtime().adopt_stream(foreign());
+    EXPECT_EQ(runtime().statistics().streams, before + 1);
+    auto ref = runtime().allocate<std::uint32_t>(64, adopted);
+    (void)fill(ref, 3, adopted);
+    return ref;
+  }();
+  EXPECT_EQ(runtime().statistics().streams, before);
+  // Still a stream to whoever made it.
+  runtime().device().synchronize(foreign());
+  const auto again = runtime().adopt_stream(foreign());
+  EXPECT_EQ(download(a, again), std::vector<std::uint32_t>(64, 3));
+}
+
+TEST_P(adopted_stream_on, adopted_twice_is_two_streams_in_one_order) {
+  const auto one = runtime().adopt_stream(foreign());
+  const auto two = runtime().adopt_stream(foreign());
+  EXPECT_NE(one.id(), two.id());
+  const auto a = runtime().allocate<std::uint32_t>(64, one);
+  (void)fill(a, 1, one);
+  (void)fill(a, 2, two);
+  (void)fill(a, 3, one);
+  EXPECT_EQ(download(a, two), std::vector<std::uint32_t>(64, 3));
+}
+
+TEST_P(adopted_stream_on, must_not_be_none) {
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "stream", [&] { (void)runtime().adopt_stream(nullptr); }));
+  if (GetParam() == "cuda") {
+    for (const std::uintptr_t special : {1, 2}) {  // cudaStreamLegacy, cudaStreamPerThread
+      EXPECT_TRUE(throws(errc::invalid_argument, "default stream", [&] {
+        (void)runtime().adopt_stream(reinterpret_cast<native_stream*>(special));
+      }));
+    }
+  }
+}
+
+TEST(adopted_stream, must_be_of_the_same_host_device) {
+  device_runtime runtime(open_host_device());
+  const auto elsewhere = open_host_device();
+  auto* const foreign = elsewhere->create_stream();
+  EXPECT_TRUE(throws(errc::invalid_argument, "not one of this host device",
+                     [&] { (void)runtime.adopt_stream(foreign); }));
+  elsewhere->destroy_stream(foreign);
+}
+
+TEST(adopted_stream, is_refused_by_a_runtime_that_ends) {
+  device_runtime runtime(open_host_device());
+  auto* const foreign = runtime.device().create_stream();
+  (void)runtime.shut_down();
+  EXPECT_TRUE(throws(errc::shutting_down, "", [&] { (void)runtime.adopt_stream(foreign); }));
+  runtime.device().destroy_stream(foreign);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,85 @@
+// How many waits one launch costs: at most one for each stream that it has to wait for.
+#include "runtime/timelines/timeline.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class fence_on : public device_test {
+ protected:
+  static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
+                              stream_ref on) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(ref);
+    recorder.preflight();
+    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
+    return recorder.commit();
+  }
+  [[nodiscard]] std::uint64_t waits() const { return runtime().statistics().waits; }
+};
+INSTANTIATE_TEST_SUITE_P(devices, fence_on, every_device(), parameter_name);
+
+// Blocks are fenced in the order of their addresses. So the tickets rise with them once and fall
+// once: where each point were waited for, a later wait would be implied by an earlier one in one
+// of the two only.
+TEST_P(fence_on, waits_once_for_each_stream_and_for_the_newest_ticket) {
+  constexpr std::size_t count = 8;
+  const std::array<sluice::stream, 2> writers{runtime().create_stream(), runtime().create_stream()};
+  for (const bool rising : {true, false}) {
+    SCOPED_TRACE(rising ? "rising" : "falling");
+    const auto reader = runtime().create_stream();
+    std::vector<gpu_ref<std::uint32_t>> in;
+    std::vector<gpu_ref<std::uint32_t>> out;
+    for (std::size_t i = 0; i < count; ++i) {
+      in.push_back(runtime().allocate<std::uint32_t>(64, writers[i % 2], "in"));
+      out.push_back(runtime().allocate<std::uint32_t>(64, reader, "out"));
+      // What runs behind the gate has run before, and everybody knows that it has completed.
+      (void)write(in.back(), 0, writers[i % 2]);
+      (void)write(out.back(), 0, reader);
+      reader.ref().device().copy(out.back().data(), out.back().data(), 4,
+                                 copy_direction::device_to_device, reader.ref().native());
+    }
+    for (const auto* stream : {&writers[0], &writers[1], &reader}) stream->synchronize();
+    gate closed;
+    for (const auto& writer : writers) closed.hold(writer);
+    std::array<timeline_point, 2> newest;
+    for (std::size_t n = 0; n < count; ++n) {
+      const auto i = rising ? n : count - 1 - n;
+      newest[i % 2] = write(in[i], static_cast<std::uint32_t>(i + 1), writers[i % 2]);
+    }
+
+    const auto before = waits();
+    auto recorder = launch_recorder::strict(reader);
+    for (std::size_t i = 0; i < count; ++i) recorder.read(in[i]).write(out[i]);
+    recorder.preflight();
+    EXPECT_EQ(waits() - before, writers.size());
+    for (std::size_t w = 0; w < writers.size(); ++w) {
+      EXPECT_FALSE(detail::timeline::of(reader.ref())
+                       ->wait_for(*detail::timeline::of(writers[w].ref()), newest[w].ticket))
+          << "the newest launch on stream " << w << " is not waited for";
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      reader.ref().device().copy(out[i].data(), in[i].data(), in[i].bytes(),
+                                 copy_direction::device_to_device, reader.ref().native());
+    }
+    (void)recorder.commit();
+    closed.open();
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(download(out[i], reader),
+                std::vector<std::uint32_t>(out[i].size(), static_cast<std::uint32_t>(i + 1)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
