@@ -12,6 +12,7 @@ class device_runtime;
 namespace detail {
 class timeline;
 class runtime_core;
+class stream_pool_state;
 }  // namespace detail
 
 /// Names a stream without owning it. Copying is free; valid as long as the `stream` that it came
@@ -80,6 +81,7 @@ class stream {
 
  private:
   friend class device_runtime;
+  friend class detail::stream_pool_state;
   stream(std::shared_ptr<detail::runtime_core> core, detail::timeline* t) noexcept;
   void retire() noexcept;
 
