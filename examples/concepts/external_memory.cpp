@@ -1,0 +1,42 @@
+#include <sluice/runtime.hpp>
+
+#include <cstdint>
+#include <iostream>
+#include <vector>
+
+namespace dlpack = sluice::dlpack;
+
+/// Stands for another library: a tensor of four numbers, complete when it is handed over.
+struct numbers {
+  std::vector<float> values{1, 2, 3, 4};
+  std::int64_t shape = 4;
+  dlpack::managed_tensor tensor{};
+};
+
+dlpack::managed_tensor* produce() {
+  auto* made = new numbers;
+  made->tensor.tensor.data = made->values.data();
+  made->tensor.tensor.device = {dlpack::cpu, 0};
+  made->tensor.tensor.ndim = 1;
+  made->tensor.tensor.dtype = {dlpack::real, 32, 1};
+  made->tensor.tensor.shape = &made->shape;
+  made->tensor.manager_ctx = made;
+  made->tensor.deleter = [](dlpack::managed_tensor* self) {
+    delete static_cast<numbers*>(self->manager_ctx);
+  };
+  return &made->tensor;
+}
+
+int main() {
+  sluice::device_runtime runtime{sluice::open_device("host")};
+  const auto stream = runtime.create_stream();
+
+  const auto imported = sluice::import_dlpack(runtime, produce(), {.ready = true});
+  const auto x = imported.memory.as<float>();
+  const auto y = runtime.allocate<float>(x.size(), stream, "y");
+  sluice::enqueue_copy(y, stream, x);
+
+  auto* exported = sluice::export_dlpack(runtime, y);  // without a stream: waits for the copy
+  std::cout << static_cast<const float*>(exported->tensor.data)[3] << '\n';  // 4
+  exported->deleter(exported);
+}
