@@ -147,12 +147,12 @@ void add_conv2d_command(CLI::App& program) {
   conv2d_geometry& geometry = options->geometry;
   CLI::App& command = add_command(
       program, "conv2d", "Convolve images with filters (cross-correlation, f32)", options->common);
-  command.add_option("X", options->x, "Images (N,C,H,W)")->required()->type_name("NPY");
-  command.add_option("W", options->w, "Filters (K,C/G,R,S)")->required()->type_name("NPY");
-  command.add_option("-o,--output", options->output, "Output file (N,K,H',W')")
+  add_input(command, "X", options->x, "Images (N,C,H,W)")->required()->type_name("NPY");
+  add_input(command, "W", options->w, "Filters (K,C/G,R,S)")->required()->type_name("NPY");
+  add_output(command, "-o,--output", options->output, "Output file (N,K,H',W')")
       ->required()
       ->type_name("NPY");
-  command.add_option("--bias", options->bias, "Bias (K), added to each channel")->type_name("NPY");
+  add_input(command, "--bias", options->bias, "Bias (K), added to each channel")->type_name("NPY");
   add_pair(command, "--stride", 1, geometry.stride.h, geometry.stride.w,
            "Stride: one number or H,W [1]");
   add_pair(command, "--padding", 0, geometry.padding.h, geometry.padding.w,
