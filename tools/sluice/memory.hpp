@@ -12,10 +12,10 @@ namespace sluice::cli {
 /// or less if a control group or a resource limit allows less.
 [[nodiscard]] std::size_t available_memory();
 
-/// Checks, before a command allocates anything, that the process has `host_bytes` and the device
-/// has `device_bytes` left. On the host device both come from the process. Throws
-/// `invalid_argument` otherwise; the text begins with `subject`, the option or file at fault.
-/// Compute the sizes with `saturating_add` and `saturating_multiply`.
+/// Checks, before a command allocates anything, that this process can allocate `host_bytes` and
+/// that the device's memory has at least `device_bytes` in total. On the host device the process
+/// needs the sum. Throws `invalid_argument` otherwise; the text begins with `subject`, the option
+/// or file at fault. Compute the sizes with `saturating_add` and `saturating_multiply`.
 void require_memory(std::string_view subject, const device_info& device, std::size_t host_bytes,
                     std::size_t device_bytes);
 
