@@ -1,5 +1,5 @@
-# The C++ Actor Framework 0.17 as Debian and Ubuntu package it, without a CMake package of its own: the
-# target CAF::core, CAF_VERSION. It is installed along, because whoever includes the actors' headers includes CAF's.
+# Finds the C++ Actor Framework 0.17 of Debian and Ubuntu, which has no CMake package. Defines the target CAF::core and
+# CAF_VERSION. This file is installed, too: users of sluice's actors include CAF's headers.
 
 find_path(CAF_INCLUDE_DIR caf/all.hpp DOC "Folder of caf/all.hpp")
 find_library(CAF_CORE_LIBRARY caf_core DOC "CAF's core library")

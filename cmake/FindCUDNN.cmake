@@ -1,4 +1,4 @@
-# cuDNN: the target CUDNN::cudnn, CUDNN_VERSION. Looks beside the toolkit and where the system keeps libraries.
+# Finds cuDNN, next to the toolkit or among the system's libraries. Defines the target CUDNN::cudnn and CUDNN_VERSION.
 
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDNN_HOME PATH_SUFFIXES include
           DOC "Folder of cudnn.h")

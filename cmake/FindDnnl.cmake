@@ -1,5 +1,5 @@
-# oneDNN 2.x and 3.x: the target Dnnl::dnnl, Dnnl_VERSION. The package's own CMake files are not used:
-# they ask for OpenCL's development files, which nothing here needs.
+# Finds oneDNN 2.x or 3.x. Defines the target Dnnl::dnnl and Dnnl_VERSION. The package's own CMake files require
+# OpenCL's development files, which sluice does not need.
 
 find_path(Dnnl_INCLUDE_DIR oneapi/dnnl/dnnl.hpp DOC "Folder of oneapi/dnnl/dnnl.hpp")
 find_library(Dnnl_LIBRARY dnnl DOC "oneDNN's library")

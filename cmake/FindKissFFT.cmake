@@ -1,4 +1,4 @@
-# KissFFT's C++ template, which needs no library: the target KissFFT::kissfft for <kissfft/kissfft.hh>.
+# Finds KissFFT's C++ template, which needs no library. Defines the target KissFFT::kissfft for <kissfft/kissfft.hh>.
 
 find_path(KissFFT_INCLUDE_DIR kissfft/kissfft.hh DOC "Folder of kissfft/kissfft.hh")
 

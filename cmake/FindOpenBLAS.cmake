@@ -1,5 +1,5 @@
-# OpenBLAS with its CBLAS interface: the target OpenBLAS::openblas. The header and the library are OpenBLAS's
-# own, not what the system's alternatives make of cblas.h and libblas.
+# Finds OpenBLAS with its CBLAS interface. Defines the target OpenBLAS::openblas. The header and the library are
+# OpenBLAS's own, independent of the system's alternatives for cblas.h and libblas.
 
 set(variants openblas-pthread openblas-openmp openblas-serial openblas)
 set(header_folders ${variants})

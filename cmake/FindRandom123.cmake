@@ -1,4 +1,4 @@
-# Random123, headers only: the target Random123::random123 for <Random123/philox.h>.
+# Finds the headers of Random123. Defines the target Random123::random123 for <Random123/philox.h>.
 
 find_path(Random123_INCLUDE_DIR Random123/philox.h DOC "Folder of Random123/philox.h")
 

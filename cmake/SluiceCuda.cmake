@@ -1,10 +1,10 @@
-# The CUDA toolkit, when there is one.
+# The CUDA toolkit, if there is one.
 #
-#   SLUICE_HAS_CUDA    the CUDA device is built; the sources see it as the macro SLUICE_HAS_CUDA (1, or not defined)
-#   SLUICE_HAS_CUDNN   so is its dnn library; macro SLUICE_HAS_CUDNN likewise
+#   SLUICE_HAS_CUDA    true if the CUDA device is built; in the sources the macro SLUICE_HAS_CUDA (1 or undefined)
+#   SLUICE_HAS_CUDNN   true if its dnn library is built, too; the macro SLUICE_HAS_CUDNN
 #
-# Libraries: CUDA::cudart, CUDA::cublas, CUDA::cufft, CUDA::curand and CUDNN::cudnn, all shared. The
-# driver's library is never linked: the programs have to start where there is no driver.
+# Libraries: CUDA::cudart, CUDA::cublas, CUDA::cufft, CUDA::curand and CUDNN::cudnn, all shared. The driver's library is
+# never linked, because the programs must start on a machine without a driver.
 
 set(SLUICE_HAS_CUDA FALSE)
 set(SLUICE_HAS_CUDNN FALSE)
@@ -12,10 +12,10 @@ set(SLUICE_CUDA_RPATH "")
 set(sluice_minimal_cuda 12.0)
 
 if(NOT SLUICE_CUDA MATCHES "^(AUTO|ON|OFF|TRUE|FALSE|1|0)$")
-  message(FATAL_ERROR "SLUICE_CUDA is '${SLUICE_CUDA}'; known are AUTO, ON and OFF")
+  message(FATAL_ERROR "SLUICE_CUDA is '${SLUICE_CUDA}'; allowed are AUTO, ON and OFF")
 endif()
 
-# Says why CUDA is left out: an error when it was asked for.
+# Reports why CUDA is left out. With SLUICE_CUDA=ON this is an error.
 macro(sluice_without_cuda reason)
   if(SLUICE_CUDA STREQUAL "AUTO")
     message(STATUS "CUDA device: not built (${reason})")
@@ -27,9 +27,9 @@ macro(sluice_without_cuda reason)
 endmacro()
 
 if(SLUICE_CUDA STREQUAL "AUTO" AND SLUICE_SANITIZE MATCHES "thread")
-  sluice_without_cuda("ThreadSanitizer does not see into CUDA; SLUICE_CUDA=ON builds it all the same")
+  sluice_without_cuda("ThreadSanitizer does not see into CUDA; SLUICE_CUDA=ON builds it nevertheless")
 elseif(SLUICE_CUDA)
-  # The compiler's own variables first, then PATH, then where NVIDIA's packages put it.
+  # The compiler's own variables come first, then PATH, then the folder of NVIDIA's packages.
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(SLUICE_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA compiler")
     mark_as_advanced(SLUICE_NVCC)
@@ -38,7 +38,7 @@ elseif(SLUICE_CUDA)
     endif()
   endif()
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # Native code from Turing to Hopper; newer chips compile the PTX of the last one.
+    # Native code for Turing, Ampere and Hopper. Newer GPUs compile the PTX for Hopper.
     set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;90-real;90-virtual" CACHE STRING "CUDA architectures")
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
@@ -47,8 +47,8 @@ elseif(SLUICE_CUDA)
     sluice_without_cuda("no nvcc found in PATH or /usr/local/cuda/bin")
   else()
     if(NOT DEFINED SLUICE_NVCC_WORKS)
-      # Tried in a project of its own, so that a toolkit that cannot use this host compiler costs
-      # the CUDA device and not the build.
+      # A separate project tries nvcc, so that a toolkit that does not work with this host compiler disables the
+      # CUDA device instead of failing the build.
       execute_process(
         COMMAND "${CMAKE_COMMAND}" -G "${CMAKE_GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/nvcc_probe"
                 -B "${PROJECT_BINARY_DIR}/CMakeFiles/nvcc_probe" "-DCMAKE_CUDA_COMPILER=${CMAKE_CUDA_COMPILER}"
@@ -78,8 +78,8 @@ else()
 endif()
 
 if(SLUICE_HAS_CUDA)
-  # Installed programs bring none of CUDA's libraries. They find them as the system does, or in
-  # the folder where NVIDIA's packages put them.
+  # An installed tree has none of CUDA's libraries. Its programs search the system's folders and this one of NVIDIA's
+  # packages.
   set(SLUICE_CUDA_RPATH "/usr/local/cuda/lib64")
 
   find_package(CUDNN 9)
@@ -92,13 +92,13 @@ if(SLUICE_HAS_CUDA)
   endif()
 endif()
 
-# The part of sluice_settings that only a build with CUDA needs.
+# The part of sluice_settings for builds with CUDA.
 function(sluice_cuda_settings target)
   target_compile_definitions(${target} PRIVATE SLUICE_HAS_CUDA=1)
   if(SLUICE_HAS_CUDNN)
     target_compile_definitions(${target} PRIVATE SLUICE_HAS_CUDNN=1)
   endif()
-  # Not -Wpedantic: the code that nvcc hands to the host compiler is not pedantic.
+  # Without -Wpedantic: the code that nvcc generates for the host compiler is not pedantic.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>")
   if(SLUICE_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")

@@ -1,10 +1,10 @@
-# Every library from outside, found in one place. The folders link to the targets:
+# Finds all third-party libraries. The targets are:
 #
 #   always        Threads::Threads  nlohmann_json::nlohmann_json
 #   layer 3       CAF::core  Dnnl::dnnl  OpenBLAS::openblas  KissFFT::kissfft  Random123::random123
 #   tools         PNG::PNG  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
-#   benchmarks    benchmark::benchmark, where it is found
+#   benchmarks    benchmark::benchmark, if it is found
 #   CUDA          see SluiceCuda
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)

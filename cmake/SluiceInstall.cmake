@@ -1,23 +1,23 @@
-# What `cmake --install` puts where. The folder runs as copied to any place on any machine.
+# The contents of an installed tree. The tree can be moved to another folder or machine.
 #
 #   component runtime       bin/            the command line program
 #                           lib/            the project's libraries
-#                           lib/sluice/     every library from outside that they need, see SluiceBundle.cmake.in
+#                           lib/sluice/     the third-party libraries that they need, see SluiceBundle.cmake.in
 #   component development   include/  lib/cmake/sluice/  lib/pkgconfig/sluice.pc
-#   component tests         libexec/sluice/tests/    the test programs, run-installed, which runs them all, and run-sanitized
+#   component tests         libexec/sluice/tests/    the test programs, run-installed and run-sanitized
 #                           libexec/sluice/benchmarks/    the microbenchmarks
 #
-# Without --component all three are installed.
+# Without --component, CMake installs all three.
 
 include(CMakePackageConfigHelpers)
 set(SLUICE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
 
-# sluice::sluice is everything that was built.
+# sluice::sluice stands for all layers that were built.
 add_library(sluice_everything INTERFACE)
 add_library(sluice::sluice ALIAS sluice_everything)
 set_target_properties(sluice_everything PROPERTIES EXPORT_NAME sluice)
 
-# Layer 3 has a file of exported targets for itself: it can only be used where CAF is.
+# Each layer has its own file of exported targets, because layer 3 needs CAF and the others do not.
 set(sluice_layers "")
 foreach(layer IN ITEMS runtime envelope actors)
   if(TARGET sluice_${layer})
@@ -62,7 +62,7 @@ if(SLUICE_BUILD_TESTS)
   install(PROGRAMS "${PROJECT_SOURCE_DIR}/tests/run-installed" "${PROJECT_SOURCE_DIR}/tests/run-sanitized" DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)
 endif()
 
-# The libraries from outside: what the built programs and libraries turn out to need when they are installed.
+# The third-party libraries: at installation, SluiceBundle finds those that the built programs and libraries need.
 set(sluice_bundle_libraries "")
 foreach(layer IN LISTS sluice_layers)
   list(APPEND sluice_bundle_libraries "$<TARGET_FILE:sluice_${layer}>")

@@ -1,4 +1,4 @@
-# What every target of the project has in common.
+# The settings of every target.
 #
 #   sluice_settings(<target>)   language, warnings, sanitizers, include folders, run paths; a library sluice_x is also sluice::x.
 #                               Call it once for each library and program, after add_library or add_executable.
@@ -10,7 +10,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 
-# The build tree, too, can be moved or mounted elsewhere.
+# The build tree can be moved, too.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
 find_program(SLUICE_CCACHE ccache DOC "Compiler cache, used when present")
@@ -25,7 +25,7 @@ endif()
 
 if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak|fuzzer-no-link)(,(address|undefined|thread|leak|fuzzer-no-link))*$")
   message(FATAL_ERROR
-    "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; known are address, undefined, thread, leak and fuzzer-no-link, joined by commas")
+    "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; allowed are address, undefined, thread, leak and fuzzer-no-link, separated by commas")
 endif()
 
 set(SLUICE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wextra-semi -Wvla -Wconversion -Wno-sign-conversion)
@@ -36,8 +36,7 @@ set(SLUICE_ERRORS "")
 if(SLUICE_WARNINGS_AS_ERRORS)
   set(SLUICE_ERRORS -Werror)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # These come out of the optimiser and differ from one release of GCC to the next, in both
-    # directions: shown, but no reason for a build to fail.
+    # These warnings come from the optimiser and differ between releases of GCC, so they do not fail the build.
     foreach(warning IN ITEMS maybe-uninitialized array-bounds stringop-overflow stringop-overread
                              restrict free-nonheap-object null-dereference)
       list(APPEND SLUICE_ERRORS -Wno-error=${warning})
@@ -51,7 +50,7 @@ function(sluice_settings target)
     message(FATAL_ERROR "sluice_settings: ${target} has no sources of its own")
   endif()
 
-  # `.cu` files stay at C++17: CMake 3.25 does not know that nvcc speaks C++20.
+  # `.cu` files use C++17: CMake 3.25 does not support C++20 for nvcc.
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
@@ -68,7 +67,7 @@ function(sluice_settings target)
     target_link_options(${target} PRIVATE -fsanitize=${SLUICE_SANITIZE})
   endif()
 
-  # DT_RPATH, unlike DT_RUNPATH, also holds for the libraries that a bundled library needs.
+  # DT_RPATH, unlike DT_RUNPATH, also applies to the libraries that a bundled library needs.
   target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
 
   if(type STREQUAL "EXECUTABLE")
@@ -87,7 +86,7 @@ function(sluice_settings target)
   endif()
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries};${libraries}/sluice;${SLUICE_CUDA_RPATH}")
   if(type STREQUAL "SHARED_LIBRARY")
-    # A library that lacks a symbol fails here, not in the programs that use it. (Sanitizers leave theirs open.)
+    # A missing symbol fails the link of the library, not that of its users. Sanitizers leave their symbols open.
     if(NOT SLUICE_SANITIZE)
       target_link_options(${target} PRIVATE LINKER:-z,defs)
     endif()

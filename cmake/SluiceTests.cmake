@@ -2,10 +2,9 @@
 #
 #   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [TIMEOUT <seconds>])
 #
-# builds a GoogleTest program into bin/tests, gives each of its tests to ctest (so that a GTEST_SKIP() is reported as
-# skipped) and installs it with the component `tests`. CUDA_SOURCES take part only in a build with CUDA. The
-# timeout (default 120 s) holds for one test. Tests find the command line program through the environment variable
-# SLUICE_PROGRAM.
+# builds a GoogleTest program into bin/tests, adds each of its tests to ctest (which then reports a GTEST_SKIP() as
+# skipped) and installs it with the component `tests`. CUDA_SOURCES belong to the program only in a build with CUDA. The
+# timeout (default 120 s) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
 
 if(SLUICE_BUILD_TESTS)
   enable_testing()
@@ -36,7 +35,7 @@ function(sluice_add_test)
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests"
     INSTALL_RPATH "${libraries};${libraries}/sluice;${SLUICE_CUDA_RPATH}")
 
-  # Listed when ctest starts, not when the program is linked: a build runs nothing it has built.
+  # ctest lists the tests when it starts, so a build does not run the programs that it has built.
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
   gtest_discover_tests(${test_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${test_NAME}."
     PROPERTIES LABELS "${folder}" TIMEOUT ${test_TIMEOUT} ENVIRONMENT "SLUICE_PROGRAM=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sluice")
@@ -45,7 +44,7 @@ function(sluice_add_test)
   set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_PROGRAMS ${test_NAME})
 endfunction()
 
-# The project's own main function where there is one, compiled once; else GoogleTest's.
+# Links the project's own main function, compiled once, or GoogleTest's if the project has none.
 function(sluice_link_test_main target)
   set(main "${PROJECT_SOURCE_DIR}/tests/main.cpp")
   if(NOT EXISTS "${main}")

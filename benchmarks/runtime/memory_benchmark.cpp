@@ -1,5 +1,5 @@
-// What one allocation and its free cost the thread that asks for them, for each stack of memory
-// resources, beside the device's own stream-ordered pair (`cudaMallocAsync` and `cudaFreeAsync`).
+// The cost of one allocation and its free to the calling thread, for each stack of memory
+// resources, and the cost of the device's own pair (`cudaMallocAsync` and `cudaFreeAsync`).
 #include "benchmarks/support/batches.hpp"
 #include "benchmarks/support/program.hpp"
 #include "benchmarks/support/workbench.hpp"
@@ -22,7 +22,7 @@ namespace {
 struct stack {
   const char* name;
   workbench::make_resource make;
-  bool allocates_nothing = false;  // no heap memory, in the steady state of one thread
+  bool allocates_nothing = false;  // promises no heap allocation in the steady state of one thread
 };
 
 constexpr stack stacks[] = {
@@ -54,7 +54,7 @@ constexpr stack stacks[] = {
      }},
 };
 
-/// Reports how often one pair asked the heap for memory, the host device's own requests included.
+/// Reports the heap allocations of one pair, including those of the host device.
 void report(benchmark::State& state, const batch_totals& totals, bool promised) {
   state.counters["allocations"] = benchmark::Counter(
       static_cast<double>(totals.allocations) / static_cast<double>(totals.steps),
@@ -64,7 +64,7 @@ void report(benchmark::State& state, const batch_totals& totals, bool promised) 
   }
 }
 
-/// What the stacks are held against.
+/// The reference for all stacks.
 void bare_pair(benchmark::State& state, workbench& bench, meeting_point& together,
                std::size_t bytes) {
   const auto stream = bench.stream(state.thread_index());
@@ -78,7 +78,7 @@ void bare_pair(benchmark::State& state, workbench& bench, meeting_point& togethe
   report(state, totals, false);
 }
 
-/// A block that is dropped at once.
+/// Allocates a block and drops it at once.
 void pair(benchmark::State& state, workbench& bench, meeting_point& together, std::size_t bytes,
           bool allocates_nothing) {
   const auto stream = bench.stream(state.thread_index());
@@ -87,7 +87,7 @@ void pair(benchmark::State& state, workbench& bench, meeting_point& together, st
       state, together, stream, [] {},
       [&](std::size_t) { (void)runtime.allocate_bytes(bytes, stream, "benchmark"); },
       [&] { stream.synchronize(); });
-  // With several threads memory moves from one stream's list to another's, and lists grow.
+  // With several threads memory moves between the lists of streams, and the lists grow.
   report(state, totals, allocates_nothing && state.threads() == 1);
 }
 

@@ -1,5 +1,5 @@
-// What a launch costs the thread that enqueues it: a recorder, preflight and commit around nothing,
-// beside the bare record of an event, which is what the device takes of it.
+// The cost of a launch to the calling thread: a recorder, preflight and commit with nothing between
+// them. The reference is the bare record of an event, which every launch needs.
 #include "benchmarks/support/batches.hpp"
 #include "benchmarks/support/program.hpp"
 #include "benchmarks/support/workbench.hpp"
@@ -30,7 +30,7 @@ std::vector<block> blocks_on(workbench& bench, stream_ref stream, std::size_t co
   return blocks;
 }
 
-/// A launch that reads `inputs` and writes `output`, where there is one.
+/// A launch that reads `inputs` and writes `output`, if there is one.
 void launch(stream_ref stream, std::span<const block> inputs, const block* output) {
   auto recorder = launch_recorder::strict(stream);
   for (const auto& input : inputs) recorder.read(input);
@@ -44,8 +44,8 @@ struct promise {
   bool allocates_nothing = true;
 };
 
-/// Reports, for one launch: `allocations` of heap memory beside those of the device itself, and
-/// `waits` that were queued for other streams.
+/// Reports for one launch `allocations`, the heap allocations without those of the device itself,
+/// and `waits`, the waits that it queued for other streams.
 void report(benchmark::State& state, const batch_totals& totals, const device_allocations& own,
             promise promised) {
   const auto allocations = totals.allocations - totals.steps * own.record - totals.waits * own.wait;
@@ -62,13 +62,13 @@ void report(benchmark::State& state, const batch_totals& totals, const device_al
   }
 }
 
-/// Holds streams as any user could: by a launch that does not end, which others wait for.
+/// Holds streams by a launch that does not end until `release`.
 class brake {
  public:
   brake(workbench& bench, stream_ref stream)
       : stream_(stream), block_(blocks_on(bench, stream, 1).front()) {}
 
-  /// Begins the launch.
+  /// Starts the launch.
   void close() {
     open_ = std::make_shared<std::atomic<bool>>(false);
     auto recorder = launch_recorder::strict(stream_);
@@ -77,9 +77,9 @@ class brake {
     stream_.device().notify(stream_.native(), [open = open_] { open->wait(false); });
     recorder.commit();
   }
-  /// Makes `stream` wait for it.
+  /// Makes `stream` wait for the launch.
   void hold(stream_ref stream) { launch(stream, {&block_, 1}, nullptr); }
-  /// Ends it.
+  /// Ends the launch.
   void release() {
     open_->store(true);
     open_->notify_all();
@@ -96,13 +96,13 @@ stream_ref brake_stream(workbench& bench) {
   return bench.stream(workbench::most_streams - 1);
 }
 
-/// What the stream has to do while a batch is enqueued.
+/// The work of the stream while a batch is enqueued.
 enum class stream_work {
-  nothing,     ///< it reaches each launch at once, and its thread has to be woken where it is one
-  unfinished,  ///< it reaches none of them
+  nothing,     ///< it reaches each launch at once; on the host device its thread must be woken
+  unfinished,  ///< it reaches none of the launches
 };
 
-/// As `time_batches`, on a stream that has this to do. One thread only for `unfinished`.
+/// As `time_batches`, on a stream with this work. `unfinished` allows one thread only.
 template <class Enqueue>
 batch_totals time_on(benchmark::State& state, workbench& bench, meeting_point& together,
                      stream_ref stream, stream_work work, Enqueue enqueue) {
@@ -124,7 +124,7 @@ batch_totals time_on(benchmark::State& state, workbench& bench, meeting_point& t
       });
 }
 
-/// The floor: events recorded, each again once it has completed.
+/// The reference: records events, and each again after it has completed.
 void bare_record(benchmark::State& state, workbench& bench, meeting_point& together,
                  stream_work work) {
   const auto stream = bench.stream(state.thread_index());
@@ -139,7 +139,7 @@ void bare_record(benchmark::State& state, workbench& bench, meeting_point& toget
   report(state, totals, bench.allocations(), {});
 }
 
-/// One stream: `count` blocks, the last one written, the others read, all used here before.
+/// One stream: writes the last of `count` blocks and reads the others. All were used on it before.
 void same_stream(benchmark::State& state, workbench& bench, meeting_point& together,
                  std::size_t count, stream_work work) {
   const auto stream = bench.stream(state.thread_index());
@@ -150,9 +150,9 @@ void same_stream(benchmark::State& state, workbench& bench, meeting_point& toget
   report(state, totals, bench.allocations(), {});
 }
 
-/// Several streams: `count` blocks are read, each of which was written on a stream of its own.
-/// Either those writes are known to have finished, and none is waited for; or each launch meets new
-/// ones that have not, and waits for each. (Then it also meets other blocks every time.)
+/// Several streams: reads `count` blocks, each written on a stream of its own. If the writes are
+/// known to be complete, the launch queues no wait. Otherwise each launch reads new blocks and
+/// queues a wait for each write.
 void other_streams(benchmark::State& state, workbench& bench, meeting_point& together,
                    std::size_t count, bool finished) {
   const auto stream = bench.stream(0);
@@ -196,7 +196,7 @@ void other_streams(benchmark::State& state, workbench& bench, meeting_point& tog
   report(state, totals, bench.allocations(), {.most_waits = finished ? 0 : count});
 }
 
-/// Blocks that several threads read, written long ago; made by the first thread that asks.
+/// Blocks that several threads read. The first thread makes them and waits for their writes.
 class shared_blocks {
  public:
   std::span<const block> get(workbench& bench) {
@@ -214,7 +214,7 @@ class shared_blocks {
   std::vector<block> blocks_;
 };
 
-/// Threads with a stream each: two inputs that all of them read, one output of each thread's own.
+/// Several threads, each with a stream and an output of its own. All read the same two inputs.
 void shared_inputs(benchmark::State& state, workbench& bench, meeting_point& together,
                    std::span<const block> inputs) {
   const auto stream = bench.stream(state.thread_index());

@@ -13,7 +13,7 @@ std::uint64_t sluice::bench::allocations_of_this_thread() noexcept {
   return allocations;
 }
 
-// The program's own, for the libraries that it is linked to as well; all other forms call these.
+// These replace the functions also for the libraries of the program. All other forms call them.
 void* operator new(std::size_t bytes) {
   ++allocations;
   if (auto* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;

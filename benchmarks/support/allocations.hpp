@@ -4,7 +4,7 @@
 
 namespace sluice::bench {
 
-/// How often the calling thread has asked the heap for memory (`operator new`) so far.
+/// The number of calls of `operator new` by the calling thread so far.
 [[nodiscard]] std::uint64_t allocations_of_this_thread() noexcept;
 
 }  // namespace sluice::bench

@@ -16,16 +16,16 @@
 
 namespace sluice::bench {
 
-/// What is enqueued at a time: as many launches as a lane has in flight.
+/// The number of launches in a batch: as many as a lane has in flight.
 ///
-/// The time of a batch is what its thread needs to enqueue it. The device gets on meanwhile as it
-/// does for a user; between two batches, untimed, it is given the time to finish. Without that a
-/// benchmark of something that the device does more slowly than it is enqueued would show the
-/// device, or a driver that blocks because its queue is full.
+/// The time of a batch is the time that its thread needs to enqueue it. The device runs meanwhile.
+/// Between two batches the benchmark waits, untimed, until the device has finished. Otherwise it
+/// would measure a device that is slower than the thread, or a driver that blocks because its queue
+/// is full.
 inline constexpr std::size_t batch_size = 128;
 
-/// Lets the threads of one benchmark begin each batch together. Every thread meets the others
-/// equally often.
+/// A rendezvous at which the threads of one benchmark begin each batch together. Every thread calls
+/// `meet` equally often.
 class meeting_point {
  public:
   static constexpr std::size_t most_threads = 16;
@@ -39,19 +39,19 @@ class meeting_point {
 
  private:
   std::atomic<std::uint64_t> met_{0};
-  std::array<std::uint64_t, most_threads> rounds_{};  // each thread's own
+  std::array<std::uint64_t, most_threads> rounds_{};  // one element for each thread
 };
 
-/// The sums over the timed parts of a benchmark, of one thread.
+/// The sums over the timed parts of a benchmark in one thread.
 struct batch_totals {
   std::uint64_t steps = 0;
   std::uint64_t allocations = 0;  ///< of heap memory
   std::uint64_t waits = 0;        ///< queued on the stream
 };
 
-/// Calls, for each batch: `prepare()`; `enqueue(i)` for i below `batch_size`, timed; `finish()`,
-/// which waits for the device. One iteration of the benchmark is one `enqueue`, on `stream`. Some
-/// batches go before, so that everything has the size that it keeps.
+/// Calls for each batch: `prepare()`; `enqueue(i)` for i below `batch_size`, timed; `finish()`,
+/// which waits for the device. One iteration of the benchmark is one `enqueue` on `stream`. Four
+/// untimed batches run first, so that all containers reach their steady size.
 template <class Prepare, class Enqueue, class Finish>
 batch_totals time_batches(benchmark::State& state, meeting_point& together, stream_ref stream,
                           Prepare prepare, Enqueue enqueue, Finish finish) {

@@ -1,4 +1,5 @@
-// The main function of all benchmark programs: Google Benchmark's, for every device of the machine.
+// The main function of all benchmark programs. It runs the benchmarks of every device of the
+// machine.
 #include "benchmarks/support/program.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
     kept.push_back(sluice::bench::register_benchmarks(name));
   }
   const auto count = benchmark::RunSpecifiedBenchmarks();
-  // They refer to what is kept.
+  // The benchmarks refer to the objects in `kept`.
   benchmark::ClearRegisteredBenchmarks();
   kept.clear();
   benchmark::Shutdown();

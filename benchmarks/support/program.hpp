@@ -7,13 +7,13 @@
 
 namespace sluice::bench {
 
-/// Each program defines it: registers its benchmarks of the device called `device`, under names
-/// that begin with it. What is returned is kept until all benchmarks have run. Nothing of the
-/// device is touched before one of them runs.
+/// Registers the benchmarks of the device called `device`, under names that begin with it. Each
+/// program defines this function. The caller keeps the returned object until all benchmarks have
+/// run. The function does not use the device itself.
 [[nodiscard]] std::shared_ptr<void> register_benchmarks(const std::string& device);
 
-/// Says beside a benchmark's figures which promise it did not keep; the program ends with exit code
-/// 1.
+/// Labels the figures of a benchmark with the promise that it broke. The program then ends with
+/// exit code 1.
 void note_broken_promise(benchmark::State& state, const char* what);
 
 }  // namespace sluice::bench

@@ -18,7 +18,7 @@ std::uint64_t allocations_of(Function function) {
 device_allocations allocations_on(device& on, stream_ref stream, stream_ref other) {
   device_allocations counted;
   auto* event = on.create_event();
-  for (std::uint64_t value = 1; value <= 2; ++value) {  // the first time is not the steady state
+  for (std::uint64_t value = 1; value <= 2; ++value) {  // the second time is the steady state
     counted.record = allocations_of([&] { on.record(event, value, stream.native()); });
     counted.wait = allocations_of([&] { on.wait(other.native(), event, value); });
   }

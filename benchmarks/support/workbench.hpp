@@ -11,16 +11,16 @@
 
 namespace sluice::bench {
 
-/// How often a device itself asks the heap for memory in one call: the host device makes a task of
-/// every record and every wait.
+/// The heap allocations of one call of the device itself: the host device creates a task for every
+/// record and every wait.
 struct device_allocations {
   std::uint64_t record = 0;
   std::uint64_t wait = 0;
 };
 
-/// A runtime on one device and the streams that its benchmarks share, made when the first of them
-/// runs: what is made for a stream stays with its runtime, and benchmarks are started many times.
-/// Thread-safe.
+/// A runtime on one device and the streams that its benchmarks share. The first benchmark that runs
+/// creates them. Google Benchmark starts a benchmark several times, and a runtime keeps the records
+/// of all of its streams, so new streams each time would add up. Thread-safe.
 class workbench {
  public:
   using make_resource = std::unique_ptr<memory_resource> (*)();

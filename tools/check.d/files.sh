@@ -1,5 +1,5 @@
-# Sourced by the checks, which run at the root of the tree: list_files <pattern>... prints the files of the project
-# that match, committed or about to be, one a line. Without git (an unpacked archive) all files count.
+# Sourced by the checks, which run in the root of the tree. list_files <pattern>... prints the matching files of the
+# project, one a line: those that git tracks and new ones that it does not ignore. Without git it prints all files.
 list_files() {
   if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     git ls-files --cached --others --exclude-standard -- "$@" | while IFS= read -r file; do

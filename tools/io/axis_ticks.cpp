@@ -14,7 +14,7 @@ std::string label_of(double value, int decimals) {
   std::array<char, 64> text{};
   const auto written = std::to_chars(text.data(), text.data() + text.size(), std::abs(value),
                                      std::chars_format::fixed, decimals);
-  // A value too long for a label is better shown in short than not at all.
+  // A value that is too long in fixed notation uses the shortest one.
   const char* const begin = text.data();
   const char* const end =
       written.ec == std::errc{}
@@ -25,8 +25,8 @@ std::string label_of(double value, int decimals) {
   return value < 0 && !zero ? "\u2212" + digits : digits;
 }
 
-/// The smallest of 1, 2 and 5 times powers of ten that is at least `smallest`, and the number of
-/// decimals that its multiples need.
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `smallest`, and the number of
+/// decimals of its multiples.
 struct tick_step {
   double size = 1;
   int decimals = 0;

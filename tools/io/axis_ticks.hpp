@@ -6,21 +6,21 @@
 
 namespace sluice::io {
 
-/// A mark on an axis. A minor one has no label.
+/// A mark on an axis. A minor mark has no label.
 struct axis_tick {
   double value = 0;
   std::string label;
 };
 
-/// Marks at multiples of 1, 2 or 5 times a power of ten within [low, high], at most `most` of them
-/// and about that many; at least one where any such multiple lies in the range. Needs low <= high,
-/// most >= 1, and numbers that are finite. Negative labels have a minus sign (U+2212).
+/// Marks within [low, high] at multiples of 1, 2 or 5 times a power of ten: about `most` of them,
+/// and no more. `low` and `high` are finite, low <= high, most >= 1. Negative labels have a minus
+/// sign (U+2212).
 [[nodiscard]] std::vector<axis_tick> linear_ticks(double low, double high, int most);
 
-/// Marks for a frequency axis within [low, high] Hz whose scale `position` maps ascending Hz to
-/// ascending pixels: 0 and 1, 2 and 5 times powers of ten where they are at least `distance` pixels
-/// apart, and unlabelled ones at the other multiples of powers of ten where those are at least 5
-/// pixels apart. Falls back to `linear_ticks` where the range is too narrow for them.
+/// Marks for a frequency axis within [low, high] Hz. `position` maps ascending Hz to ascending
+/// pixels. Labelled marks are at 0 and at 1, 2 and 5 times powers of ten, at least `distance`
+/// pixels apart. Minor marks are at the other multiples of powers of ten, at least 5 pixels apart.
+/// If the range is too narrow for three labels, the marks are those of `linear_ticks`.
 [[nodiscard]] std::vector<axis_tick> frequency_ticks(double low, double high,
                                                      const std::function<double(double)>& position,
                                                      double distance);

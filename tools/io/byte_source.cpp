@@ -65,7 +65,7 @@ std::size_t span_source::read(std::span<std::byte> into) {
 }
 
 file_source::file_source(const std::filesystem::path& path) : byte_source(displayed(path)) {
-  // Opened anew, standard input would be read from its beginning, and a socket could not be.
+  // Opening /dev/stdin again would start at the beginning of a file and would fail for a socket.
   const bool standard_input = path == "/dev/stdin";
   do {
     descriptor_ = standard_input ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
@@ -84,7 +84,7 @@ file_source::file_source(const std::filesystem::path& path) : byte_source(displa
       ::close(descriptor_);
       throw error(errc::invalid_argument, name() + ": is a folder, not a file");
     }
-    // Files that the kernel makes up, as in /proc, say that they are empty.
+    // Virtual files, such as those in /proc, report the size 0.
     if (S_ISREG(status.st_mode) && status.st_size > 0)
       size_ = static_cast<std::uint64_t>(status.st_size);
     if (const off_t begun = ::lseek(descriptor_, 0, SEEK_CUR); begun > 0)

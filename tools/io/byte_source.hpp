@@ -10,7 +10,8 @@
 
 namespace sluice::io {
 
-/// Bytes that are read once, from front to back: a file, a pipe or a span. Not thread-safe.
+/// A sequence of bytes that is read once, from front to back: a file, a pipe or a span. Not
+/// thread-safe.
 class byte_source {
  public:
   explicit byte_source(std::string name) : name_(std::move(name)) {}
@@ -18,29 +19,28 @@ class byte_source {
   byte_source& operator=(const byte_source&) = delete;
   virtual ~byte_source() = default;
 
-  /// What errors call this source.
+  /// The name of this source in errors.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  /// Fills `into` from the front and returns the number of bytes read, which is less than
-  /// `into.size()` only at the end of the source. Throws `library_failure` when the system cannot
-  /// read.
+  /// Fills `into` from the front and returns the number of bytes read. The number is less than
+  /// `into.size()` only at the end of the source. @throws error `library_failure` if the read fails
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> into) = 0;
 
-  /// The number of bytes not read yet; empty when that is not known beforehand, as for a pipe.
+  /// The number of bytes not read yet. Empty if it is unknown, as for a pipe.
   [[nodiscard]] virtual std::optional<std::uint64_t> remaining() const noexcept = 0;
 
  private:
   std::string name_;
 };
 
-/// Up to `count` bytes, fewer only at the end of the source. However large `count` is, no more
-/// memory is allocated than twice what the source really holds (and one block of 1 MiB).
+/// Reads up to `count` bytes, fewer only at the end of the source. For any `count` it allocates at
+/// most twice the true size of the source, and a block of 1 MiB.
 [[nodiscard]] std::vector<std::byte> read_up_to(byte_source& source, std::uint64_t count);
 
-/// Reads and drops up to `count` bytes; returns how many there were.
+/// Reads and drops up to `count` bytes. Returns the number of bytes read.
 std::uint64_t skip(byte_source& source, std::uint64_t count);
 
-/// A source over `bytes`, which must stay alive and unchanged as long as the source.
+/// A source over `bytes`, which must stay alive and unchanged while the source exists.
 class span_source final : public byte_source {
  public:
   span_source(std::span<const std::byte> bytes, std::string name)
@@ -57,8 +57,8 @@ class span_source final : public byte_source {
 /// A source over a file, a pipe or a character device.
 class file_source final : public byte_source {
  public:
-  /// Opens `path` for reading. Throws `invalid_argument`, naming the path, when it is missing, a
-  /// folder or not readable, and `library_failure` when the system cannot open any file.
+  /// Opens `path` for reading. @throws error `invalid_argument`, naming the path: it is missing, a
+  /// folder or not readable; `library_failure`: the process or the system has too many open files
   explicit file_source(const std::filesystem::path& path);
   ~file_source() override;
   [[nodiscard]] std::size_t read(std::span<std::byte> into) override;

@@ -14,7 +14,8 @@ struct colour {
   [[nodiscard]] bool operator==(const colour&) const noexcept = default;
 };
 
-/// A picture in memory: pixel (0, 0) is at the upper left; what lies outside is not drawn.
+/// A picture in memory. Pixel (0, 0) is the upper left one. Drawing outside of the picture has no
+/// effect.
 class canvas {
  public:
   /// `width` and `height` in pixels, both at least 1.
@@ -23,14 +24,14 @@ class canvas {
   [[nodiscard]] int width() const noexcept { return width_; }
   [[nodiscard]] int height() const noexcept { return height_; }
 
-  /// Draws over one pixel with an opacity from 0 (nothing) to 1.
+  /// Blends `ink` over one pixel, with an opacity from 0 (transparent) to 1 (opaque).
   void draw_pixel(int x, int y, colour ink, double opacity = 1);
   void fill_rectangle(int x, int y, int width, int height, colour ink);
 
-  /// The colour of a pixel that lies within the picture.
+  /// The colour of a pixel inside the picture.
   [[nodiscard]] colour at(int x, int y) const;
 
-  /// Three bytes (red, green, blue) a pixel, row by row, without padding.
+  /// Three bytes (red, green, blue) for each pixel, row by row, without padding.
   [[nodiscard]] std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
 
  private:

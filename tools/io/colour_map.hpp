@@ -4,11 +4,12 @@
 
 namespace sluice::io {
 
-/// The colour of `value` on the perceptually uniform map "magma", from black (0) over purple and
-/// orange to pale yellow (1); values outside are clamped, NaN is black.
+/// The colour of `value` on the perceptually uniform map "magma": black at 0, then purple and
+/// orange, pale yellow at 1. Values outside are clamped. NaN is black.
 ///
-/// Source: N. J. Smith and S. van der Walt, https://bids.github.io/colormap/, published under CC0:
-/// 33 of its 256 colours, interpolated linearly (off by less than 2/255 everywhere).
+/// Source: N. J. Smith and S. van der Walt, https://bids.github.io/colormap/, published under CC0.
+/// The table has 33 of the 256 colours. Linear interpolation between them is off by less than
+/// 2/255.
 [[nodiscard]] colour magma(double value);
 
 }  // namespace sluice::io

@@ -19,7 +19,7 @@ namespace sluice::io {
 
 namespace {
 
-// NumPy needs more than this only for structured types with very many fields.
+// NumPy writes a longer header only for structured types with very many fields.
 constexpr std::uint32_t maximum_header_size = 65535;
 
 [[noreturn]] void fail(const byte_source& source, const std::string& what) {
@@ -60,7 +60,7 @@ npy_header read_header(byte_source& source, std::string_view types) {
                           types);
 }
 
-/// The size of the unit whose bytes a change of byte order reverses: half a complex number.
+/// The size of one number in an element; a change of byte order reverses the bytes of each.
 std::size_t scalar_size(element_type type) noexcept {
   const bool complex = type == element_type::c64 || type == element_type::c128;
   return complex ? size_of(type) / 2 : size_of(type);
@@ -72,7 +72,7 @@ void reverse_bytes(std::span<std::byte> elements, std::size_t width) {
                  elements.begin() + static_cast<std::ptrdiff_t>(first + width));
 }
 
-/// Copies elements from Fortran order, the first axis contiguous, into C order.
+/// Copies elements from Fortran order (the first axis is contiguous) to C order.
 template <class T>
 void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> to,
                         std::span<const std::int64_t> shape) {
@@ -96,7 +96,7 @@ void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> to
 }
 
 void to_c_order(array& contents) {
-  // One axis that is longer than 1 lies the same way in both orders.
+  // With at most one axis longer than 1 both orders are the same.
   const auto long_axes =
       std::count_if(contents.shape.begin(), contents.shape.end(), [](auto n) { return n > 1; });
   if (contents.bytes.empty() || long_axes < 2) return;

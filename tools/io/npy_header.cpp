@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t maximum_dimensions = 64;
 
-/// The few Python literals that a header is made of.
+/// Parses the few kinds of Python literals that a header contains.
 class literal_reader {
  public:
   literal_reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
@@ -55,7 +55,7 @@ class literal_reader {
     if (quote != '\'' && quote != '"') fail_here("a string");
     const std::size_t begin = ++position_;
     while (!at_end() && text_[position_] != quote) {
-      // Nothing that sluice accepts needs an escape.
+      // No key or element type that sluice accepts contains an escape.
       if (text_[position_] == '\\' || text_[position_] == '\n') fail_here("a plain string");
       ++position_;
     }
@@ -80,12 +80,12 @@ class literal_reader {
       if (value > (maximum - digit) / 10) fail("the shape has a dimension beyond 63 bits");
       value = value * 10 + digit;
     }
-    // Python 2 wrote long integers with a suffix.
+    // Python 2 writes long integers with a suffix.
     if (!at_end() && text_[position_] == 'L') ++position_;
     return value;
   }
 
-  /// A tuple of dimensions; as in Python, one of a single element needs its comma.
+  /// A tuple of dimensions. As in Python, a tuple of one element needs a comma.
   std::vector<std::int64_t> shape() {
     std::vector<std::int64_t> dimensions;
     expect('(');

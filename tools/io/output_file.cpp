@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
               library_status{"libc", number});
 }
 
-/// Whether the failure lies in the path that the caller named, not in the system.
+/// `invalid_argument` if the path of the caller is at fault, `library_failure` if the system is.
 errc code_of(int number) noexcept {
   switch (number) {
     case EACCES:
@@ -53,17 +53,17 @@ errc code_of(int number) noexcept {
   }
 }
 
-/// Where to write: an open descriptor of this process, a special file, or a place in a folder.
+/// The destination of the bytes: an open descriptor, a special file, or a name in a folder.
 struct destination {
   enum class kind { descriptor, special, regular };
   kind what = kind::regular;
   int descriptor = -1;
   fs::path location;                  ///< the target with symbolic links followed
-  std::optional<mode_t> permissions;  ///< those of the file that will be replaced
+  std::optional<mode_t> permissions;  ///< of the file to replace
 };
 
-/// The descriptor that paths like `/dev/stdout` and `/dev/fd/3` mean. They are recognised by name
-/// because opening them anew would forget the descriptor's position.
+/// The descriptor that a path such as `/dev/stdout` or `/dev/fd/3` stands for. Opening the path
+/// again would lose the position of the descriptor, so these paths are recognised by name.
 std::optional<int> descriptor_named(const fs::path& path) {
   const std::string& text = path.native();
   if (text == "/dev/stdout") return STDOUT_FILENO;
@@ -81,7 +81,7 @@ std::optional<int> descriptor_named(const fs::path& path) {
 
 destination find_destination(const fs::path& target) {
   constexpr int maximum_links = 40;
-  if (target.empty()) throw error(errc::invalid_argument, "the name of an output file is empty");
+  if (target.empty()) throw error(errc::invalid_argument, "the name of the output file is empty");
   destination found;
   found.location = target;
   struct stat status {};
@@ -103,7 +103,7 @@ destination find_destination(const fs::path& target) {
     std::error_code failure;
     const fs::path next = fs::read_symlink(found.location, failure);
     if (failure) fail(code_of(failure.value()), target, "cannot be written", failure.value());
-    // Relative links start from the folder of the link; an absolute one replaces it.
+    // A relative link starts at the folder of the link; an absolute one replaces the path.
     found.location = found.location.parent_path() / next;
   }
   if (S_ISDIR(status.st_mode))
@@ -117,7 +117,7 @@ destination find_destination(const fs::path& target) {
   return found;
 }
 
-/// Makes `temporary` in the folder of `location`. Returns its descriptor.
+/// Creates `temporary` in the folder of `location`. Returns its descriptor.
 int make_temporary(const fs::path& target, const fs::path& location, partial_file& temporary) {
   const int descriptor = temporary.create(location.parent_path());
   if (descriptor >= 0) return descriptor;
@@ -128,8 +128,8 @@ int make_temporary(const fs::path& target, const fs::path& location, partial_fil
        number);
 }
 
-/// Keeps SIGXFSZ, which a write beyond the limit on file sizes raises and which would end the
-/// process, from this thread: the write then reports EFBIG.
+/// Blocks SIGXFSZ in this thread. A write beyond the limit on file sizes then fails with EFBIG
+/// instead of ending the process.
 class file_size_signal_block {
  public:
   file_size_signal_block() noexcept {
@@ -170,7 +170,7 @@ output_file::output_file(const fs::path& target) : target_(target) {
       break;
     case destination::kind::regular:
       descriptor_ = make_temporary(target, location_, temporary_);
-      // Where the file system has no such permissions, those of a new file are as good as any.
+      // A file system without permissions refuses this, which does no harm.
       if (found.permissions) static_cast<void>(::fchmod(descriptor_, *found.permissions));
       break;
   }
@@ -211,9 +211,8 @@ void output_file::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
     fail(errc::library_failure, target_, "could not be written", errno);
   if (const int number = temporary_.rename(location_); number != 0)
-    fail(errc::library_failure, target_, "could not be put in its place", number);
-  // The new name reaches the disk too; a folder that cannot be synchronised is no failure, since
-  // the file is complete under either name.
+    fail(errc::library_failure, target_, "could not be renamed into place", number);
+  // Flushes the new name, too. A failure is harmless: the file is complete under either name.
   const fs::path folder = location_.has_parent_path() ? location_.parent_path() : fs::path(".");
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) {
@@ -232,7 +231,7 @@ void require_writable_folder(const fs::path& target) {
     case destination::kind::special:
       break;
     case destination::kind::regular: {
-      // Trying is the only check that knows about read-only and made-up file systems.
+      // Only an attempt tells about read-only and virtual file systems.
       partial_file temporary;
       ::close(make_temporary(target, found.location, temporary));
       break;

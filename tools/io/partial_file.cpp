@@ -19,8 +19,8 @@ namespace {
 std::atomic_flag in_section = ATOMIC_FLAG_INIT;
 partial_file* all_files = nullptr;  // guarded by a section
 
-/// Makes the list and the names in the file system change together. It takes no signals meanwhile,
-/// so that a signal handler, which enters for good, waits only for other threads.
+/// A critical section in which the list and the file system change together. Signals are blocked
+/// inside. The signal handler enters for good, so it waits only for other threads.
 class section {
  public:
   section() noexcept {
@@ -60,7 +60,7 @@ bool ends_process(int signal) noexcept {
 
 }  // namespace
 
-// For the handler, too: only functions that a signal handler may call.
+// The signal handler calls this, so it uses only async-signal-safe functions.
 void remove_all_partial_files() noexcept {
   for (const auto* one = all_files; one != nullptr; one = one->next_) ::unlink(one->path_.c_str());
 }
@@ -68,7 +68,7 @@ void remove_all_partial_files() noexcept {
 namespace {
 
 extern "C" void remove_and_end(int signal) {
-  section::enter();  // no other thread makes or renames a file any more
+  section::enter();  // from now on no other thread creates or renames a file
   remove_all_partial_files();
   struct sigaction action {};
   action.sa_handler = SIG_DFL;

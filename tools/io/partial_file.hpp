@@ -4,9 +4,9 @@
 
 namespace sluice::io {
 
-/// A file with a name of its own, ".sluice-....partial", in the folder of the file that it is going
-/// to be. It is removed unless it has been renamed: by the destructor, and when a signal ends the
-/// process (see `remove_partial_files_on_signals`).
+/// A temporary file ".sluice-<random>.partial" in the folder of the final file. Unless it has been
+/// renamed, the destructor removes it, and so does a signal that ends the process (see
+/// `remove_partial_files_on_signals`).
 class partial_file {
  public:
   partial_file() = default;
@@ -14,12 +14,12 @@ class partial_file {
   partial_file& operator=(const partial_file&) = delete;
   ~partial_file() { remove(); }
 
-  /// Makes the file in `folder` (empty: the current one) and opens it for writing. Returns its
+  /// Creates the file in `folder` (empty: the current folder) and opens it for writing. Returns its
   /// descriptor, or -1 with the reason in `errno`. Call it once. @throws std::bad_alloc
   [[nodiscard]] int create(const std::filesystem::path& folder);
-  /// Whether there is such a file.
+  /// Whether the file exists under its temporary name.
   [[nodiscard]] bool exists() const noexcept { return listed_; }
-  /// Gives the file its final name. Returns 0, or the reason as an `errno` value.
+  /// Renames the file to `location`. Returns 0, or the reason as an `errno` value.
   [[nodiscard]] int rename(const std::filesystem::path& location) noexcept;
   void remove() noexcept;
 
@@ -33,9 +33,9 @@ class partial_file {
   partial_file* next_ = nullptr;
 };
 
-/// From now on a signal that ends the process first removes all partial files. It changes the
-/// action of every such signal that has the default action, except SIGKILL. The process still ends
-/// by the signal.
+/// Installs handlers that remove all partial files before a signal ends the process. They cover
+/// every signal that has the default action and ends the process, except SIGKILL. The process still
+/// ends by the signal.
 void remove_partial_files_on_signals() noexcept;
 
 }  // namespace sluice::io

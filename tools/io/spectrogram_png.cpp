@@ -70,15 +70,15 @@ void check(std::span<const float> decibels, const spectrogram_axes& axes) {
     fail("the time from frame to frame must be positive");
 }
 
-/// The number of pixels for `count` values: a whole number for each where that is at least one and
-/// stays within `wanted`, otherwise `most`.
+/// The number of pixels for `count` values: a whole number for each value, within `wanted` pixels
+/// if possible, at least `least` and at most `most`.
 int extent(std::int64_t count, int least, int wanted, int most) {
   if (count >= most) return most;
   const auto values = static_cast<int>(count);
   return std::max(least, values * std::max(1, wanted / values));
 }
 
-/// The first of `count` values that pixel `pixel` of `pixels` shows.
+/// The index of the first of `count` values that pixel `pixel` of `pixels` shows.
 std::size_t first_value(int pixel, int pixels, std::int64_t count) {
   return static_cast<std::size_t>(static_cast<std::int64_t>(pixel) * count / pixels);
 }
@@ -87,7 +87,7 @@ std::size_t end_value(int pixel, int pixels, std::int64_t count) {
   return std::max(first_value(pixel, pixels, count) + 1, first_value(pixel + 1, pixels, count));
 }
 
-/// The largest value in a part of the matrix; NaN when it holds no number.
+/// The largest value in a part of the matrix. NaN if all of its values are NaN.
 float largest(std::span<const float> decibels, std::size_t frames, std::size_t band,
               std::size_t band_end, std::size_t frame, std::size_t frame_end) {
   float result = std::numeric_limits<float>::quiet_NaN();
@@ -99,8 +99,8 @@ float largest(std::span<const float> decibels, std::size_t frames, std::size_t b
   return result;
 }
 
-/// The frequency axis between the lower edge of the first band and the upper one of the last, each
-/// band being equally high.
+/// The frequency axis from the lower edge of the first band to the upper edge of the last. All
+/// bands are equally high.
 class frequency_scale {
  public:
   explicit frequency_scale(const std::vector<double>& hertz) : hertz_(hertz) {}

@@ -23,18 +23,18 @@ struct point {
 };
 using polyline = std::vector<point>;
 
-/// A character: its strokes around the baseline, and how far the pen moves on.
+/// A character: its strokes, relative to the baseline, and the distance to the next character.
 struct glyph {
   std::vector<polyline> strokes;
   double advance = 0;
 };
 
-/// A character as it is drawn with a pen. Units: a capital letter is 20 high, a small one 14. The
-/// drawing is a row of commands:
+/// A character as a drawing with a pen. A capital letter is 20 units high, a small one 14. The
+/// drawing is a sequence of commands:
 ///   M x y                    lift the pen and put it down here
 ///   L x y                    a straight line to here
-///   A x y rx ry from to      an arc of the ellipse around (x, y), angles in degrees, reached by a
-///                            straight line
+///   A x y rx ry from to      a straight line to, then an arc of, the ellipse around (x, y); angles
+///                            in degrees
 ///   O x y rx ry              a whole ellipse
 ///   P x y                    a point
 ///   /                        lift the pen
@@ -256,7 +256,7 @@ const glyph& glyph_of(char32_t character) {
   return found == glyphs.end() ? missing : found->second;
 }
 
-/// The characters of UTF-8 text; each byte that belongs to none becomes U+FFFD.
+/// The characters of UTF-8 text. An invalid byte becomes U+FFFD.
 std::u32string characters_of(std::string_view text) {
   std::u32string characters;
   for (std::size_t i = 0; i < text.size();) {
@@ -282,7 +282,7 @@ double scale_of(const text_style& style) {
   return style.cap_height / 20;
 }
 
-/// Whole pixels, so that equal letters look equal.
+/// In whole pixels, so that equal letters look equal.
 double advance_of(char32_t character, const text_style& style) {
   return std::round(glyph_of(character).advance * scale_of(style));
 }
@@ -303,7 +303,7 @@ double distance_to_segment(point p, point a, point b) {
   return std::hypot(p.x - (a.x + along * dx), p.y - (a.y + along * dy));
 }
 
-/// Draws the strokes of one character, points given in pixels, each pixel covered once.
+/// Draws the strokes of one character, with points in pixels. Draws each pixel once.
 void draw_strokes(canvas& picture, const std::vector<polyline>& strokes, const text_style& style) {
   const double reach = style.stroke / 2 + 1;
   point low{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
@@ -336,7 +336,7 @@ std::string shortened(std::string_view text, const text_style& style, double len
   if (text_length(text, style) <= length) return std::string(text);
   std::string kept(text);
   while (!kept.empty()) {
-    // Away with one whole character.
+    // Removes one whole character.
     while (kept.size() > 1 && (static_cast<unsigned char>(kept.back()) & 0xc0) == 0x80)
       kept.pop_back();
     kept.pop_back();

@@ -7,10 +7,10 @@
 
 namespace sluice::io {
 
-/// How text is drawn, in pixels.
+/// The style of text. All lengths are in pixels.
 struct text_style {
   double cap_height = 12;  ///< the height of a capital letter
-  double stroke = 1.4;     ///< the width of the lines that letters are made of
+  double stroke = 1.4;     ///< the width of the pen
   colour ink;
 };
 
@@ -20,13 +20,13 @@ enum class text_direction { rightwards, upwards };
 /// The length of one line of UTF-8 text in pixels.
 [[nodiscard]] double text_length(std::string_view text, const text_style& style);
 
-/// `text`, shortened with an ellipsis where it is longer than `length` pixels.
+/// `text`, cut and ended with an ellipsis if it is longer than `length` pixels.
 [[nodiscard]] std::string shortened(std::string_view text, const text_style& style, double length);
 
-/// Draws one line of UTF-8 text, antialiased, with a typeface of the project's own that is made of
-/// strokes and so needs no font on the machine. It has the printable characters of ASCII and the
-/// minus sign, en dash, middle dot and ellipsis; any other character is drawn as an empty box.
-/// (x, y) is the point on the baseline that `anchor` names.
+/// Draws one line of antialiased UTF-8 text in the project's own typeface, which needs no font on
+/// the machine. The typeface has the printable characters of ASCII, the minus sign, en dash, middle
+/// dot and ellipsis. It draws any other character as an empty box. (x, y) is the point on the
+/// baseline that `anchor` selects.
 void draw_text(canvas& picture, std::string_view text, double x, double y, const text_style& style,
                text_anchor anchor = text_anchor::start,
                text_direction direction = text_direction::rightwards);

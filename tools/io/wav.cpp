@@ -23,7 +23,7 @@ struct sample_format {
   encoding code = encoding::pcm;
   std::uint16_t channels = 0;
   std::uint32_t sample_rate = 0;
-  std::uint16_t block_alignment = 0;  ///< bytes per moment: one sample of every channel
+  std::uint16_t block_alignment = 0;  ///< bytes of one frame: a sample of every channel
   std::uint16_t bits = 0;
 };
 
@@ -39,7 +39,7 @@ struct chunk_header {
   throw error(errc::invalid_argument, source.name() + ": " + what);
 }
 
-/// The little-endian number that the first sizeof(T) bytes spell.
+/// The little-endian number in the first sizeof(T) bytes.
 template <class T>
 T little_endian(const std::byte* bytes) {
   T value = 0;
@@ -49,7 +49,7 @@ T little_endian(const std::byte* bytes) {
   return value;
 }
 
-/// The header of the next chunk; empty when the file ends here, a few stray bytes included.
+/// The header of the next chunk. Empty at the end of the file, also if a few stray bytes are left.
 std::optional<chunk_header> next_chunk(byte_source& source) {
   std::array<std::byte, 8> bytes{};
   if (source.read(bytes) < bytes.size()) return std::nullopt;
@@ -59,7 +59,7 @@ std::optional<chunk_header> next_chunk(byte_source& source) {
   return header;
 }
 
-/// Chunks begin at even offsets: one of odd size is followed by a byte of padding.
+/// Chunks begin at even offsets: a byte of padding follows a chunk of odd size.
 std::uint64_t padded(std::uint64_t size) {
   return size + size % 2;
 }
@@ -90,9 +90,9 @@ sample_format read_format(byte_source& source, std::uint32_t size) {
     if (size < extensible_size) fail(source, "the extensible 'fmt ' chunk is too short");
     if (std::memcmp(bytes.data() + 26, identifier.data(), identifier.size()) != 0)
       fail(source, "the encoding is not supported: PCM or IEEE float needed");
-    // Samples with fewer valid bits are left-justified: the size of their container scales them.
+    // Samples with fewer valid bits are left-justified, so the size of the container scales them.
     if (little_endian<std::uint16_t>(bytes.data() + 18) > format.bits)
-      fail(source, "more valid bits than a sample has");
+      fail(source, "has more valid bits than bits per sample");
     format.code = static_cast<encoding>(little_endian<std::uint16_t>(bytes.data() + 24));
   }
   if (format.code != encoding::pcm && format.code != encoding::ieee_float)
@@ -127,7 +127,7 @@ double decode_sample(const std::byte* bytes, const sample_format& format) {
     case 24: {
       const std::uint32_t high = little_endian<std::uint16_t>(bytes + 1);
       const std::uint32_t low = std::to_integer<std::uint32_t>(bytes[0]);
-      // In the upper three bytes, so that the sign is in its place.
+      // In the upper three bytes, so that the sign bit is right.
       return std::bit_cast<std::int32_t>(high << 16 | low << 8) / 0x1p31;
     }
     default:
@@ -135,7 +135,7 @@ double decode_sample(const std::byte* bytes, const sample_format& format) {
   }
 }
 
-/// Appends the samples of whole moments, channels averaged.
+/// Appends one sample for each frame: the mean of its channels.
 void append_samples(std::span<const std::byte> moments, const sample_format& format,
                     const byte_source& source, std::vector<float>& samples) {
   const std::size_t width = format.bits / 8U;
@@ -144,7 +144,7 @@ void append_samples(std::span<const std::byte> moments, const sample_format& for
     for (std::size_t channel = 0; channel < format.channels; ++channel)
       sum += decode_sample(moments.data() + first + channel * width, format);
     const double mean = sum / format.channels;
-    // Compared before the conversion, which is undefined for what f32 cannot hold.
+    // Checked before the conversion, which is undefined for values beyond f32.
     if (!(std::abs(mean) <= double{std::numeric_limits<float>::max()}))
       fail(source, "sample " + std::to_string(samples.size()) + " is not a finite f32 number");
     samples.push_back(static_cast<float>(mean));
@@ -154,7 +154,7 @@ void append_samples(std::span<const std::byte> moments, const sample_format& for
 recording read_samples(byte_source& source, const sample_format& format, std::uint32_t size) {
   if (size % format.block_alignment != 0)
     fail(source, "the 'data' chunk of " + std::to_string(size) +
-                     " bytes is no multiple of the block alignment " +
+                     " bytes is not a multiple of the block alignment " +
                      std::to_string(format.block_alignment));
   const std::optional<std::uint64_t> available = source.remaining();
   const auto fail_truncated = [&](std::uint64_t present) {
@@ -165,7 +165,7 @@ recording read_samples(byte_source& source, const sample_format& format, std::ui
 
   recording result{format.sample_rate, format.channels, {}};
   if (available) result.samples.reserve(size / format.block_alignment);
-  // Blocks of whole moments, about 64 KiB each.
+  // Blocks of whole frames, about 64 KiB each.
   const std::uint64_t block =
       std::max<std::uint64_t>(1, 65536 / format.block_alignment) * format.block_alignment;
   for (std::uint64_t position = 0; position < size;) {

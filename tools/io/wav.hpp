@@ -13,23 +13,23 @@ namespace sluice::io {
 struct recording {
   std::uint32_t sample_rate = 0;  ///< samples per second, at least 1
   std::uint16_t channels = 0;     ///< channels of the file, at least 1
-  /// One sample per moment: the mean of the channels, computed in double. Integer samples are
-  /// scaled to [-1, 1) by 2^(1 - bits); floating-point samples are taken as they are. Empty when
-  /// the file holds no sample.
+  /// The mean of the channels for each point in time, computed in double. Integer samples are
+  /// scaled to [-1, 1) by 2^(1 - bits); floating-point samples are not scaled. Empty if the file
+  /// has no samples.
   std::vector<float> samples;
 };
 
-/// Reads a RIFF/WAVE file: PCM of 8 (unsigned), 16, 24 or 32 bits or IEEE floats of 32 or 64 bits,
-/// described plainly or by WAVE_FORMAT_EXTENSIBLE. Other chunks are skipped, and what follows the
-/// sample data is not looked at; the size of the RIFF chunk, which recorders often leave wrong, is
-/// not relied upon. Throws `invalid_argument`, in one line that names the file, when the file is
-/// missing, not readable, malformed, truncated, of another encoding, says 0 channels or 0 samples
-/// per second, has a block alignment that does not fit its samples, or holds a value that is not
-/// finite in f32; `library_failure` when the system fails while reading. Never allocates more than
-/// a small multiple of the file's true size, whatever its headers say.
+/// Reads a RIFF/WAVE file: PCM of 8 (unsigned), 16, 24 or 32 bits, or IEEE floats of 32 or 64 bits,
+/// with a plain format or WAVE_FORMAT_EXTENSIBLE. Skips other chunks, ignores everything after the
+/// sample data, and ignores the size of the RIFF chunk, which is often wrong. For any header it
+/// allocates at most a small multiple of the true size of the file.
+/// @throws error `invalid_argument`, in one line that names the file: the file is missing, not
+/// readable, malformed, truncated or of another encoding; it has 0 channels or 0 samples per
+/// second, a block alignment that does not match its samples, or a value that is not finite in f32.
+/// `library_failure`: the read fails
 [[nodiscard]] recording read_wav(const std::filesystem::path& path);
 
-/// As `read_wav`, over the bytes of a file; errors call it `name`.
+/// As `read_wav`, for the bytes of a file. Errors call it `name`.
 [[nodiscard]] recording parse_wav(std::span<const std::byte> file, std::string_view name);
 
 }  // namespace sluice::io

@@ -12,7 +12,7 @@ namespace sluice::cli {
 io::array read_array(std::string_view what, const std::filesystem::path& path,
                      std::string_view types) {
   if (path.empty())
-    throw error(errc::invalid_argument, std::string(what) + ": the name of the file is empty");
+    throw error(errc::invalid_argument, std::string(what) + ": the file name is empty");
   require_memory_for_file(path);
   return io::read_npy(path, types);
 }
@@ -32,8 +32,8 @@ std::size_t require_countable(std::string_view subject, element_type type,
                               std::span<const std::int64_t> shape) {
   if (const auto bytes = io::byte_size(type, shape)) return *bytes;
   throw error(errc::invalid_argument,
-              fmt::format("{}: the result, {}, would have more elements than can be counted",
-                          subject, shape_text(shape)));
+              fmt::format("{}: the result would have the shape {}, which is too large", subject,
+                          shape_text(shape)));
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {

@@ -15,39 +15,40 @@
 
 namespace sluice::cli {
 
-/// Reads the file of the argument or option `what` ("A", "--bias"). @throws error as
-/// `io::read_npy`; `types` are those that the command takes
+/// Reads the file of the argument or option `what` ("A", "--bias"). `types` names the element types
+/// that the command accepts. @throws error as `io::read_npy`
 [[nodiscard]] io::array read_array(std::string_view what, const std::filesystem::path& path,
                                    std::string_view types);
 
-/// Throws `invalid_argument`, naming the file, unless `array` has this number of dimensions.
+/// Throws `invalid_argument`, naming the file, unless `array` has `dimensions` dimensions.
+/// `meaning` says what the array is ("a matrix").
 void require_dimensions(const std::filesystem::path& path, const io::array& array,
                         std::size_t dimensions, std::string_view meaning);
 
-/// Throws `invalid_argument`, naming `path`, with `what` behind it.
+/// Throws `invalid_argument` with the text "path: what".
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& what);
 
-/// The bytes of a result of this type and shape. Throws `invalid_argument` beginning with
-/// `subject`, the option or file to blame, when they are too many to be counted.
+/// The size in bytes of a result of this type and shape. Throws `invalid_argument` if the size does
+/// not fit into 63 bits. The text begins with `subject`, the option or file at fault.
 [[nodiscard]] std::size_t require_countable(std::string_view subject, element_type type,
                                             std::span<const std::int64_t> shape);
 
-/// "3x4"; "()" for no dimension.
+/// "3x4"; "()" without dimensions.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 
 /// "0.21 ms"
 [[nodiscard]] std::string latency_text(const launch_summary& launch);
 
-/// " (cuBLAS)", or nothing when nothing was launched.
+/// " (cuBLAS)"; empty without a launch.
 [[nodiscard]] std::string library_text(const launch_summary& launch);
 
-/// Brings `values` to the session's device by a message to its actor. @throws error what it answers
+/// Uploads `values` by a request to the device actor. @throws error the error of the reply
 template <element T>
 gpu_ref<T> upload_values(session& current, std::vector<T> values) {
   return current.ask<gpu_ref<T>>(current.device().actor(), upload<T>{.values = std::move(values)});
 }
 
-/// The same for the elements of `array`, whose memory is given back.
+/// Uploads the elements of `array` and releases its memory on the host.
 template <element T>
 gpu_ref<T> upload_array(session& current, io::array& array) {
   const auto elements = array.values<T>();
@@ -56,7 +57,8 @@ gpu_ref<T> upload_array(session& current, io::array& array) {
   return upload_values(current, std::move(values));
 }
 
-/// The elements of `ref`, by a message to the device's actor. @throws error what it answers
+/// Downloads the elements of `ref` by a request to the device actor. @throws error the error of the
+/// reply
 template <element T>
 std::vector<T> download_values(session& current, const gpu_ref<T>& ref) {
   return current.ask<std::vector<T>>(current.device().actor(), download<T>{.source = ref});
@@ -69,7 +71,7 @@ void write_array(const std::filesystem::path& path, std::span<const std::int64_t
   io::write_npy(path, element_type_v<T>, shape, std::as_bytes(std::span(values)));
 }
 
-/// Calls `run` with a T{} of `type`, which is f32 or f64.
+/// Calls `run` with a value of the C++ type for `type`, which is f32 or f64.
 template <class Run>
 void with_real_type(element_type type, Run&& run) {
   if (type == element_type::f64) {

@@ -34,17 +34,17 @@ struct bench_options {
 using clock = std::chrono::steady_clock;
 
 constexpr std::int64_t side = 64;      // of the square matrices
-constexpr std::size_t in_flight = 64;  // requests that a client keeps under way
+constexpr std::size_t in_flight = 64;  // requests of one client
 
 double microseconds_since(clock::time_point begun) {
   return std::chrono::duration<double, std::micro>(clock::now() - begun).count();
 }
 
-/// Times of one thing, in microseconds.
+/// Measured times, in microseconds.
 class times {
  public:
   void add(double microseconds) { all_.push_back(microseconds); }
-  /// The value that the fraction `part` of the times does not exceed.
+  /// The quantile `part` of the times, from 0 to 1.
   [[nodiscard]] double quantile(double part) const {
     auto sorted = all_;
     std::sort(sorted.begin(), sorted.end());
@@ -59,13 +59,13 @@ class times {
 struct figures {
   times raw_call;
   times round_trip;
-  times raw_piece;        ///< per call, many queued at a time
-  times pipelined_piece;  ///< per request, `in_flight` under way
-  times recorded;         ///< preflight and commit of three blocks
+  times raw_piece;        ///< of one call, with many queued
+  times pipelined_piece;  ///< of one request, with `in_flight` requests in flight
+  times recorded;         ///< of preflight and commit with three blocks
 };
 
-/// sgemm(64) twice: as requests to the blas actor, and as plain calls of the same library on a
-/// stream of their own.
+/// Measures sgemm(64) as requests to the blas actor and as plain calls of the same library on
+/// another stream.
 class sgemm_bench {
  public:
   explicit sgemm_bench(session& current)
@@ -91,7 +91,7 @@ class sgemm_bench {
     return std::string(library_->name()) + ' ' + library_->version();
   }
 
-  /// One call and its end, `count` times.
+  /// Makes one call and waits for its end, `count` times.
   void raw_calls(int count, times& into) {
     for (int i = 0; i < count; ++i) {
       const auto begun = clock::now();
@@ -100,7 +100,7 @@ class sgemm_bench {
       into.add(microseconds_since(begun));
     }
   }
-  /// One request and its answer, `count` times.
+  /// Sends one request and waits for its reply, `count` times.
   void round_trips(int count, times& into) {
     caf::scoped_actor self{system_};
     for (int i = 0; i < count; ++i) {
@@ -110,14 +110,14 @@ class sgemm_bench {
     }
   }
 
-  /// `count` calls, then their end.
+  /// Makes `count` calls, then waits for the last.
   void raw_loop(int count, times& into) {
     const auto begun = clock::now();
     for (int i = 0; i < count; ++i) library_->gemm(call_);
     stream_.synchronize();
     into.add(microseconds_since(begun) / count);
   }
-  /// `count` requests of one client, a new one for each answer.
+  /// Sends `count` requests from one client, at most `in_flight` at a time.
   void pipelined(int count, times& into) {
     caf::scoped_actor self{system_};
     const auto send = [&](std::size_t i) {
@@ -136,7 +136,7 @@ class sgemm_bench {
     into.add(microseconds_since(begun) / count);
   }
 
-  /// What the runtime adds to a launch that reads two blocks and writes one: `count` times.
+  /// Runs preflight and commit of a launch that reads two blocks and writes one, `count` times.
   void recorders(int count, times& into) {
     const auto begun = clock::now();
     for (int i = 0; i < count; ++i) {
@@ -183,7 +183,7 @@ class sgemm_bench {
   actors::gemm_call<float> call_;
 };
 
-/// Everything in turn, many times, so that whatever else the machine does meets all alike.
+/// Runs all measurements in turn, many times, so that other load on the machine affects all alike.
 figures measure(sgemm_bench& bench) {
   times warm_up;
   bench.raw_calls(300, warm_up);
@@ -202,7 +202,7 @@ figures measure(sgemm_bench& bench) {
   return result;
 }
 
-/// The processor's name, as Linux tells it.
+/// The name of the processor, from Linux.
 std::string processor() {
   std::ifstream lines("/proc/cpuinfo");
   for (std::string line; std::getline(lines, line);)
@@ -279,8 +279,8 @@ void run(const bench_options& options) {
 void add_bench_command(CLI::App& program) {
   const auto options = std::make_shared<bench_options>();
   CLI::App& command = add_command(
-      program, "bench", "What an actor costs beside the plain library call", options->common);
-  command.add_flag("--json", options->json, "Print the figures as JSON");
+      program, "bench", "Compare requests to an actor with plain library calls", options->common);
+  command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });
 }
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view input_name = "/dev/stdin";
 constexpr std::string_view output_name = "/dev/stdout";
 
-/// Whether the file is the one that standard output goes to.
+/// Whether standard output writes to this file.
 bool is_standard_output(const fs::path& path) {
   struct stat file {};
   struct stat standard_output {};
@@ -30,7 +30,7 @@ bool is_standard_output(const fs::path& path) {
          file.st_dev == standard_output.st_dev && file.st_ino == standard_output.st_ino;
 }
 
-/// Makes "-" mean `path`.
+/// Replaces "-" by `path`.
 CLI::Option* named_standard(CLI::Option* option, std::string_view path) {
   return option->transform(
       [path](const std::string& text) { return text == "-" ? std::string(path) : text; });
@@ -43,7 +43,7 @@ CLI::Option* named_standard(CLI::Option* option, std::string_view path) {
                                           std::string(other.option));
 }
 
-/// Refuses a second use of `stream`, whatever it leads to.
+/// Refuses a second use of the standard stream `stream`.
 void refuse_second(const std::vector<named_file>& files, std::string_view stream) {
   const named_file* first = nullptr;
   for (const named_file& file : files) {
@@ -74,7 +74,7 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
             require_known_device(device);
             common.device = device;
           },
-          "Where to compute: auto (a GPU, else the host), host, cuda or cuda:N [auto]")
+          "Device: auto (the first GPU, else the host), host, cuda or cuda:N [auto]")
       ->type_name("NAME");
   command
       .add_option_function<std::string>(
@@ -82,7 +82,7 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
           [&common](const std::string& path) {
             common.trace = path == "-" ? std::string(output_name) : path;
           },
-          "Write the launches as a Chrome/Perfetto trace")
+          "Write a Chrome/Perfetto trace of all launches")
       ->type_name("FILE");
   command.add_flag("--quiet", common.quiet, "Print no summary and no progress");
   command.set_version_flag("--version", "sluice " SLUICE_VERSION);

@@ -10,32 +10,32 @@
 
 namespace sluice::cli {
 
-/// The options that every command takes.
+/// The options of every command.
 struct common_options {
   std::string device = "auto";                 ///< --device
   std::optional<std::filesystem::path> trace;  ///< --trace
   bool quiet = false;                          ///< --quiet: no summary and no progress
 };
 
-/// Adds the command `name` to `program`, with the common options (which are written to `common`)
-/// and `--version`. `common` must live until the program has been parsed and run; a command's
-/// function keeps its options alive in its callback:
+/// Adds the command `name` to `program`, with `--version` and the common options. The parser writes
+/// these to `common`, which must live until the command has run. The callback of a command keeps
+/// its options alive:
 ///
 ///     void add_gemm_command(CLI::App& program) {
 ///       const auto options = std::make_shared<gemm_options>();
-///       CLI::App& command = add_command(program, "gemm", "Multiply two matrices",
-///       options->common); command.add_option("A", options->a, "...")->required();
+///       CLI::App& command = add_command(program, "gemm", "...", options->common);
+///       add_input(command, "A", options->a, "...")->required();
 ///       command.callback([options] { run(*options); });
 ///     }
 ///
-/// The callback runs once, after everything was parsed. It returns for exit code 0, throws
-/// `sluice::error` for all that goes wrong (see `exit_code`) and `CLI::RuntimeError(code)` to end
-/// with another code without a message.
+/// The callback runs once, after parsing. It returns for exit code 0 and throws `sluice::error` for
+/// any failure (see `exit_code`). `CLI::RuntimeError(code)` ends the program with that exit code
+/// and no message.
 CLI::App& add_command(CLI::App& program, std::string name, std::string description,
                       common_options& common);
 
-/// Add an option or argument for a file that the command reads, or writes. "-" stands for standard
-/// input, or standard output.
+/// Add an option or argument that names a file. `add_input` reads the file and `add_output` writes
+/// it. The name "-" stands for standard input or standard output.
 CLI::Option* add_input(CLI::App& command, std::string name, std::string& path,
                        std::string description);
 CLI::Option* add_input(CLI::App& command, std::string name, std::optional<std::string>& path,
@@ -43,28 +43,28 @@ CLI::Option* add_input(CLI::App& command, std::string name, std::optional<std::s
 CLI::Option* add_output(CLI::App& command, std::string name, std::string& path,
                         std::string description);
 
-/// A file of a command, with its option or argument: {"--png", "mel.png"}.
+/// A file of a command and the option or argument that names it: {"--png", "mel.png"}.
 struct named_file {
   std::string_view option;
   std::filesystem::path path;
 };
 
-/// Checks, before anything is computed, that every output and the trace can be written, that none
-/// of them is the same regular file as an input or another output, by whatever name, and that
-/// standard input and standard output are used at most once. @throws error `invalid_argument`,
-/// naming the option and the path
+/// Checks the files of a command before it computes anything: every output and the trace can be
+/// written; none of them is the same regular file as an input or another output, even under a
+/// different name; standard input and standard output are used at most once each.
+/// @throws error `invalid_argument`, naming the option and the path
 void require_distinct_files(const common_options& common, std::vector<named_file> outputs,
                             const std::vector<named_file>& inputs);
 
-/// Prints one line on standard output (`text` without its newline) unless `--quiet` was given or
-/// one of `outputs` is standard output itself. Throws `library_failure` when it cannot be written.
+/// Prints `text` and a newline on standard output. Prints nothing with `--quiet`, or if one of
+/// `outputs` is standard output. @throws error `library_failure` if the write fails
 void print_summary(const common_options& common, const std::vector<named_file>& outputs,
                    std::string_view text);
 
-/// Prints `text` on standard output. Throws `library_failure` when it cannot be written.
+/// Prints `text` on standard output. @throws error `library_failure` if the write fails
 void print(std::string_view text);
 
-/// The commands; each in a file of its own.
+/// The commands, each in its own file.
 void add_devices_command(CLI::App& program);
 void add_gemm_command(CLI::App& program);
 void add_conv2d_command(CLI::App& program);

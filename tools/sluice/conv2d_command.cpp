@@ -50,7 +50,7 @@ io::array read_f32(std::string_view what, const std::string& path, std::size_t d
   return array;
 }
 
-/// The shape of the result. Refuses what does not fit, naming the file or option at fault.
+/// The shape of the result. Throws if the inputs do not match, naming the file or option at fault.
 nchw_shape result_shape(const conv2d_options& options, const nchw_shape& x, const filter_shape& w) {
   const std::int64_t groups = options.geometry.groups;
   if (x.c % groups != 0)
@@ -72,7 +72,7 @@ nchw_shape result_shape(const conv2d_options& options, const nchw_shape& x, cons
     std::string_view reason = e.what();
     if (constexpr std::string_view prefix = "conv2d: "; reason.starts_with(prefix))
       reason.remove_prefix(prefix.size());
-    refuse_file(options.w, fmt::format("does not fit {}: {}", io::displayed(options.x), reason));
+    refuse_file(options.w, fmt::format("does not match {}: {}", io::displayed(options.x), reason));
   }
 }
 
@@ -126,7 +126,7 @@ void run(const conv2d_options& options) {
                             library_text(launch), latency_text(launch), options.output));
 }
 
-/// Adds an option "H,W". The libraries count in 32 bits.
+/// Adds an option "H,W". The values fit into 32 bits, as the libraries require.
 void add_pair(CLI::App& command, const std::string& name, std::int64_t smallest,
               std::int64_t& height, std::int64_t& width, const std::string& description) {
   command
@@ -147,18 +147,18 @@ void add_conv2d_command(CLI::App& program) {
   conv2d_geometry& geometry = options->geometry;
   CLI::App& command = add_command(
       program, "conv2d", "Convolve images with filters (cross-correlation, f32)", options->common);
-  command.add_option("X", options->x, "Images (N,C,H,W)")->required()->type_name("NPY");
-  command.add_option("W", options->w, "Filters (K,C/G,R,S)")->required()->type_name("NPY");
-  command.add_option("-o,--output", options->output, "Where the result (N,K,H',W') goes")
+  add_input(command, "X", options->x, "Images (N,C,H,W)")->required()->type_name("NPY");
+  add_input(command, "W", options->w, "Filters (K,C/G,R,S)")->required()->type_name("NPY");
+  add_output(command, "-o,--output", options->output, "Output file (N,K,H',W')")
       ->required()
       ->type_name("NPY");
-  command.add_option("--bias", options->bias, "Added to each of the K channels")->type_name("NPY");
+  add_input(command, "--bias", options->bias, "Bias (K), added to each channel")->type_name("NPY");
   add_pair(command, "--stride", 1, geometry.stride.h, geometry.stride.w,
-           "Distance between outputs, one number or two [1]");
+           "Stride: one number or H,W [1]");
   add_pair(command, "--padding", 0, geometry.padding.h, geometry.padding.w,
-           "Zeros added at each side [0]");
+           "Zeros added at each side: one number or H,W [0]");
   add_pair(command, "--dilation", 1, geometry.dilation.h, geometry.dilation.w,
-           "Distance between the taps of a filter [1]");
+           "Dilation: one number or H,W [1]");
   command
       .add_option_function<std::string>(
           "--groups",
@@ -166,7 +166,7 @@ void add_conv2d_command(CLI::App& program) {
             options->geometry.groups =
                 parse_integer("--groups", text, 1, std::numeric_limits<std::int32_t>::max());
           },
-          "Groups that the channels fall into [1]")
+          "Number of groups of channels [1]")
       ->type_name("G");
   command
       .add_option_function<std::string>(
@@ -178,7 +178,7 @@ void add_conv2d_command(CLI::App& program) {
             options->activation =
                 text == "relu" ? sluice::activation::relu : sluice::activation::none;
           },
-          "none or relu [none]")
+          "Activation: none or relu [none]")
       ->type_name("NAME");
   command.callback([options] { run(*options); });
 }

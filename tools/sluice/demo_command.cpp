@@ -45,20 +45,20 @@ struct check {
   std::string operation{};
   std::string shape{};
   std::string library{};
-  double microseconds = 0;  ///< from the request to its answer
+  double microseconds = 0;  ///< from the request to its reply
   double relative_error = 0;
   double bound = 0;
-  std::string failure{};  ///< what the device answered instead of a result
+  std::string failure{};  ///< the error that the device replied with
 
   [[nodiscard]] bool held() const { return failure.empty() && relative_error <= bound; }
 };
 
-/// The bound on the relative error of f32 results that sum `terms` products.
+/// The bound on the relative error of an f32 result that is a sum of `terms` products.
 double bound_for(std::int64_t terms) {
   return 1e-5 * std::sqrt(std::max(1.0, static_cast<double>(terms) / 1024));
 }
 
-/// One line on a terminal that says what is being done and disappears.
+/// A line on the terminal that names the current step. Each step replaces the line before.
 class progress_line {
  public:
   explicit progress_line(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
@@ -76,7 +76,7 @@ class progress_line {
   bool shown_;
 };
 
-/// What every check works with.
+/// The environment of a check.
 struct workbench {
   session& current;
   const progress_line& progress;
@@ -84,7 +84,7 @@ struct workbench {
   std::string blas_library{};
   std::string fft_library{};
 
-  /// Fresh numbers, uniform in [-1, 1).
+  /// Random numbers, uniform in [-1, 1).
   std::vector<float> numbers(std::int64_t count) {
     std::uniform_real_distribution<float> uniform(-1, 1);
     std::vector<float> values(static_cast<std::size_t>(count));
@@ -92,8 +92,8 @@ struct workbench {
     return values;
   }
 
-  /// Sends `request` and returns the answer; then sends it a few times more, since the first one
-  /// also makes plans, and notes the median time from request to answer.
+  /// Sends `request` and returns the reply. Then sends it nine more times and stores the median
+  /// time from request to reply, because the first time includes the creation of plans.
   template <class Reply, class Actor, class Request>
   Reply measure(check& row, const Actor& actor, const Request& request) {
     const Reply answer = current.ask<Reply>(actor, request);
@@ -183,7 +183,7 @@ check check_random(workbench& bench) {
   return row;
 }
 
-/// What the mel service made of the recording.
+/// The results of the mel service.
 struct mel_result {
   std::vector<float> power;
   std::vector<float> decibels;
@@ -219,7 +219,7 @@ check check_mel(workbench& bench, const io::recording& recording, mel_result& re
   return row;
 }
 
-/// Runs one check. What the device answers instead of a result is part of the row.
+/// Runs one check and appends its row. An error becomes a part of the row.
 template <class Check>
 void add_row(std::vector<check>& rows, workbench& bench, const std::string& operation, Check run) {
   bench.progress.say(operation);
@@ -269,7 +269,7 @@ std::string table(const std::vector<check>& rows, const std::string& device) {
   return text;
 }
 
-/// The recording that `--wav` names, else one of those that alsa-utils brings.
+/// The recording of `--wav`, else one from the package alsa-utils.
 fs::path chosen_recording(const demo_options& options) {
   if (!options.wav.empty()) return options.wav;
   const fs::path folder = "/usr/share/sounds/alsa";
@@ -279,8 +279,8 @@ fs::path chosen_recording(const demo_options& options) {
   for (const auto& entry : fs::directory_iterator(folder, missing))
     if (entry.path().extension() == ".wav") found.push_back(entry.path());
   if (found.empty())
-    throw error(errc::invalid_argument, "--wav: no recording was named, and " + folder.string() +
-                                            " (package alsa-utils) has none");
+    throw error(errc::invalid_argument, "--wav: not given, and " + folder.string() +
+                                            " (package alsa-utils) has no recording");
   return *std::min_element(found.begin(), found.end());
 }
 
@@ -339,7 +339,7 @@ void run(demo_options options) {
     const auto info = current.info();
     std::string text = fmt::format(
         "\nsluice {} on {}: {}, {:.0f} GB\n"
-        "Fresh inputs (--seed {}), each answer against a double-precision reference.\n\n{}\n",
+        "Random inputs (--seed {}), compared with double-precision references.\n\n{}\n",
         SLUICE_VERSION, current.device_name(), info.name,
         static_cast<double>(info.memory_bytes) / 1e9, seed, table(rows, current.device_name()));
     text += fmt::format("{}, {}:\n", io::displayed(wav), length);
@@ -349,33 +349,32 @@ void run(demo_options options) {
     };
     if (have_mel) {
       file(npy, fmt::format("{} bands x {} frames of power, f32", mel.bands, mel.frames));
-      file(png, "the same to look at");
+      file(png, "the spectrogram as a picture, in decibels");
     }
-    file(*options.common.trace, "every launch; opens in https://ui.perfetto.dev");
+    file(*options.common.trace, "all launches; open it in https://ui.perfetto.dev");
     print(text);
   }
-  if (!held) throw error(errc::library_failure, "not every check held");
+  if (!held) throw error(errc::library_failure, "at least one check failed");
 }
 
 }  // namespace
 
 void add_demo_command(CLI::App& program) {
   const auto options = std::make_shared<demo_options>();
-  CLI::App& command = add_command(
-      program, "demo", "Try every library, check the answers, show the sound of a recording",
-      options->common);
-  add_input(command, "--wav", options->wav,
-            "The recording [one of those in /usr/share/sounds/alsa]")
+  CLI::App& command =
+      add_command(program, "demo", "Run every library, check the results and draw a spectrogram",
+                  options->common);
+  add_input(command, "--wav", options->wav, "Input recording [one from /usr/share/sounds/alsa]")
       ->type_name("WAV");
   command
       .add_option("--out", options->out,
-                  "Where mel.npy, mel.png and trace.json go; made if missing [out]")
+                  "Output folder for mel.npy, mel.png and trace.json; created if missing [out]")
       ->type_name("FOLDER");
   command
       .add_option_function<std::string>(
           "--seed",
           [options](const std::string& text) { options->seed = parse_unsigned("--seed", text); },
-          "What the inputs are drawn from [a fresh one]")
+          "Seed of the random inputs [a random one]")
       ->type_name("S");
   command.callback([options] { run(*options); });
 }

@@ -12,11 +12,11 @@
 #include <span>
 #include <vector>
 
-/// What `demo` holds the answers of a device against: each operation once more in double precision,
-/// by its definition, without a library and without anything that the actors use.
+/// The references of `demo`: each operation in double precision, by its definition. They share no
+/// code with the actors and use no library.
 namespace sluice::cli::reference {
 
-/// ‖computed − expected‖₂ / ‖expected‖₂; infinite when the sizes differ or something is not finite.
+/// ‖computed − expected‖₂ / ‖expected‖₂. Infinite if the sizes differ or a value is not finite.
 inline double relative_error(std::span<const float> computed, std::span<const double> expected) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   if (computed.size() != expected.size()) return infinite;
@@ -104,7 +104,7 @@ inline std::vector<double> half_spectra(std::size_t length, std::span<const floa
 }
 
 /// Word `i` of the sequence of `seed`: Philox4x32-10 (Salmon et al., "Parallel random numbers: as
-/// easy as 1, 2, 3", 2011), counted as cuRAND does by default, in 65,536 interleaved subsequences.
+/// easy as 1, 2, 3", 2011), in cuRAND's default order of 65,536 interleaved subsequences.
 inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t i) {
   const std::uint64_t block = i / 4 / 65'536;
   std::uint32_t counter[4] = {static_cast<std::uint32_t>(block),
@@ -125,8 +125,8 @@ inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t i) {
   return counter[i % 4];
 }
 
-/// Elements [offset, offset + count) of the f32 normal numbers of `seed`, by Box–Muller from two
-/// neighbouring words, the sine first.
+/// Elements [offset, offset + count) of the f32 normal numbers of `seed`. Box–Muller turns two
+/// neighbouring words into two elements, the sine first.
 inline std::vector<double> normal(std::uint64_t seed, std::uint64_t offset, std::size_t count) {
   const auto uniform = [&](std::uint64_t i) {
     return (static_cast<double>(philox_word(seed, i)) + 0.5) / 4294967296.0;
@@ -141,8 +141,8 @@ inline std::vector<double> normal(std::uint64_t seed, std::uint64_t offset, std:
   return values;
 }
 
-/// The transform of every `step`-th of `values`, whose number is a power of two: even and odd ones
-/// apart, then together (Cooley and Tukey). `roots` are those of the number of all values.
+/// The transform of every `step`-th value from `first` on, by the algorithm of Cooley and Tukey.
+/// The number of `values` is a power of two, and `roots` are its roots of unity.
 inline std::vector<std::complex<double>> fft(std::span<const double> values,
                                              std::span<const std::complex<double>> roots,
                                              std::size_t first = 0, std::size_t step = 1) {
@@ -159,13 +159,13 @@ inline std::vector<std::complex<double>> fft(std::span<const double> values,
   return bins;
 }
 
-/// Slaney's mel scale, turned round: 200/3 Hz a mel up to 1 kHz, then a factor of 6.4 in 27 mel.
+/// The inverse of Slaney's mel scale: 200/3 Hz a mel up to 1 kHz, then a factor of 6.4 in 27 mel.
 inline double hertz_of_mel(double mel) {
   return mel < 15 ? mel * 200 / 3 : 1000 * std::pow(6.4, (mel - 15) / 27);
 }
 
 /// The power of a recording in `bands` mel bands from 0 Hz to half its sampling rate, as
-/// `librosa.feature.melspectrogram` has it; `n_fft` is a power of two.
+/// `librosa.feature.melspectrogram` computes it. `n_fft` is a power of two.
 inline std::vector<double> mel_spectrogram(std::span<const float> samples, double sample_rate,
                                            std::size_t n_fft, std::size_t hop, std::size_t bands) {
   const std::size_t frames = 1 + samples.size() / hop;
@@ -181,7 +181,7 @@ inline std::vector<double> mel_spectrogram(std::span<const float> samples, doubl
   std::vector<double> frame(n_fft);
   for (std::size_t f = 0; f < frames; ++f) {
     for (std::size_t j = 0; j < n_fft; ++j) {
-      const std::size_t at = f * hop + j;  // in the recording with n_fft / 2 zeros before it
+      const std::size_t at = f * hop + j;  // index into the recording after n_fft / 2 zeros
       const bool inside = at >= n_fft / 2 && at - n_fft / 2 < samples.size();
       const double window = 0.5 - 0.5 * roots[j].real();
       frame[j] = inside ? window * samples[at - n_fft / 2] : 0.0;

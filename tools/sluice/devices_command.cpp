@@ -59,7 +59,7 @@ void run(const devices_options& options) {
   std::vector<device_info> devices = list_devices();
   const device_id first = devices.front().id;
   if (options.common.device != "auto") {
-    // Opened for the error that says why it does not exist.
+    // Opening a device that does not exist throws an error with the reason.
     const device_id wanted = session(options.common, session::watch::nothing).info().id;
     std::erase_if(devices, [&](const device_info& device) { return device.id != wanted; });
   }
@@ -71,10 +71,9 @@ void run(const devices_options& options) {
 
 void add_devices_command(CLI::App& program) {
   const auto options = std::make_shared<devices_options>();
-  CLI::App& command =
-      add_command(program, "devices", "List the devices; * marks the one that auto stands for",
-                  options->common);
-  command.add_flag("--json", options->json, "List them as JSON");
+  CLI::App& command = add_command(program, "devices",
+                                  "List the devices; * marks the default (auto)", options->common);
+  command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });
 }
 

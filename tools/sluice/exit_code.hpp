@@ -7,18 +7,18 @@
 
 namespace sluice::cli {
 
-/// How the program ends: 0 for success.
+/// The exit codes other than 0.
 enum exit_status : int {
-  failed = 1,   ///< the device or the disk failed, or a check of `demo` did not hold
-  refused = 2,  ///< the command line or a file is at fault, or what it asks for cannot be done here
+  failed = 1,   ///< a device, a library, the disk or a check of `demo` failed
+  refused = 2,  ///< an argument or input file is wrong, or exceeds what the machine can do
 };
 
-/// The exit status for `e`: `refused` for what lies in the request (`invalid_argument`,
-/// `unsupported`, `out_of_memory`, `over_budget`), `failed` for all else.
+/// The exit status for `e`: `refused` for `invalid_argument`, `unsupported`, `out_of_memory` and
+/// `over_budget`, `failed` for every other code.
 [[nodiscard]] exit_status exit_code(const error& e) noexcept;
 
-/// The line on standard error: "sluice gemm: A.npy: ...". `command` may be empty. What would break
-/// the line is replaced by "?".
+/// The line for standard error: "sluice gemm: A.npy: ...". `command` may be empty. Control
+/// characters become "?".
 [[nodiscard]] std::string error_line(std::string_view command, std::string_view text);
 
 }  // namespace sluice::cli

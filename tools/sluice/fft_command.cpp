@@ -31,8 +31,7 @@ struct fft_options {
   std::optional<std::int64_t> length;
 };
 
-/// What is to be done with the input's rows: `kind` with transforms of length n, as `numpy.fft`
-/// calls fft, ifft, rfft or irfft.
+/// The transforms of the input's rows: `numpy.fft` calls the kinds fft, ifft, rfft and irfft.
 struct fft_task {
   fft_kind kind = fft_kind::c2c_forward;
   std::size_t length = 0;
@@ -49,10 +48,10 @@ fft_task task_for(const fft_options& options, const io::array& x) {
   if (!complex && x.type != element_type::f32 && x.type != element_type::f64)
     refuse_file(options.x, fmt::format("its elements are {}, but fft takes f32, f64, c64 or c128",
                                        to_string(x.type)));
-  if (x.shape.empty()) refuse_file(options.x, "has no dimension, and so no axis to transform");
+  if (x.shape.empty()) refuse_file(options.x, "has no axis to transform");
   if (x.shape.back() == 0) refuse_file(options.x, "its last axis is empty");
   if (options.inverse && !complex)
-    refuse_file(options.x, fmt::format("its elements are {}, but --inverse takes complex ones",
+    refuse_file(options.x, fmt::format("its elements are {}, but --inverse needs c64 or c128",
                                        to_string(x.type)));
   fft_task task;
   if (!complex) {
@@ -97,7 +96,7 @@ gpu_ref<Real> complex_to_real(session& current, const fft_shape& shape,
                                             .scale = 1.0 / static_cast<double>(shape.length)});
 }
 
-/// The result, from the rows of `x` cut or padded. `x` is given up.
+/// Transforms the rows of `x`, cut or padded. Releases the memory of `x`.
 template <class Real, class Result>
 gpu_ref<Result> transform_rows(session& current, io::array& x, const fft_task& task) {
   using complex = std::complex<Real>;
@@ -121,7 +120,7 @@ gpu_ref<Result> transform_rows(session& current, io::array& x, const fft_task& t
   }
 }
 
-/// Computes and writes the result.
+/// Computes the result and writes it.
 template <class Real, class Result>
 void compute(const fft_options& options, io::array& x, const fft_task& task) {
   const std::string subject = options.length ? "--length" : io::displayed(options.x);
@@ -135,9 +134,9 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
   session current(options.common);
   std::vector<Result> values;
   launch_summary launch;
-  // Without rows there is nothing to transform, whatever the length.
+  // Without rows there is nothing to transform, and no limit on the length.
   if (task.batch != 0) {
-    // A plan holds a table of the roots of unity and space for a row.
+    // A plan holds a table of the roots of unity and a buffer for one row.
     const std::size_t plan_bytes = saturating_multiply(task.length, 4 * sizeof(Real));
     require_memory(subject, current.info(), std::max(in_bytes, out_bytes),
                    saturating_add(plan_bytes, saturating_add(in_bytes, out_bytes)));
@@ -173,23 +172,23 @@ void run(const fft_options& options) {
 
 void add_fft_command(CLI::App& program) {
   const auto options = std::make_shared<fft_options>();
-  CLI::App& command = add_command(
-      program, "fft", "Fourier transform over the last axis, as numpy.fft has it", options->common);
-  add_input(command, "X", options->x, "f32, f64, c64 or c128; real input gives the half spectrum")
+  CLI::App& command =
+      add_command(program, "fft", "Fourier transform of the last axis, as numpy.fft computes it",
+                  options->common);
+  add_input(command, "X", options->x,
+            "Input: f32, f64, c64 or c128; a real input gives half a spectrum (rfft)")
       ->required()
       ->type_name("NPY");
-  add_output(command, "-o,--output", options->output, "Where the result goes")
-      ->required()
-      ->type_name("NPY");
+  add_output(command, "-o,--output", options->output, "Output file")->required()->type_name("NPY");
   command.add_flag("--inverse", options->inverse,
-                   "Transform back (ifft); with --length to N real numbers (irfft)");
+                   "Inverse transform (ifft); with --length, to N real numbers (irfft)");
   command
       .add_option_function<std::string>(
           "--length",
           [options](const std::string& text) {
             options->length = parse_integer("--length", text, 1);
           },
-          "Length of the transforms: the input is cut or padded with zeros")
+          "Length of each transform; the input is cut or padded with zeros")
       ->type_name("N");
   command.callback([options] { run(*options); });
 }

@@ -8,7 +8,7 @@
 
 namespace sluice::cli {
 
-/// The rows of `given` elements in `values`, each cut, or padded with zeros, to `wanted` elements.
+/// Cuts each row of `given` elements in `values` to `wanted` elements, or pads it with zeros.
 /// `given` is at least 1.
 template <class T>
 std::vector<T> rows_of_length(std::span<const T> values, std::size_t given, std::size_t wanted) {
@@ -20,9 +20,9 @@ std::vector<T> rows_of_length(std::span<const T> values, std::size_t given, std:
   return rows;
 }
 
-/// Drops the imaginary parts of bin 0 and, for even `length`, of bin length/2 from rows of length/2
-/// + 1 bins. The spectrum of real numbers has none; `numpy.fft.irfft` ignores them, while libraries
-/// differ in what they make of them.
+/// Sets the imaginary part of bin 0 and, for even `length`, of bin length/2 to zero, in rows of
+/// length/2 + 1 bins. In the spectrum of real numbers they are zero, and `numpy.fft.irfft` ignores
+/// them. FFT libraries differ here.
 template <class Real>
 void make_hermitian_ends(std::span<std::complex<Real>> rows, std::size_t length) {
   const std::size_t row = length / 2 + 1;

@@ -33,8 +33,8 @@ struct gemm_options {
   bool transpose_b = false;
 };
 
-/// The operands as they were read, and C = alpha · op(A) · op(B) + beta · C0 in sizes: op(A) is m ×
-/// k, op(B) is k × n.
+/// The operands, and the sizes of C = alpha · op(A) · op(B) + beta · C0: op(A) is m × k, op(B) is
+/// k × n.
 struct gemm_inputs {
   io::array a;
   io::array b;
@@ -77,7 +77,7 @@ gemm_inputs read_inputs(const gemm_options& options) {
     };
     refuse_file(
         options.b,
-        fmt::format("is {}, which does not fit {} ({})", name(b_rows, in.n, options.transpose_b),
+        fmt::format("is {}, which does not match {} ({})", name(b_rows, in.n, options.transpose_b),
                     io::displayed(options.a), name(in.m, in.k, options.transpose_a)));
   }
 
@@ -92,7 +92,7 @@ gemm_inputs read_inputs(const gemm_options& options) {
   return in;
 }
 
-/// `value` in T. A number that is finite stays so.
+/// Converts `value` to T. Throws if the result is not finite.
 template <class T>
 T scalar(std::string_view option, double value) {
   const T converted = static_cast<T>(value);
@@ -138,7 +138,7 @@ void compute(const gemm_options& options, gemm_inputs& in) {
 
 void run(const gemm_options& options) {
   if (options.beta && !options.c)
-    throw error(errc::invalid_argument, "--beta: needs --c, the matrix that it multiplies");
+    throw error(errc::invalid_argument, "--beta: needs --c, the matrix that beta multiplies");
   std::vector<named_file> inputs{{"A", options.a}, {"B", options.b}};
   if (options.c) inputs.push_back({"--c", *options.c});
   require_distinct_files(options.common, {{"-o", options.output}}, inputs);
@@ -153,26 +153,26 @@ void add_gemm_command(CLI::App& program) {
   CLI::App& command =
       add_command(program, "gemm", "Multiply matrices: C = alpha A B + beta C0", options->common);
   add_input(command, "A", options->a, "Left matrix, f32 or f64")->required()->type_name("NPY");
-  add_input(command, "B", options->b, "Right matrix, of the same type")
+  add_input(command, "B", options->b, "Right matrix, same type as A")->required()->type_name("NPY");
+  add_output(command, "-o,--output", options->output, "Output file for C")
       ->required()
       ->type_name("NPY");
-  add_output(command, "-o,--output", options->output, "Where C goes")->required()->type_name("NPY");
-  add_input(command, "--c", options->c, "C0, which is only read; alone it means beta 1")
+  add_input(command, "--c", options->c, "Input file for C0; without --beta, beta is 1")
       ->type_name("NPY");
   command
       .add_option_function<std::string>(
           "--alpha",
           [options](const std::string& text) { options->alpha = parse_finite("--alpha", text); },
-          "Factor of the product [1]")
+          "Factor alpha [1]")
       ->type_name("X");
   command
       .add_option_function<std::string>(
           "--beta",
           [options](const std::string& text) { options->beta = parse_finite("--beta", text); },
-          "Factor of C0; needs --c")
+          "Factor beta of C0; needs --c")
       ->type_name("X");
-  command.add_flag("--transpose-a", options->transpose_a, "Take A transposed");
-  command.add_flag("--transpose-b", options->transpose_b, "Take B transposed");
+  command.add_flag("--transpose-a", options->transpose_a, "Transpose A");
+  command.add_flag("--transpose-b", options->transpose_b, "Transpose B");
   command.callback([options] { run(*options); });
 }
 

@@ -21,8 +21,8 @@ namespace {
 
 using namespace sluice;
 
-/// Opens those of the three standard descriptors that are closed, lest an output file become one of
-/// them and get what is printed.
+/// Opens each standard descriptor that is closed on /dev/null. Otherwise an output file could get
+/// its number and receive the program's messages.
 void open_standard_descriptors() {
   for (int descriptor = 0; descriptor >= 0 && descriptor <= STDERR_FILENO;) {
     descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -30,7 +30,7 @@ void open_standard_descriptors() {
   }
 }
 
-/// The command that was named, or nothing.
+/// The name of the command; empty if the command line has none.
 std::string command_of(const CLI::App& program) {
   const auto commands = program.get_subcommands();
   return commands.empty() ? std::string() : commands.front()->get_name();
@@ -42,13 +42,13 @@ int fail(const CLI::App& program, int status, std::string_view text) {
   return status;
 }
 
-/// The first argument that nothing was made of, or nothing.
+/// The first argument that the parser did not use; empty if there is none.
 std::string unexpected_argument(const CLI::App& program) {
   const auto arguments = program.remaining(true);
   return arguments.empty() ? std::string() : arguments.front();
 }
 
-/// What the command line parser says, as a clause of our own lines.
+/// Prints an error of the command line parser as one line.
 int fail(const CLI::App& program, const CLI::ParseError& e) {
   const std::string command = command_of(program);
   std::string text = e.what();
@@ -60,7 +60,8 @@ int fail(const CLI::App& program, const CLI::ParseError& e) {
   return fail(program, cli::exit_status::refused, text);
 }
 
-/// How many of the arguments from `first` on are one common option with its value; 0: none.
+/// The number of leading arguments that form one common option with its value. 0: the first
+/// argument is no common option, or its value is missing.
 std::ptrdiff_t common_option(std::span<const std::string> arguments) {
   const std::string& first = arguments.front();
   if (first == "--quiet") return 1;
@@ -71,8 +72,8 @@ std::ptrdiff_t common_option(std::span<const std::string> arguments) {
   return 0;
 }
 
-/// The arguments as the parser takes them: common options that stand before the command follow it,
-/// and "help gemm" is "gemm --help".
+/// Rearranges the arguments for the parser: it moves common options from before the command to
+/// after it, and turns "help gemm" into "gemm --help".
 std::vector<std::string> arranged(const CLI::App& program, std::vector<std::string> arguments) {
   auto command = arguments.begin();
   while (command != arguments.end()) {
@@ -95,7 +96,7 @@ int run(CLI::App& program, int argc, char** argv) {
   try {
     try {
       auto arguments = arranged(program, {argv + std::min(argc, 1), argv + argc});
-      std::reverse(arguments.begin(), arguments.end());  // the parser takes the last one first
+      std::reverse(arguments.begin(), arguments.end());  // the parser reads from the back
       program.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
       cli::print(program.help());
@@ -117,14 +118,14 @@ int run(CLI::App& program, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_descriptors();
-  // A reader that has gone is an error like any other.
+  // A write to a closed pipe then fails with an error instead of a signal.
   std::signal(SIGPIPE, SIG_IGN);
   io::remove_partial_files_on_signals();
 
-  CLI::App program("Asynchronous, actor-based GPU computing from the command line", "sluice");
+  CLI::App program("GPU computing with asynchronous actors, from the command line", "sluice");
   program.set_version_flag("--version", "sluice " SLUICE_VERSION);
   program.footer(
-      "\"sluice help <command>\" describes a command. As a file name, \"-\" means standard "
+      "\"sluice help <command>\" describes a command. The file name \"-\" stands for standard "
       "input or standard output.");
   program.require_subcommand(1);
   cli::add_devices_command(program);

@@ -38,7 +38,7 @@ struct mel_options {
   bool decibels = false;
 };
 
-/// What is to be computed, after everything that can be wrong with it was refused.
+/// A validated request for a mel spectrogram.
 struct mel_task {
   io::recording recording;
   double fmax = 0;
@@ -73,14 +73,13 @@ mel_task task_for(const mel_options& options) {
                                .n_fft = static_cast<std::size_t>(options.n_fft),
                                .hop = static_cast<std::size_t>(options.hop)});
   } catch (const error&) {
-    throw error(
-        errc::invalid_argument,
-        fmt::format("--n-fft: {} samples a frame are more than can be counted", options.n_fft));
+    throw error(errc::invalid_argument,
+                fmt::format("--n-fft: {} samples per frame are too many", options.n_fft));
   }
   return task;
 }
 
-/// Refuses what does not fit into memory.
+/// Throws if the arrays do not fit into memory.
 void require_memory_for(const mel_options& options, const mel_task& task,
                         const device_info& device) {
   const auto product = [](std::size_t a, std::size_t b, std::size_t bytes) {
@@ -92,7 +91,7 @@ void require_memory_for(const mel_options& options, const mel_task& task,
   const std::size_t samples = task.recording.samples.size() * sizeof(float);
   const std::size_t filterbank = product(mels, bins, sizeof(float));
   const std::size_t result = product(mels, task.frames, sizeof(float));
-  // Frames, spectrum and power: 1, 1 and 1/2 numbers for each sample of a frame.
+  // Frames, spectrum and power hold 1, 1 and 1/2 numbers for each sample of a frame.
   const std::size_t stages = product(task.frames, bins, 5 * sizeof(float));
   const std::size_t bands = saturating_add(filterbank, result);
   const std::size_t host =
@@ -101,7 +100,7 @@ void require_memory_for(const mel_options& options, const mel_task& task,
   require_memory(bands > stages ? "--mels" : io::displayed(options.input), device, host, on_device);
 }
 
-/// The picture shows decibels, whatever the array holds.
+/// The picture shows decibels, also if the output array holds power.
 std::vector<float> decibels_of(session& current, const gpu_ref<float>& power) {
   const auto elementwise = current.device().elementwise();
   const auto loudest = current.ask<gpu_ref<float>>(
@@ -113,7 +112,7 @@ std::vector<float> decibels_of(session& current, const gpu_ref<float>& power) {
                            .input = power, .reference = loudest, .reply = reply_on::enqueued}));
 }
 
-/// "1.43 s of 48 kHz"
+/// "1.43 s at 48 kHz"
 std::string length_text(const io::recording& recording) {
   const double rate = recording.sample_rate;
   return fmt::format("{:.3g} s at {:.6g} kHz", static_cast<double>(recording.samples.size()) / rate,
@@ -129,7 +128,7 @@ void compute(const mel_options& options, mel_task& task) {
     task.band_hertz = examples::mel_centres(options.mels, options.fmin, task.fmax);
     if (!std::is_sorted(task.band_hertz.begin(), task.band_hertz.end(), std::less_equal<>()))
       throw error(errc::invalid_argument,
-                  "--png: the bands are too narrow for their frequencies to be told apart");
+                  "--png: the bands are so narrow that their frequencies coincide");
   }
 
   const auto mel_actor = examples::spawn_mel_service(current.system(), current.device().actor());
@@ -180,16 +179,15 @@ void run(const mel_options& options) {
 void add_mel_command(CLI::App& program) {
   const auto options = std::make_shared<mel_options>();
   CLI::App& command = add_command(
-      program, "mel", "Mel spectrogram of a recording, as librosa's melspectrogram has it",
-      options->common);
-  add_input(command, "WAV", options->input, "The recording; channels are averaged")
+      program, "mel", "Mel spectrogram of a recording, as librosa computes it", options->common);
+  add_input(command, "WAV", options->input, "Input recording; channels are averaged")
       ->required()
       ->type_name("WAV");
   add_output(command, "-o,--output", options->output,
-             "Where the result goes: f32, (mels, 1 + samples/hop), the lowest band first")
+             "Output file: f32 (mels, 1 + samples/hop), the lowest band first")
       ->required()
       ->type_name("NPY");
-  add_output(command, "--png", options->png, "Also draw it, in decibels")->type_name("PNG");
+  add_output(command, "--png", options->png, "Also write a picture, in decibels")->type_name("PNG");
   const auto add_size = [&](const std::string& name, std::int64_t& target,
                             const std::string& description) {
     command
@@ -201,23 +199,23 @@ void add_mel_command(CLI::App& program) {
             description + fmt::format(" [{}]", target))
         ->type_name("N");
   };
-  add_size("--n-fft", options->n_fft, "Samples a frame");
+  add_size("--n-fft", options->n_fft, "Samples per frame");
   add_size("--hop", options->hop, "Samples from one frame to the next");
-  add_size("--mels", options->mels, "Bands");
+  add_size("--mels", options->mels, "Number of mel bands");
   command
       .add_option_function<std::string>(
           "--fmin",
           [options](const std::string& text) { options->fmin = parse_finite("--fmin", text); },
-          "Where the lowest band begins [0]")
+          "Lower edge of the lowest band [0]")
       ->type_name("HZ");
   command
       .add_option_function<std::string>(
           "--fmax",
           [options](const std::string& text) { options->fmax = parse_finite("--fmax", text); },
-          "Where the highest band ends [half the sampling rate]")
+          "Upper edge of the highest band [half the sampling rate]")
       ->type_name("HZ");
   command.add_flag("--db", options->decibels,
-                   "Decibels below the maximum, at most 80, instead of power");
+                   "Write decibels relative to the maximum, from -80 to 0, instead of power");
   command.callback([options] { run(*options); });
 }
 

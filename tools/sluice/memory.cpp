@@ -29,7 +29,7 @@ std::size_t difference(std::size_t limit, std::size_t used) noexcept {
   return used < limit ? limit - used : 0;
 }
 
-/// The number after the word `key` in a file of lines "key number ...".
+/// The number that follows the word `key` in a file of lines "key number ...".
 std::optional<std::size_t> number_after(const fs::path& file, std::string_view key) {
   std::ifstream lines(file);
   std::string line;
@@ -44,13 +44,13 @@ std::optional<std::size_t> number_after(const fs::path& file, std::string_view k
   return std::nullopt;
 }
 
-/// The number that a file begins with; none for "max".
+/// The number at the beginning of a file; none for "max".
 std::optional<std::size_t> number_in(const fs::path& file) {
   return number_after(file, "");
 }
 
-/// What the control group in `folder` still allows: its limit less what is in use and could not be
-/// dropped. The names are those of version 2, then those of version 1.
+/// The bytes that the control group in `folder` still allows: its limit minus the memory in use
+/// that the kernel cannot drop. Tries the file names of version 2, then those of version 1.
 std::size_t allowed_by_group(const fs::path& folder) {
   auto limit = number_in(folder / "memory.max");
   auto used = number_in(folder / "memory.current");
@@ -64,7 +64,7 @@ std::size_t allowed_by_group(const fs::path& folder) {
   return difference(*limit, difference(*used, droppable.value_or(0)));
 }
 
-/// The least that the groups of this process and those above them allow.
+/// The smallest such number among the groups of this process and their ancestors.
 std::size_t allowed_by_groups() {
   std::size_t allowed = unlimited;
   std::ifstream lines("/proc/self/cgroup");  // hierarchy:controllers:path
@@ -78,7 +78,7 @@ std::size_t allowed_by_groups() {
     const bool version_2 = controllers.empty();
     if (!version_2 && controllers.find("memory") == std::string::npos) continue;
     const fs::path root = version_2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    // In a container the path may be the one outside, of which only the root is seen.
+    // In a container the path may be that of the host, and only the root of the tree is visible.
     fs::path group = fs::path(line.substr(second + 1)).relative_path();
     for (;; group = group.parent_path()) {
       allowed = std::min(allowed, allowed_by_group(root / group));
@@ -106,14 +106,14 @@ std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.6g} MB", std::max(0.1, static_cast<double>(bytes) / 1e6));
 }
 
-/// Refuses when more is needed than can be had.
+/// Throws if `needed` exceeds `available`.
 void require_available(std::string_view subject, std::size_t needed, std::size_t available,
                        std::string_view where) {
-  // The rest is for everything that is not an array.
+  // The remaining sixteenth is for everything that is not an array.
   const std::size_t usable = available - available / 16;
   if (needed <= usable) return;
   const std::string wanted =
-      needed == unlimited ? "more memory than can be counted" : megabytes(needed) + " of memory";
+      needed == unlimited ? "more than 2^64 bytes of memory" : megabytes(needed) + " of memory";
   throw error(errc::invalid_argument, fmt::format("{}: the arrays need {}, but {} has {}", subject,
                                                   wanted, where, megabytes(usable)));
 }

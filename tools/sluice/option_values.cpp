@@ -13,14 +13,14 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr std::size_t most_dimensions = 64;  // what NumPy can read
+constexpr std::size_t most_dimensions = 64;  // NumPy's limit
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& what) {
   throw error(errc::invalid_argument,
               std::string(option) + ": " + io::quoted(text) + " is not " + what);
 }
 
-/// All of `text` as a number; `what` says in an error what was expected.
+/// All of `text` as a number. `what` names the expected value in an error.
 template <class T>
 T parse(std::string_view option, std::string_view text, const std::string& what) {
   T value{};
@@ -68,7 +68,7 @@ double parse_finite(std::string_view option, std::string_view text) {
 std::pair<std::int64_t, std::int64_t> parse_pair(std::string_view option, std::string_view text,
                                                  std::int64_t smallest, std::int64_t largest) {
   const auto parts = split(text);
-  if (parts.size() > 2) refuse(option, text, "one number or two (height,width)");
+  if (parts.size() > 2) refuse(option, text, "one number or two (H,W)");
   const auto first = parse_integer(option, parts.front(), smallest, largest);
   return {first, parts.size() == 1 ? first : parse_integer(option, parts[1], smallest, largest)};
 }

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-/// Reading the values of options: all of the text must be the value. Every function throws
+/// Parsers for the values of options. The value must be the whole text. Every function throws
 /// `invalid_argument` with one line that begins with the name of the option.
 namespace sluice::cli {
 
-/// A decimal number without a sign, 0 ... 2^64 - 1.
+/// A decimal number without a sign, from 0 to 2^64 - 1.
 [[nodiscard]] std::uint64_t parse_unsigned(std::string_view option, std::string_view text);
 
 /// A decimal number from `smallest` to `largest`.
@@ -28,7 +28,7 @@ namespace sluice::cli {
     std::string_view option, std::string_view text, std::int64_t smallest,
     std::int64_t largest = std::numeric_limits<std::int64_t>::max());
 
-/// "1000,64": dimensions of at least 0, at least one and at most 64 of them.
+/// "1000,64": from 1 to 64 dimensions, none of them negative.
 [[nodiscard]] std::vector<std::int64_t> parse_shape(std::string_view option, std::string_view text);
 
 }  // namespace sluice::cli

@@ -31,15 +31,13 @@ struct random_options {
   std::uint64_t offset = 0;
 };
 
-/// The size of the result in bytes, after everything that can be wrong with the options was
-/// refused.
+/// Checks the options. Returns the size of the result in bytes.
 std::size_t require_valid_options(const random_options& options) {
   const bool normal = options.distribution == random_distribution::normal;
   const auto require_normal = [&](std::string_view option, const std::optional<double>& value) {
     if (!value) return;
     if (!normal)
-      throw error(errc::invalid_argument,
-                  fmt::format("{}: only with --distribution normal", option));
+      throw error(errc::invalid_argument, fmt::format("{}: needs --distribution normal", option));
     if (options.type == element_type::f32 && !std::isfinite(static_cast<float>(*value)))
       throw error(errc::invalid_argument,
                   fmt::format("{}: {} is too large for f32", option, *value));
@@ -53,7 +51,7 @@ std::size_t require_valid_options(const random_options& options) {
   const std::size_t count = bytes / size_of(options.type);
   if (count != 0 && count - 1 > std::numeric_limits<std::uint64_t>::max() - options.offset)
     throw error(errc::invalid_argument,
-                fmt::format("--offset: {} and {} elements reach beyond the last one, 2^64 - 1",
+                fmt::format("--offset: from {}, {} elements go beyond the last one, 2^64 - 1",
                             options.offset, count));
   return bytes;
 }
@@ -91,7 +89,7 @@ void run(const random_options& options) {
   with_real_type(options.type, [&](auto zero) { compute<decltype(zero)>(options, bytes); });
 }
 
-/// Adds an option whose text `read` takes.
+/// Adds an option whose value `read` parses.
 template <class Read>
 void add_text(CLI::App& command, const std::string& name, const std::string& type, Read read,
               const std::string& description) {
@@ -107,14 +105,12 @@ void add_random_command(CLI::App& program) {
   const auto options = std::make_shared<random_options>();
   CLI::App& command =
       add_command(program, "random", "Draw random numbers (Philox4x32-10)", options->common);
-  add_output(command, "-o,--output", options->output, "Where the numbers go")
-      ->required()
-      ->type_name("NPY");
+  add_output(command, "-o,--output", options->output, "Output file")->required()->type_name("NPY");
   command
       .add_option_function<std::string>(
           "--shape",
           [options](const std::string& text) { options->shape = parse_shape("--shape", text); },
-          "Dimensions: 1000,64")
+          "Shape, for example 1000,64")
       ->required()
       ->type_name("N,...");
   add_text(
@@ -125,7 +121,7 @@ void add_random_command(CLI::App& program) {
                       name + ": " + io::quoted(text) + " is neither f32 nor f64");
         options->type = text == "f64" ? element_type::f64 : element_type::f32;
       },
-      "f32 or f64 [f32]");
+      "Element type: f32 or f64 [f32]");
   add_text(
       command, "--distribution", "NAME",
       [options](const std::string& name, const std::string& text) {
@@ -135,31 +131,31 @@ void add_random_command(CLI::App& program) {
         options->distribution =
             text == "normal" ? random_distribution::normal : random_distribution::uniform;
       },
-      "uniform in (0, 1], or normal [uniform]");
+      "Distribution: uniform in (0, 1], or normal [uniform]");
   add_text(
       command, "--mean", "M",
       [options](const std::string& name, const std::string& text) {
         options->mean = parse_finite(name, text);
       },
-      "Mean of normal numbers [0]");
+      "Mean of the normal distribution [0]");
   add_text(
       command, "--stddev", "S",
       [options](const std::string& name, const std::string& text) {
         options->stddev = parse_finite(name, text);
       },
-      "Standard deviation of normal numbers [1]");
+      "Standard deviation of the normal distribution [1]");
   add_text(
       command, "--seed", "S",
       [options](const std::string& name, const std::string& text) {
         options->seed = parse_unsigned(name, text);
       },
-      "Names the sequence, 0 ... 2^64-1 [0]");
+      "Seed of the sequence, 0 to 2^64-1 [0]");
   add_text(
       command, "--offset", "K",
       [options](const std::string& name, const std::string& text) {
         options->offset = parse_unsigned(name, text);
       },
-      "First element of the sequence, 0 ... 2^64-1 [0]");
+      "Index of the first element, 0 to 2^64-1 [0]");
   command.callback([options] { run(*options); });
 }
 

@@ -12,7 +12,7 @@ namespace sluice::cli {
 
 namespace {
 
-/// Remembers the launch that completed last.
+/// Stores the launch that completed last.
 class launch_watch final : public kernel_trace {
  public:
   void after_complete(const kernel_info& info, const kernel_outcome& outcome) override {
@@ -30,8 +30,8 @@ class launch_watch final : public kernel_trace {
   launch_summary last_;
 };
 
-/// The configuration of an actor system that can print this project's errors. It reads no file and
-/// no arguments.
+/// The configuration of an actor system that can print sluice's errors. It reads no file and no
+/// arguments.
 struct configuration : caf::actor_system_config {
   configuration() { configure(*this); }
 };
@@ -42,7 +42,7 @@ error about_device(const common_options& options, const error& e) {
 
 }  // namespace
 
-// In the order of making; the device ends before the actor system.
+// In the order of construction: the device is destroyed before the actor system.
 struct session::parts {
   std::optional<std::filesystem::path> trace_path;
   std::shared_ptr<chrome_trace> chrome;

@@ -15,24 +15,24 @@ namespace sluice::cli {
 
 /// The launch that completed last.
 struct launch_summary {
-  std::string library;                  ///< "cuBLAS"; empty when nothing was launched
+  std::string library;                  ///< "cuBLAS"; empty without a launch
   std::string operation;                ///< "gemm"
-  std::chrono::nanoseconds latency{0};  ///< from enqueueing until the completion was known
+  std::chrono::nanoseconds latency{0};  ///< from the enqueue until the engine saw the completion
 };
 
-/// Writes `trace` as JSON; the file appears under `path` only when it is complete. @throws error as
+/// Writes `trace` as JSON. The file appears under `path` only when it is complete. @throws error as
 /// `io::output_file`
 void write_trace(const std::filesystem::path& path, const chrome_trace& trace);
 
-/// What a command computes with: an actor system, the device that `--device` names with its actor,
-/// and the trace that `--trace` asks for. Make it after the inputs have been read and checked; use
-/// it from one thread.
+/// The environment of one command: an actor system, the device of `--device` with its actor, and
+/// the trace of `--trace`. A command creates it after it has read and checked its inputs. Not
+/// thread-safe.
 class session {
  public:
-  /// Whether launches are watched for `last_launch`. Measurements go without.
+  /// Whether the session records launches for `last_launch`. Measurements do without it.
   enum class watch { launches, nothing };
 
-  /// Opens the device. @throws error `invalid_argument`, naming the option, when there is no such
+  /// Opens the device. @throws error `invalid_argument`, naming the option, if there is no such
   /// device; as `scoped_device`
   explicit session(const common_options& options, watch watched = watch::launches);
   session(const session&) = delete;
@@ -44,20 +44,21 @@ class session {
   /// "cuda:0"
   [[nodiscard]] std::string device_name() const;
   [[nodiscard]] device_info info() const;
-  /// The trace of `--trace`, or null. Attached to the device already; for actors made by hand.
+  /// The trace of `--trace`, or null. The device's own actors use it already; pass it to actors
+  /// that the command spawns itself.
   [[nodiscard]] std::shared_ptr<kernel_trace> trace() const noexcept;
 
-  /// Sends `request` to `target` and waits for the answer. @throws error as `sluice::ask`
+  /// Sends `request` to `target` and waits for the reply. @throws error as `sluice::ask`
   template <class Reply, class Handle, class Request>
   Reply ask(const Handle& target, Request request) {
     return sluice::ask<Reply>(system(), target, std::move(request));
   }
 
-  /// The launch that completed last; to be asked after the reply of a `finished` request. Empty
-  /// without a launch, or with `watch::nothing`.
+  /// The launch that completed last. Meaningful after the reply to a `finished` request. Empty if
+  /// there was no launch, or with `watch::nothing`.
   [[nodiscard]] launch_summary last_launch() const;
 
-  /// Writes the trace file, if one was asked for: the last thing a command does. @throws error as
+  /// Writes the trace file if `--trace` was given. A command calls it last. @throws error as
   /// `io::output_file`
   void finish();
 

@@ -379,7 +379,7 @@ TEST(OutputFile, AVanishedFolderIsALibraryFailure) {
   output_file file(folder / "inner" / "x");
   file.write(as_bytes("text"));
   fs::remove_all(folder / "inner");
-  expect_error(errc::library_failure, "inner/x: ", "could not be put in its place", [&] {
+  expect_error(errc::library_failure, "inner/x: ", "could not be renamed into place", [&] {
     file.commit();
     return 0;
   });

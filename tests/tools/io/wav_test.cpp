@@ -232,7 +232,7 @@ TEST(Wav, FormatsThatCannotBeAreRefused) {
 
 TEST(Wav, DataMustBeWhole) {
   const std::string fmt = chunk("fmt ", format(pcm, 2, 8000, 16));
-  expect_refused(riff(fmt + chunk("data", "12345")), "no multiple of the block alignment 4");
+  expect_refused(riff(fmt + chunk("data", "12345")), "not a multiple of the block alignment 4");
   expect_refused(riff(fmt + "data" + number32(8) + "1234"), "truncated: 4 of 8 bytes");
   expect_refused(riff(fmt + "data" + number32(0xfffffffc) + "1234"), "truncated: 4 of 4294967292");
 }

@@ -93,6 +93,10 @@ TEST_F(files, a_dash_is_standard_input_or_output) {
   EXPECT_FALSE(fs::exists(folder() / "-"));
 
   expect_error(2, {"B", "already used by A"}, {"gemm", "-", "-", "-o", "out.npy"}, piped);
+  expect_error(2, {"W", "already used by X"}, {"conv2d", "-", "-", "-o", "out.npy"}, piped);
+  expect_error(2, {"--bias", "already used by X"},
+               {"conv2d", "-", "w.npy", "--bias", "-", "-o", "out.npy"}, piped);
+  expect_error(2, {"--trace", "-o"}, {"conv2d", "x.npy", "w.npy", "-o", "-", "--trace", "-"});
   expect_error(2, {"--trace", "-o"}, {"fft", "in.npy", "-o", "-", "--trace", "-"});
 }
 
