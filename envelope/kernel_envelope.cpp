@@ -117,6 +117,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   });
 
   auto* timeline = on.stream().timeline();
+  completion_engine::expect(on.stream(), *work);
   timeline_point point;
   try {
     point = recorder->commit(failure);

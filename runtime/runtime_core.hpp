@@ -253,9 +253,11 @@ class runtime_core final : public resource_context,
   void queue_retired(timeline& t) noexcept;
   /// By the thread that saw `t` give up its slots.
   void leave_out(timeline& t) noexcept;
-  /// Notes in each block whose last write is on `t` how that ended, and then forgets the outcomes
-  /// of the oldest tickets of `t`.
+  /// Forgets the outcomes of the oldest tickets of `t`, once the readers that may ask for them have
+  /// left: a call begins the grace period, the first call after its end forgets.
   void forget_failures(timeline& t) noexcept;
+  /// Notes in each block whose last write is a ticket of `t` up to `last` how that ended.
+  void note_outcomes(timeline& t, std::uint64_t last) noexcept;
   [[nodiscard]] timeline* next_retired() noexcept;
   /// Asks the resource, with `ask`, a second time where memory was short. Pools are emptied for
   /// that only if they could keep enough: `bytes` are needed at most.

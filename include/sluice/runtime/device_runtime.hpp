@@ -202,7 +202,8 @@ class device_runtime {
                                        access_kind access);
   /// Publishes the use made since `prepare_use` of the same block, on the same stream and with the
   /// same access, adding to the block's state and clearing nothing. Returns its point, whose
-  /// failure is the use's.
+  /// failure is the use's. The use counts as failed, too, if more than 3000 launches on its stream,
+  /// or on the stream of the launch that wrote the block, have failed since `prepare_use`.
   /// @throws error `stream_misuse`, after publishing what it was called with, when the use was
   ///   prepared for another stream, block or access, or another use was published in between;
   ///   `stale_ref` when the block has been freed meanwhile; otherwise as `record_use`
