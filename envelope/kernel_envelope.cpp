@@ -91,8 +91,11 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
     if (recorder->recorded_count() == 0) {
       on.stream().timeline()->reserve();
       reserved = true;
+      // Again: from the reservation on the runtime's end waits for this launch.
+      on.runtime().core()->require_open();
     }
   } catch (...) {
+    if (reserved) on.stream().timeline()->unreserve();
     launch::refuse(std::move(work), current_error());
     return;
   }

@@ -55,10 +55,10 @@ class timeline {
   void reserve();
   /// Takes a reservation back.
   void unreserve() noexcept;
-  /// Whether a launch is being made.
+  /// Whether a launch is being made, perhaps in a driver that blocks.
   [[nodiscard]] bool has_reservations() noexcept {
-    const std::lock_guard lock(submission_);
-    return reserved_ != 0;
+    const std::unique_lock lock(submission_, std::try_to_lock);
+    return !lock || reserved_ != 0;
   }
 
   /// Takes the next ticket for the work enqueued so far and records its event; uses up one

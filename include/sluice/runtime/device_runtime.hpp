@@ -57,9 +57,9 @@ struct runtime_statistics {
 struct runtime_options {
   /// The memory resource; none means `make_default_resource()`.
   std::unique_ptr<memory_resource> resource{};
-  /// How long shutting down waits for work in flight before the device is declared lost; and how
-  /// long destroying the runtime waits for launches that are between preflight and commit, and for
-  /// other threads that are destroying what its launches had kept.
+  /// How long shutting down waits for work in flight before the device is declared lost; how long
+  /// destroying the runtime waits after that for launches that were between preflight and commit,
+  /// work included; and how long for other threads that are destroying what its launches had kept.
   std::chrono::milliseconds drain_timeout{10'000};
   /// Bytes of pinned memory that transfers between the process and a GPU hold at most, those kept
   /// for later transfers included. 0: 256 MiB or 1/32 of the device's memory, whichever is more. It
