@@ -41,8 +41,9 @@ struct runtime_statistics {
   /// Bytes of blocks that were freed after the device's loss and stay with it: not outstanding any
   /// more, and not given back.
   std::size_t bytes_lost = 0;
-  /// How often a preflight has begun to wait for another launch between its preflight and commit,
-  /// and for how long those that are over took: together, and the longest.
+  /// How often a preflight has begun to wait for another launch between its preflight and commit;
+  /// one launch counts each time that it has to wait again. And for how long the waits that are
+  /// over took: together, and the longest.
   std::uint64_t lease_waits = 0;
   std::chrono::nanoseconds lease_wait_total{0};
   std::chrono::nanoseconds lease_wait_longest{0};
@@ -115,12 +116,17 @@ class device_runtime {
   /// older one or on a thread that still runs, `get` and `configure` refuse with `shutting_down`,
   /// also for a device whose runtime is not gone yet or was never made; references that `get` has
   /// returned must not be used any more.
-  /// @throws error as `open_device` and the constructor; `shutting_down`
+  ///
+  /// In a child of `fork()` both refuse with `device_lost` if the parent called `get` before the
+  /// fork: the child makes runtimes of its own, around devices that it opens.
+  /// @throws error as `open_device` and the constructor; `shutting_down`; `device_lost` (in a
+  /// child)
   [[nodiscard]] static device_runtime& get(std::string_view name = "auto");
   /// Sets how the shared runtime of `device` is made. `make_options` is called at the first `get`,
   /// and again after a build that failed. The other callers of `get` wait for it meanwhile, so it
   /// must not itself call `get` or `configure` for the same device.
-  /// @throws error `stream_misuse` when that runtime exists already; `shutting_down`
+  /// @throws error `stream_misuse` when that runtime exists already; `shutting_down`; `device_lost`
+  /// (in a child)
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
   [[nodiscard]] sluice::device& device() const noexcept;
