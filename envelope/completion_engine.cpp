@@ -128,11 +128,17 @@ struct completion_engine::state {
     core->releases().drain_some(std::max(released_between_replies, added));
   }
 
+  static void leave_outcomes(const continuation& item) noexcept {
+    item.timeline_->outcome_readers().leave(item.outcome_epoch_);
+  }
+
   void complete(continuation* item, bool finished) noexcept {
     if (finished) {
       const auto failure = item->timeline_->failure_of(item->ticket_);
+      leave_outcomes(*item);
       item->complete(failure ? &*failure : nullptr, [&] { core->releases().push(item); });
     } else {
+      leave_outcomes(*item);
       const auto failure = core->device().loss();
       item->complete(&failure, [&] { item->next_ = std::exchange(unreleased, item); });
     }
@@ -220,10 +226,15 @@ std::size_t completion_engine::pending() const noexcept {
   return state_->pending.load(std::memory_order_acquire);
 }
 
+void completion_engine::expect(stream_ref stream, continuation& work) noexcept {
+  work.timeline_ = detail::timeline::of(stream);
+  work.outcome_epoch_ = work.timeline_->outcome_readers().enter();
+}
+
 void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
                                std::unique_ptr<continuation> work) noexcept {
   auto* item = work.release();
-  item->timeline_ = detail::timeline::of(stream);
+  if (item->timeline_ == nullptr) expect(stream, *item);
   item->ticket_ = ticket;
   auto& s = *state_;
   s.pending.fetch_add(1, std::memory_order_relaxed);
@@ -233,6 +244,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
       item->timeline_->wait_until(ticket);
       s.complete(item, true);
     } catch (const error&) {
+      state::leave_outcomes(*item);
       const auto failure = s.core->device().loss();
       item->complete(&failure, [] {});
       s.pending.fetch_sub(1, std::memory_order_release);

@@ -91,8 +91,11 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
     if (recorder->recorded_count() == 0) {
       timeline::of(on.stream())->reserve();
       reserved = true;
+      // Again: from the reservation on the runtime's end waits for this launch.
+      runtime_core::of(on.runtime())->require_open();
     }
   } catch (...) {
+    if (reserved) timeline::of(on.stream())->unreserve();
     launch::refuse(std::move(work), current_error());
     return;
   }
@@ -117,6 +120,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   });
 
   auto* timeline = timeline::of(on.stream());
+  completion_engine::expect(on.stream(), *work);
   timeline_point point;
   try {
     point = recorder->commit(failure);

@@ -136,7 +136,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
     if (!launch_dependencies::of(reading).empty()) {
       // What the source depends on may still fail: then the copy, of another runtime, has, too.
       before.append(launch_dependencies::of(reading));
-      upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
+      upstream = std::make_unique<cross_runtime_dependency>(from);
     }
   } catch (...) {
     reading.cancel();
@@ -297,25 +297,27 @@ void require_success(timeline& stream, std::uint64_t ticket, const device& waiti
 }
 
 timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
-  auto& from = *timeline::of(source.stream);
-  const auto core = from.core().shared_from_this();
+  auto upstream = std::make_unique<cross_runtime_dependency>(*timeline::of(source.stream));
   const auto staged = allocate_between(bytes);
-  const auto filled =
-      on_host(*core) ? fill_from_host(source, bytes, staged) : fill_from_gpu(source, bytes, staged);
+  const auto filled = on_host(*upstream->core) ? fill_from_host(source, bytes, staged)
+                                               : fill_from_gpu(source, bytes, staged);
+  upstream->ticket = filled.ticket;
 
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
   writing.preflight();
   std::optional<error> failure;
   try {
-    submit_host_task(target.stream, [core, &from, &waiting = target.stream.device(), filled, staged,
-                                     bytes, address = target.address] {
-      {
-        const current_device_scope scope(core->device());  // with captures elsewhere
-        require_success(from, filled.ticket, waiting);
-      }
-      if (bytes != 0) std::memcpy(address, staged.get(), bytes);
-    });
+    submit_host_task(
+        target.stream, [upstream = std::move(upstream), &waiting = target.stream.device(), staged,
+                        bytes, address = target.address] {
+          {
+            const current_device_scope scope(upstream->core->device());  // with captures elsewhere
+            require_success(*upstream->stream, upstream->ticket, waiting);
+            upstream->outcome.reset();  // the task stays until the stream's next one
+          }
+          if (bytes != 0) std::memcpy(address, staged.get(), bytes);
+        });
   } catch (...) {
     failure = current_error();
   }
@@ -330,7 +332,7 @@ timeline_point copy_from_host(const copy_end& target, const copy_end& source, st
   const auto staged = allocate_between(bytes);
   const auto word = std::make_shared<std::atomic<std::uint32_t>>(0);
   const auto moved = upload_when_ready(target.stream, staged, bytes, word);
-  auto upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
+  auto upstream = std::make_unique<cross_runtime_dependency>(from);
   upstream->ticket = fill_from_host(source, bytes, staged).ticket;
   set_on_host(from, word);
 

@@ -229,9 +229,9 @@ class runtime_core final : public runtime_context,
   /// See `device_runtime::shut_down`.
   bool drain(std::chrono::milliseconds timeout) noexcept;
   /// Frees every block, gives the resource and the streams back. After `drain`. Waits up to
-  /// `timeout` for libraries to end, as long for launches that are between preflight and commit,
-  /// and as long for other threads that drain the release list; what is left then goes with the
-  /// last of them.
+  /// `timeout` for libraries to end, as long for launches that were between preflight and commit
+  /// during the drain and for their work, and as long for other threads that drain the release
+  /// list; what is left then goes with the last of them.
   void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:
@@ -249,9 +249,11 @@ class runtime_core final : public runtime_context,
   void queue_retired(timeline& t) noexcept;
   /// By the thread that saw `t` give up its slots.
   void leave_out(timeline& t) noexcept;
-  /// Notes in each block whose last write is on `t` how that ended, and then forgets the outcomes
-  /// of the oldest tickets of `t`.
+  /// Forgets the outcomes of the oldest tickets of `t`, once the readers that may ask for them have
+  /// left: a call begins the grace period, the first call after its end forgets.
   void forget_failures(timeline& t) noexcept;
+  /// Notes in each block whose last write is a ticket of `t` up to `last` how that ended.
+  void note_outcomes(timeline& t, std::uint64_t last) noexcept;
   [[nodiscard]] timeline* next_retired() noexcept;
   /// Asks the resource, with `ask`, a second time where memory was short. Pools are emptied for
   /// that only if they could keep enough: `bytes` are needed at most.
@@ -264,6 +266,11 @@ class runtime_core final : public runtime_context,
   /// Asks the resource for memory that a block is to lie in. @throws error as the resource,
   /// `out_of_memory` with the tag
   [[nodiscard]] granted_memory grant(const allocation_request& request);
+  /// Waits until what has been committed has completed. The device is declared lost if it has not
+  /// by `end`, `limit` from the beginning on; false then, and if it was lost before.
+  bool finish_launches(clock::time_point end, std::chrono::milliseconds limit) noexcept;
+  /// Whether a launch, or an allocation, is about to take a ticket.
+  [[nodiscard]] bool launching() const noexcept;
   /// All of `tear_down` but for what outlives it.
   void end_work(std::chrono::milliseconds timeout) noexcept;
   /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread. The

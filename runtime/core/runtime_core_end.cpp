@@ -29,7 +29,17 @@ std::string describe_limit(std::chrono::milliseconds limit) {
 
 bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
   closing_.store(true, std::memory_order_release);
-  const auto end = deadline_after(timeout);
+  return finish_launches(deadline_after(timeout), timeout);
+}
+
+bool runtime_core::launching() const noexcept {
+  bool any = false;
+  for_each_timeline([&](timeline& t) { any = any || t.has_reservations(); });
+  return any;
+}
+
+bool runtime_core::finish_launches(clock::time_point end,
+                                   std::chrono::milliseconds limit) noexcept {
   auto pause = std::chrono::microseconds(20);
   slow_wait waiting;
   for (;;) {
@@ -41,14 +51,14 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
       return true;
     }
     if (device_->lost()) return false;
-    if (std::chrono::steady_clock::now() >= end) {
+    if (clock::now() >= end) {
       device_->lose(work_unfinished);
       return false;
     }
     waiting.look([&] {
       return "shutting down the runtime of " + to_string(id()) +
              " waits for unfinished launches on " + std::to_string(busy) +
-             (busy == 1 ? " stream" : " streams") + ", " + describe_limit(timeout);
+             (busy == 1 ? " stream" : " streams") + ", " + describe_limit(limit);
     });
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
@@ -143,11 +153,13 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     for (auto& record : *next) (void)free(record);
   }
   // Other threads may be completing frees; a recorder between preflight and commit completes its
-  // own.
-  while (blocks() != 0 && std::chrono::steady_clock::now() < end) {
+  // own. A launch without blocks has a reservation.
+  while ((blocks() != 0 || launching()) && std::chrono::steady_clock::now() < end) {
     says("a launch between preflight and commit, or a free in another thread");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  // No preflight has succeeded since the blocks began to die: these were the last launches.
+  (void)finish_launches(end, timeout);
   // Imports are on their way back; they may be exports of our own.
   while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
     says("imported memory that is still in use, or whose producer is taking it back");
@@ -171,8 +183,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     const std::lock_guard lock(misuse_mutex_);
     resource_.reset();
   }
-  // The frees that have to wait, too, have run when the device goes; unless a launch that was
-  // committed after the drain does not end in time.
+  // The frees that have to wait, too, have run when the device goes.
   try {
     reclaim_timeline_->reserve();
     const auto last = reclaim_timeline_->submit();

@@ -35,6 +35,7 @@ runtime_core::published_use runtime_core::publish_use(const block_ref& block, st
     throw error(errc::stream_misuse, "record_use: the memory is read-only");
   if (record.lease.dying()) throw freed_already(block, "record_use");
   on.reserve();
+  const epoch_reader until_published(on.outcome_readers());
   dependency_points dependencies;
   if (depends_on) dependencies.push_back(depends_on);
   const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
@@ -64,15 +65,7 @@ void runtime_core::forget_failures_later(timeline& t) noexcept {
   }
 }
 
-void runtime_core::forget_failures(timeline& t) noexcept {
-  auto last = t.forgettable();
-  // Tickets that others still depend on keep their outcomes.
-  for_each_timeline([&](timeline& other) {
-    if (const auto oldest = other.oldest_dependency_on(t.id()); oldest != timeline::no_ticket) {
-      last = std::min(last, oldest - 1);
-    }
-  });
-  if (last == 0) return;
+void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
   for (std::size_t i = 0;; ++i) {
     slab* next = nullptr;
     {
@@ -89,6 +82,28 @@ void runtime_core::forget_failures(timeline& t) noexcept {
                                                             : use_state::outcome::succeeds);
     }
   }
+}
+
+void runtime_core::forget_failures(timeline& t) noexcept {
+  const std::unique_lock alone(t.forgetting_, std::try_to_lock);
+  if (!alone) return t.forget_when_possible();
+  // Tickets that others still depend on keep their outcomes.
+  const auto before_dependencies = [&](std::uint64_t last) {
+    for_each_timeline(
+        [&](timeline& other) { last = std::min(last, other.oldest_dependency_on(t.id()) - 1); });
+    return last;
+  };
+  if (t.forget_up_to_ == 0) {
+    t.forget_up_to_ = before_dependencies(t.forgettable());
+    if (t.forget_up_to_ == 0) return;
+    // From here on no launch comes to depend on one of these tickets.
+    note_outcomes(t, t.forget_up_to_);
+    t.outcome_readers().begin_grace();
+  }
+  if (!t.outcome_readers().grace_over()) return t.forget_when_possible();
+  const auto last = before_dependencies(std::exchange(t.forget_up_to_, 0));
+  // A launch may have published its ticket only now.
+  note_outcomes(t, last);
   t.forget_outcomes(last);
 }
 

@@ -3,6 +3,7 @@
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,7 @@ class adoption {
 
  private:
   timeline& on_;
+  const epoch_reader until_published_{on_.outcome_readers()};
   bool reserved_ = false;
   std::uint64_t first_ = 0;  // the next ticket when this began: another thread may take it
 };
@@ -90,18 +92,19 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
     return column::external(core.id(), memory.address, memory.bytes, memory.type, core.keep(owner),
                             memory.read_only);
   }
+  std::optional<adoption> on;
   timeline_point written;
   if (options.stream || memory.event != nullptr) {
     // Now: later on the stream, or the event, would stand for other work.
     if (options.stream) core.device().require_followable(options.stream->native());
-    adoption on(core);
-    if (options.stream) core.device().follow(on.native(), options.stream->native());
+    on.emplace(core);
+    if (options.stream) core.device().follow(on->native(), options.stream->native());
     if (memory.event != nullptr && core.device().captured(memory.event)) {
       throw field_error(errc::invalid_argument, "sync_event",
                         "it was recorded in a stream capture");
     }
-    if (memory.event != nullptr) core.device().wait(on.native(), memory.event, 0);
-    written = on.submit();
+    if (memory.event != nullptr) core.device().wait(on->native(), memory.event, 0);
+    written = on->submit();
   }
   return column(
       core.adopt({memory.address, memory.bytes, options.tag}, memory.read_only, written, owner),
@@ -204,6 +207,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   auto recorder = launch_recorder::strict(on.ref());
   recorder.use(loan_->block(), access, false);
   recorder.preflight();
+  const epoch_reader outcome(on.outcome_readers());
   const auto ready = recorder.commit();
   const bool by_event = how == without_stream::event && device.id().kind == device_kind::cuda;
   if (stream) {

@@ -22,7 +22,8 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   budget_account(const budget_account&) = delete;
   budget_account& operator=(const budget_account&) = delete;
   ~budget_account() = default;
-  /// From now on the holder, which is ready for use, may be asked for room. @throws std::bad_alloc
+  /// From now on the holder, which is ready for use, may be asked for room. @throws std::bad_alloc;
+  /// error `device_lost` (the budget is the parent process's)
   void open() {
     budget_->attach(shared_from_this());
     open_ = true;

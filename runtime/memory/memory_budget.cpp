@@ -9,6 +9,16 @@
 
 namespace sluice {
 
+memory_budget::memory_budget(std::size_t limit) noexcept
+    : fork_depth_(detail::fork_depth()), limit_(limit) {}
+
+void memory_budget::require_own_process() const {
+  if (fork_depth_ == detail::fork_depth()) return;
+  throw error(errc::device_lost,
+              "the memory budget belongs to the parent process: after fork() a child makes budgets "
+              "of its own");
+}
+
 std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
   struct registry {
     const std::uint32_t depth = detail::fork_depth();
@@ -32,6 +42,7 @@ std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
 }
 
 memory_budget_snapshot memory_budget::snapshot() const {
+  require_own_process();
   memory_budget_snapshot s;
   s.limit = limit();
   const std::lock_guard lock(accounts_mutex_);
@@ -69,6 +80,7 @@ void memory_budget::note_peak() noexcept {
 }
 
 void memory_budget::attach(std::shared_ptr<detail::budget_account> account) {
+  require_own_process();
   const std::lock_guard lock(accounts_mutex_);
   accounts_.push_back(std::move(account));
 }
@@ -124,6 +136,7 @@ std::size_t memory_budget::most_obtainable() const noexcept {
 
 memory_reservation::memory_reservation(std::shared_ptr<memory_budget> budget, std::size_t bytes)
     : budget_(std::move(budget)) {
+  budget_->require_own_process();
   if (!budget_->try_charge(bytes)) throw detail::over_budget(*budget_, bytes, "a reservation");
   budget_->note_peak();
   left_.store(bytes, std::memory_order_relaxed);

@@ -37,8 +37,9 @@ class recorder_state {
     uses_.shrink(most_kept);
     waits_.clear();
     if (waits_.capacity() > most_kept) waits_ = {};
-    dependencies_.clear();
+    forget_dependencies();
     if (dependencies_.capacity() > most_kept) dependencies_ = {};
+    if (outcomes_.capacity() > most_kept) outcomes_ = {};
     upstream_.reset();
     rejection_.reset();
     return std::move(core_);
@@ -114,6 +115,7 @@ class recorder_state {
         fence();
         at(launch_step::fenced);
       } catch (...) {
+        forget_dependencies();
         give_leases(uses_.size());
         holder_->remove(static_cast<std::uint32_t>(uses_.size()));
         throw;
@@ -139,7 +141,7 @@ class recorder_state {
     if (phase_ != phase::preflighted) return;
     phase_ = phase::cancelled;
     if (uses_.empty()) return;
-    dependencies_.clear();
+    forget_dependencies();
     upstream_.reset();
     stream_->unreserve();
     give_leases(uses_.size());
@@ -332,16 +334,37 @@ class recorder_state {
                                  "', which the launch uses, has been given back"};
   }
 
+  /// Keeps outcomes of the tickets of `of` until the launch has been published.
+  void read_outcomes_of(timeline& of) {
+    for (const auto& known : outcomes_) {
+      if (known.of == &of) return;
+    }
+    outcomes_.push_back({&of, 0});
+    outcomes_.back().epoch = of.outcome_readers().enter();
+  }
+  void stop_reading_outcomes() noexcept {
+    for (const auto& one : outcomes_) one.of->outcome_readers().leave(one.epoch);
+    outcomes_.clear();
+  }
+  void forget_dependencies() noexcept {
+    dependencies_.clear();
+    stop_reading_outcomes();
+  }
+
   /// Under the leases: checks identities and earlier failures, and queues the waits.
   void fence() {
     waits_.clear();
+    read_outcomes_of(*stream_);
     for (auto& u : uses_) {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
       const std::lock_guard lock(u.record->guard);
       u.record->require_ordered();
       if (u.access != access_kind::write || !u.whole) {
-        if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
+        if (const auto written = core_->dependency_on(*u.record)) {
+          read_outcomes_of(*core_->find(written.stream));
+          dependencies_.push_back(written);
+        }
       }
       u.record->uses.collect(u.access, stream_->id(), waits_);
       u.fenced = u.record->uses.version();
@@ -388,6 +411,7 @@ class recorder_state {
       give_lease(u);
       at(launch_step::returned);
     }
+    stop_reading_outcomes();
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
     if (lost) throw *lost;
     return point;
@@ -409,6 +433,7 @@ class recorder_state {
 
   /// No lease protects this: it only adds.
   void publish_unfenced(const std::optional<error>& failure) {
+    const epoch_reader until_published(stream_->outcome_readers());
     timeline_point point;
     try {
       stream_->reserve();
@@ -455,7 +480,13 @@ class recorder_state {
   phase phase_ = phase::recording;
   merged_list<use, one_per_block, 8> uses_;
   small_vector<hazard_point, 16> waits_;
+  struct read_outcomes {
+    timeline* of;
+    unsigned epoch;
+  };
+
   dependency_points dependencies_;
+  small_vector<read_outcomes, 8> outcomes_;  // of the launch's stream and those it depends on
   std::unique_ptr<cross_runtime_dependency> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;

@@ -1,5 +1,6 @@
 #include "runtime/sync/lease.hpp"
 
+#include "runtime/sync/futex.hpp"
 #include "runtime/sync/spin_lock.hpp"
 
 namespace sluice::detail {
@@ -56,7 +57,7 @@ void lease::wait_while(Stops stops) noexcept {
     // Whoever changes the word so that a sleeper can go on sees the bit and calls `wake`.
     if ((word & sleepers_bit) != 0 ||
         word_.compare_exchange_weak(word, word | sleepers_bit, std::memory_order_relaxed)) {
-      word_.wait(word | sleepers_bit, std::memory_order_relaxed);
+      futex_wait(word_, word | sleepers_bit);
       return;
     }
   }
@@ -65,7 +66,7 @@ void lease::wait_while(Stops stops) noexcept {
 void lease::wake() noexcept {
   // A thread that goes to sleep meanwhile either finds the word changed or is notified.
   word_.fetch_and(~sleepers_bit, std::memory_order_relaxed);
-  word_.notify_all();
+  futex_wake_all(word_);
 }
 
 void lease::wait_shared(lease_request request) noexcept {

@@ -35,8 +35,9 @@ class lease {
   [[nodiscard]] bool release_shared() noexcept;
   [[nodiscard]] bool release_exclusive() noexcept;
 
-  /// Blocks while the same request would meet a conflict, but returns after each wake-up, so that
-  /// the caller can count how often others were faster.
+  /// Blocks while the same request would meet a conflict, but returns after each wake-up, even if
+  /// another launch holds the lease again by then, so that the caller can count how often others
+  /// were faster.
   void wait_shared(lease_request request = lease_request::yielding) noexcept;
   void wait_exclusive(lease_request request = lease_request::yielding) noexcept;
   /// Counts the caller as a waiting writer until it has all of its leases or waits elsewhere.

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "runtime/sync/reader_epochs.hpp"
+
 #include <sluice/runtime/releasable.hpp>
 
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <optional>
 
 namespace sluice::detail {
 
@@ -15,12 +17,13 @@ class timeline;
 /// that one's too. Keeps what is left of that runtime. Whoever settles the ticket puts this on the
 /// release list: the last share of a core must not go under the locks of a timeline.
 struct cross_runtime_dependency final : releasable {
-  cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on) noexcept
-      : core(std::move(of)), stream(&on) {}
+  /// Before the ticket is taken.
+  explicit cross_runtime_dependency(timeline& on);
 
   std::shared_ptr<runtime_core> core;
   timeline* stream;
   std::uint64_t ticket = 0;
+  std::optional<epoch_reader> outcome;  // until it has been asked for
 };
 
 }  // namespace sluice::detail

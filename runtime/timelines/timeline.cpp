@@ -45,6 +45,11 @@ error upstream_failure(const error& why) noexcept {
 
 }  // namespace
 
+cross_runtime_dependency::cross_runtime_dependency(timeline& on)
+    : core(on.core().shared_from_this()), stream(&on) {
+  outcome.emplace(on.outcome_readers());
+}
+
 const error& timeline::forgotten_failure() noexcept {
   return reason_forgotten;
 }
@@ -187,7 +192,7 @@ std::uint64_t timeline::advance() noexcept {
     const std::lock_guard lock(advancing_, std::adopt_lock);
     done = advance_locked();
   }
-  if (wants_to_forget_.load(std::memory_order_relaxed) &&
+  if (wants_to_forget_.load(std::memory_order_relaxed) && outcome_readers_.earlier_left() &&
       wants_to_forget_.exchange(false, std::memory_order_relaxed)) {
     context_.forget_failures_later(*this);
   }
@@ -290,7 +295,9 @@ bool timeline::settle_upstream(std::uint64_t ticket,
 }
 
 void timeline::let_go(slot& s) noexcept {
-  if (s.upstream) context_.releases().push(s.upstream.release());
+  if (!s.upstream) return;
+  s.upstream->outcome.reset();
+  context_.releases().push(s.upstream.release());
 }
 
 void timeline::forget_upstream() noexcept {
@@ -355,6 +362,7 @@ std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
   const std::lock_guard lock(advancing_);
   const auto newest = submitted_.load(std::memory_order_acquire);
   for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) {
+    if (source == id_) oldest = std::min(oldest, slot_of(ticket).first);
     for (const auto& point : slot_of(ticket).dependencies) {
       if (point.stream == source) oldest = std::min(oldest, point.ticket);
     }
@@ -364,8 +372,9 @@ std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
 
 void timeline::forget_reason() {
   const auto oldest = failures_.begin();
-  const ticket_range range{oldest->first, oldest->second.last};
-  if (!forgotten_.empty() && forgotten_.back().last + 1 == range.first) {
+  const ticket_range range{oldest->first, oldest->second.last, oldest->second.found_there};
+  if (!forgotten_.empty() && forgotten_.back().last + 1 == range.first &&
+      forgotten_.back().found_there == range.found_there) {
     forgotten_.back().last = range.last;
   } else if (forgotten_.empty() || forgotten_.back().last < range.first) {
     forgotten_.push_back(range);
@@ -388,9 +397,11 @@ std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_
   const std::lock_guard lock(failures_mutex_);
   // One that is forgotten may have been found there.
   if (first < outcomes_from_) return reason_forgotten;
-  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
-                                          [&](const auto& r) { return r.last < first; });
-  if (range != forgotten_.end() && range->first < last) return reason_forgotten;
+  for (auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                         [&](const auto& r) { return r.last < first; });
+       range != forgotten_.end() && range->first < last; ++range) {
+    if (range->found_there) return reason_forgotten;
+  }
   for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
     if (f->second.found_there) return f->second.why;
   }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/chunked_table.hpp"
 #include "runtime/sync/hazard_pointer.hpp"
+#include "runtime/sync/reader_epochs.hpp"
 #include "runtime/sync/spin_lock.hpp"
 #include "runtime/timelines/cross_runtime_dependency.hpp"
 
@@ -68,10 +69,10 @@ class timeline {
   void reserve();
   /// Takes a reservation back.
   void unreserve() noexcept;
-  /// Whether a launch is being made.
+  /// Whether a launch is being made, perhaps in a driver that blocks.
   [[nodiscard]] bool has_reservations() noexcept {
-    const std::lock_guard lock(submission_);
-    return reserved_ != 0;
+    const std::unique_lock lock(submission_, std::try_to_lock);
+    return !lock || reserved_ != 0;
   }
 
   /// Takes the next ticket for the work enqueued so far and records its event; uses up one
@@ -96,22 +97,30 @@ class timeline {
 
   /// Why `ticket`, which has completed, failed; nothing when it succeeded. Takes a mutex only for
   /// tickets up to the newest that failed. The reasons of the newest `most_reasons` failures are
-  /// kept; older tickets are known to have failed, without a reason.
+  /// kept; older tickets are known to have failed, without a reason. Only for one of
+  /// `outcome_readers` is the answer certain: otherwise a ticket that succeeded counts as failed
+  /// once more than `most_reasons + most_forgotten / 2` later ones have failed.
   [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const;
   static constexpr std::size_t most_reasons = 1024;
   /// The failure of a ticket whose reason is no longer known.
   [[nodiscard]] static const error& forgotten_failure() noexcept;
   /// How many ranges of tickets that failed without a known reason are kept; beyond it the core
-  /// forgets the older half (`runtime_core::forget_failures`).
+  /// forgets the older half (`runtime_core::forget_failures`) as soon as nobody asks for them.
   static constexpr std::size_t most_forgotten = 4096;
+  /// Who is going to ask for outcomes of this stream. Enters before the ticket is taken; or, if it
+  /// is one that a block was written by, under the guard of that block.
+  [[nodiscard]] reader_epochs& outcome_readers() noexcept { return outcome_readers_; }
   /// Up to which ticket the outcomes may be forgotten; 0 while there are few.
   [[nodiscard]] std::uint64_t forgettable() const;
   /// Forgets which tickets up to `last` have failed. From then on all of them count as failed.
   void forget_outcomes(std::uint64_t last) noexcept;
   /// How many failures are known, with and without a reason: for tests.
   [[nodiscard]] std::size_t known_failures() const;
-  /// The oldest ticket of `source` on which an unsettled ticket here depends; `no_ticket` if none.
+  /// The oldest ticket of `source` whose outcome decides that of an unsettled ticket here;
+  /// `no_ticket` if none.
   [[nodiscard]] std::uint64_t oldest_dependency_on(stream_id source) noexcept;
+  /// Tries again to forget outcomes once an earlier reader has left.
+  void forget_when_possible() noexcept { wants_to_forget_.store(true, std::memory_order_relaxed); }
   /// Makes the effects of the completed work up to `ticket` visible to this thread.
   void acquire(std::uint64_t ticket) noexcept;
 
@@ -177,6 +186,7 @@ class timeline {
   struct ticket_range {
     std::uint64_t first;
     std::uint64_t last;
+    bool found_there;
   };
   /// The slots of tickets from `start` on, until a larger ring takes over. Never moves; goes with
   /// all the others.
@@ -258,6 +268,9 @@ class timeline {
   std::vector<ticket_range> forgotten_;               // whose reasons are gone; older, in order
   std::uint64_t outcomes_from_ = 1;  // tickets before it whose outcome is no longer known
   std::atomic<bool> wants_to_forget_{false};
+  reader_epochs outcome_readers_;
+  spin_lock forgetting_;            // covers the core's `forget_failures`
+  std::uint64_t forget_up_to_ = 0;  // the ticket whose grace period has begun
 
   // The newest ticket of each other stream (by index) that this stream has been made to wait for.
   std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;

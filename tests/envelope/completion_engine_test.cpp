@@ -1,5 +1,5 @@
 // The engine on its own, with continuations of the test.
-#include "runtime/timelines/timeline.hpp"
+#include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 
@@ -10,9 +10,12 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -105,6 +108,39 @@ TEST_P(completion_engine_test, may_be_given_work_by_a_continuation) {
                             }));
   settle(*service_);
   EXPECT_EQ(calls, 2);
+}
+
+// More launches fail than their stream remembers before the first of them is answered.
+TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
+  if (std::get<1>(GetParam()) == completion_strategy::synchronous) {
+    GTEST_SKIP() << "each launch is answered before the next one is made";
+  }
+  constexpr auto failures = detail::timeline::most_reasons + detail::timeline::most_forgotten + 100;
+  const auto stream = on().stream();
+  std::promise<void> opened;
+  service_->engine().submit(
+      stream, take_ticket(stream),
+      std::make_unique<calling>([&](std::optional<errc>) { opened.get_future().wait(); }));
+  std::atomic<std::size_t> right{0};
+  std::atomic<std::size_t> wrong{0};
+  for (std::size_t i = 0; i < 2 * failures; ++i) {
+    const bool fails = i % 2 == 0;
+    auto work = std::make_unique<calling>(
+        [&, fails](std::optional<errc> f) { ++(f.has_value() == fails ? right : wrong); });
+    completion_engine::expect(stream, *work);
+    detail::timeline::of(stream)->reserve();
+    const error why(errc::unsupported, "failure " + std::to_string(i));
+    const auto ticket = detail::timeline::of(stream)->submit({}, fails ? &why : nullptr);
+    service_->engine().submit(stream, ticket, std::move(work));
+    if (i % 32 == 0) stream.synchronize();
+  }
+  stream.synchronize();
+  detail::runtime_core::of(runtime())->finish_reclaiming();  // where the stream forgets
+  EXPECT_EQ(right + wrong, 0u) << "the engine waits";
+  opened.set_value();
+  settle(*service_);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(right, 2 * failures);
 }
 
 TEST_P(completion_engine_test, takes_streams_that_come_and_go) {

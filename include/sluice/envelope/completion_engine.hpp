@@ -32,6 +32,7 @@ class continuation : public releasable {
   continuation* next_ = nullptr;
   detail::timeline* timeline_ = nullptr;
   std::uint64_t ticket_ = 0;
+  unsigned outcome_epoch_ = 0;
 };
 
 /// Runs the continuations of one runtime's launches: in stream order, outside locks, errors like
@@ -55,6 +56,10 @@ class completion_engine {
 
   [[nodiscard]] completion_strategy strategy() const noexcept;
 
+  /// Says, before the ticket is taken, that `work` will be submitted for a ticket of `stream`: its
+  /// outcome is kept until then. A ticket that was not expected counts as failed if thousands of
+  /// later ones have failed by the time of `submit`.
+  static void expect(stream_ref stream, continuation& work) noexcept;
   /// Completes `work` when the work on `stream` up to `ticket` has completed. Does not throw or
   /// allocate.
   void submit(stream_ref stream, std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept;

@@ -41,8 +41,9 @@ struct runtime_statistics {
   /// Bytes of blocks that were freed after the device's loss and stay with it: not outstanding any
   /// more, and not given back.
   std::size_t bytes_lost = 0;
-  /// How often a preflight has begun to wait for another launch between its preflight and commit,
-  /// and for how long those that are over took: together, and the longest.
+  /// How often a preflight has begun to wait for another launch between its preflight and commit;
+  /// one launch counts each time that it has to wait again. And for how long the waits that are
+  /// over took: together, and the longest.
   std::uint64_t lease_waits = 0;
   std::chrono::nanoseconds lease_wait_total{0};
   std::chrono::nanoseconds lease_wait_longest{0};
@@ -57,9 +58,9 @@ struct runtime_statistics {
 struct runtime_options {
   /// The memory resource; none means `make_default_resource()`.
   std::unique_ptr<memory_resource> resource{};
-  /// How long shutting down waits for work in flight before the device is declared lost; and how
-  /// long destroying the runtime waits for launches that are between preflight and commit, and for
-  /// other threads that are destroying what its launches had kept.
+  /// How long shutting down waits for work in flight before the device is declared lost; how long
+  /// destroying the runtime waits after that for launches that were between preflight and commit,
+  /// work included; and how long for other threads that are destroying what its launches had kept.
   std::chrono::milliseconds drain_timeout{10'000};
   /// Bytes of pinned memory that transfers between the process and a GPU hold at most, those kept
   /// for later transfers included. 0: 256 MiB or 1/32 of the device's memory, whichever is more. It
@@ -115,12 +116,17 @@ class device_runtime {
   /// older one or on a thread that still runs, `get` and `configure` refuse with `shutting_down`,
   /// also for a device whose runtime is not gone yet or was never made; references that `get` has
   /// returned must not be used any more.
-  /// @throws error as `open_device` and the constructor; `shutting_down`
+  ///
+  /// In a child of `fork()` both refuse with `device_lost` if the parent called `get` before the
+  /// fork: the child makes runtimes of its own, around devices that it opens.
+  /// @throws error as `open_device` and the constructor; `shutting_down`; `device_lost` (in a
+  /// child)
   [[nodiscard]] static device_runtime& get(std::string_view name = "auto");
   /// Sets how the shared runtime of `device` is made. `make_options` is called at the first `get`,
   /// and again after a build that failed. The other callers of `get` wait for it meanwhile, so it
   /// must not itself call `get` or `configure` for the same device.
-  /// @throws error `stream_misuse` when that runtime exists already; `shutting_down`
+  /// @throws error `stream_misuse` when that runtime exists already; `shutting_down`; `device_lost`
+  /// (in a child)
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
   [[nodiscard]] sluice::device& device() const noexcept;
@@ -202,7 +208,8 @@ class device_runtime {
                                        access_kind access);
   /// Publishes the use made since `prepare_use` of the same block, on the same stream and with the
   /// same access, adding to the block's state and clearing nothing. Returns its point, whose
-  /// failure is the use's.
+  /// failure is the use's. The use counts as failed, too, if more than 3000 launches on its stream,
+  /// or on the stream of the launch that wrote the block, have failed since `prepare_use`.
   /// @throws error `stream_misuse`, after publishing what it was called with, when the use was
   ///   prepared for another stream, block or access, or another use was published in between;
   ///   `stale_ref` when the block has been freed meanwhile; otherwise as `record_use`

@@ -24,7 +24,8 @@ enum class errc : std::uint8_t {
   cancelled,          ///< the request was dropped before it was answered
   overloaded,         ///< too many requests are waiting; retryable
   shutting_down,      ///< the runtime or the actor no longer takes work
-  device_lost,        ///< the device is unusable for the rest of the process
+  device_lost,        ///< the device is unusable for the rest of the process; also in a child of
+                      ///< `fork()`, of anything that the parent made
 };
 
 /// The name of `code` as it is written in C++, for example "stale_ref". Never empty.

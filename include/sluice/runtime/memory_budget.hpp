@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -38,11 +39,15 @@ struct memory_budget_snapshot {
 
 /// How much memory of a device may be held at a time, by every runtime that is charged to it.
 /// Thread-safe.
+///
+/// In a child of `fork()` a budget that the parent made refuses snapshots, reservations and new
+/// runtimes with `device_lost`: what is charged is the parent's, and a thread of the parent may
+/// have held its lock. A child makes budgets of its own.
 class memory_budget {
  public:
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-  explicit memory_budget(std::size_t limit = unlimited) noexcept : limit_(limit) {}
+  explicit memory_budget(std::size_t limit = unlimited) noexcept;
   memory_budget(const memory_budget&) = delete;
   memory_budget& operator=(const memory_budget&) = delete;
 
@@ -55,12 +60,15 @@ class memory_budget {
   }
   /// From now on. What is held beyond a lower limit stays; there is no more until it has shrunk.
   void set_limit(std::size_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
+  /// @throws error `device_lost` (the budget is the parent process's); std::bad_alloc
   [[nodiscard]] memory_budget_snapshot snapshot() const;
 
  private:
   friend class detail::budget_account;
   friend class memory_reservation;
 
+  /// @throws error `device_lost` in a child of `fork()` to which the budget was handed down
+  void require_own_process() const;
   /// Charges `bytes`, if they fit under the limit.
   [[nodiscard]] bool try_charge(std::size_t bytes) noexcept;
   /// What is charged now counts for the peak: it was had, not only asked for.
@@ -79,6 +87,7 @@ class memory_budget {
   /// What is left beside live blocks and reservations.
   [[nodiscard]] std::size_t most_obtainable() const noexcept;
 
+  const std::uint32_t fork_depth_;
   std::atomic<std::size_t> limit_;
   std::atomic<std::size_t> charged_{0};  // held and reserved
   std::atomic<std::size_t> peak_{0};
@@ -108,7 +117,8 @@ class memory_reservation {
   /// Gives back what is left.
   void release() noexcept;
 
-  /// For resources: charges `bytes`. @throws error `over_budget`
+  /// For resources: charges `bytes`. @throws error `over_budget`; `device_lost` (the budget is the
+  /// parent process's)
   memory_reservation(std::shared_ptr<memory_budget> budget, std::size_t bytes);
   /// For resources: what it is of; nullptr where nothing limits what it is for.
   [[nodiscard]] const memory_budget* budget() const noexcept { return budget_.get(); }

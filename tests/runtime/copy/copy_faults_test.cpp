@@ -213,9 +213,13 @@ TEST_P(copies_to_a_gpu, keep_no_runtime) {
   await([&] { return target_core.expired(); });
   const side to(GetParam());
   const auto target = to.allocate(count);
+  gate closed;
+  closed.hold(to.stream);
   const auto copied = enqueue_copy(target, to.stream, source, from->stream);
   source = {};
   from.reset();
+  EXPECT_FALSE(source_core.expired()) << "the copy may still be asked whether its source failed";
+  closed.open();
   await([&] { return to.done(copied); });
   const side next("host");
   const auto held = next.holding(values(count, 1));

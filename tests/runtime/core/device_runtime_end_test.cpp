@@ -1,5 +1,6 @@
 // How a runtime ends.
 #include "runtime/core/runtime_core.hpp"
+#include "runtime/reports/slow_wait.hpp"
 #include "tests/runtime/core/device_runtime_test.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -26,6 +27,7 @@ namespace sluice::test {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::milliseconds;
 
 TEST_P(runtime_on, shut_down_refuses_new_work) {
   const auto a = runtime().allocate<float>(16, stream());
@@ -179,6 +181,80 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
     own_stream = {};
     a = {};
   }
+}
+
+/// The end of a runtime, on a thread of its own, which says at once what it waits for.
+class ending_runtime {
+ public:
+  explicit ending_runtime(std::unique_ptr<device_runtime> ending) {
+    detail::slow_wait::set_patience(0ms);
+    thread_ = std::thread([this, owned = std::move(ending)]() mutable {
+      owned.reset();
+      ended_.store(true);
+    });
+  }
+  ending_runtime(const ending_runtime&) = delete;
+  ending_runtime& operator=(const ending_runtime&) = delete;
+  ~ending_runtime() {
+    thread_.join();
+    detail::slow_wait::set_patience(3000ms);
+  }
+  /// Returns once it has said that it waits for `what`; false if it has ended before.
+  [[nodiscard]] bool waits_for(const std::string& what) const {
+    bool said = false;
+    await([&] {
+      const bool ended = ended_.load();
+      said = reports_.text().find(what) != std::string::npos;
+      return said || ended;
+    });
+    return said;
+  }
+
+ private:
+  collected_reports reports_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+// The memory is freed on the stream that the launch runs on, so no free waits for the launch.
+TEST(end_of_a_runtime, waits_for_a_launch_that_is_committed_after_the_drain) {
+  const auto device = open_host_device();
+  auto owned = std::make_unique<device_runtime>(
+      device,
+      runtime_options{.resource = make_async_resource(), .drain_timeout = milliseconds::max()});
+  const auto s = owned->create_stream();
+  const auto a = owned->allocate<float>(16, s);
+  gate closed;
+  std::atomic<bool> done{false};
+  {
+    auto recorder = launch_recorder::strict(s);
+    recorder.write(a);
+    recorder.preflight();
+    const ending_runtime end(std::move(owned));
+    EXPECT_TRUE(end.waits_for("a launch between preflight and commit"));
+    closed.hold(s);
+    submit_host_task(s, [&] { done.store(true); });
+    (void)recorder.commit();
+    EXPECT_TRUE(end.waits_for("unfinished launches on 1 stream"));
+    closed.open();
+  }
+  EXPECT_TRUE(done.load());
+  EXPECT_FALSE(device->lost());
+}
+
+TEST(end_of_a_runtime, waits_for_a_launch_without_memory_that_is_being_made) {
+  const auto device = open_host_device();
+  auto owned = std::make_unique<device_runtime>(
+      device, runtime_options{.drain_timeout = milliseconds::max()});
+  const auto s = owned->create_stream();
+  auto& line = *detail::timeline::of(s.ref());
+  line.reserve();
+  {
+    const ending_runtime end(std::move(owned));
+    EXPECT_TRUE(end.waits_for("a launch between preflight and commit"));
+    EXPECT_NO_THROW((void)line.submit());
+  }
+  EXPECT_FALSE(device->lost());
 }
 
 class runtime_with : public ::testing::TestWithParam<std::unique_ptr<memory_resource> (*)()> {};

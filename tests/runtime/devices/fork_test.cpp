@@ -7,6 +7,7 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/stream_pool.hpp>
 
 #include <gtest/gtest.h>
@@ -77,20 +78,25 @@ template <class Function>
   end_after_child(older, [] { return 0; });
 }
 
+/// Whether `call` is refused since it uses something of the parent's.
+bool is_refused(const char* what, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const error& e) {
+    const bool says = std::string(e.what()).find("parent process") != std::string::npos;
+    if (e.code() == errc::device_lost && says) return true;
+    std::fprintf(stderr, "%s: %s\n", what, e.what());
+  }
+  std::fprintf(stderr, "%s was not refused\n", what);
+  return false;
+}
+
 /// Calls everything that a child may call of its parent's runtime and returns how many calls were
 /// not refused as they should be.
 int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   int wrong = 0;
   const auto refused = [&wrong](const char* what, const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const error& e) {
-      const bool says = std::string(e.what()).find("parent process") != std::string::npos;
-      if (e.code() == errc::device_lost && says) return;
-      std::fprintf(stderr, "%s: %s\n", what, e.what());
-    }
-    std::fprintf(stderr, "%s was not refused\n", what);
-    ++wrong;
+    if (!is_refused(what, call)) ++wrong;
   };
   const auto on = k.stream->ref();
   refused("get", [&] { (void)device_runtime::get(device); });
@@ -186,6 +192,31 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   std::exit(compute(parents) ? 0 : 2);
 }
 
+[[noreturn]] void fork_with_budget() {
+  const auto budget = std::make_shared<memory_budget>(std::size_t{1} << 20);
+  const auto on_budget = [](const std::shared_ptr<memory_budget>& charged) {
+    return runtime_options{.resource = make_budget_resource(make_direct_resource(), charged)};
+  };
+  device_runtime parents(open_host_device(), on_budget(budget));
+  const auto on = parents.create_stream();
+  const auto held = parents.allocate_bytes(1 << 20, on);
+  const auto how = end_of_child([&] {
+    const auto own = std::make_shared<memory_budget>(std::size_t{1} << 20);
+    device_runtime runtime(open_host_device(), on_budget(own));
+    const auto own_stream = runtime.create_stream();
+    const auto block = runtime.allocate_bytes(1 << 20, own_stream);
+    if (own->snapshot().held != std::size_t{1} << 20) return 2;
+    const bool refused =
+        is_refused("a snapshot", [&] { (void)budget->snapshot(); }) &&
+        is_refused("a reservation", [&] { const memory_reservation made(budget, 1); }) &&
+        is_refused("a runtime",
+                   [&] { const device_runtime made(open_host_device(), on_budget(budget)); });
+    return refused ? 0 : 1;
+  });
+  std::fprintf(stderr, "the child %s\n", how.c_str());
+  std::exit(budget->snapshot().held == std::size_t{1} << 20 ? 0 : 2);
+}
+
 class fork_with : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -217,6 +248,15 @@ TEST(fork_with_threads, that_hold_locks_hangs_no_child) {
 #endif
   EXPECT_EXIT(fork_while_others_hold_locks(), ::testing::ExitedWithCode(0),
               "^the last child exited with 0\n$");
+}
+TEST(fork_of_the_host, refuses_the_child_a_budget_of_the_parent) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
+#endif
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer lets no child of a process with threads start threads";
+#endif
+  EXPECT_EXIT(fork_with_budget(), ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
 TEST(fork_of_the_host, leaves_the_child_devices_of_its_own) {
 #if defined(__SANITIZE_ADDRESS__)

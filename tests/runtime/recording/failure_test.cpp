@@ -1,3 +1,4 @@
+#include "tests/support/copy_side.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -10,7 +11,9 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -59,6 +62,38 @@ class failure_of_launches : public ::testing::Test {
       auto recorder = launch_recorder::strict(stream_);
       recorder.use(ref.block(), access, ref.bytes() == ref.block().bytes());
       recorder.preflight();
+    });
+  }
+
+  /// Lets more launches on `stream()` fail than it remembers, every second one, and waits until it
+  /// has had the occasion to forget.
+  void fail_many() {
+    using detail::timeline;
+    const auto ref = fresh();
+    const auto commit = [&](std::optional<error> why) {
+      auto recorder = launch_recorder::strict(stream());
+      recorder.write(ref);
+      recorder.preflight();
+      (void)recorder.commit(why);
+    };
+    for (std::size_t i = 0; i < timeline::most_reasons + timeline::most_forgotten + 100; ++i) {
+      commit(error(errc::unsupported, "failure " + std::to_string(i)));
+      commit(std::nullopt);
+      if (i % 16 == 0) stream().synchronize();
+    }
+    stream().synchronize();
+    detail::runtime_core::of(runtime_)->finish_reclaiming();
+  }
+
+  /// Returns once `stream()` has forgotten what it need not remember.
+  void await_forgotten() {
+    using detail::timeline;
+    const auto ref = fresh();
+    await([&] {
+      (void)launch(stream(), [&](auto& r) { r.write(ref); });
+      stream().synchronize();
+      return detail::timeline::of(stream())->known_failures() <=
+             timeline::most_reasons + timeline::most_forgotten;
     });
   }
 
@@ -122,6 +157,86 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   EXPECT_TRUE(failed(first, errc::upstream_failed)) << "that of an old one is forgotten";
   EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(good); })).has_value());
   EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(other); })).has_value());
+}
+
+// Launches that succeeded, or do, are not taken for failed although thousands of others fail while
+// something may still ask for them.
+
+TEST_F(failure_of_launches, is_not_blamed_on_what_a_launch_depends_on_while_it_is_being_made) {
+  const auto a = fresh();
+  const auto on = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  (void)launch(stream(), [&](auto& r) { r.write(a); });
+  auto recorder = launch_recorder::strict(on);
+  recorder.read(a);
+  recorder.preflight();
+  ASSERT_EQ(recorder.dependencies().size(), 1u);
+  closed.open();
+  fail_many();
+  EXPECT_FALSE(outcome(recorder.commit()));
+}
+
+TEST_F(failure_of_launches, of_others_on_the_stream_is_not_that_of_a_launch_that_is_being_made) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  fail_many();
+  EXPECT_FALSE(outcome(recorder.commit()));
+}
+
+TEST_F(failure_of_launches, is_not_blamed_on_the_ticket_that_one_of_another_runtime_waits_for) {
+  const auto on = runtime().create_stream();
+  const auto a = fresh();
+  (void)launch(stream(), [&](auto& r) { r.write(a); });
+  side other("host");
+  const auto copied = other.runtime->allocate<int>(a.size(), other.stream, "copied");
+  gate closed;
+  closed.hold(other.stream);
+  const auto point = enqueue_copy(copied, other.stream, a, stream());
+  fail_many();
+  closed.open();
+  await([&] { return other.done(point); });
+  EXPECT_FALSE(other.failure_of(point));
+}
+
+// The blocks that a launch has written learn of its ticket only after it has been taken.
+TEST_F(failure_of_launches, is_not_blamed_on_a_launch_that_is_being_published) {
+  using detail::launch_step;
+  using detail::timeline;
+  static thread_local bool stops = false;
+  std::atomic<bool> stopped{false};
+  std::atomic<bool> goes_on{false};
+  detail::runtime_core::of(runtime())->at_each_step([&](launch_step step) {
+    if (!stops || step != launch_step::submitted) return;
+    stopped.store(true);
+    await([&] { return goes_on.load(); });
+  });
+  const auto a = fresh();
+  std::thread publishing([&] {
+    stops = true;
+    (void)launch(stream(), [&](auto& r) { r.write(a); });
+  });
+  await([&] { return stopped.load(); });
+  fail_many();
+  goes_on.store(true);
+  publishing.join();
+  await_forgotten();
+  EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(a); })));
+}
+
+TEST_F(failure_of_launches, is_forgotten_once_the_launch_that_might_have_asked_is_made) {
+  const auto a = fresh();
+  auto recorder = launch_recorder::strict(stream());
+  recorder.write(a);
+  recorder.preflight();
+  fail_many();
+  using detail::timeline;
+  auto& line = *detail::timeline::of(stream());
+  EXPECT_GT(line.known_failures(), timeline::most_reasons + timeline::most_forgotten);
+  (void)recorder.commit();
+  await_forgotten();
 }
 
 TEST_F(failure_of_launches, is_asked_for_once_by_the_readers_of_a_block) {

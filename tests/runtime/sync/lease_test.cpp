@@ -1,6 +1,7 @@
 // One lease by itself.
 #include "runtime/sync/lease.hpp"
 
+#include "runtime/sync/futex.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <random>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace sluice::test {
@@ -161,6 +163,30 @@ TEST_F(one_lease, a_writer_that_gives_up_wakes_the_readers) {
     tested.withdraw_writer();
     reader.join();
   }
+}
+
+// A thread that is woken and finds the word as it was before, since another launch holds the lease
+// and another thread sleeps again, must return all the same: its caller counts the failed attempt.
+TEST_F(one_lease, waiting_ends_with_each_wake_up_although_the_lease_is_still_held) {
+  static_assert(sizeof(lease) == sizeof(std::atomic<std::uint32_t>) &&
+                std::is_standard_layout_v<lease>);
+  const auto& word = reinterpret_cast<const std::atomic<std::uint32_t>&>(tested);
+  ASSERT_EQ(tested.try_exclusive(), lease_answer::granted);
+  for (const bool writes : {true, false}) {
+    std::atomic<int> returned{0};
+    std::thread other([&] {
+      for (int i = 0; i < 8; ++i) {
+        writes ? tested.wait_exclusive() : tested.wait_shared();
+        returned.fetch_add(1);
+      }
+    });
+    await([&] {
+      detail::futex_wake_all(word);
+      return returned.load() == 8;
+    });
+    other.join();
+  }
+  EXPECT_EQ(tested.held(), 1u);
 }
 
 // Exactly one party completes the free, whatever the order of the last return and the mark.
