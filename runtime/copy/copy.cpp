@@ -136,7 +136,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
     if (!launch_dependencies::of(reading).empty()) {
       // What the source depends on may still fail: then the copy, of another runtime, has, too.
       before.append(launch_dependencies::of(reading));
-      upstream = std::make_unique<cross_runtime_dependency>(from);
+      upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
     }
   } catch (...) {
     reading.cancel();
@@ -297,7 +297,9 @@ void require_success(timeline& stream, std::uint64_t ticket, const device& waiti
 }
 
 timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
-  auto upstream = std::make_unique<cross_runtime_dependency>(*timeline::of(source.stream));
+  auto& from = *timeline::of(source.stream);
+  auto upstream =
+      std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
   const auto staged = allocate_between(bytes);
   const auto filled = on_host(*upstream->core) ? fill_from_host(source, bytes, staged)
                                                : fill_from_gpu(source, bytes, staged);
@@ -332,7 +334,7 @@ timeline_point copy_from_host(const copy_end& target, const copy_end& source, st
   const auto staged = allocate_between(bytes);
   const auto word = std::make_shared<std::atomic<std::uint32_t>>(0);
   const auto moved = upload_when_ready(target.stream, staged, bytes, word);
-  auto upstream = std::make_unique<cross_runtime_dependency>(from);
+  auto upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
   upstream->ticket = fill_from_host(source, bytes, staged).ticket;
   set_on_host(from, word);
 

@@ -18,7 +18,7 @@ class timeline;
 /// release list: the last share of a core must not go under the locks of a timeline.
 struct cross_runtime_dependency final : releasable {
   /// Before the ticket is taken.
-  explicit cross_runtime_dependency(timeline& on);
+  cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on);
 
   std::shared_ptr<runtime_core> core;
   timeline* stream;

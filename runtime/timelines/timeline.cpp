@@ -45,8 +45,8 @@ error upstream_failure(const error& why) noexcept {
 
 }  // namespace
 
-cross_runtime_dependency::cross_runtime_dependency(timeline& on)
-    : core(on.core().shared_from_this()), stream(&on) {
+cross_runtime_dependency::cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on)
+    : core(std::move(of)), stream(&on) {
   outcome.emplace(on.outcome_readers());
 }
 

@@ -95,7 +95,6 @@ class forwarding_device : public device {
 
  protected:
   [[nodiscard]] device& real() const noexcept { return *real_; }
-  void on_loss() noexcept override { real_->lose(loss()); }
 
  private:
   std::shared_ptr<device> real_;

@@ -51,6 +51,9 @@ class counting_device final : public forwarding_device {
     forwarding_device::deallocate(address);
   }
 
+ protected:
+  void on_loss() noexcept override { real().lose(loss()); }  // so that it comes to rest
+
  private:
   std::mutex mutex_;
   std::unordered_map<void*, std::size_t> sizes_;
