@@ -2,19 +2,16 @@
 
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/lane.hpp>
-#include <sluice/envelope/launch_timing.hpp>
+#include <sluice/envelope/launch_continuation.hpp>
 #include <sluice/envelope/operands.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/runtime/host_task.hpp>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -46,136 +43,6 @@ struct launch_options {
   /// How many device commands it enqueues at most. Lanes count them (`lane::full`).
   std::size_t commands = 1;
 };
-
-namespace detail {
-
-/// The continuation of a launch: owners, trace, and (in the derived class) the reply.
-class launch_continuation : public continuation {
- public:
-  launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                      std::shared_ptr<lane_load> load)
-      : used_(std::move(used)), trace_(std::move(trace)), info_(info), load_(std::move(load)) {}
-
-  void complete(const error* failure, const std::function<void()>& release) noexcept final;
-  /// Before the launch.
-  void count_commands(std::size_t commands) noexcept { commands_ = commands; }
-
-  /// Has the launch timed for its trace.
-  void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
-    timing_ = by.prepare(trace_, info_, std::move(names));
-  }
-
-  /// Answers; `failure` is nullptr for success. Harmless when the answer has been given.
-  virtual void answer(const error* failure) noexcept = 0;
-  /// Answers with a copy of the output, which stays.
-  virtual void answer_enqueued() noexcept = 0;
-
- protected:
-  /// Takes the reply out of this object, which may be gone when it is called. Outputs leave with a
-  /// reply that carries them, and stay with the owners otherwise.
-  class detached_answer {
-   public:
-    detached_answer() = default;
-    detached_answer(const detached_answer&) = delete;
-    detached_answer& operator=(const detached_answer&) = delete;
-    virtual ~detached_answer() = default;
-    virtual void give(const error* failure) noexcept = 0;
-  };
-  virtual void detach(const error* failure, void (*then)(detached_answer&, void*),
-                      void* context) noexcept = 0;
-
- private:
-  friend class launch;
-  operands used_;
-  std::shared_ptr<kernel_trace> trace_;
-  kernel_info info_;
-  launch_timing timing_;
-  std::shared_ptr<lane_load> load_;
-  std::size_t commands_ = 1;
-  std::chrono::steady_clock::time_point begun_{};
-};
-
-template <class Reply>
-class typed_continuation final : public launch_continuation {
- public:
-  typed_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                     std::shared_ptr<lane_load> load, reply_token<Reply> token, Reply output)
-      : launch_continuation(std::move(used), std::move(trace), info, std::move(load)),
-        token_(std::move(token)),
-        output_(std::move(output)) {}
-
-  void answer(const error* failure) noexcept override {
-    if (failure == nullptr) {
-      token_.succeed(std::move(output_));
-    } else {
-      token_.fail(*failure);
-    }
-  }
-  void answer_enqueued() noexcept override {
-    try {
-      token_.succeed(Reply(output_));
-    } catch (...) {
-      token_.fail(current_error());
-    }
-  }
-
- private:
-  void detach(const error* failure, void (*then)(detached_answer&, void*),
-              void* context) noexcept override {
-    class moved final : public detached_answer {
-     public:
-      explicit moved(reply_token<Reply> token) : token_(std::move(token)) {}
-      moved(reply_token<Reply> token, Reply output)
-          : token_(std::move(token)), output_(std::move(output)) {}
-      void give(const error* why) noexcept override {
-        if (why != nullptr) {
-          token_.fail(*why);
-        } else if (output_) {
-          token_.succeed(std::move(*output_));
-        }
-      }
-
-     private:
-      reply_token<Reply> token_;
-      std::optional<Reply> output_;
-    };
-    if (failure == nullptr && !token_.answered()) {
-      moved answer(std::move(token_), std::move(output_));
-      then(answer, context);
-    } else {
-      moved answer(std::move(token_));
-      then(answer, context);
-    }
-  }
-
-  reply_token<Reply> token_;
-  Reply output_;
-};
-
-/// A closure of any type, referred to during a call.
-class closure_ref {
- public:
-  template <class Closure>
-  // NOLINTNEXTLINE(google-explicit-constructor): an adaptor for one call.
-  closure_ref(Closure& closure)
-      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(closure)))),
-        call_([](void* object, const launch_context& context) {
-          (*static_cast<Closure*>(object))(context);
-        }) {}
-  void operator()(const launch_context& context) const { call_(object_, context); }
-
- private:
-  void* object_;
-  void (*call_)(void*, const launch_context&);
-};
-
-/// Steps 2 to 6 of the envelope. Answers on every path.
-void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
-                const std::string& nvtx_label, closure_ref closure) noexcept;
-
-[[nodiscard]] std::uint64_t next_launch_id() noexcept;
-
-}  // namespace detail
 
 /// The one path that every launch takes. Built once per operation, run many times; `run` may be
 /// called from any thread, but launches of one lane come from its owner.
