@@ -23,7 +23,8 @@ class recorder_state {
 
   /// The state is that of a new recorder.
   void begin(timeline& stream, recorder_mode mode) {
-    core_ = stream.core().shared_from_this();
+    shared_core_ = stream.hold_core();
+    core_ = &stream.core();
     stream_ = &stream;
     mode_ = mode;
     at_step_ = core_->step_called();
@@ -40,7 +41,9 @@ class recorder_state {
     if (dependencies_.capacity() > most_kept) dependencies_ = {};
     upstream_.reset();
     rejection_.reset();
-    return std::move(core_);
+    auto* const held_by = std::exchange(stream_, nullptr);
+    if (held_by == nullptr || shared_core_) return std::move(shared_core_);
+    return held_by->let_go_of_core();  // last: the core may be destroyed from here on
   }
 
   [[nodiscard]] stream_id launch_stream() const noexcept { return stream_->id(); }
@@ -61,7 +64,7 @@ class recorder_state {
                  "memory without runtime identity: order it by other means and use a permissive "
                  "recorder");
         }
-      } else if (block.record()->core != core_.get()) {
+      } else if (block.record()->core != core_) {
         if (!rejection_) {
           rejection_ =
               runtime_core::foreign(block, errc::stream_misuse,
@@ -446,7 +449,8 @@ class recorder_state {
     }
   }
 
-  std::shared_ptr<runtime_core> core_;
+  runtime_core* core_ = nullptr;               // held by the stream's record, or
+  std::shared_ptr<runtime_core> shared_core_;  // of a runtime that was gone already
   timeline* stream_ = nullptr;
   recorder_mode mode_ = recorder_mode::strict;
   const runtime_core::step_function* at_step_ = nullptr;  // a test's
