@@ -164,7 +164,7 @@ class loan final : public deferred {
       return true;
     }
     auto& record = *block_.record();
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     record.uses.add(access_, used, core);
     return true;
   }
@@ -173,7 +173,7 @@ class loan final : public deferred {
     if (refused == refused_) return;
     refused_ = refused;
     auto& record = *block_.record();
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     record.unordered_uses += refused ? 1U : ~0U;
   }
 

@@ -75,8 +75,9 @@ class recorder_state {
         reject(verb, "the memory resource cannot track uses: memory '" +
                          std::string(block.tag().name()) + "' may not be recorded");
       } else {
-        uses_.add({block.record(), block.record()->generation.load(std::memory_order_relaxed),
-                   access, whole, block.tag(), 0});
+        auto* const record = block.record();
+        uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
+                   record->memory.tag, 0});
       }
     } catch (...) {
       if (!rejection_) rejection_ = current_error();
@@ -220,8 +221,14 @@ class recorder_state {
   }
 
   void give_lease(const use& u) noexcept {
-    const bool last = u.access == access_kind::read ? u.record->lease.release_shared()
-                                                    : u.record->lease.release_exclusive();
+    u.record->lease.lock();
+    unlock_and_give_lease(u);
+  }
+  /// The caller has locked the uses of the block.
+  void unlock_and_give_lease(const use& u) noexcept {
+    auto& lease = u.record->lease;
+    const bool last = u.access == access_kind::read ? lease.unlock_and_release_shared()
+                                                    : lease.unlock_and_release_exclusive();
     if (last) core_->complete_free(*u.record);
   }
 
@@ -339,7 +346,7 @@ class recorder_state {
     for (auto& u : uses_) {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
-      const std::lock_guard lock(u.record->guard);
+      const std::lock_guard lock(u.record->lease);
       u.record->require_ordered();
       if (u.access != access_kind::write || !u.whole) {
         if (const auto written = core_->dependency_on(*u.record)) dependencies_.push_back(written);
@@ -374,8 +381,8 @@ class recorder_state {
     }
     at(launch_step::submitted);
     for (const auto& u : uses_) {
+      u.record->lease.lock();
       if (point) {
-        const std::lock_guard lock(u.record->guard);
         auto& known = u.record->uses;
         // What came since preflight without a lease (a use outside of a recorder, an export that is
         // back) was not waited for, so nothing stands for it. Readers only add in either case.
@@ -385,9 +392,8 @@ class recorder_state {
           known.add(u.access, point, *core_, may_fail);
         }
       }
+      unlock_and_give_lease(u);
       at(launch_step::published);
-      give_lease(u);
-      at(launch_step::returned);
     }
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
     if (lost) throw *lost;
@@ -421,7 +427,7 @@ class recorder_state {
     }
     uses_.sort();
     for (const auto& u : uses_) {
-      const std::lock_guard lock(u.record->guard);
+      const std::lock_guard lock(u.record->lease);
       if (!stale(u)) u.record->uses.add(u.access, point, *core_);
     }
   }
@@ -532,7 +538,8 @@ launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
 
 launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,
                                        const char* verb) {
-  state_->note(block, access, whole, verb, block.read_only());
+  const auto* const record = block.record();
+  state_->note(block, access, whole, verb, record != nullptr && record->read_only);
   return *this;
 }
 
