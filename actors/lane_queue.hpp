@@ -20,8 +20,10 @@ class lane_queue {
   explicit lane_queue(std::shared_ptr<device_service> service, lane_options options = {})
       : lane_(std::move(service), options) {}
 
-  /// Says whom to wake when there is room. Before the first launch.
-  void wake(const caf::actor_addr& owner) {
+  /// Says that `owner`, which calls this on its own thread before the first launch, launches here
+  /// and is to be woken when there is room.
+  void serve(const caf::actor_addr& owner) {
+    if constexpr (detached_actors_have_own_threads) runtime().device().prepare_own_thread();
     lane_.on_room([owner] {
       if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner)) {
         actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(room_atom::value),

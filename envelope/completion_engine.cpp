@@ -1,6 +1,7 @@
 #include "runtime/seam.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
+#include <sluice/runtime/user_code_scope.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -133,6 +134,7 @@ struct completion_engine::state {
   }
 
   void complete(continuation* item, bool finished) noexcept {
+    const detail::user_code_scope users;  // hooks, and the reply
     if (finished) {
       const auto failure = item->timeline_->failure_of(item->ticket_);
       leave_outcomes(*item);
@@ -246,7 +248,10 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
     } catch (const error&) {
       state::leave_outcomes(*item);
       const auto failure = s.core->device().loss();
-      item->complete(&failure, [] {});
+      {
+        const detail::user_code_scope users;
+        item->complete(&failure, [] {});
+      }
       s.pending.fetch_sub(1, std::memory_order_release);
       const auto limit = clock::now() + rest_limit;
       bool at_rest = false;

@@ -1,5 +1,7 @@
 #include "envelope/timestamp_reader.hpp"
 
+#include <sluice/runtime/user_code_scope.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -196,8 +198,10 @@ void timestamp_reader::read(timed_launch& launch) noexcept {
 
 void timestamp_reader::deliver(std::unique_ptr<timed_launch> launch) noexcept {
   launch->give_back();
+  const user_code_scope users;  // the hook, and the trace's end
   call_trace(launch->trace.get(),
              [&](kernel_trace& trace) { trace.after_timestamps(launch->info, launch->times); });
+  launch.reset();
 }
 
 }  // namespace sluice::detail

@@ -54,7 +54,7 @@ auto handler(self_pointer self, const std::shared_ptr<parts>& p) {
 
 blas_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) {
   self->state.p = p;
-  p->lane.wake(self->address());
+  p->lane.serve(self->address());
   return {handler<float>(self, p), handler<double>(self, p), [self](room_atom) {
             self->state.p->lane.room();
           }};

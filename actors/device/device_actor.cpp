@@ -215,7 +215,7 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
   self->state.trace = std::move(trace);
   const auto address = self->address();
   self->state.moves = std::move(moves);
-  self->state.moves->lane().wake(address);
+  self->state.moves->lane().serve(address);
   self->set_exit_handler([self](caf::exit_msg& m) { end_in_order(self, m.reason); });
   self->set_down_handler([self](caf::down_msg& m) { library_ended(self, m.source); });
   return transfer_types<behavior_of>::make(self);

@@ -44,7 +44,7 @@ void launch(parts& p, const kernel_envelope& envelope, conv2d& request,
 
 dnn_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) {
   self->state.p = p;
-  p->lane.wake(self->address());
+  p->lane.serve(self->address());
   return {request_handler<conv2d, gpu_ref<float>>(
               self, p->envelope(std::string(p->library->name()), "conv2d", element_type::f32),
               [](auto&... arguments) { launch(arguments...); }),

@@ -99,7 +99,7 @@ auto handler(self_pointer self, const std::shared_ptr<parts>& p, const char* ope
 
 elementwise_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) {
   self->state.p = p;
-  p->lane.wake(self->address());
+  p->lane.serve(self->address());
   return {handler<frame_signal<float>>(self, p, "frame"),
           handler<frame_signal<double>>(self, p, "frame"),
           handler<power_spectrum<float>>(self, p, "power"),

@@ -69,7 +69,7 @@ auto handler(self_pointer self, const std::shared_ptr<parts>& p, const char* ope
 
 fft_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) {
   self->state.p = p;
-  p->lane.wake(self->address());
+  p->lane.serve(self->address());
   return {handler<fft_c2c<float>>(self, p, "fft c2c", element_type::f32),
           handler<fft_c2c<double>>(self, p, "fft c2c", element_type::f64),
           handler<fft_r2c<float>>(self, p, "fft r2c", element_type::f32),

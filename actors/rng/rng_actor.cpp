@@ -62,7 +62,7 @@ auto handler(self_pointer self, const std::shared_ptr<parts>& p, const char* ope
 
 rng_actor::behavior_type behavior(self_pointer self, std::shared_ptr<parts> p) {
   self->state.p = p;
-  p->lane.wake(self->address());
+  p->lane.serve(self->address());
   return {handler<random_bits>(self, p, "random bits"),
           handler<random_uniform<float>>(self, p, "random uniform"),
           handler<random_uniform<double>>(self, p, "random uniform"),

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "runtime/sync/lease.hpp"
-#include "runtime/sync/spin_lock.hpp"
 #include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/gpu_ref.hpp>
@@ -37,8 +36,8 @@ struct hazard_point {
   hazard kind;
 };
 
-/// When a block was last written, and read since, as points. Not thread-safe: `block_record::guard`
-/// covers it.
+/// When a block was last written, and read since, as points. Not thread-safe: the lock in
+/// `block_record::lease` covers it.
 class use_state {
  public:
   /// The state of a block that becomes ready at `ready` (the empty point: at once), where lay what
@@ -121,7 +120,7 @@ class dead_block final : public releasable {
 
 /// One block of device memory and everything the runtime knows of it. Lives in a slab that is never
 /// unmapped while a reference, a recorder or the runtime exists; used again under a new generation.
-/// Counts, lease and use state, which different threads change, are on cache lines of their own.
+/// Counts and use state, which different threads change, are on cache lines of their own.
 struct block_record {
   /// The record that a reference names; nullptr for none.
   [[nodiscard]] static block_record* of(const block_ref& block) noexcept { return block.record_; }
@@ -153,15 +152,14 @@ struct block_record {
   /// 1 for the block itself and one for each export; whoever makes it 0 gives the memory back.
   std::atomic<std::uint32_t> pins{0};
 
+  /// Locks `uses`, too.
   alignas(64) detail::lease lease;
-
-  alignas(64) spin_lock guard;
   use_state uses;
   /// Consumers outside whose uses are not in `uses` although they have let go of the block: their
   /// streams are being captured. Until they are, nothing may use it.
   std::uint32_t unordered_uses = 0;
 
-  /// Under the guard. @throws error `stream_misuse` while there are such consumers
+  /// Under the lock of `uses`. @throws error `stream_misuse` while there are such consumers
   void require_ordered() const {
     if (unordered_uses == 0) return;
     throw error(errc::stream_misuse,

@@ -298,8 +298,7 @@ void require_success(timeline& stream, std::uint64_t ticket, const device& waiti
 
 timeline_point copy_to_host(const copy_end& target, const copy_end& source, std::size_t bytes) {
   auto& from = *timeline::of(source.stream);
-  auto upstream =
-      std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
+  auto upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
   const auto staged = allocate_between(bytes);
   const auto filled = on_host(*upstream->core) ? fill_from_host(source, bytes, staged)
                                                : fill_from_gpu(source, bytes, staged);

@@ -118,7 +118,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   prepared.block_ = block.id();
   prepared.access_ = access;
   {
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     record.require_ordered();
     if (access != access_kind::write) prepared.depends_on_ = core_->dependency_on(record);
     record.uses.collect(access, stream.id(), waits);

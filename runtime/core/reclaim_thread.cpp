@@ -3,6 +3,8 @@
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/devices/open_devices.hpp"
 
+#include <sluice/runtime/user_code_scope.hpp>
+
 #include <chrono>
 #include <utility>
 
@@ -139,7 +141,10 @@ void reclaim_thread::let_go(deferred* one) noexcept {
   const auto core = std::move(one->core_);
   const bool import = one->is_import();
   const bool user = one->uses_blocks();
-  delete one;
+  {
+    const user_code_scope users;  // a producer's deleter, a library's handle
+    delete one;
+  }
   // All of them before what a runtime's end waits for.
   deferrals_.fetch_sub(1, std::memory_order_release);
   if (user) users_.fetch_sub(1, std::memory_order_release);

@@ -398,7 +398,7 @@ runtime_statistics runtime_core::statistics() const {
         s.references += record.references.load(std::memory_order_relaxed);
         s.leases += record.lease.held();
         if (record.lease.dying()) continue;  // or not begun, and no block before it ends meanwhile
-        const std::lock_guard guard(record.guard);
+        const std::lock_guard guard(record.lease);
         s.points += record.uses.points();
       }
     }

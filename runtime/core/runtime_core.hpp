@@ -52,8 +52,7 @@ enum class launch_step : std::uint8_t {
   fenced,     ///< its waits are queued: preflight is done
   enqueued,   ///< what it is for is queued, too: commit has begun
   submitted,  ///< has its ticket, of which no block knows yet
-  published,  ///< one block knows of it, whose lease it still has
-  returned,   ///< has given the lease of that block back
+  published,  ///< one block knows of it, and its lease has been returned
 };
 
 /// What a runtime consists of and what may outlive it: stream records, block records, the release
@@ -194,7 +193,7 @@ class runtime_core final : public runtime_context,
   /// The error of `function` for a block that has been freed; tells the resource of it, too.
   [[nodiscard]] error freed_already(const block_ref& block, const char* function);
   /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
-  /// have succeeded. Under the block's guard. @throws error `upstream_failed` when it has failed
+  /// have succeeded. With the use state locked. @throws error `upstream_failed` when it has failed
   [[nodiscard]] timeline_point dependency_on(block_record& record) const;
   void forget_failures_later(timeline& t) noexcept override;
   /// For tests: a wait for which this answers true is left out. Set before the first launch.

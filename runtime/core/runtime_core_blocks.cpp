@@ -72,7 +72,7 @@ void runtime_core::note_end(block_record& record, block_end end) noexcept {
   if (end.holds == 0 || record.holds != 0) return;
   if (record.pins.load(std::memory_order_relaxed) != 0 && !end.memory) {
     // Memory that a consumer has for good: who may still look at its uses is to have finished.
-    const std::lock_guard guard(record.guard);
+    const std::lock_guard guard(record.lease);
     record.uses.begin({}, {});
   }
   last = put_back(record);
@@ -274,7 +274,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
     auto* foreign = std::exchange(record.foreign, nullptr);
     foreign->core_ = shared_from_this();
     {
-      const std::lock_guard lock(record.guard);
+      const std::lock_guard lock(record.lease);
       foreign->uses_ = std::move(record.uses);
       record.uses.begin({}, {});
     }
@@ -284,7 +284,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
   timeline_points points;
   bool listed = true;
   {
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     try {
       record.uses.collect_all(points);
     } catch (...) {

@@ -117,6 +117,11 @@ void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
          std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
+  // Recorders that are still around keep what they know of their streams.
+  {
+    const std::lock_guard lock(streams_mutex_);
+    for (const auto& t : timelines_) t->leave_core_to_holders(shared_from_this());
+  }
   // Handles that are still around keep what they know of their blocks.
   const std::lock_guard lock(records_lock_);
   if (records_in_use_ != 0) self_ = shared_from_this();

@@ -40,7 +40,7 @@ runtime_core::published_use runtime_core::publish_use(const block_ref& block, st
   if (depends_on) dependencies.push_back(depends_on);
   const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
   {
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     if (!record.lease.dying()) {
       const auto version = record.uses.version();
       record.uses.add(access, point, *this, tasks_may_fail() || depends_on);
@@ -74,7 +74,7 @@ void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
       next = slabs_[i].get();  // slabs never go
     }
     for (auto& record : *next) {
-      const std::lock_guard lock(record.guard);
+      const std::lock_guard lock(record.lease);
       const auto written = record.uses.last_written();
       if (written.stream != t.id() || written.ticket > last) continue;
       if (record.uses.last_outcome() != use_state::outcome::may_fail) continue;

@@ -1,6 +1,7 @@
 #include "runtime/cuda/context.hpp"
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/devices/own_thread.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -59,8 +60,35 @@ void end_capture_pass() noexcept {
   if (--now.passes == 0 && now.exchanged) (void)exchange(now.mode);
 }
 
-void keep_capture_pass() noexcept {
+void keep_current(CUcontext context) noexcept {
   if (!std::exchange(of_this_thread().kept, true)) begin_capture_pass();
+  auto& thread = detail::own_thread::here();
+  thread.context = context;
+  thread.restore = [](const void* kept) noexcept {
+    (void)make_current(static_cast<CUcontext>(const_cast<void*>(kept)));
+  };
+  (void)make_current(context);
+}
+
+bool keeps_current(CUcontext context) noexcept {
+  const auto& thread = detail::own_thread::here();
+  return thread.context == context && thread.suspended == 0;
+}
+
+void* enter(CUcontext context) noexcept {
+  auto& thread = detail::own_thread::here();
+  if (keeps_current(context)) return &thread;  // no context has this address
+  ++thread.suspended;
+  begin_capture_pass();
+  return make_current(context);
+}
+
+void leave(void* entered) noexcept {
+  auto& thread = detail::own_thread::here();
+  if (entered == &thread) return;
+  make_current_again(static_cast<CUcontext>(entered));
+  end_capture_pass();
+  --thread.suspended;
 }
 
 }  // namespace sluice::cuda

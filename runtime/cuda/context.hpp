@@ -26,12 +26,19 @@ inline void make_current_again(CUcontext previous) noexcept {
   if (now != previous) (void)driver().context_set_current(previous);
 }
 
+/// The calling thread, one of sluice's own that captures no streams, serves the device of `context`
+/// and no other: keeps that context current, and keeps a capture pass. Scopes of that context then
+/// make no calls of the driver. It is restored after code of users (`detail::user_code_scope`).
+void keep_current(CUcontext context) noexcept;
+/// Whether the calling thread keeps `context`, which is current then.
+[[nodiscard]] bool keeps_current(CUcontext context) noexcept;
+
 /// For calls that every launch makes and that no capture elsewhere forbids: makes a context
 /// current, and no more.
 class launch_scope {
  public:
   explicit launch_scope(CUcontext context) noexcept
-      : context_(context), previous_(make_current(context)) {}
+      : context_(context), previous_(keeps_current(context) ? context : make_current(context)) {}
   launch_scope(const launch_scope&) = delete;
   launch_scope& operator=(const launch_scope&) = delete;
   ~launch_scope() {
@@ -43,12 +50,15 @@ class launch_scope {
   CUcontext previous_;
 };
 
+/// Makes `context` current inside a capture pass. Returns what `leave` needs. They nest.
+[[nodiscard]] void* enter(CUcontext context) noexcept;
+/// Restores what was current before, whatever is current now.
+void leave(void* entered) noexcept;
+
 /// Between the two, the calling thread may make calls that a stream capture of somebody else's
 /// would forbid it, and that would end that capture with an error: a capture in the mode "global"
 /// does so in all threads. They nest.
 void begin_capture_pass() noexcept;
 void end_capture_pass() noexcept;
-/// The same for the rest of the thread's life.
-void keep_capture_pass() noexcept;
 
 }  // namespace sluice::cuda

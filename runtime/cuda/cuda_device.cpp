@@ -501,18 +501,9 @@ class cuda_device final : public device {
     return sticky(status) || status == cudaErrorInvalidResourceHandle;
   }
 
-  void prepare_own_thread() noexcept override {
-    keep_capture_pass();
-    (void)make_current(context_);
-  }
-  void* enter() noexcept override {
-    begin_capture_pass();
-    return make_current(context_);
-  }
-  void leave(void* previous) noexcept override {
-    make_current_again(static_cast<CUcontext>(previous));
-    end_capture_pass();
-  }
+  void prepare_own_thread() noexcept override { keep_current(context_); }
+  void* enter() noexcept override { return cuda::enter(context_); }
+  void leave(void* previous) noexcept override { cuda::leave(previous); }
 
  private:
   /// Both stream memory operations take a stream, an address, a value and flags. @throws error as

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <utility>
+
 namespace sluice::cuda {
 namespace {
 
@@ -26,8 +28,10 @@ void* find_driver_function(const char* name) noexcept {
   return nullptr;
 }
 
-const driver_functions& driver() noexcept {
-  static const driver_functions found = [] {
+namespace {
+
+driver_functions& all_functions() noexcept {
+  static driver_functions found = [] {
     driver_functions f;
     look_for(f.device_get, "cuDeviceGet");
     look_for(f.primary_context_retain, "cuDevicePrimaryCtxRetain");
@@ -40,6 +44,16 @@ const driver_functions& driver() noexcept {
     return f;
   }();
   return found;
+}
+
+}  // namespace
+
+const driver_functions& driver() noexcept {
+  return all_functions();
+}
+
+driver_functions exchange_driver(const driver_functions& with) noexcept {
+  return std::exchange(all_functions(), with);
 }
 
 }  // namespace sluice::cuda

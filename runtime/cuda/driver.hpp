@@ -30,5 +30,8 @@ struct driver_functions {
   }
 };
 [[nodiscard]] const driver_functions& driver() noexcept;
+/// For tests, which count calls: from now on `driver` answers `with`. Returns what it answered
+/// before. No other thread may be using a GPU.
+driver_functions exchange_driver(const driver_functions& with) noexcept;
 
 }  // namespace sluice::cuda

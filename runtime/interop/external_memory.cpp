@@ -167,7 +167,7 @@ class loan final : public deferred {
       return true;
     }
     auto& record = *block_record::of(block_);
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     record.uses.add(access_, used, core);
     return true;
   }
@@ -176,7 +176,7 @@ class loan final : public deferred {
     if (refused == refused_) return;
     refused_ = refused;
     auto& record = *block_record::of(block_);
-    const std::lock_guard lock(record.guard);
+    const std::lock_guard lock(record.lease);
     record.unordered_uses += refused ? 1U : ~0U;
   }
 

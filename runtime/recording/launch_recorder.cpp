@@ -24,7 +24,8 @@ class recorder_state {
 
   /// The state is that of a new recorder.
   void begin(timeline& stream, recorder_mode mode) {
-    core_ = stream.core().shared_from_this();
+    if (!stream.hold_core()) shared_core_ = stream.core().shared_from_this();
+    core_ = &stream.core();
     stream_ = &stream;
     mode_ = mode;
     at_step_ = core_->step_called();
@@ -42,7 +43,9 @@ class recorder_state {
     if (outcomes_.capacity() > most_kept) outcomes_ = {};
     upstream_.reset();
     rejection_.reset();
-    return std::move(core_);
+    auto* const held_by = std::exchange(stream_, nullptr);
+    if (held_by == nullptr || shared_core_) return std::move(shared_core_);
+    return held_by->let_go_of_core();  // last: the core may be destroyed from here on
   }
 
   [[nodiscard]] stream_id launch_stream() const noexcept { return stream_->id(); }
@@ -63,7 +66,7 @@ class recorder_state {
                  "memory without runtime identity: order it by other means and use a permissive "
                  "recorder");
         }
-      } else if (detail::block_record::of(block)->core != core_.get()) {
+      } else if (detail::block_record::of(block)->core != core_) {
         if (!rejection_) {
           rejection_ =
               runtime_core::foreign(block, errc::stream_misuse,
@@ -74,9 +77,9 @@ class recorder_state {
         reject(verb, "the memory resource cannot track uses: memory '" +
                          std::string(block.tag().name()) + "' may not be recorded");
       } else {
-        uses_.add({detail::block_record::of(block),
-                   detail::block_record::of(block)->generation.load(std::memory_order_relaxed),
-                   access, whole, block.tag(), 0});
+        auto* const record = detail::block_record::of(block);
+        uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
+                   record->memory.tag, 0});
       }
     } catch (...) {
       if (!rejection_) rejection_ = current_error();
@@ -221,8 +224,14 @@ class recorder_state {
   }
 
   void give_lease(const use& u) noexcept {
-    const bool last = u.access == access_kind::read ? u.record->lease.release_shared()
-                                                    : u.record->lease.release_exclusive();
+    u.record->lease.lock();
+    unlock_and_give_lease(u);
+  }
+  /// The caller has locked the uses of the block.
+  void unlock_and_give_lease(const use& u) noexcept {
+    auto& lease = u.record->lease;
+    const bool last = u.access == access_kind::read ? lease.unlock_and_release_shared()
+                                                    : lease.unlock_and_release_exclusive();
     if (last) core_->complete_free(*u.record);
   }
 
@@ -358,7 +367,7 @@ class recorder_state {
     for (auto& u : uses_) {
       if (u.record->generation.load(std::memory_order_relaxed) != u.generation)
         throw stale_error(u);
-      const std::lock_guard lock(u.record->guard);
+      const std::lock_guard lock(u.record->lease);
       u.record->require_ordered();
       if (u.access != access_kind::write || !u.whole) {
         if (const auto written = core_->dependency_on(*u.record)) {
@@ -396,8 +405,8 @@ class recorder_state {
     }
     at(launch_step::submitted);
     for (const auto& u : uses_) {
+      u.record->lease.lock();
       if (point) {
-        const std::lock_guard lock(u.record->guard);
         auto& known = u.record->uses;
         // What came since preflight without a lease (a use outside of a recorder, an export that is
         // back) was not waited for, so nothing stands for it. Readers only add in either case.
@@ -407,9 +416,8 @@ class recorder_state {
           known.add(u.access, point, *core_, may_fail);
         }
       }
+      unlock_and_give_lease(u);
       at(launch_step::published);
-      give_lease(u);
-      at(launch_step::returned);
     }
     stop_reading_outcomes();
     holder_->remove(static_cast<std::uint32_t>(uses_.size()));
@@ -445,7 +453,7 @@ class recorder_state {
     }
     uses_.sort();
     for (const auto& u : uses_) {
-      const std::lock_guard lock(u.record->guard);
+      const std::lock_guard lock(u.record->lease);
       if (!stale(u)) u.record->uses.add(u.access, point, *core_);
     }
   }
@@ -473,7 +481,8 @@ class recorder_state {
     }
   }
 
-  std::shared_ptr<runtime_core> core_;
+  runtime_core* core_ = nullptr;               // held by the stream's record, or
+  std::shared_ptr<runtime_core> shared_core_;  // of a runtime that was gone already
   timeline* stream_ = nullptr;
   recorder_mode mode_ = recorder_mode::strict;
   const runtime_core::step_function* at_step_ = nullptr;  // a test's
@@ -561,7 +570,8 @@ launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
 
 launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,
                                        const char* verb) {
-  state_->note(block, access, whole, verb, block.read_only());
+  const auto* const record = detail::block_record::of(block);
+  state_->note(block, access, whole, verb, record != nullptr && record->read_only);
   return *this;
 }
 

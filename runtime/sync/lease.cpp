@@ -3,43 +3,104 @@
 #include "runtime/sync/futex.hpp"
 #include "runtime/sync/spin_lock.hpp"
 
+#include <thread>
+
 namespace sluice::detail {
 
-lease_answer lease::try_shared(lease_request request) noexcept {
+namespace {
+
+/// Pauses a thread that waits for one that is at work, or yields to it.
+void back_off(int& round) noexcept {
+  if (round++ < 64) {
+    spin_pause();
+  } else {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+template <class Refuses, class Changed>
+std::uint32_t lease::change(Refuses refuses, Changed changed, std::memory_order order) noexcept {
   auto word = word_.load(std::memory_order_relaxed);
-  for (;;) {
-    if ((word & dying_bit) != 0) return lease_answer::dying;
-    if (stops_reader(word, request)) return lease_answer::conflict;
-    if (word_.compare_exchange_weak(word, word + one_reader, std::memory_order_acquire,
-                                    std::memory_order_relaxed)) {
-      return lease_answer::granted;
+  for (int round = 0;;) {
+    if (refuses(word)) return word;
+    if ((word & locked_bit) != 0) {
+      back_off(round);
+      word = word_.load(std::memory_order_relaxed);
+    } else if (word_.compare_exchange_weak(word, changed(word), order, std::memory_order_relaxed)) {
+      return word;
     }
   }
+}
+
+template <class Wakes, class Changed>
+std::uint32_t lease::change_and_wake(Wakes wakes, Changed changed,
+                                     std::memory_order order) noexcept {
+  const auto wakes_sleepers = [wakes](std::uint32_t word) {
+    return (word & sleepers_bit) != 0 && wakes(word);
+  };
+  const auto before = change([](std::uint32_t) { return false; },
+                             [&](std::uint32_t word) {
+                               return changed(wakes_sleepers(word) ? word & ~sleepers_bit : word);
+                             },
+                             order);
+  // A thread that goes to sleep meanwhile either finds the word changed or is notified.
+  if (wakes_sleepers(before)) futex_wake_all(word_);
+  return before;
+}
+
+lease_answer lease::try_shared(lease_request request) noexcept {
+  const auto refuses = [request](std::uint32_t word) {
+    return (word & dying_bit) != 0 || stops_reader(word, request);
+  };
+  const auto word = change(
+      refuses, [](std::uint32_t w) { return w + one_reader; }, std::memory_order_acquire);
+  if ((word & dying_bit) != 0) return lease_answer::dying;
+  return refuses(word) ? lease_answer::conflict : lease_answer::granted;
 }
 
 lease_answer lease::try_exclusive(lease_request request) noexcept {
-  auto word = word_.load(std::memory_order_relaxed);
-  for (;;) {
-    if ((word & dying_bit) != 0) return lease_answer::dying;
-    if (stops_writer(word, request)) return lease_answer::conflict;
-    if (word_.compare_exchange_weak(word, word | exclusive_bit, std::memory_order_acquire,
-                                    std::memory_order_relaxed)) {
-      return lease_answer::granted;
-    }
-  }
+  const auto refuses = [request](std::uint32_t word) {
+    return (word & dying_bit) != 0 || stops_writer(word, request);
+  };
+  const auto word = change(
+      refuses, [](std::uint32_t w) { return w | exclusive_bit; }, std::memory_order_acquire);
+  if ((word & dying_bit) != 0) return lease_answer::dying;
+  return refuses(word) ? lease_answer::conflict : lease_answer::granted;
 }
 
 bool lease::release_shared() noexcept {
-  const auto before = word_.fetch_sub(one_reader, std::memory_order_acq_rel);
-  const auto readers = before & readers_mask;
-  // As long as there are other readers, no thread that sleeps can go on.
-  if ((before & sleepers_bit) != 0 && (readers == one_reader || readers == readers_mask)) wake();
-  return (before & dying_bit) != 0 && readers == one_reader;
+  lock();
+  return unlock_and_release_shared();
 }
 
 bool lease::release_exclusive() noexcept {
-  const auto before = word_.fetch_and(~exclusive_bit, std::memory_order_acq_rel);
-  if ((before & sleepers_bit) != 0) wake();
+  lock();
+  return unlock_and_release_exclusive();
+}
+
+void lease::lock() noexcept {
+  (void)change([](std::uint32_t) { return false; },
+               [](std::uint32_t word) { return word | locked_bit; }, std::memory_order_acquire);
+}
+
+bool lease::unlock_and_release_shared() noexcept {
+  const auto before = word_.load(std::memory_order_relaxed);
+  const auto readers = before & readers_mask;
+  // As long as there are other readers, no thread that sleeps can go on.
+  const bool wakes =
+      (before & sleepers_bit) != 0 && (readers == one_reader || readers == readers_mask);
+  const auto cleared = wakes ? locked_bit | sleepers_bit : locked_bit;
+  word_.store((before - one_reader) & ~cleared, std::memory_order_release);
+  if (wakes) futex_wake_all(word_);
+  return (before & dying_bit) != 0 && readers == one_reader;
+}
+
+bool lease::unlock_and_release_exclusive() noexcept {
+  const auto before = word_.load(std::memory_order_relaxed);
+  word_.store(before & ~(locked_bit | exclusive_bit | sleepers_bit), std::memory_order_release);
+  if ((before & sleepers_bit) != 0) futex_wake_all(word_);
   return (before & dying_bit) != 0;
 }
 
@@ -52,21 +113,12 @@ void lease::wait_while(Stops stops) noexcept {
     if (!blocked(word_.load(std::memory_order_relaxed))) return;
     spin_pause();
   }
-  auto word = word_.load(std::memory_order_relaxed);
-  while (blocked(word)) {
-    // Whoever changes the word so that a sleeper can go on sees the bit and calls `wake`.
-    if ((word & sleepers_bit) != 0 ||
-        word_.compare_exchange_weak(word, word | sleepers_bit, std::memory_order_relaxed)) {
-      futex_wait(word_, word | sleepers_bit);
-      return;
-    }
-  }
-}
-
-void lease::wake() noexcept {
-  // A thread that goes to sleep meanwhile either finds the word changed or is notified.
-  word_.fetch_and(~sleepers_bit, std::memory_order_relaxed);
-  futex_wake_all(word_);
+  const auto word =
+      change([&](std::uint32_t w) { return !blocked(w); },
+             [](std::uint32_t w) { return w | sleepers_bit; }, std::memory_order_relaxed);
+  // A thread that changes the word so that a sleeper can go on sees the bit and wakes it. The wait
+  // also ends if another thread locks the use state first; that costs the caller one attempt.
+  if (blocked(word)) futex_wait(word_, word | sleepers_bit);
 }
 
 void lease::wait_shared(lease_request request) noexcept {
@@ -78,29 +130,40 @@ void lease::wait_exclusive(lease_request request) noexcept {
 }
 
 void lease::register_writer() noexcept {
-  word_.fetch_add(one_writer_waiting, std::memory_order_relaxed);
+  (void)change([](std::uint32_t) { return false; },
+               [](std::uint32_t word) { return word + one_writer_waiting; },
+               std::memory_order_relaxed);
 }
 
 void lease::withdraw_writer() noexcept {
-  const auto before = word_.fetch_sub(one_writer_waiting, std::memory_order_relaxed);
   // While the block is written, its release wakes the sleepers.
-  if ((before & sleepers_bit) != 0 && (before & exclusive_bit) == 0) wake();
+  (void)change_and_wake([](std::uint32_t word) { return (word & exclusive_bit) == 0; },
+                        [](std::uint32_t word) { return word - one_writer_waiting; },
+                        std::memory_order_relaxed);
 }
 
 void lease::reserve() noexcept {
-  word_.fetch_or(reserved_bit, std::memory_order_relaxed);
+  (void)change([](std::uint32_t) { return false; },
+               [](std::uint32_t word) { return word | reserved_bit; }, std::memory_order_relaxed);
 }
 
 void lease::end_reservation() noexcept {
-  const auto before = word_.fetch_and(~reserved_bit, std::memory_order_relaxed);
-  if ((before & sleepers_bit) != 0 && (before & exclusive_bit) == 0) wake();
+  (void)change_and_wake([](std::uint32_t word) { return (word & exclusive_bit) == 0; },
+                        [](std::uint32_t word) { return word & ~reserved_bit; },
+                        std::memory_order_relaxed);
 }
 
 lease::end lease::mark_dying() noexcept {
-  const auto before = word_.fetch_or(dying_bit, std::memory_order_acq_rel);
-  if ((before & sleepers_bit) != 0) wake();
+  const auto before = change_and_wake([](std::uint32_t) { return true; },
+                                      [](std::uint32_t word) { return word | dying_bit; },
+                                      std::memory_order_acq_rel);
   if ((before & dying_bit) != 0) return end::dead_already;
   return (before & (exclusive_bit | readers_mask)) != 0 ? end::leased : end::complete_now;
+}
+
+void lease::revive() noexcept {
+  (void)change([](std::uint32_t) { return false; },
+               [](std::uint32_t word) { return word & ~dying_bit; }, std::memory_order_release);
 }
 
 }  // namespace sluice::detail

@@ -25,6 +25,10 @@ enum class lease_request : std::uint8_t {
 ///
 /// Waiting writers are counted and keep new readers out. The owner of the turnstile reserves the
 /// block that it waits for. Only threads that enqueue launches take leases and wait for them.
+///
+/// The word is also the lock of the block's use state, which any thread takes for a few dozen
+/// instructions. No other thread changes a locked word, so a commit publishes its use and returns
+/// its lease with one atomic read-modify-write.
 class lease {
  public:
   [[nodiscard]] lease_answer try_shared(lease_request request = lease_request::yielding) noexcept;
@@ -34,6 +38,15 @@ class lease {
   /// completes the free.
   [[nodiscard]] bool release_shared() noexcept;
   [[nodiscard]] bool release_exclusive() noexcept;
+
+  /// Locks the use state. Meets *BasicLockable*.
+  void lock() noexcept;
+  void unlock() noexcept {
+    word_.store(word_.load(std::memory_order_relaxed) & ~locked_bit, std::memory_order_release);
+  }
+  /// `unlock` and one of the functions above.
+  [[nodiscard]] bool unlock_and_release_shared() noexcept;
+  [[nodiscard]] bool unlock_and_release_exclusive() noexcept;
 
   /// Blocks while the same request would meet a conflict, but returns after each wake-up, even if
   /// another launch holds the lease again by then, so that the caller can count how often others
@@ -55,7 +68,7 @@ class lease {
     return (word_.load(std::memory_order_acquire) & dying_bit) != 0;
   }
   /// The record is about to be used for a new block.
-  void revive() noexcept { word_.fetch_and(~dying_bit, std::memory_order_release); }
+  void revive() noexcept;
   /// How many leases are held, for statistics.
   [[nodiscard]] std::uint32_t held() const noexcept {
     const auto word = word_.load(std::memory_order_relaxed);
@@ -66,7 +79,8 @@ class lease {
   static constexpr std::uint32_t one_reader = 1;
   static constexpr std::uint32_t readers_mask = 0x3fff;
   static constexpr std::uint32_t one_writer_waiting = 0x4000;
-  static constexpr std::uint32_t writers_waiting_mask = 0x0fff'c000;
+  static constexpr std::uint32_t writers_waiting_mask = 0x07ff'c000;
+  static constexpr std::uint32_t locked_bit = 0x0800'0000;  // of the use state; the word is frozen
   static constexpr std::uint32_t reserved_bit = 0x1000'0000;
   static constexpr std::uint32_t sleepers_bit = 0x2000'0000;  // a thread sleeps until it is woken
   static constexpr std::uint32_t exclusive_bit = 0x4000'0000;
@@ -81,9 +95,15 @@ class lease {
     const auto waiting = request == lease_request::barging ? 0U : reserved_bit;
     return (word & (exclusive_bit | readers_mask | waiting)) != 0;
   }
+  /// Replaces the word, once it is not locked, by what `changed` makes of it, unless `refuses` it.
+  /// Returns the word before.
+  template <class Refuses, class Changed>
+  std::uint32_t change(Refuses refuses, Changed changed, std::memory_order order) noexcept;
+  /// The same, without exception. Wakes the sleepers, and clears their bit, if `wakes`.
+  template <class Wakes, class Changed>
+  std::uint32_t change_and_wake(Wakes wakes, Changed changed, std::memory_order order) noexcept;
   template <class Stops>
   void wait_while(Stops stops) noexcept;
-  void wake() noexcept;
 
   std::atomic<std::uint32_t> word_{dying_bit};
 };

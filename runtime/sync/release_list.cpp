@@ -1,5 +1,7 @@
 #include "runtime/sync/release_list.hpp"
 
+#include <sluice/runtime/user_code_scope.hpp>
+
 #include <chrono>
 #include <limits>
 #include <thread>
@@ -104,6 +106,8 @@ releasable* release_list::take_some(std::size_t most) noexcept {
 }
 
 std::size_t release_list::release_chain(releasable* oldest) noexcept {
+  if (oldest == nullptr) return 0;
+  const user_code_scope users;  // destructors of what launches own
   std::size_t released = 0;
   while (oldest != nullptr) {
     auto* next = oldest->next_released_;

@@ -471,6 +471,30 @@ bool timeline::captured() noexcept {
   return !retired() && device_.capturing(native_);
 }
 
+bool timeline::hold_core() noexcept {
+  auto seen = core_holds_.load(std::memory_order_relaxed);
+  while ((seen & runtime_gone_bit) == 0) {
+    if (core_holds_.compare_exchange_weak(seen, seen + 1, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;  // the count must not grow again once it may have reached zero
+}
+
+std::shared_ptr<runtime_core> timeline::let_go_of_core() noexcept {
+  if (core_holds_.fetch_sub(1, std::memory_order_release) != (runtime_gone_bit | 1)) return {};
+  (void)core_holds_.load(std::memory_order_acquire);
+  return std::move(core_of_holders_);
+}
+
+void timeline::leave_core_to_holders(std::shared_ptr<runtime_core> core) noexcept {
+  // Stored before the bit is set: the last holder may look as soon as it is.
+  core_of_holders_ = std::move(core);
+  if (core_holds_.fetch_or(runtime_gone_bit, std::memory_order_acq_rel) == 0) {
+    core_of_holders_.reset();
+  }
+}
+
 bool timeline::keep_stream() noexcept {
   const std::lock_guard lock(submission_);
   if (retired()) return false;

@@ -144,6 +144,16 @@ class timeline {
     return waits_.load(std::memory_order_relaxed);
   }
 
+  /// Keeps the core alive until `let_go_of_core`. The timeline counts the recorder, so that launches
+  /// on different streams share no counter. Returns false once the runtime is gone: then the caller
+  /// takes a share of the core instead.
+  [[nodiscard]] bool hold_core() noexcept;
+  /// Returns a share of the core, to be dropped after everything else, if the runtime is gone and
+  /// this was the last hold.
+  [[nodiscard]] std::shared_ptr<runtime_core> let_go_of_core() noexcept;
+  /// The runtime is gone: from now on `core` lives until the last hold ends. Called once.
+  void leave_core_to_holders(std::shared_ptr<runtime_core> core) noexcept;
+
   /// The stream is gone: takes a last ticket and destroys the native stream behind its work.
   /// Idempotent.
   void retire() noexcept;
@@ -246,6 +256,11 @@ class timeline {
   // Covers: take the ticket, record the event, publish the slot (and growing the ring); and what
   // must not be queued on a stream that is being retired (`unless_retired`).
   alignas(64) spin_lock submission_;
+  // Recorders that hold the core, and whether the runtime is gone. Only the launching thread writes
+  // it in the usual case, and it has this cache line for the submission anyway.
+  std::atomic<std::uint32_t> core_holds_{0};
+  static constexpr std::uint32_t runtime_gone_bit = 0x8000'0000;
+  std::shared_ptr<runtime_core> core_of_holders_;  // once the runtime is gone
   std::uint64_t reserved_ = 0;
   unsigned keepers_ = 0;  // of the native stream: a retired one is destroyed by the last of them
   std::unique_ptr<ring> rings_;

@@ -27,7 +27,7 @@ struct observed_uses {
 inline observed_uses uses_of(const block_ref& block) {
   auto& record = *detail::block_record::of(block);
   timeline_points points;
-  const std::lock_guard lock(record.guard);
+  const std::lock_guard lock(record.lease);
   record.uses.collect_all(points);
   return {record.uses.last_write(),
           {points.begin(), points.end()},

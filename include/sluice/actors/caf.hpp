@@ -37,6 +37,10 @@ void configure(caf::actor_system_config& config);
 /// are logged.
 [[nodiscard]] std::uint64_t unsent_errors() noexcept;
 
+/// Whether a detached actor has a thread of its own, which ends with it. CAF 0.18 and later lend
+/// threads, also to actors of users.
+inline constexpr bool detached_actors_have_own_threads = CAF_VERSION < 1800;
+
 /// Requests and replies that hold references stay inside the process; CAF is told that they need no
 /// serialisation, and a reply to a remote requester is turned into `unsupported`.
 template <class T>

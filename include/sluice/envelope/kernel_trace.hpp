@@ -4,6 +4,7 @@
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/timeline_point.hpp>
+#include <sluice/runtime/user_code_scope.hpp>
 
 #include <array>
 #include <chrono>
@@ -137,6 +138,7 @@ void drop_trace_exception() noexcept;
 template <class Call>
 void call_trace(kernel_trace* trace, Call&& call) noexcept {
   if (trace == nullptr) return;
+  const user_code_scope hook;
   try {
     call(*trace);
   } catch (...) {

@@ -234,9 +234,10 @@ class device {
   [[nodiscard]] bool quiescent(native_stream* stream) noexcept {
     return quiescent(stream, nullptr);
   }
-  /// Called by a thread that belongs to the runtime and captures no streams: from now on this
-  /// device is its current one, and it gets along with stream captures of others, as it does
-  /// otherwise only inside of this device's calls.
+  /// Called by a thread that belongs to sluice, serves this device only and captures no streams.
+  /// From now on this device is its current one, and stream captures of others forbid it nothing:
+  /// what holds on other threads only inside of this device's calls. Code of users that runs on
+  /// such a thread runs in a `detail::user_code_scope`.
   virtual void prepare_own_thread() noexcept {}
 
   /// Makes this device the calling thread's current one and returns what `leave` needs to restore

@@ -159,7 +159,8 @@ enum class memory_misuse : std::uint8_t {
 
 /// Gives and takes raw device memory in stream order. A resource belongs to one runtime, which
 /// binds it before the first allocation and destroys it after the last free. All functions are
-/// thread-safe.
+/// thread-safe. They leave the calling thread's current device as it was: threads of sluice's own
+/// rely on theirs.
 class memory_resource {
  public:
   memory_resource() = default;

@@ -15,9 +15,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -150,6 +152,64 @@ TEST_P(runtime_on, references_and_streams_may_outlive_it) {
   a = {};
   own_stream = {};
   EXPECT_EQ(reports.text(), "");
+}
+
+TEST_P(runtime_on, recorders_do_not_count_on_what_all_threads_share) {
+  device_runtime runtime(open_device(GetParam()));
+  const auto s = runtime.create_stream();
+  const auto shares = detail::runtime_core::of(runtime).use_count();
+  const auto recorder = launch_recorder::strict(s);
+  EXPECT_EQ(detail::runtime_core::of(runtime).use_count(), shares);
+}
+
+TEST_P(runtime_on, recorders_without_uses_may_outlive_it_and_its_streams) {
+  auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
+  const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
+  auto own_stream = owned->create_stream();
+  std::optional<launch_recorder> before(launch_recorder::strict(own_stream));
+  std::optional<launch_recorder> other(launch_recorder::permissive(own_stream));
+  owned.reset();
+  std::optional<launch_recorder> after(launch_recorder::strict(own_stream));
+  const auto id = own_stream.id();
+  own_stream = {};
+  for (auto* last : {&before, &after, &other}) {
+    EXPECT_FALSE(core.expired());
+    EXPECT_EQ((*last)->launch_stream(), id);
+    (*last)->preflight();
+    EXPECT_FALSE((*last)->commit());
+    last->reset();
+  }
+  EXPECT_TRUE(core.expired());
+}
+
+TEST_P(runtime_on, may_end_while_recorders_begin_and_end_on_other_threads) {
+  for (int round = 0; round < 20; ++round) {
+    auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
+    const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
+    constexpr int count = 3;
+    std::array<sluice::stream, count> streams;
+    for (auto& s : streams) s = owned->create_stream();
+    auto shared = owned->create_stream();
+    std::atomic<int> started{0};
+    std::atomic<bool> ended{false};
+    std::vector<std::thread> threads;
+    for (auto& own : streams) {
+      threads.emplace_back([&, s = std::move(own)] {
+        std::optional<launch_recorder> last;
+        for (int after = 0; after < 3;) {
+          last.emplace(launch_recorder::strict(s));
+          (void)launch_recorder::strict(shared).recorded_count();
+          if (started.fetch_add(1) > 10 * count && ended.load()) ++after;
+        }
+      });
+    }
+    await([&] { return started.load() > count; });
+    owned.reset();
+    ended.store(true);
+    for (auto& thread : threads) thread.join();
+    shared = {};
+    EXPECT_TRUE(core.expired());
+  }
 }
 
 TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {

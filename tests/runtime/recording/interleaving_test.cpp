@@ -39,20 +39,17 @@ class step_list {
                             launch_step::submitted}) {
       steps_.push_back(step);
     }
-    for (std::size_t i = 0; i < blocks; ++i) {
-      steps_.push_back(launch_step::published);
-      steps_.push_back(launch_step::returned);
-    }
+    for (std::size_t i = 0; i < blocks; ++i) steps_.push_back(launch_step::published);
   }
   [[nodiscard]] std::size_t size() const noexcept { return steps_.size(); }
   [[nodiscard]] launch_step at(std::size_t number) const { return steps_.at(number); }
   /// Whether the lease of the `i`-th block, in the order of leases, is held at step `number`.
   [[nodiscard]] bool holds(std::size_t i, std::size_t number) const noexcept {
-    return i < number && number < blocks_ + 5 + 2 * i;
+    return i < number && number < blocks_ + 4 + i;
   }
   /// Whether that block knows of the launch by then.
   [[nodiscard]] bool published(std::size_t i, std::size_t number) const noexcept {
-    return number >= blocks_ + 4 + 2 * i;
+    return number >= blocks_ + 4 + i;
   }
 
  private:

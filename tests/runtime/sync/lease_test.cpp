@@ -129,6 +129,63 @@ TEST_F(one_lease, waiting_ends_when_the_way_is_free_or_the_block_dies) {
   late_writer.join();
 }
 
+TEST_F(one_lease, is_unlocked_and_returned_at_once) {
+  EXPECT_EQ(tested.try_shared(), lease_answer::granted);
+  EXPECT_EQ(tested.try_shared(), lease_answer::granted);
+  tested.lock();
+  EXPECT_EQ(tested.held(), 2u);
+  EXPECT_FALSE(tested.unlock_and_release_shared());
+  EXPECT_EQ(tested.held(), 1u);
+  tested.lock();
+  EXPECT_EQ(tested.try_exclusive(), lease_answer::conflict) << "a refusal needs no lock";
+  tested.unlock();
+  EXPECT_EQ(tested.mark_dying(), lease::end::leased);
+  tested.lock();
+  EXPECT_TRUE(tested.unlock_and_release_shared());
+  tested.revive();
+  EXPECT_EQ(tested.try_exclusive(), lease_answer::granted);
+  std::thread sleeper([&] { tested.wait_shared(); });
+  tested.lock();
+  EXPECT_FALSE(tested.unlock_and_release_exclusive());
+  sleeper.join();
+  EXPECT_EQ(tested.held(), 0u);
+}
+
+TEST_F(one_lease, is_a_lock_while_leases_come_and_go) {
+  constexpr int rounds = 3000;
+  auto generator = make_generator();
+  std::uint64_t locked = 0;  // under the lock
+  const auto run = [&](std::uint64_t seed) {
+    std::mt19937_64 draw(seed);
+    for (int round = 0; round < rounds; ++round) {
+      const auto kind = draw() % 4;
+      bool shared = false;
+      bool exclusive = false;
+      if (kind == 0) shared = tested.try_shared() == lease_answer::granted;
+      if (kind == 1) exclusive = tested.try_exclusive() == lease_answer::granted;
+      if (kind == 2) tested.announce_writer();
+      tested.lock();
+      const auto before = locked;
+      if (draw() % 8 == 0) std::this_thread::yield();  // time for others to break in
+      locked = before + 1;
+      if (shared) {
+        (void)tested.unlock_and_release_shared();
+      } else if (exclusive) {
+        (void)tested.unlock_and_release_exclusive();
+      } else {
+        tested.unlock();
+      }
+      if (kind == 2) tested.withdraw_writer();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(run, generator());
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(locked, 3u * rounds);
+  EXPECT_EQ(tested.held(), 0u);
+  EXPECT_EQ(tested.try_exclusive(), lease_answer::granted);
+}
+
 // A lost wake-up would hang here. Whoever holds the lease keeps it long enough, now and then, for
 // the others to fall asleep.
 TEST_F(one_lease, loses_no_wake_up) {
