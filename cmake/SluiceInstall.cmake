@@ -35,6 +35,8 @@ foreach(layer IN ITEMS runtime envelope actors)
     endif()
   endif()
 endforeach()
+install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/version.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
+  COMPONENT development)
 install(TARGETS sluice_everything EXPORT sluice-sluice)
 install(EXPORT sluice-sluice NAMESPACE sluice:: DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
 

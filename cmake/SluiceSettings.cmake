@@ -60,7 +60,6 @@ function(sluice_settings target)
   if(SLUICE_HAS_CUDA)
     sluice_cuda_settings(${target})
   endif()
-  target_compile_definitions(${target} PRIVATE SLUICE_VERSION="${PROJECT_VERSION}")
 
   if(SLUICE_SANITIZE)
     target_compile_options(${target} PRIVATE

@@ -28,3 +28,4 @@
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/stream_pool.hpp>
 #include <sluice/runtime/timeline_point.hpp>
+#include <sluice/version.hpp>

@@ -61,6 +61,9 @@ void require_distinct_files(const common_options& common, std::vector<named_file
 void print_summary(const common_options& common, const std::vector<named_file>& outputs,
                    std::string_view text);
 
+/// What `--version` prints, for example "sluice 0.1.0".
+std::string version_line();
+
 /// Prints `text` on standard output. Throws `library_failure` when it cannot be written.
 void print(std::string_view text);
 

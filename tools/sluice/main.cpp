@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   io::remove_partial_files_on_signals();
 
   CLI::App program("Asynchronous, actor-based GPU computing from the command line", "sluice");
-  program.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  program.set_version_flag("--version", cli::version_line());
   program.footer(
       "\"sluice help <command>\" describes a command. As a file name, \"-\" means standard "
       "input or standard output.");
