@@ -12,6 +12,7 @@ class nvtx_trace final : public kernel_trace {
  public:
   nvtx_trace();
   ~nvtx_trace() override;
+  /// Whether this build draws ranges. Thread-safe.
   [[nodiscard]] static bool available() noexcept;
 
   void before_enqueue(const kernel_info& info) override;
