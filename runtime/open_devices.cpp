@@ -102,9 +102,9 @@ std::uint32_t fork_depth() noexcept {
 
 void leave_to_parent(const void* object) noexcept {
   static std::mutex mutex;
-  static auto& left = *new std::vector<const void*>;
   const std::lock_guard lock(mutex);
   try {
+    static auto& left = *new std::vector<const void*>;
     left.push_back(object);
   } catch (...) {
     // Only a leak checker would miss the pointer.

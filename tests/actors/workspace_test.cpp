@@ -23,7 +23,7 @@ struct library {
   ~library() { gone.store(true); }
 
   actors::workspace scratch;
-  std::atomic<bool>& gone;  // NOLINT: of the test
+  std::atomic<bool>& gone;
 };
 
 /// Leaves a lane whose library has a workspace, with work that waits at `closed`.

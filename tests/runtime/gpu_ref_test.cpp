@@ -36,7 +36,7 @@ TEST(empty_reference, refers_to_nothing) {
       throws(errc::invalid_argument, "the reference is empty", [&] { (void)none.device(); }));
   EXPECT_EQ(none.block().id(), block_id{});
   EXPECT_EQ(none, gpu_ref<float>());
-  const auto copy = none;  // NOLINT(performance-unnecessary-copy-initialization)
+  const auto copy = none;
   EXPECT_FALSE(copy);
 }
 

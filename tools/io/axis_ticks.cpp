@@ -89,6 +89,7 @@ std::vector<axis_tick> frequency_ticks(double low, double high,
         minor.push_back(hertz);
     }
   std::vector<axis_tick> ticks;
+  ticks.reserve(labelled.size() + minor.size());
   for (const double hertz : labelled) ticks.push_back({hertz, label_of(hertz, 0)});
   for (const double hertz : minor) ticks.push_back({hertz, {}});
   return ticks;

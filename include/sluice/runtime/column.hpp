@@ -29,6 +29,7 @@ class column {
         device_(ref ? ref.device() : device_id{}) {}
 
   /// All of `block` as elements of `type`, tracked like it.
+  // NOLINTNEXTLINE(bugprone-exception-escape): only an empty reference has no device.
   column(block_ref block, element_type type) noexcept
       : block_(std::move(block)),
         address_(block_.address()),
