@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// Marks a function that is compiled for the host and, by nvcc, for the device as well. Such

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds the C++ Actor Framework 0.17 of Debian and Ubuntu, which has no CMake package. Defines the target CAF::core and
 # CAF_VERSION. This file is installed, too: users of sluice's actors include CAF's headers.
 

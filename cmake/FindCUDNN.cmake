@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds cuDNN, next to the toolkit or among the system's libraries. Defines the target CUDNN::cudnn and CUDNN_VERSION.
 
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDNN_HOME PATH_SUFFIXES include

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds oneDNN 2.x or 3.x. Defines the target Dnnl::dnnl and Dnnl_VERSION. The package's own CMake files require
 # OpenCL's development files, which sluice does not need.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds KissFFT's C++ template, which needs no library. Defines the target KissFFT::kissfft for <kissfft/kissfft.hh>.
 
 find_path(KissFFT_INCLUDE_DIR kissfft/kissfft.hh DOC "Folder of kissfft/kissfft.hh")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds OpenBLAS with its CBLAS interface. Defines the target OpenBLAS::openblas. The header and the library are
 # OpenBLAS's own, independent of the system's alternatives for cblas.h and libblas.
 

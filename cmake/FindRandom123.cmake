@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds the headers of Random123. Defines the target Random123::random123 for <Random123/philox.h>.
 
 find_path(Random123_INCLUDE_DIR Random123/philox.h DOC "Folder of Random123/philox.h")

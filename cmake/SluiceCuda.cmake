@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA toolkit, if there is one.
 #
 #   SLUICE_HAS_CUDA    true if the CUDA device is built; in the sources the macro SLUICE_HAS_CUDA (1 or undefined)

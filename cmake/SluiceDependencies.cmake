@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds all third-party libraries. The targets are:
 #
 #   always        Threads::Threads  nlohmann_json::nlohmann_json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The contents of an installed tree. The tree can be moved to another folder or machine.
 #
 #   component runtime       bin/            the command line program
@@ -33,6 +34,8 @@ foreach(layer IN ITEMS runtime envelope actors)
       COMPONENT development)
   endif()
 endforeach()
+install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/version.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
+  COMPONENT development)
 install(TARGETS sluice_everything EXPORT sluice-sluice)
 install(EXPORT sluice-sluice NAMESPACE sluice:: DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The settings of every target.
 #
 #   sluice_settings(<target>)   language, warnings, sanitizers, include folders, run paths; a library sluice_x is also sluice::x.
@@ -59,7 +60,6 @@ function(sluice_settings target)
   if(SLUICE_HAS_CUDA)
     sluice_cuda_settings(${target})
   endif()
-  target_compile_definitions(${target} PRIVATE SLUICE_VERSION="${PROJECT_VERSION}")
 
   if(SLUICE_SANITIZE)
     target_compile_options(${target} PRIVATE

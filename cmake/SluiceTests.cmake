@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The test programs.
 #
 #   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [TIMEOUT <seconds>])

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_trace.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for NVTX in builds without the CUDA toolkit.
 #include "envelope/nvtx_range.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "envelope/nvtx_range.hpp"
 
 #include <nvtx3/nvToolsExt.h>

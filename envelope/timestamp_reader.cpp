@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "envelope/timestamp_reader.hpp"
 
 #include <sluice/runtime/user_code_scope.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // All of the runtime that the layers above use besides its public headers. Not installed.

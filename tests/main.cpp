@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main function of all test programs: GoogleTest's, with the seed of this process on the first
 // line.
 #include "tests/support/crash_report.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/blas/blas_cuda.hpp"
 
 #include "actors/blas/column_major.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/blas/blas_host.hpp"
 
 #include "actors/blas/column_major.hpp"
@@ -70,7 +71,7 @@ class openblas final : public actors::blas_library {
 
   [[nodiscard]] std::string version() const override {
     // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
-    const std::string config = openblas_get_config();
+    std::string config = openblas_get_config();
     const std::size_t first = config.find(' ');
     if (first == std::string::npos) return config;
     return config.substr(first + 1, config.find(' ', first + 1) - first - 1);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/blas/blas_library.hpp"
 
 #include "actors/blas/blas_cuda.hpp"

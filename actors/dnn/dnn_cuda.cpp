@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/dnn/dnn_cuda.hpp"
 
 #include "actors/dnn/cuda/bias_activation.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/dnn/dnn_host.hpp"
 
 #include "actors/dnn/check_onednn.hpp"

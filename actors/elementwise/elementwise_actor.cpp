@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/elementwise/elementwise_libraries.hpp"
 #include "actors/elementwise/elementwise_library.hpp"
 #include "actors/library_state.hpp"

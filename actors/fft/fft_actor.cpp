@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/fft/fft_libraries.hpp"
 #include "actors/fft/fft_library.hpp"
 #include "actors/library_state.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/fft/cuda/check_cufft.hpp"
 #include "actors/fft/fft_libraries.hpp"
 #include "actors/fft/scale_kernel.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/fft/host_transform.hpp"
 
 #include <kissfft/kissfft.hh>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/fft/scale_kernel.hpp"
 
 #include <cuda_runtime.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "actors/host_device.hpp"
@@ -97,6 +98,7 @@ SLUICE_HOST_DEVICE inline sine_and_cosine<double> box_muller(double u, double t)
   const double radius = std::sqrt(squared_radius);
   const double rest_of_radius =
       radius > 0 ? std::fma(-radius, radius, squared_radius) / (2 * radius) : 0.0;
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): t is not negative.
   const int quarters = static_cast<int>(2 * t + 0.5);
   const double reduced = t - 0.5 * quarters;
   const double angle = pi * reduced;

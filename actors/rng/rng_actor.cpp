@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/library_state.hpp"
 #include "actors/rng/rng_library.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/rng/philox.hpp"
 #include "actors/rng/rng_kernels.hpp"
 

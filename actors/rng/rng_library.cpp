@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/rng/rng_library.hpp"
 
 #include "actors/rng/rng_libraries.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of one allocation and its free to the calling thread, for each stack of memory
 // resources, and the cost of the device's own pair (`cudaMallocAsync` and `cudaFreeAsync`).
 #include "benchmarks/support/batches.hpp"

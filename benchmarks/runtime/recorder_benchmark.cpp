@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of a launch to the calling thread: a recorder, preflight and commit with nothing between
 // them. The reference is the bare record of an event, which every launch needs.
 #include "benchmarks/support/batches.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main function of all benchmark programs. It runs the benchmarks of every device of the
 // machine.
 #include "benchmarks/support/program.hpp"

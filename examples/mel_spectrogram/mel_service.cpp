@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_service.hpp"
 
 #include "examples/mel_spectrogram/mel_filterbank.hpp"

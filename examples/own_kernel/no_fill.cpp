@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Without a CUDA toolkit there is no GPU to launch on.
 #include <cstddef>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// Everything of layer 3, in one header: the library actors, the device actor and their requests.

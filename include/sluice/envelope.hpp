@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// Everything of layer 2, in one header: the kernel envelope, completion and tracing.

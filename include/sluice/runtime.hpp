@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// Everything of layer 1, in one header: devices, streams, memory, references and the launch
@@ -28,3 +29,4 @@
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/stream_pool.hpp>
 #include <sluice/runtime/timeline_point.hpp>
+#include <sluice/version.hpp>

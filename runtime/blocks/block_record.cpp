@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/blocks/block_record.hpp"
 
 #include "runtime/timelines/runtime_context.hpp"

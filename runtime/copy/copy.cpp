@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/copy/host_transfer.hpp"
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/host/host_stream.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/core/shared_runtimes.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/cuda_device.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -27,8 +28,9 @@ std::shared_ptr<device> open_device(std::string_view name) {
 
 std::vector<device_info> list_devices() {
   std::vector<device_info> devices;
-  for (int ordinal = 0; ordinal < cuda::device_count(); ++ordinal)
-    devices.push_back(cuda::describe(ordinal));
+  const int gpus = cuda::device_count();
+  devices.reserve(static_cast<std::size_t>(gpus) + 1);
+  for (int ordinal = 0; ordinal < gpus; ++ordinal) devices.push_back(cuda::describe(ordinal));
   devices.push_back(open_host_device()->info());
   return devices;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/reclaim_thread.hpp"
 
 #include "runtime/core/runtime_core.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/runtime_core.hpp"
 
 #include "runtime/devices/open_devices.hpp"
@@ -63,7 +64,7 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
       report("what is left of a runtime stays: there is no thread to end it");
     }
   };
-  const std::shared_ptr<runtime_core> made(
+  std::shared_ptr<runtime_core> made(
       new runtime_core(std::move(device), std::move(resource), explicit_waits), end);
   made->start();
   return made;

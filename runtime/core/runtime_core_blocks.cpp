@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How blocks begin and end.
 #include "runtime/core/runtime_core.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a runtime ends.
 #include "runtime/base/deadline.hpp"
 #include "runtime/core/runtime_core.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a use is published without a recorder.
 #include "runtime/core/runtime_core.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/shared_runtimes.hpp"
 
 #include "runtime/devices/open_devices.hpp"

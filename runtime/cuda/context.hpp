@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is current in a thread that calls CUDA.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/cuda_device.hpp"
 
 #include "runtime/cuda/check.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions of the CUDA driver that the CUDA runtime has no counterpart of, or only one that makes
 // contexts on GPUs which nobody asked for.
 #pragma once

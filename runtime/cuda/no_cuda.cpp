@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for the CUDA device in builds without the CUDA toolkit.
 #include "runtime/cuda/cuda_device.hpp"
 

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/devices/open_devices.hpp"
 
 #include <sluice/runtime/device.hpp>
+
+#include <cstddef>
 
 namespace sluice {
 namespace {

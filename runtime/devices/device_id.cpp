@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/error.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/devices/open_devices.hpp"
 
 #include "runtime/reports/slow_wait.hpp"
@@ -102,9 +103,9 @@ std::uint32_t fork_depth() noexcept {
 
 void leave_to_parent(const void* object) noexcept {
   static std::mutex mutex;
-  static auto& left = *new std::vector<const void*>;
   const std::lock_guard lock(mutex);
   try {
+    static auto& left = *new std::vector<const void*>;
     left.push_back(object);
   } catch (...) {
     // Only a leak checker would miss the pointer.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/devices/own_thread.hpp"
 
 namespace sluice::detail {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/devices/open_devices.hpp"
 #include "runtime/host/annotations.hpp"
 #include "runtime/host/host_rendezvous.hpp"

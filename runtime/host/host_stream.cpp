@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/host/host_stream.hpp"
 
 #include "runtime/host/annotations.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/interop/external_memory.hpp"
 
 #include <sluice/runtime/dlpack.hpp>

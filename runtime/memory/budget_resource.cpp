@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/budget_account.hpp"
 #include "runtime/memory/context_adaptor.hpp"
 

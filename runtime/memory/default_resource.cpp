@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/size_class.hpp"
 #include "runtime/memory/adaptor.hpp"
 #include "runtime/reports/report.hpp"

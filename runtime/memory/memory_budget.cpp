@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/devices/open_devices.hpp"
 #include "runtime/memory/budget_account.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/pooled_memory.hpp"
 
 #include <sluice/runtime/device.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/adaptor.hpp"
 
 #include <sluice/runtime/memory_adaptors.hpp>

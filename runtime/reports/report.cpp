@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/reports/report.hpp"
 
 #include "runtime/reports/report_table.hpp"

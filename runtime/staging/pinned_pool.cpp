@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/staging/pinned_pool.hpp"
 
 #include "runtime/reports/report.hpp"

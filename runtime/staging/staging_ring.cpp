@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/staging/staging_ring.hpp"
 
 #include "runtime/staging/staging_thread.hpp"

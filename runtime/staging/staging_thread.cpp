@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/staging/staging_thread.hpp"
 
 #include "runtime/timelines/runtime_context.hpp"
@@ -10,8 +11,8 @@ namespace sluice::detail {
 
 namespace {
 
-/// What the inbox of a thread that has stopped points to.
-staging_job* closed_inbox() noexcept {
+/// What the inbox of a thread that has stopped points to. The first call may throw std::bad_alloc.
+staging_job* closed_inbox() {
   static auto& closed = *new staging_job;  // outlives all threads
   return &closed;
 }
@@ -25,7 +26,7 @@ const error& transfers_unfinished =
 
 std::shared_ptr<staging_thread> staging_thread::start(runtime_context& context) {
   (void)closed_inbox();
-  const std::shared_ptr<staging_thread> made(new staging_thread(context));
+  std::shared_ptr<staging_thread> made(new staging_thread(context));
   made->thread_ = std::thread([&served = *made] { served.run(); });
   return made;
 }

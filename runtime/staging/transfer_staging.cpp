@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/staging/transfer_staging.hpp"
 
 #include "runtime/base/size_class.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/one_way_signal.hpp"
 
 #include "runtime/sync/futex.hpp"

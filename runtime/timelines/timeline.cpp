@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/timelines/timeline.hpp"
 
 #include "runtime/sync/release_list.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "runtime/base/chunked_table.hpp"
@@ -144,9 +145,9 @@ class timeline {
     return waits_.load(std::memory_order_relaxed);
   }
 
-  /// Keeps the core alive until `let_go_of_core`. The timeline counts the recorder, so that launches
-  /// on different streams share no counter. Returns false once the runtime is gone: then the caller
-  /// takes a share of the core instead.
+  /// Keeps the core alive until `let_go_of_core`. The timeline counts the recorder, so that
+  /// launches on different streams share no counter. Returns false once the runtime is gone: then
+  /// the caller takes a share of the core instead.
   [[nodiscard]] bool hold_core() noexcept;
   /// Returns a share of the core, to be dropped after everything else, if the runtime is gone and
   /// this was the last hold.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests answered on enqueueing, chained over several actors: right on the host device with
 // random delays before every task, and on a GPU.
 #include "tests/actors/references.hpp"

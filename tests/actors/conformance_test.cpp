@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every actor that launches on a device keeps to, on every device.
 #include "tests/actors/library_actor_test.hpp"
 

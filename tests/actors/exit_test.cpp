@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a process ends while its actors are at work. Each test runs a process of its own.
 #include "tests/actors/session.hpp"
 #include "tests/support/forked_child.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches that fail after they were queued, memory that runs out, a device that is lost: on the
 // host device, which can be told to.
 #include "tests/actors/library_actor_test.hpp"

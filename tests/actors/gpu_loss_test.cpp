@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU that is lost by a fault while actors are at work. A fault is final for its process, so a
 // child has it.
 #include "tests/actors/library_actor_test.hpp"

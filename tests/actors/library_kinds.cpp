@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/actors/library_kinds.hpp"
 
 #include "tests/actors/references.hpp"

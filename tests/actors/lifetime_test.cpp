@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices, actor systems and references that end in every order that users are allowed.
 #include "tests/actors/session.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation of the library actors through messages, on odd shapes and in every type, against
 // double-precision references.
 #include "tests/actors/references.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Actors launch on threads that serve one device and have made it their current one.
 #include "tests/actors/session.hpp"
 #include "tests/support/forwarding_device.hpp"

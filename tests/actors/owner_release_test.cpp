@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client that has its reply and drops its references can have the memory at once.
 #include "tests/actors/session.hpp"
 

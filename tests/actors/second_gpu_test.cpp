@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Actors on the second GPU make no context on the first, which would take half a gigabyte of it; a
 // process of its own says so.
 #include "tests/actors/library_actor_test.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library's workspace goes with the library: behind the lane's last launch, whoever is gone then.
 #include "actors/workspace.hpp"
 
@@ -23,7 +24,7 @@ struct library {
   ~library() { gone.store(true); }
 
   actors::workspace scratch;
-  std::atomic<bool>& gone;  // NOLINT: of the test
+  std::atomic<bool>& gone;
 };
 
 /// Leaves a lane whose library has a workspace, with work that waits at `closed`.

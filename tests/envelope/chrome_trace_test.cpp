@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/timing_trace.hpp"
 

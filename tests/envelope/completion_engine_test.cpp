@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine on its own, with continuations of the test.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One launch from validation to release: the order of its steps, its replies and its owners.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"

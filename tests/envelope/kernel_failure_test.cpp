@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fault injected at each step of the envelope. After each there has been exactly one reply with
 // the right code, and nothing is left: no lease, no byte, no release, no forgotten recorder. And
 // the next launch succeeds, wherever the device has not been lost.

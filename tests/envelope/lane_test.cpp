@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/envelope/launches.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
@@ -193,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(devices, lane_test,
 // The end of a library's handle waits for the whole device: not on the thread that answers.
 TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_end) {
   struct slow_to_end {
-    std::binary_semaphore& may_end;  // NOLINT: of the test
+    std::binary_semaphore& may_end;
     ~slow_to_end() { may_end.acquire(); }
   };
   std::binary_semaphore may_end{0};
@@ -212,7 +213,7 @@ TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_en
 TEST(lane_at_the_budgets_limit, gives_back_what_its_library_held) {
   struct slow_to_end {
     gpu_ref<std::uint32_t> held;
-    std::atomic<bool>& asked;  // NOLINT: of the test
+    std::atomic<bool>& asked;
     ~slow_to_end() {
       await([&] { return asked.load(); });
       for (int i = 0; i < 50; ++i) std::this_thread::yield();

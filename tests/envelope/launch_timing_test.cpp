@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timestamps of launches: what they mean, what they cost (in calls of the device), and what becomes
 // of them when something fails. Times are compared with moments before and after the events that
 // they stand for, never with durations.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a launch owned is released between replies: in time, and without a driver call there.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands mel, demo and bench, by running the program.
 #include "tests/examples/mel_reference.hpp"
 #include "tests/support/relative_error.hpp"

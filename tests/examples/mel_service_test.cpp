@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_service.hpp"
 
 #include "tests/examples/mel_reference.hpp"

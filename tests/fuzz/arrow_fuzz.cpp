@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of Arrow's descriptors, and the import of what they say.
 #include "tests/fuzz/field_reader.hpp"
 #include "tests/fuzz/fuzz.hpp"

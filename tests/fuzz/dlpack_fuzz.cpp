@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of DLPack's descriptors, held against the same sums in 128 bits, and the import of
 // what they say.
 #include "tests/fuzz/field_reader.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of NumPy files. What it accepts and writes back reads the same.
 #include "tests/fuzz/fuzz.hpp"
 #include "tools/io/npy.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main function of a fuzz target where libFuzzer is not: calls it with the files of the folders
 // that are named, so that what was found once stays found with every compiler.
 #include "tests/fuzz/fuzz.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of WAV files. What it accepts, written as 32-bit floats, reads the same.
 #include "tests/fuzz/fuzz.hpp"
 #include "tools/io/wav.hpp"

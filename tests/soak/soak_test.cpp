@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A long random load of requests of which many fail: nothing is left of it, and the backlog of
 // owners stays bounded all the time. SLUICE_SOAK_SECONDS says for how long (default 2).
 #include "runtime/core/runtime_core.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/driver.hpp"
 #include "tests/support/gpu_context.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream of a GPU writes and polls words by its memory operations (CUDA driver API, "Stream
 // Memory Operations"), which take neither a multiprocessor nor the driver's one thread for host
 // functions.

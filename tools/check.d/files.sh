@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by the checks, which run in the root of the tree. list_files <pattern>... prints the matching files of the
 # project, one a line: those that git tracks and new ones that it does not ignore. Without git it prints all files.
 list_files() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/axis_ticks.hpp"
 
 #include <algorithm>
@@ -89,6 +90,7 @@ std::vector<axis_tick> frequency_ticks(double low, double high,
         minor.push_back(hertz);
     }
   std::vector<axis_tick> ticks;
+  ticks.reserve(labelled.size() + minor.size());
   for (const double hertz : labelled) ticks.push_back({hertz, label_of(hertz, 0)});
   for (const double hertz : minor) ticks.push_back({hertz, {}});
   return ticks;

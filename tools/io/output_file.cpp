@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/output_file.hpp"
 
 #include "tools/io/displayed.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/spectrogram_png.hpp"
 
 #include "tools/io/axis_ticks.hpp"
@@ -187,8 +188,9 @@ void draw_frequency_axis(canvas& picture, const rectangle& plot, const spectrogr
     draw_text(picture, tick.label, plot.x - tick_length - 6.5, centred_baseline(y, label_style),
               label_style, text_anchor::end);
   }
-  draw_text(picture, "Frequency (Hz)", 30.5, plot.y + plot.height / 2 + 0.5, axis_style,
-            text_anchor::middle, text_direction::upwards);
+  const int middle = plot.y + plot.height / 2;
+  draw_text(picture, "Frequency (Hz)", 30.5, middle + 0.5, axis_style, text_anchor::middle,
+            text_direction::upwards);
 }
 
 void draw_time_axis(canvas& picture, const rectangle& plot, const spectrogram_axes& axes) {
@@ -205,7 +207,8 @@ void draw_time_axis(canvas& picture, const rectangle& plot, const spectrogram_ax
               plot.bottom() + tick_length + 6 + label_style.cap_height + 0.5, label_style,
               text_anchor::middle);
   }
-  draw_text(picture, "Time (s)", plot.x + plot.width / 2 + 0.5, plot.bottom() + 50.5, axis_style,
+  const int middle = plot.x + plot.width / 2;
+  draw_text(picture, "Time (s)", middle + 0.5, plot.bottom() + 50.5, axis_style,
             text_anchor::middle);
 }
 
@@ -224,7 +227,8 @@ void draw_colour_bar(canvas& picture, const rectangle& bar, const decibel_range&
     draw_text(picture, tick.label, bar.right() + tick_length + 7.5,
               centred_baseline(y, label_style), label_style);
   }
-  draw_text(picture, "Power (dB)", bar.right() + 64.5, bar.y + bar.height / 2 + 0.5, axis_style,
+  const int middle = bar.y + bar.height / 2;
+  draw_text(picture, "Power (dB)", bar.right() + 64.5, middle + 0.5, axis_style,
             text_anchor::middle, text_direction::upwards);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/wav.hpp"
 
 #include "tools/io/byte_source.hpp"

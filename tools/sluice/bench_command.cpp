@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/blas/blas_library.hpp"
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/version.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -218,7 +220,7 @@ std::string json_text(const figures& f, session& current, const std::string& lib
   };
   const auto info = current.info();
   const nlohmann::ordered_json all = {
-      {"version", SLUICE_VERSION},
+      {"version", version},
       {"machine",
        {{"processor", processor()}, {"hardware_threads", std::thread::hardware_concurrency()}}},
       {"device",
@@ -243,9 +245,9 @@ std::string table(const figures& f, session& current, const std::string& library
   const auto per_second = [](const times& t) {
     return fmt::format("{:.1f} k/s", 1e3 / t.median());
   };
-  std::string text = fmt::format("sluice {} on {}: {}, {}; {} with {} threads\n\n", SLUICE_VERSION,
-                                 current.device_name(), current.info().name, library, processor(),
-                                 std::thread::hardware_concurrency());
+  std::string text =
+      fmt::format("sluice {} on {}: {}, {}; {} with {} threads\n\n", version, current.device_name(),
+                  current.info().name, library, processor(), std::thread::hardware_concurrency());
   const auto line = [&](const std::string& what, const auto& plain, const auto& actor,
                         const auto& ratio) {
     text += fmt::format("  {:<36}  {:>12}  {:>12}  {:>7}\n", what, plain, actor, ratio);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/command.hpp"
 
 #include "tools/io/displayed.hpp"
@@ -5,6 +6,7 @@
 
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/version.hpp>
 
 #include <sys/stat.h>
 
@@ -85,8 +87,12 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
           "Write a Chrome/Perfetto trace of all launches")
       ->type_name("FILE");
   command.add_flag("--quiet", common.quiet, "Print no summary and no progress");
-  command.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  command.set_version_flag("--version", version_line());
   return command;
+}
+
+std::string version_line() {
+  return "sluice " + std::string(version);
 }
 
 CLI::Option* add_input(CLI::App& command, std::string name, std::string& path,

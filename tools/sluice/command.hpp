@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -60,6 +61,9 @@ void require_distinct_files(const common_options& common, std::vector<named_file
 /// `outputs` is standard output. @throws error `library_failure` if the write fails
 void print_summary(const common_options& common, const std::vector<named_file>& outputs,
                    std::string_view text);
+
+/// What `--version` prints, for example "sluice 0.1.0".
+std::string version_line();
 
 /// Prints `text` on standard output. @throws error `library_failure` if the write fails
 void print(std::string_view text);

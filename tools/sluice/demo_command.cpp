@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
@@ -8,6 +9,8 @@
 #include "tools/sluice/demo_reference.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
+
+#include <sluice/version.hpp>
 
 #include <fmt/format.h>
 
@@ -340,8 +343,8 @@ void run(demo_options options) {
     std::string text = fmt::format(
         "\nsluice {} on {}: {}, {:.0f} GB\n"
         "Random inputs (--seed {}), compared with double-precision references.\n\n{}\n",
-        SLUICE_VERSION, current.device_name(), info.name,
-        static_cast<double>(info.memory_bytes) / 1e9, seed, table(rows, current.device_name()));
+        version, current.device_name(), info.name, static_cast<double>(info.memory_bytes) / 1e9,
+        seed, table(rows, current.device_name()));
     text += fmt::format("{}, {}:\n", io::displayed(wav), length);
     const auto file = [&](const fs::path& path, const std::string& what) {
       const auto name = io::displayed(path);

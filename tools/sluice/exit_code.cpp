@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/exit_code.hpp"
 
 namespace sluice::cli {

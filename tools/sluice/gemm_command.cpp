@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/displayed.hpp"
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/command.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/displayed.hpp"
 #include "tools/io/partial_file.hpp"
 #include "tools/sluice/command.hpp"
@@ -123,7 +124,7 @@ int main(int argc, char** argv) {
   io::remove_partial_files_on_signals();
 
   CLI::App program("GPU computing with asynchronous actors, from the command line", "sluice");
-  program.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  program.set_version_flag("--version", cli::version_line());
   program.footer(
       "\"sluice help <command>\" describes a command. The file name \"-\" stands for standard "
       "input or standard output.");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/dnn/cuda/bias_activation.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/actors/blas_types.hpp>
@@ -25,23 +26,25 @@ namespace sluice {
 /// `library_failure`, `shutting_down`, `device_lost`.
 template <class T>
 struct gemm {
-  sluice::layout layout = sluice::layout::row_major;
-  transpose transpose_a = transpose::no;
-  transpose transpose_b = transpose::no;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  T alpha = 1;
-  gpu_ref<T> a{};
-  std::int64_t lda = 0;
-  gpu_ref<T> b{};
-  std::int64_t ldb = 0;
-  T beta = 0;
-  gpu_ref<T> c{};
-  std::int64_t ldc = 0;
-  reply_on reply = reply_on::finished;
+  sluice::layout layout = sluice::layout::row_major;  ///< how a, b and c lie in memory
+  transpose transpose_a = transpose::no;              ///< op of A
+  transpose transpose_b = transpose::no;              ///< op of B
+  std::int64_t m = 0;                                 ///< rows of op(A) and C, at least 0
+  std::int64_t n = 0;                                 ///< columns of op(B) and C, at least 0
+  std::int64_t k = 0;                   ///< columns of op(A) and rows of op(B), at least 0
+  T alpha = 1;                          ///< factor of the product
+  gpu_ref<T> a{};                       ///< A
+  std::int64_t lda = 0;                 ///< leading dimension of A
+  gpu_ref<T> b{};                       ///< B
+  std::int64_t ldb = 0;                 ///< leading dimension of B
+  T beta = 0;                           ///< factor of the previous C
+  gpu_ref<T> c{};                       ///< C, allocated when left out
+  std::int64_t ldc = 0;                 ///< leading dimension of C
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
+/// Single-precision `gemm`.
 using sgemm = gemm<float>;
+/// Double-precision `gemm`.
 using dgemm = gemm<double>;
 
 /// The library actor for dense linear algebra: cuBLAS on a GPU, OpenBLAS on the host. Requests of

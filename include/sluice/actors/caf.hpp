@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// The one door to CAF. All that differs between CAF 0.17, for which this is written, and CAF 1.x

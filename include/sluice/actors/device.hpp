@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/actors/blas.hpp>
@@ -23,16 +24,16 @@ namespace sluice {
 /// overflows), `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`.
 template <element T>
 struct allocate {
-  std::size_t count = 0;
+  std::size_t count = 0;  ///< in elements
 };
 
 /// Asks that every element of `target` become `value`. The reply is `target`. Errors as for any
 /// launch: `invalid_argument`, `stale_ref`, `shutting_down`, `device_lost`.
 template <element T>
 struct fill {
-  gpu_ref<T> target{};
-  T value{};
-  reply_on reply = reply_on::finished;
+  gpu_ref<T> target{};                  ///< the elements to set
+  T value{};                            ///< the new value of each
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for a copy of `source` into `target`, which has as many elements, shares none with it, and
@@ -40,9 +41,9 @@ struct fill {
 /// `out_of_memory`.
 template <element T>
 struct copy {
-  gpu_ref<T> source{};
-  gpu_ref<T> target{};
-  reply_on reply = reply_on::finished;
+  gpu_ref<T> source{};                  ///< the elements to copy
+  gpu_ref<T> target{};                  ///< where they go
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks that `values` be brought to the device, into `target` (as many elements; allocated when
@@ -50,33 +51,36 @@ struct copy {
 /// says. Errors as above.
 template <element T>
 struct upload {
-  std::vector<T> values{};
-  gpu_ref<T> target{};
-  reply_on reply = reply_on::finished;
+  std::vector<T> values{};              ///< the elements to transfer
+  gpu_ref<T> target{};                  ///< where they go
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for the elements of `source` as a vector, ordered after every write of it that was
 /// published before. Errors as above and `upstream_failed`.
 template <element T>
 struct download {
-  gpu_ref<T> source{};
+  gpu_ref<T> source{};  ///< the elements to transfer
 };
 
 /// Ask for the device's library actors, which are made at the first request. Errors as those of
 /// `spawn_blas` and so on.
+///@{
 struct get_blas {};
 struct get_dnn {};
 struct get_fft {};
 struct get_rng {};
 struct get_elementwise {};
+///@}
 
 /// Asks for `runtime_statistics`, after dropping the owners of completed launches, and for what the
 /// device is.
 struct get_statistics {};
+/// The reply to `get_statistics`.
 struct device_status {
-  device_info info;
-  runtime_statistics memory;
-  std::size_t launches_pending = 0;
+  device_info info;                  ///< name, memory and capabilities of the device
+  runtime_statistics memory;         ///< counters of its runtime
+  std::size_t launches_pending = 0;  ///< launches that have not completed
 };
 
 /// The element types of transfers.
@@ -123,14 +127,18 @@ class scoped_device {
   explicit scoped_device(caf::actor_system& system, std::string_view device_name = "auto",
                          std::shared_ptr<kernel_trace> trace = nullptr,
                          device_service_options options = {});
+  /// Starts an actor over a device that is open already. @throws error as `spawn_device`
   scoped_device(caf::actor_system& system, std::shared_ptr<device_service> service,
                 std::shared_ptr<kernel_trace> trace = nullptr);
   scoped_device(const scoped_device&) = delete;
   scoped_device& operator=(const scoped_device&) = delete;
   ~scoped_device();
 
+  /// The device actor. It ends with this object.
   [[nodiscard]] const device_actor& actor() const noexcept { return actor_; }
+  /// The device's service. Valid as long as this object.
   [[nodiscard]] device_service& service() const noexcept { return *service_; }
+  /// The device's service, for an owner that outlives this object.
   [[nodiscard]] const std::shared_ptr<device_service>& shared_service() const noexcept {
     return service_;
   }
@@ -138,11 +146,13 @@ class scoped_device {
   /// The library actors, made at the first call. Each asks the device actor and waits for its
   /// answer.
   /// @throws error what the device actor answered
+  ///@{
   [[nodiscard]] blas_actor blas();
   [[nodiscard]] dnn_actor dnn();
   [[nodiscard]] fft_actor fft();
   [[nodiscard]] rng_actor rng();
   [[nodiscard]] elementwise_actor elementwise();
+  ///@}
 
  private:
   caf::actor_system& system_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/actors/caf.hpp>
@@ -19,17 +20,18 @@ namespace sluice {
 /// small, on another device or overlapping), `unsupported` (the library cannot do it), `stale_ref`,
 /// `out_of_memory`, `upstream_failed`, `library_failure`, `shutting_down`, `device_lost`.
 struct conv2d {
-  nchw_shape input{};
-  filter_shape filter{};
-  conv2d_geometry geometry{};
-  gpu_ref<float> x{};
-  gpu_ref<float> w{};
-  gpu_ref<float> bias{};
-  sluice::activation activation = sluice::activation::none;
+  nchw_shape input{};          ///< shape of x
+  filter_shape filter{};       ///< shape of w
+  conv2d_geometry geometry{};  ///< padding, stride, dilation and groups
+  gpu_ref<float> x{};          ///< input
+  gpu_ref<float> w{};          ///< filters
+  gpu_ref<float> bias{};       ///< one number for each filter; may be left out
+  sluice::activation activation =
+      sluice::activation::none;  ///< applied to each element of the result
   /// f32 means f32; TF32 only when asked for.
   math_mode math = math_mode::f32;
-  gpu_ref<float> y{};
-  reply_on reply = reply_on::finished;
+  gpu_ref<float> y{};                   ///< output, allocated when left out
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <compare>
@@ -19,8 +20,8 @@ enum class math_mode : std::uint8_t {
 struct nchw_shape {
   std::int64_t n = 0;  ///< batch
   std::int64_t c = 0;  ///< channels
-  std::int64_t h = 0;
-  std::int64_t w = 0;
+  std::int64_t h = 0;  ///< height
+  std::int64_t w = 0;  ///< width
   [[nodiscard]] auto operator<=>(const nchw_shape&) const noexcept = default;
 
   /// The number of elements. @throws error `invalid_argument` when a dimension is negative or the
@@ -46,14 +47,14 @@ struct filter_shape {
 struct conv2d_geometry {
   /// A number of elements in the height and in the width; what is left out is 0.
   struct widths {
-    std::int64_t h = 0;
-    std::int64_t w = 0;
+    std::int64_t h = 0;  ///< along the height
+    std::int64_t w = 0;  ///< along the width
     [[nodiscard]] auto operator<=>(const widths&) const noexcept = default;
   };
   /// The distance to the next element in the height and in the width; what is left out is 1.
   struct steps {
-    std::int64_t h = 1;
-    std::int64_t w = 1;
+    std::int64_t h = 1;  ///< along the height
+    std::int64_t w = 1;  ///< along the width
     [[nodiscard]] auto operator<=>(const steps&) const noexcept = default;
   };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/actors/caf.hpp>
@@ -20,39 +21,39 @@ namespace sluice {
 /// `shutting_down`, `device_lost`.
 template <class T>
 struct frame_signal {
-  frame_layout layout{};
-  gpu_ref<T> signal{};
-  gpu_ref<T> window{};
-  gpu_ref<T> output{};
-  reply_on reply = reply_on::finished;
+  frame_layout layout{};                ///< how the signal is cut into frames
+  gpu_ref<T> signal{};                  ///< `layout.samples` samples
+  gpu_ref<T> window{};                  ///< `layout.n_fft` factors, or left out
+  gpu_ref<T> output{};                  ///< the frames
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for |input[i]|².
 template <class T>
 struct power_spectrum {
-  gpu_ref<std::complex<T>> input{};
-  gpu_ref<T> output{};
-  reply_on reply = reply_on::finished;
+  gpu_ref<std::complex<T>> input{};     ///< complex numbers
+  gpu_ref<T> output{};                  ///< as many elements as `input`
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for the largest element of `input` (at least one) as one element on the device. NaN if one
 /// is NaN.
 template <class T>
 struct maximum {
-  gpu_ref<T> input{};
-  gpu_ref<T> output{};
-  reply_on reply = reply_on::finished;
+  gpu_ref<T> input{};                   ///< at least one element
+  gpu_ref<T> output{};                  ///< one element
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for the powers in `input` in decibels relative to the one element of `reference`; see
 /// `decibel_options`. Here `output` may be `input` itself.
 template <class T>
 struct power_to_decibel {
-  gpu_ref<T> input{};
-  gpu_ref<T> reference{};
-  decibel_options options{};
-  gpu_ref<T> output{};
-  reply_on reply = reply_on::finished;
+  gpu_ref<T> input{};                   ///< powers
+  gpu_ref<T> reference{};               ///< one element: the power of 0 dB
+  decibel_options options{};            ///< smallest power and range
+  gpu_ref<T> output{};                  ///< as many elements as `input`
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// The library actor for elementwise operations: our own kernels on a GPU, the same functions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/actors/caf.hpp>
@@ -12,6 +13,7 @@
 
 namespace sluice {
 
+/// The sign of the exponent of a complex transform.
 enum class fft_direction : std::uint8_t {
   forward,  ///< exp(-2πi jk/n)
   inverse,  ///< exp(+2πi jk/n)
@@ -28,42 +30,42 @@ enum class fft_direction : std::uint8_t {
 /// that is not finite), `unsupported` (sizes beyond the library's), `stale_ref`, `out_of_memory`,
 /// `upstream_failed`, `library_failure`, `shutting_down`, `device_lost`.
 struct fft_shape {
-  std::size_t length = 0;
-  std::size_t batch = 1;
-  std::size_t input_distance = 0;
-  std::size_t output_distance = 0;
+  std::size_t length = 0;           ///< n, in elements, at least 1
+  std::size_t batch = 1;            ///< number of transforms
+  std::size_t input_distance = 0;   ///< between rows of the input, in elements; 0: no gaps
+  std::size_t output_distance = 0;  ///< between rows of the output, in elements; 0: no gaps
 };
 
 /// Complex to complex, n to n. The reply is `output`, which is allocated when left out.
 template <class Real>
 struct fft_c2c {
-  fft_direction direction = fft_direction::forward;
-  fft_shape shape{};
-  gpu_ref<std::complex<Real>> input{};
-  gpu_ref<std::complex<Real>> output{};
-  double scale = 1;
-  reply_on reply = reply_on::finished;
+  fft_direction direction = fft_direction::forward;  ///< sign of the exponent
+  fft_shape shape{};                                 ///< length, batch and distances
+  gpu_ref<std::complex<Real>> input{};               ///< rows of n numbers
+  gpu_ref<std::complex<Real>> output{};              ///< rows of n numbers
+  double scale = 1;                                  ///< factor of the result, finite
+  reply_on reply = reply_on::finished;               ///< when the reply is sent
 };
 
 /// Real to complex, forward: n numbers to the first n/2 + 1 bins. Rows of the input may overlap
 /// (frames of a signal).
 template <class Real>
 struct fft_r2c {
-  fft_shape shape{};
-  gpu_ref<Real> input{};
-  gpu_ref<std::complex<Real>> output{};
-  double scale = 1;
-  reply_on reply = reply_on::finished;
+  fft_shape shape{};                     ///< length, batch and distances
+  gpu_ref<Real> input{};                 ///< rows of n numbers
+  gpu_ref<std::complex<Real>> output{};  ///< rows of n/2 + 1 bins, allocated when left out
+  double scale = 1;                      ///< factor of the result, finite
+  reply_on reply = reply_on::finished;   ///< when the reply is sent
 };
 
 /// Complex to real, inverse: n/2 + 1 bins of a Hermitian spectrum to n numbers.
 template <class Real>
 struct fft_c2r {
-  fft_shape shape{};
-  gpu_ref<std::complex<Real>> input{};
-  gpu_ref<Real> output{};
-  double scale = 1;
-  reply_on reply = reply_on::finished;
+  fft_shape shape{};                    ///< length, batch and distances
+  gpu_ref<std::complex<Real>> input{};  ///< rows of n/2 + 1 bins
+  gpu_ref<Real> output{};               ///< rows of n numbers, allocated when left out
+  double scale = 1;                     ///< factor of the result, finite
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// The library actor for Fourier transforms: cuFFT on a GPU, KissFFT on the host.

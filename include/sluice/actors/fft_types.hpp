@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/element_type.hpp>
@@ -37,14 +38,16 @@ enum class fft_kind : std::uint8_t {
 /// A batch of one-dimensional transforms of one length. Elements of a row are neighbours; row b
 /// begins at element b * distance of its array. All sizes are in elements.
 struct fft_description {
-  fft_kind kind = fft_kind::c2c_forward;
+  fft_kind kind = fft_kind::c2c_forward;       ///< what is transformed, and in which direction
   element_type precision = element_type::f32;  ///< f32 or f64, of the real or of both parts
   std::size_t length = 0;                      ///< n, at least 1; for c2r that of the output
-  std::size_t batch = 1;
+  std::size_t batch = 1;                       ///< number of transforms
   /// 0 stands for the row's own size. Rows of the input of r2c and c2c may overlap (a distance
   /// smaller than the row); rows of the output may not.
+  ///@{
   std::size_t input_distance = 0;
   std::size_t output_distance = 0;
+  ///@}
   [[nodiscard]] auto operator<=>(const fft_description&) const noexcept = default;
 };
 
@@ -74,11 +77,13 @@ struct fft_description {
 
 /// The elements from the first row's first to the last row's last one: what the input, or the
 /// output, must hold. 0 for an empty batch. For a completed description.
+///@{
 [[nodiscard]] constexpr std::size_t input_extent(const fft_description& d) noexcept {
   return d.batch == 0 ? 0 : (d.batch - 1) * d.input_distance + input_row(d.kind, d.length);
 }
 [[nodiscard]] constexpr std::size_t output_extent(const fft_description& d) noexcept {
   return d.batch == 0 ? 0 : (d.batch - 1) * d.output_distance + output_row(d.kind, d.length);
 }
+///@}
 
 }  // namespace sluice

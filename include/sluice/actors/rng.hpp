@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/actors/caf.hpp>
@@ -16,7 +17,7 @@ namespace sluice {
 /// element type; a request for elements [offset, offset + count) equals that part of the whole, on
 /// every device. A sequence has 2^64 elements.
 struct random_range {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;    ///< selects the sequence
   std::uint64_t offset = 0;  ///< in elements
   std::size_t count = 0;     ///< in elements
 };
@@ -27,28 +28,28 @@ struct random_range {
 /// mean or stddev out of range), `stale_ref`, `out_of_memory`, `library_failure`, `shutting_down`,
 /// `device_lost`.
 struct random_bits {
-  random_range range{};
-  gpu_ref<std::uint32_t> output{};
-  reply_on reply = reply_on::finished;
+  random_range range{};                 ///< which part of the sequence
+  gpu_ref<std::uint32_t> output{};      ///< `range.count` elements, allocated when left out
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for numbers uniform in (0, 1]; equal to cuRAND's in every bit.
 template <class T>
 struct random_uniform {
-  random_range range{};
-  gpu_ref<T> output{};
-  reply_on reply = reply_on::finished;
+  random_range range{};                 ///< which part of the sequence
+  gpu_ref<T> output{};                  ///< `range.count` elements, allocated when left out
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// Asks for normal numbers (Box–Muller): z · stddev, rounded, plus mean. The devices agree within 4
 /// ulp of z.
 template <class T>
 struct random_normal {
-  random_range range{};
-  double mean = 0;    ///< finite
-  double stddev = 1;  ///< finite, at least 0
-  gpu_ref<T> output{};
-  reply_on reply = reply_on::finished;
+  random_range range{};                 ///< which part of the sequence
+  double mean = 0;                      ///< finite
+  double stddev = 1;                    ///< finite, at least 0
+  gpu_ref<T> output{};                  ///< `range.count` elements, allocated when left out
+  reply_on reply = reply_on::finished;  ///< when the reply is sent
 };
 
 /// The library actor for random numbers: cuRAND's Philox functions in a kernel of our own on a GPU,

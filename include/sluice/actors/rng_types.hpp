@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/element_type.hpp>
@@ -33,11 +34,11 @@ enum class random_distribution : std::uint8_t {
 /// element type determine. Its elements are numbered from 0 to 2^64 - 1; however a range is cut
 /// into requests, the numbers are the same.
 struct random_description {
-  random_distribution distribution = random_distribution::uniform;
-  element_type type = element_type::f32;
-  std::uint64_t seed = 0;
-  std::uint64_t offset = 0;
-  std::size_t count = 0;
+  random_distribution distribution = random_distribution::uniform;  ///< distribution of the numbers
+  element_type type = element_type::f32;                            ///< element type of the numbers
+  std::uint64_t seed = 0;                                           ///< selects the sequence
+  std::uint64_t offset = 0;                                         ///< first element of the range
+  std::size_t count = 0;                                            ///< number of elements
   double mean = 0;    ///< normal only: value = z * stddev, rounded, + mean, in the element type
   double stddev = 1;  ///< normal only
 };

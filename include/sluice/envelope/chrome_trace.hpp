@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
@@ -15,9 +16,10 @@ enum class when_full : std::uint8_t {
   overwrite_oldest,  ///< a ring: the trace shows the end
 };
 
+/// How much a `chrome_trace` keeps, and what.
 struct chrome_trace_options {
-  std::size_t capacity = 65'536;  ///< launches; less than 300 bytes each
-  when_full full = when_full::drop_newest;
+  std::size_t capacity = 65'536;            ///< launches; less than 300 bytes each
+  when_full full = when_full::drop_newest;  ///< what happens above the capacity
   bool timestamps = true;  ///< time launches on the device; see `kernel_trace::wants_timestamps`
 };
 

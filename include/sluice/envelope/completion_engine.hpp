@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_runtime.hpp>
@@ -48,12 +49,15 @@ class continuation : public releasable {
 /// belongs to one that does not is the runtime's from then on.
 class completion_engine {
  public:
+  /// An engine for the launches of `runtime`. With `polled` and `host_function` it starts a thread.
+  /// @throws std::system_error when the thread cannot be started
   explicit completion_engine(device_runtime& runtime,
                              completion_strategy strategy = completion_strategy::polled);
   completion_engine(const completion_engine&) = delete;
   completion_engine& operator=(const completion_engine&) = delete;
   ~completion_engine();
 
+  /// The strategy that the engine was made with.
   [[nodiscard]] completion_strategy strategy() const noexcept;
 
   /// Says, before the ticket is taken, that `work` will be submitted for a ticket of `stream`: its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/envelope/completion_engine.hpp>
@@ -10,9 +11,11 @@
 
 namespace sluice {
 
+/// How a `device_service` is made.
 struct device_service_options {
-  runtime_options runtime{};
-  completion_strategy completion = completion_strategy::polled;
+  runtime_options runtime{};  ///< options of the runtime
+  completion_strategy completion =
+      completion_strategy::polled;  ///< how the end of a launch becomes known
   /// Launches that a lane has in flight at most; what comes on top waits in its actor. 0: 128, and
   /// 32 with `host_function`.
   ///
@@ -29,6 +32,7 @@ class device_service {
   /// @throws error as `open_device` and `device_runtime`
   explicit device_service(std::string_view device_name, device_service_options options = {})
       : device_service(open_device(device_name), std::move(options)) {}
+  /// The same on a device that is open already. @throws error as `device_runtime`
   explicit device_service(std::shared_ptr<sluice::device> device,
                           device_service_options options = {})
       : runtime_(std::move(device), std::move(options.runtime)),
@@ -43,9 +47,13 @@ class device_service {
   /// with `device_lost`.
   ~device_service() { (void)runtime_.shut_down(); }
 
+  /// The runtime. Valid as long as the service.
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
+  /// The completion engine of all launches. Valid as long as the service.
   [[nodiscard]] completion_engine& engine() noexcept { return engine_; }
+  /// The device of the runtime.
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
+  /// The limit of launches in flight of a lane that has no limit of its own.
   [[nodiscard]] std::size_t most_in_flight() const noexcept { return most_in_flight_; }
 
  private:

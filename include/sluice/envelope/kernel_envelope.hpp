@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
@@ -18,7 +19,7 @@ namespace sluice {
 
 /// What a closure needs to enqueue its launch. Valid during the closure.
 struct launch_context {
-  stream_ref stream;
+  stream_ref stream;  ///< the stream of the lane
 
   /// The stream as the device's libraries know it: on CUDA a `cudaStream_t`.
   [[nodiscard]] native_stream* native() const { return stream.native(); }
@@ -31,15 +32,15 @@ struct launch_context {
 
 /// What an operation is, the same for all of its launches.
 struct kernel_description {
-  std::string library;
-  std::string operation;
-  element_type type = element_type::f32;
+  std::string library;                    ///< name of the library: "cuBLAS"
+  std::string operation;                  ///< name of the operation: "gemm"
+  element_type type = element_type::f32;  ///< element type of the operation
 };
 
 /// What one launch says of itself.
 struct launch_options {
-  reply_on when = reply_on::finished;
-  std::array<std::int64_t, 4> sizes{};
+  reply_on when = reply_on::finished;   ///< when the reply is sent
+  std::array<std::int64_t, 4> sizes{};  ///< the operation's own, for traces: m, n, k for gemm
   /// How many device commands it enqueues at most. Lanes count them (`lane::full`).
   std::size_t commands = 1;
 };
@@ -61,6 +62,7 @@ struct launch_options {
 /// the stream has passed the launch.
 class kernel_envelope {
  public:
+  /// An envelope for launches of one operation.
   explicit kernel_envelope(kernel_description description)
       : names_(std::make_shared<const names>(names{std::move(description), {}})) {}
 
@@ -76,6 +78,7 @@ class kernel_envelope {
     names_ = std::make_shared<const names>(names{names_->description, std::move(label)});
     return *this;
   }
+  /// The description that the envelope was made with.
   [[nodiscard]] const kernel_description& description() const noexcept {
     return names_->description;
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_id.hpp>
@@ -19,15 +20,15 @@ namespace sluice {
 /// What is known of a launch before it is made. The strings live until the last hook of the launch
 /// has returned.
 struct kernel_info {
-  std::string_view library;    ///< "cuBLAS", "OpenBLAS"
-  std::string_view operation;  ///< "gemm"
-  std::string_view label;      ///< the envelope's NVTX label, or empty
-  element_type type = element_type::f32;
-  device_id device{};
-  stream_id stream{};
-  std::uint64_t launch_id = 0;          ///< unique in the process, growing
-  std::array<std::int64_t, 4> sizes{};  ///< the operation's own: m, n, k for gemm
-  bool timed = false;                   ///< `after_timestamps` follows
+  std::string_view library;               ///< "cuBLAS", "OpenBLAS"
+  std::string_view operation;             ///< "gemm"
+  std::string_view label;                 ///< the envelope's NVTX label, or empty
+  element_type type = element_type::f32;  ///< element type of the operation
+  device_id device{};                     ///< the device of the launch
+  stream_id stream{};                     ///< the stream of the launch
+  std::uint64_t launch_id = 0;            ///< unique in the process, growing
+  std::array<std::int64_t, 4> sizes{};    ///< the operation's own: m, n, k for gemm
+  bool timed = false;                     ///< `after_timestamps` follows
 };
 
 /// How a launch ended.
@@ -48,6 +49,7 @@ struct kernel_outcome {
 /// timestamp is missing after the loss of the device, when too many launches (4096 for each
 /// `device_service`) are in flight, and when the driver refuses it.
 struct kernel_times {
+  /// A time on the host's steady clock.
   using time_point = std::chrono::steady_clock::time_point;
 
   time_point enqueued{};              ///< just before `before_enqueue`
@@ -115,6 +117,7 @@ class kernel_trace {
 /// Calls several traces, in order.
 class fan_out_trace final : public kernel_trace {
  public:
+  /// Calls `traces`. Null pointers are skipped.
   explicit fan_out_trace(std::vector<std::shared_ptr<kernel_trace>> traces)
       : traces_(std::move(traces)) {}
   /// Whether one of them does.

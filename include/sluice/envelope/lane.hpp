@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/envelope/device_service.hpp>
@@ -11,6 +12,7 @@
 
 namespace sluice {
 
+/// How a `lane` is made.
 struct lane_options {
   /// Launches in flight above which `full` answers true. 0: the service's (see
   /// `device_service_options`).
@@ -52,9 +54,13 @@ class lane {
   lane& operator=(const lane&) = delete;
   ~lane();
 
+  /// The service that the lane shares.
   [[nodiscard]] device_service& service() const noexcept { return *service_; }
+  /// The service's runtime.
   [[nodiscard]] device_runtime& runtime() const noexcept { return service_->runtime(); }
+  /// The service's completion engine.
   [[nodiscard]] completion_engine& engine() const noexcept { return service_->engine(); }
+  /// The lane's stream. Only the owner of the lane launches on it.
   [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
 
   /// Keeps a library object until the lane's last launch has completed, or the device is lost and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
@@ -12,6 +13,7 @@ class nvtx_trace final : public kernel_trace {
  public:
   nvtx_trace();
   ~nvtx_trace() override;
+  /// Whether this build draws ranges. Thread-safe.
   [[nodiscard]] static bool available() noexcept;
 
   void before_enqueue(const kernel_info& info) override;

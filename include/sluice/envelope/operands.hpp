@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_runtime.hpp>
@@ -18,12 +19,12 @@ namespace sluice {
 
 /// One reference that a launch is going to use, with the name that errors give it.
 struct operand_argument {
-  block_ref block;
-  std::size_t offset = 0;
-  std::size_t bytes = 0;
-  std::size_t required_bytes = 0;
-  access_kind access = access_kind::read;
-  std::string_view name;
+  block_ref block;                         ///< the block that the reference belongs to
+  std::size_t offset = 0;                  ///< position of its first element in the block, in bytes
+  std::size_t bytes = 0;                   ///< size of the reference, in bytes
+  std::size_t required_bytes = 0;          ///< bytes that the launch uses
+  access_kind access = access_kind::read;  ///< how the launch uses them
+  std::string_view name;                   ///< name of the operand in errors
 };
 
 namespace detail {
@@ -44,6 +45,7 @@ template <element T>
 
 /// The launch reads, writes, or reads and writes the first `elements` elements of `ref`, or all of
 /// them. Only a write of all elements of a block replaces what the block held.
+///@{
 template <element T>
 [[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name,
                                     std::optional<std::size_t> elements = std::nullopt) {
@@ -59,21 +61,24 @@ template <element T>
                                           std::optional<std::size_t> elements = std::nullopt) {
   return detail::make_operand(ref, name, elements, access_kind::read_write);
 }
+///@}
 
 /// Everything one launch touches, as owners: references that keep it alive until the launch has
 /// completed. Made by `access_all`.
 class operands {
  public:
+  /// A reference to one block that the launch touches.
   struct owner {
-    block_ref block;
-    access_kind access = access_kind::read;
-    bool whole = false;
+    block_ref block;                         ///< keeps the memory alive
+    access_kind access = access_kind::read;  ///< how the launch uses it
+    bool whole = false;                      ///< a write replaces every byte of the block
   };
 
   operands() = default;
   /// Up to this many owners need no heap.
   static constexpr std::size_t inline_owners = 6;
 
+  /// Adds one owner. @throws std::bad_alloc above `inline_owners`
   void add(owner o) {
     if (count_ < inline_owners) {
       inline_[count_] = std::move(o);
@@ -97,7 +102,9 @@ class operands {
     count_ = 0;
   }
 
+  /// The number of owners.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  /// The owner at position `i`, which must be below `size()`.
   [[nodiscard]] const owner& operator[](std::size_t i) const noexcept {
     return i < inline_owners ? inline_[i] : more_[i - inline_owners];
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/error.hpp>
@@ -31,7 +32,9 @@ class reply_token {
     receiver(const receiver&) = delete;
     receiver& operator=(const receiver&) = delete;
     virtual ~receiver() = default;
+    /// Delivers the result.
     virtual void succeed(T value) noexcept = 0;
+    /// Delivers the error.
     virtual void fail(const error& why) noexcept = 0;
   };
 
@@ -59,12 +62,15 @@ class reply_token {
     return make<calling>(std::move(succeeded), std::move(failed));
   }
 
+  /// Whether the token belongs to a request, answered or not.
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
+  /// Whether the request has been answered. True for an empty token.
   [[nodiscard]] bool answered() const noexcept {
     return !state_ || state_->answered.load(std::memory_order_acquire);
   }
 
   /// Answers, unless that has been done. Returns whether this was the answer.
+  ///@{
   bool succeed(T value) const noexcept {
     if (!take()) return false;
     state_->to().succeed(std::move(value));
@@ -75,6 +81,7 @@ class reply_token {
     state_->to().fail(why);
     return true;
   }
+  ///@}
 
  private:
   struct state {

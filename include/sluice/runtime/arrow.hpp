@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_runtime.hpp>
@@ -20,7 +21,10 @@
 
 extern "C" {
 
+/// A type, as in the specification.
 struct ArrowSchema {
+  /// As in the specification.
+  ///@{
   const char* format;
   const char* name;
   const char* metadata;
@@ -30,9 +34,13 @@ struct ArrowSchema {
   struct ArrowSchema* dictionary;
   void (*release)(struct ArrowSchema*);
   void* private_data;
+  ///@}
 };
 
+/// An array, as in the specification.
 struct ArrowArray {
+  /// As in the specification.
+  ///@{
   int64_t length;
   int64_t null_count;
   int64_t offset;
@@ -43,6 +51,7 @@ struct ArrowArray {
   struct ArrowArray* dictionary;
   void (*release)(struct ArrowArray*);
   void* private_data;
+  ///@}
 };
 }
 
@@ -70,12 +79,16 @@ typedef int32_t ArrowDeviceType;
 
 extern "C" {
 
+/// An array on a device, as in the specification.
 struct ArrowDeviceArray {
+  /// As in the specification.
+  ///@{
   struct ArrowArray array;
   int64_t device_id;
   ArrowDeviceType device_type;
   void* sync_event;
   int64_t reserved[3];
+  ///@}
 };
 }
 
@@ -90,9 +103,9 @@ namespace sluice {
 
 /// What the descriptors of a primitive array without nulls say, checked.
 struct arrow_layout {
-  void* address = nullptr;  ///< of the first element; may be null where there is none
-  std::size_t bytes = 0;
-  element_type type = element_type::u8;
+  void* address = nullptr;               ///< of the first element; may be null where there is none
+  std::size_t bytes = 0;                 ///< size of all elements
+  element_type type = element_type::u8;  ///< type of each element
 };
 
 /// Reads descriptors that may hold anything, except that `format` must end and `buffers`, unless it
@@ -121,8 +134,8 @@ struct arrow_layout {
 
 /// An array and its type. Each is the holder's, to be moved on or released.
 struct arrow_array {
-  ArrowSchema schema;
-  ArrowDeviceArray array;
+  ArrowSchema schema;      ///< the type
+  ArrowDeviceArray array;  ///< the array
 };
 
 /// Hands `memory`, which has a runtime identity, out as an array, for reading only. Its memory

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/gpu_ref.hpp>
@@ -29,6 +30,7 @@ class column {
         device_(ref ? ref.device() : device_id{}) {}
 
   /// All of `block` as elements of `type`, tracked like it.
+  // NOLINTNEXTLINE(bugprone-exception-escape): only an empty reference has no device.
   column(block_ref block, element_type type) noexcept
       : block_(std::move(block)),
         address_(block_.address()),
@@ -52,11 +54,17 @@ class column {
     return c;
   }
 
+  /// Whether the column has no identity. True for an empty column.
   [[nodiscard]] bool is_external() const noexcept { return !block_; }
+  /// The block of an owned column; the empty reference for an external one.
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
+  /// The device address of the first element; null for an empty column.
   [[nodiscard]] void* address() const noexcept { return address_; }
+  /// The size of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// The type of each element.
   [[nodiscard]] element_type type() const noexcept { return type_; }
+  /// The device of the memory.
   [[nodiscard]] device_id device() const noexcept { return device_; }
   /// Whether the memory may only be read.
   [[nodiscard]] bool read_only() const noexcept { return block_ ? block_.read_only() : read_only_; }

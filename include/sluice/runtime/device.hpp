@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_id.hpp>
@@ -48,7 +49,7 @@ enum class copy_direction : std::uint8_t { device_to_device, host_to_device, dev
 
 /// Facts about a device, fixed while it is open.
 struct device_info {
-  device_id id;
+  device_id id;                  ///< kind and ordinal
   std::string name;              ///< the vendor's name of the hardware
   std::size_t memory_bytes = 0;  ///< physical memory
   int compute_capability = 0;    ///< CUDA: major * 10 + minor; 0 on the host
@@ -81,11 +82,13 @@ class timestamp_clock {
 /// `query` answers `lost` and the others do nothing.
 class device {
  public:
+  /// A device with the name `id`.
   explicit device(device_id id) noexcept;
   device(const device&) = delete;
   device& operator=(const device&) = delete;
   virtual ~device();
 
+  /// The name that the device was opened with.
   [[nodiscard]] device_id id() const noexcept { return id_; }
   /// Its name, memory and capabilities, as the driver says now. @throws error `library_failure`,
   /// `device_lost`
@@ -94,6 +97,7 @@ class device {
   /// Makes a stream that synchronises with no other one by itself.
   /// @throws error `library_failure`, `device_lost`
   [[nodiscard]] virtual native_stream* create_stream(stream_priority priority) = 0;
+  /// The same with normal priority.
   [[nodiscard]] native_stream* create_stream() { return create_stream(stream_priority::normal); }
   /// @throws error `invalid_argument` unless `stream`, made by somebody else, is one of this device
   /// that work may be queued on: not a default stream of CUDA's, and not being captured
@@ -152,6 +156,7 @@ class device {
   /// Makes a timestamp; nullptr if the device has none.
   /// @throws error `library_failure`, `device_lost`
   [[nodiscard]] virtual native_timestamp* create_timestamp() { return nullptr; }
+  /// Destroys a timestamp of this device. Does not wait for a record that is pending.
   virtual void destroy_timestamp(native_timestamp*) noexcept {}
   /// Makes `stamp` take the time at which the work queued on `stream` so far has finished. It must
   /// not be recorded again before that. Returns whether the record was queued.
@@ -187,6 +192,7 @@ class device {
   /// Allocates memory of the process that the device transfers from and to at full speed (pinned on
   /// CUDA). @throws error `out_of_memory`, `device_lost`
   [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;
+  /// Frees memory that `allocate_staging` returned. No work that uses it may be pending.
   virtual void deallocate_staging(void* address) noexcept = 0;
 
   /// Copies `bytes` in the order of `stream`. Both ranges must stay alive until the copy has
@@ -231,6 +237,7 @@ class device {
   /// dropped. `last` is null while the stream exists; of one that has been destroyed, or may have
   /// been by its owner, it is an event that was recorded behind all of its work.
   [[nodiscard]] virtual bool quiescent(native_stream* stream, native_event* last) noexcept = 0;
+  /// The same for a stream that exists.
   [[nodiscard]] bool quiescent(native_stream* stream) noexcept {
     return quiescent(stream, nullptr);
   }
@@ -246,11 +253,13 @@ class device {
   /// `cudaSetDevice` in between is undone for a thread that had a context before; for one that had
   /// none it says where its next call without one makes it.
   [[nodiscard]] virtual void* enter() noexcept { return nullptr; }
+  /// Restores what `enter` changed. Takes the result of the matching `enter`, in the same thread.
   virtual void leave(void*) noexcept {}
 
   /// Declares the device lost, for `cause`. Only the first call counts. Loss is final for the
   /// process.
   void lose(const error& cause) noexcept;
+  /// Whether the device has been declared lost.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Whether this process is a child of `fork()` and the device was opened before it, by the
   /// parent. Such a device is lost in the child. The destructors of everything that belongs to it
@@ -288,6 +297,7 @@ class device {
 /// forbid the thread nothing; afterwards all is as before. See `device::enter`.
 class current_device_scope {
  public:
+  /// Enters `d`, which must outlive the scope.
   explicit current_device_scope(device& d) noexcept : device_(d), previous_(d.enter()) {}
   current_device_scope(const current_device_scope&) = delete;
   current_device_scope& operator=(const current_device_scope&) = delete;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <compare>
@@ -15,8 +16,8 @@ enum class device_kind : std::uint8_t {
 
 /// Names one device of this process: `host:0`, `cuda:1`.
 struct device_id {
-  device_kind kind = device_kind::host;
-  int ordinal = 0;
+  device_kind kind = device_kind::host;  ///< host or GPU
+  int ordinal = 0;                       ///< number among the devices of that kind
   [[nodiscard]] auto operator<=>(const device_id&) const noexcept = default;
 };
 

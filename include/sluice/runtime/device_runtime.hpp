@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device.hpp>
@@ -45,8 +46,8 @@ struct runtime_statistics {
   /// one launch counts each time that it has to wait again. And for how long the waits that are
   /// over took: together, and the longest.
   std::uint64_t lease_waits = 0;
-  std::chrono::nanoseconds lease_wait_total{0};
-  std::chrono::nanoseconds lease_wait_longest{0};
+  std::chrono::nanoseconds lease_wait_total{0};    ///< sum of these waits
+  std::chrono::nanoseconds lease_wait_longest{0};  ///< longest of these waits
   /// Pinned memory that transfers have allocated and that has not been freed yet: in use, kept for
   /// later, or waiting for the reclaim thread.
   std::size_t pinned_bytes = 0;
@@ -55,6 +56,7 @@ struct runtime_statistics {
 /// Whether the environment variable SLUICE_EXPLICIT_WAITS is set to 1.
 [[nodiscard]] bool explicit_waits_by_default() noexcept;
 
+/// How a `device_runtime` is made.
 struct runtime_options {
   /// The memory resource; none means `make_default_resource()`.
   std::unique_ptr<memory_resource> resource{};
@@ -129,6 +131,7 @@ class device_runtime {
   /// (in a child)
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
+  /// The device. Valid as long as the runtime.
   [[nodiscard]] sluice::device& device() const noexcept;
   /// The device for those who may outlive the runtime.
   [[nodiscard]] std::shared_ptr<sluice::device> shared_device() const noexcept;
@@ -163,6 +166,7 @@ class device_runtime {
   }
   /// The same from `from`, which was reserved for it: does not fail for want of budget. @throws
   /// error also `invalid_argument` when less is left in `from`
+  ///@{
   [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
                                          memory_reservation& from);
   template <element T>
@@ -171,6 +175,7 @@ class device_runtime {
     require_countable<T>(count);
     return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag, from), 0, count);
   }
+  ///@}
   /// Sets budget aside for blocks of these `sizes`, in bytes: for all of them or for none. What is
   /// not used goes back when the reservation goes. Takes no memory from the device yet, which may
   /// still be out of it.
@@ -223,6 +228,7 @@ class device_runtime {
   ///   `device_lost`; std::bad_alloc. Nothing is published then
   timeline_point record_use(const block_ref& block, stream_ref stream, access_kind access);
   /// The same for typed references, as the first use of fresh scratch memory.
+  ///@{
   template <element T>
   [[nodiscard]] use_ticket prepare_first_use(const gpu_ref<T>& ref, stream_ref stream,
                                              access_kind access) {
@@ -233,6 +239,7 @@ class device_runtime {
                                   use_ticket prepared) {
     return finish_use(ref.block(), stream, access, prepared);
   }
+  ///@}
 
   /// Refuses new work from now on with `shutting_down`, waits up to `timeout` for what is in
   /// flight, then declares the device lost if it has not finished. Returns whether everything

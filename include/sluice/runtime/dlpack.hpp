@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_runtime.hpp>
@@ -15,52 +16,79 @@
 /// other. sluice needs no header of DLPack's.
 namespace sluice::dlpack {
 
+/// `DLDeviceType`: the devices that sluice accepts.
 enum device_type : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3, cuda_managed = 13 };
+/// `DLDataTypeCode`: the kinds of numbers that sluice accepts.
 enum type_code : std::uint8_t { signed_integer = 0, unsigned_integer = 1, real = 2, complex = 5 };
 
+/// `DLDevice`.
 struct device {
+  /// As in the specification.
+  ///@{
   std::int32_t type;
   std::int32_t id;
+  ///@}
 };
 
+/// `DLDataType`.
 struct data_type {
+  /// As in the specification.
+  ///@{
   std::uint8_t code;
   std::uint8_t bits;
   std::uint16_t lanes;
+  ///@}
 };
 
+/// `DLTensor`.
 struct tensor {
+  /// As in the specification.
+  ///@{
   void* data;
   dlpack::device device;
   std::int32_t ndim;
   data_type dtype;
   std::int64_t* shape;
+  ///@}
   std::int64_t* strides;  ///< in elements; null: compact, row-major
+  /// As in the specification: bytes from `data` to the first element.
   std::uint64_t byte_offset;
 };
 
 /// `DLManagedTensor`, of DLPack before 1.0.
 struct managed_tensor {
+  /// As in the specification.
+  ///@{
   dlpack::tensor tensor;
   void* manager_ctx;
   void (*deleter)(managed_tensor* self);
+  ///@}
 };
 
+/// `DLPackVersion`.
 struct version {
+  /// As in the specification.
+  ///@{
   std::uint32_t major;
   std::uint32_t minor;
+  ///@}
 };
 
+/// Flag of a tensor that must not be written.
 inline constexpr std::uint64_t read_only_flag = 1;
+/// Flag of a tensor whose producer copied the memory for this export.
 inline constexpr std::uint64_t is_copied_flag = 2;
 
 /// `DLManagedTensorVersioned`, of DLPack 1.x.
 struct versioned_tensor {
+  /// As in the specification.
+  ///@{
   dlpack::version version;
   void* manager_ctx;
   void (*deleter)(versioned_tensor* self);
   std::uint64_t flags;
   dlpack::tensor tensor;
+  ///@}
 };
 
 static_assert(sizeof(void*) == 8);
@@ -81,8 +109,8 @@ inline constexpr std::int32_t most_dimensions = 64;
 struct layout {
   void* address = nullptr;  ///< of the first element; may be null where there is none
   std::size_t bytes = 0;    ///< from the first element to the end of the last one in memory
-  element_type type = element_type::u8;
-  std::vector<std::int64_t> shape;
+  element_type type = element_type::u8;  ///< type of each element
+  std::vector<std::int64_t> shape;       ///< number of elements in each dimension
   std::vector<std::int64_t> strides;  ///< in elements, as many as `shape`; those of dimensions of
                                       ///< one element mean nothing
 };
@@ -105,7 +133,7 @@ struct external_tensor {
   /// The bytes from the first element to the end of the last one; for a tensor that is not
   /// contiguous with all that lies between. `memory.type()`, `read_only()`, `as<T>()`.
   column memory;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape;    ///< number of elements in each dimension
   std::vector<std::int64_t> strides;  ///< in elements
 
   /// Whether the elements lie in row-major order without gaps, so that `memory` is the tensor.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <complex>
@@ -96,6 +97,7 @@ struct element_type_of<std::complex<double>> {
   static constexpr auto value = element_type::c128;
 };
 
+/// The `element_type` of `T`.
 template <class T>
 inline constexpr element_type element_type_v = element_type_of<T>::value;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/source_location.hpp>
@@ -40,8 +41,8 @@ enum class errc : std::uint8_t {
 /// number. `library` refers to a string with static storage duration and is empty when no library
 /// was involved.
 struct library_status {
-  std::string_view library{};
-  long value = 0;
+  std::string_view library{};  ///< the library's name
+  long value = 0;              ///< the library's own number
   [[nodiscard]] bool operator==(const library_status&) const noexcept = default;
 };
 
@@ -58,7 +59,9 @@ class error : public std::runtime_error {
         source_location where = source_location::current())
       : std::runtime_error(what), code_(code), status_(status), where_(where) {}
 
+  /// What kind of failure it is.
   [[nodiscard]] errc code() const noexcept { return code_; }
+  /// The raw status of the library call behind the error, if there was one.
   [[nodiscard]] const library_status& status() const noexcept { return status_; }
   /// Where in sluice the error was raised.
   [[nodiscard]] const source_location& where() const noexcept { return where_; }

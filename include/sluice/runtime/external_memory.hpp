@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/column.hpp>
@@ -21,8 +22,10 @@ class foreign_stream {
       throw error(errc::invalid_argument, "stream: 0 and -1 name no stream");
     }
   }
+  /// The same for a stream pointer. @throws error `invalid_argument` for 0 and -1
   explicit foreign_stream(native_stream* stream)
       : foreign_stream(reinterpret_cast<std::uintptr_t>(stream)) {}
+  /// The device's own stream.
   [[nodiscard]] native_stream* native() const noexcept {
     return reinterpret_cast<native_stream*>(handle_);
   }
@@ -49,7 +52,7 @@ struct import_options {
   std::optional<foreign_stream> stream{};
   /// Nobody writes the memory any more: uses need not wait.
   bool ready = false;
-  allocation_tag tag = "import";
+  allocation_tag tag = "import";  ///< names the memory in errors and statistics
 };
 
 }  // namespace sluice

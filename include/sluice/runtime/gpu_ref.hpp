@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_id.hpp>
@@ -20,10 +21,10 @@ struct block_record;
 /// The identity of one allocation: two blocks that share an address, one after the other, differ in
 /// generation.
 struct block_id {
-  const void* address = nullptr;
-  std::uint64_t generation = 0;
-  std::uint32_t runtime = 0;  ///< as in `stream_id`
-  device_id device{};
+  const void* address = nullptr;  ///< address of its first byte
+  std::uint64_t generation = 0;   ///< number of the allocation, unique in its runtime
+  std::uint32_t runtime = 0;      ///< as in `stream_id`
+  device_id device{};             ///< device of the memory
   [[nodiscard]] bool operator==(const block_id&) const noexcept = default;
 };
 
@@ -46,16 +47,22 @@ class block_ref {
   ~block_ref() {
     if (record_ != nullptr) drop();
   }
+  /// Exchanges two references.
   void swap(block_ref& other) noexcept { std::swap(record_, other.record_); }
 
+  /// Whether the reference refers to a block.
   [[nodiscard]] explicit operator bool() const noexcept { return record_ != nullptr; }
   [[nodiscard]] bool operator==(const block_ref&) const noexcept = default;
 
+  /// The identity of the block; the empty identity for an empty reference.
   [[nodiscard]] block_id id() const noexcept;
   /// @throws error `invalid_argument` for an empty reference, which is on no device
   [[nodiscard]] device_id device() const;
+  /// The device address of the first byte; null for an empty reference.
   [[nodiscard]] void* address() const noexcept;
+  /// The size in bytes, as allocated or imported; 0 for an empty reference.
   [[nodiscard]] std::size_t bytes() const noexcept;
+  /// What the memory is for.
   [[nodiscard]] allocation_tag tag() const noexcept;
   /// Whether there is no memory behind this reference: it is empty, or the memory has been given
   /// back although the reference exists (`device_runtime::deallocate`, or the runtime is gone).
@@ -94,6 +101,7 @@ struct byte_range {
 template <element T>
 class gpu_ref {
  public:
+  /// The type of an element.
   using value_type = T;
 
   gpu_ref() noexcept = default;
@@ -112,14 +120,18 @@ class gpu_ref {
     }
   }
 
+  /// Whether the reference refers to a block.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(block_); }
   /// Same elements of the same block.
   [[nodiscard]] bool operator==(const gpu_ref&) const noexcept = default;
 
   /// Number of elements.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  /// The size of all elements, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(T); }
+  /// Whether there are no elements.
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  /// The `element_type` of an element.
   [[nodiscard]] static constexpr element_type type() noexcept { return element_type_v<T>; }
   /// The device address of the first element, to be used inside a fenced launch only.
   [[nodiscard]] T* data() const noexcept {
@@ -128,9 +140,11 @@ class gpu_ref {
   }
   /// The first element's position in the block, in bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
+  /// The block that the elements belong to.
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
   /// @throws error `invalid_argument` for an empty reference, which is on no device
   [[nodiscard]] device_id device() const { return block_.device(); }
+  /// Whether there is no memory behind this reference; see `block_ref::stale`.
   [[nodiscard]] bool stale() const noexcept { return block_.stale(); }
 
   /// Elements [first, first + count). @throws error `invalid_argument` when they are not all inside

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device.hpp>
@@ -39,14 +40,15 @@ class fault_script {
 
 /// A random delay before each task, to shake out orderings. Results never depend on it.
 struct host_jitter {
-  std::uint64_t seed = 0;
-  std::chrono::microseconds longest{200};
+  std::uint64_t seed = 0;                  ///< seed of the random delays
+  std::chrono::microseconds longest{200};  ///< the longest delay
 };
 
+/// How a host device is opened.
 struct host_device_options {
-  int ordinal = 0;
-  std::optional<host_jitter> jitter{};
-  std::shared_ptr<fault_script> faults{};
+  int ordinal = 0;                         ///< N of its name `host:N`
+  std::optional<host_jitter> jitter{};     ///< none: no delays
+  std::shared_ptr<fault_script> faults{};  ///< none: no scripted failures
 };
 
 /// Opens an embedded host device: streams are threads, results are real, work is asynchronous.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/column.hpp>
@@ -62,8 +63,10 @@ class launch_dependencies;
 class launch_recorder {
  public:
   /// @throws error `stream_misuse` when `launch_stream` names no stream
+  ///@{
   [[nodiscard]] static launch_recorder strict(stream_ref launch_stream);
   [[nodiscard]] static launch_recorder permissive(stream_ref launch_stream);
+  ///@}
 
   launch_recorder(launch_recorder&& other) noexcept;
   launch_recorder& operator=(launch_recorder&& other) noexcept;
@@ -73,6 +76,7 @@ class launch_recorder {
   /// (one without identity in a strict recorder, a write of read-only memory in any): the first
   /// rejection surfaces at preflight (and at commit). After preflight the set is frozen:
   /// registering then is such a rejection.
+  ///@{
   template <element T>
   launch_recorder& read(const gpu_ref<T>& ref) {
     return note(ref.block(), access_kind::read, covers_block(ref.block(), ref.bytes()), "read");
@@ -91,12 +95,15 @@ class launch_recorder {
   launch_recorder& read_write(const column& c) {
     return note(c, access_kind::read_write, "read_write");
   }
+  ///@}
   /// The same for a whole or partial use of a block; `whole` says that a write replaces every byte.
   launch_recorder& use(const block_ref& block, access_kind access, bool whole) {
     return note(block, access, whole, "use");
   }
 
+  /// The stream that the launch is made on.
   [[nodiscard]] stream_id launch_stream() const noexcept;
+  /// Whether the recorder rejects or skips buffers without identity.
   [[nodiscard]] recorder_mode mode() const noexcept;
   /// The number of distinct blocks recorded.
   [[nodiscard]] std::size_t recorded_count() const noexcept;

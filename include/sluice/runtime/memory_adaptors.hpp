@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/fault_countdown.hpp>
@@ -12,12 +13,13 @@ namespace sluice {
 
 /// How much there is, how much there was at most, and how much there has been in all.
 struct memory_counter {
-  std::size_t current = 0;
-  std::size_t peak = 0;
-  std::size_t total = 0;
+  std::size_t current = 0;  ///< at this moment
+  std::size_t peak = 0;     ///< the largest value of `current` so far
+  std::size_t total = 0;    ///< the sum of everything allocated
   [[nodiscard]] bool operator==(const memory_counter&) const noexcept = default;
 };
 
+/// Counters of a statistics resource.
 struct memory_counters {
   memory_counter bytes;        ///< as granted, which may be more than was asked for
   memory_counter allocations;  ///< that were granted
@@ -27,21 +29,23 @@ struct memory_counters {
 /// How much has come since a moment less how much has gone, whoever had it before; the highest
 /// value of that, at least 0; and how much has come.
 struct memory_change {
-  std::ptrdiff_t current = 0;
-  std::size_t peak = 0;
-  std::size_t total = 0;
+  std::ptrdiff_t current = 0;  ///< allocated less freed
+  std::size_t peak = 0;        ///< the largest value of `current`, at least 0
+  std::size_t total = 0;       ///< the sum of everything allocated
   [[nodiscard]] bool operator==(const memory_change&) const noexcept = default;
 };
 
+/// What a `memory_statistics::scope` has counted.
 struct memory_changes {
-  memory_change bytes;
-  memory_change allocations;
+  memory_change bytes;        ///< as granted, which may be more than was asked for
+  memory_change allocations;  ///< that were granted
   [[nodiscard]] bool operator==(const memory_changes&) const noexcept = default;
 };
 
 /// What a statistics resource has counted. Thread-safe.
 class memory_statistics {
  public:
+  /// All counters, from one moment.
   [[nodiscard]] memory_counters counters() const;
 
   /// Counts, in addition, what changes while it is there, by whichever thread: a free of memory
@@ -56,6 +60,7 @@ class memory_statistics {
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
     ~scope();
+    /// What the scope has counted so far. Thread-safe.
     [[nodiscard]] memory_changes changes() const;
 
    private:
@@ -66,8 +71,10 @@ class memory_statistics {
   };
 
   /// For the resource, which counts as freed only what it has counted as allocated.
+  ///@{
   void count_allocation(std::size_t bytes) noexcept;
   void count_free(std::size_t bytes) noexcept;
+  ///@}
 
  private:
   mutable std::mutex mutex_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_id.hpp>
@@ -20,9 +21,9 @@ class budget_account;
 
 /// What the live blocks of one tag hold.
 struct tagged_memory {
-  std::string_view tag;
-  std::size_t bytes = 0;  ///< as granted, which may be more than was asked for
-  std::size_t blocks = 0;
+  std::string_view tag;    ///< the tag
+  std::size_t bytes = 0;   ///< as granted, which may be more than was asked for
+  std::size_t blocks = 0;  ///< live blocks
 };
 
 /// A look at a budget. While others allocate, its parts are from about the same moment.
@@ -45,8 +46,10 @@ struct memory_budget_snapshot {
 /// have held its lock. A child makes budgets of its own.
 class memory_budget {
  public:
+  /// The limit that stands for no limit.
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
+  /// A budget of `limit` bytes.
   explicit memory_budget(std::size_t limit = unlimited) noexcept;
   memory_budget(const memory_budget&) = delete;
   memory_budget& operator=(const memory_budget&) = delete;
@@ -55,11 +58,13 @@ class memory_budget {
   /// first. A forked child has budgets of its own, without charges and limits.
   [[nodiscard]] static std::shared_ptr<memory_budget> of(device_id device);
 
+  /// The limit, in bytes.
   [[nodiscard]] std::size_t limit() const noexcept {
     return limit_.load(std::memory_order_relaxed);
   }
   /// From now on. What is held beyond a lower limit stays; there is no more until it has shrunk.
   void set_limit(std::size_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
+  /// The state of the budget.
   /// @throws error `device_lost` (the budget is the parent process's); std::bad_alloc
   [[nodiscard]] memory_budget_snapshot snapshot() const;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/memory_resource.hpp>
@@ -23,7 +24,7 @@ enum class guard_finding : std::uint8_t {
 
 /// One finding, with all that is known of the block.
 struct guard_report {
-  guard_finding finding = guard_finding::overrun;
+  guard_finding finding = guard_finding::overrun;  ///< what was found
   /// Without an address, and with the tag "unknown", where too many have been freed since.
   allocation block{};
   /// Of the first damaged byte from the block's beginning; negative before it. 0 for the last two
@@ -41,13 +42,14 @@ struct guard_report {
 /// What a guard has done. Every freed block is counted once, at the end, as checked or unchecked;
 /// not one whose free could not be noted.
 struct guard_counters {
-  std::atomic<std::uint64_t> checked{0};
+  std::atomic<std::uint64_t> checked{0};  ///< blocks whose red zones were compared
   /// Blocks that the device did not let the guard fill or read, or that were lost with it.
   std::atomic<std::uint64_t> unchecked{0};
   std::atomic<std::uint64_t> reported{0};      ///< after `on_report` has returned
   std::atomic<std::uint64_t> lost_reports{0};  ///< `on_report` threw, or there was no memory
 };
 
+/// How much a guard checks and remembers.
 struct guard_options {
   /// Bytes before and behind each block: a multiple of 256, from 256 to 2^30. To compare them the
   /// guard keeps twice as much staging memory of the host, and 1 MiB at least.
@@ -55,7 +57,7 @@ struct guard_options {
   /// Freed memory is held back while it is within both of these, the oldest goes first. Larger
   /// blocks are not held back.
   std::size_t quarantine_bytes = std::size_t{64} << 20;
-  std::size_t quarantine_blocks = 1024;
+  std::size_t quarantine_blocks = 1024;  ///< blocks held back at most
   /// Of how many freed blocks the tags are remembered.
   std::size_t remembered = 4096;
   /// Gets each finding, one at a time, on any thread, in the middle of what that does: it must not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/error.hpp>
@@ -33,14 +34,14 @@ struct memory_record {
   /// gets its memory next. (Of a reap that holds in the order of its stream only: when it is told,
   /// another thread may have got the memory.)
   std::uint64_t order = 0;
-  memory_event event = memory_event::allocate;
-  std::uint64_t thread = 0;       ///< the system's number of the thread that did it
-  stream_id stream{};             ///< asked for or given back on; none for a reap
-  const void* address = nullptr;  ///< none for a request that failed
+  memory_event event = memory_event::allocate;  ///< what happened
+  std::uint64_t thread = 0;                     ///< the system's number of the thread that did it
+  stream_id stream{};                           ///< asked for or given back on; none for a reap
+  const void* address = nullptr;                ///< none for a request that failed
   std::size_t bytes = 0;          ///< as granted; of a request that failed, as asked for
   std::string_view tag{};         ///< with static storage duration
   std::uint64_t generation = 0;   ///< 0 for memory that a pool kept between two blocks
-  std::optional<errc> failure{};
+  std::optional<errc> failure{};  ///< the error of a request that failed
   [[nodiscard]] bool operator==(const memory_record&) const noexcept = default;
 };
 
@@ -61,6 +62,7 @@ class memory_log_sink {
   }
 
  protected:
+  /// Counts `records` as lost.
   void count_lost(std::uint64_t records) noexcept {
     lost_.fetch_add(records, std::memory_order_relaxed);
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/stream.hpp>
@@ -17,9 +18,11 @@ namespace sluice {
 class allocation_tag {
  public:
   constexpr allocation_tag() noexcept = default;
+  /// The tag with this name, a string literal.
   template <std::size_t Size>
   // NOLINTNEXTLINE(google-explicit-constructor): written as a literal at every call.
   consteval allocation_tag(const char (&name)[Size]) noexcept : name_(name, Size - 1) {}
+  /// The name, with static storage duration.
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
 
  private:
@@ -34,18 +37,18 @@ class release_list;
 
 /// What a resource is asked for.
 struct allocation_request {
-  std::size_t bytes = 0;  ///< more than 0
-  stream_ref stream{};
-  allocation_tag tag{};
+  std::size_t bytes = 0;                      ///< more than 0
+  stream_ref stream{};                        ///< the memory is ready in its order
+  allocation_tag tag{};                       ///< what the memory is for
   std::uint64_t generation = 0;               ///< of the block that it is for; see `allocation`
   memory_reservation* reservation = nullptr;  ///< what it is charged to first, if anything
 };
 
 /// Raw device memory as a resource hands it out.
 struct allocation {
-  void* address = nullptr;
-  std::size_t bytes = 0;
-  allocation_tag tag{};
+  void* address = nullptr;  ///< address of the first byte
+  std::size_t bytes = 0;    ///< as granted, which may be more than was asked for
+  allocation_tag tag{};     ///< what the memory is for
   /// Of the block that lies there, unique in its runtime; 0 for memory that is kept for later.
   std::uint64_t generation = 0;
   /// What a pool took it for first, before it handed it out again for something else.
@@ -67,6 +70,7 @@ class point_reservation {
   ~point_reservation() {
     if (on_ != nullptr) give_back();
   }
+  /// Whether it holds a place.
   [[nodiscard]] explicit operator bool() const noexcept { return on_ != nullptr; }
 
  private:
@@ -78,7 +82,7 @@ class point_reservation {
 
 /// What a resource grants for one request.
 struct granted_memory {
-  allocation memory{};
+  allocation memory{};  ///< the memory
   /// Not empty: the memory is ready only in the order of the stream it was asked for on, so the
   /// runtime makes the allocation a use of the block, with this place for its point.
   point_reservation ready_at{};
@@ -97,6 +101,7 @@ class resource_context {
   resource_context& operator=(const resource_context&) = delete;
   virtual ~resource_context() = default;
 
+  /// The device of the runtime.
   [[nodiscard]] virtual sluice::device& device() noexcept = 0;
   /// A stream of the runtime's own that carries no launches, for frees that have to wait.
   [[nodiscard]] virtual stream_ref reclaim_stream() noexcept = 0;
@@ -209,6 +214,7 @@ class memory_resource {
   }
   /// Whether blocks of this resource may be recorded. Without it preflight answers `stream_misuse`.
   [[nodiscard]] virtual bool supports_use_tracking() const noexcept = 0;
+  /// A short name for errors, logs and statistics.
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -14,6 +15,7 @@ struct report_message {
   std::uint64_t count = 1;  ///< how many equal reports it stands for
 };
 
+/// A function that takes reports; see `set_report_handler`.
 using report_handler = std::function<void(const report_message&)>;
 
 /// Sends reports to `handler` instead of standard error. An empty handler restores standard error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device.hpp>
@@ -24,6 +25,7 @@ class stream_ref {
   stream_ref(int) = delete;
   stream_ref(std::nullptr_t) = delete;
 
+  /// Whether the reference names a stream.
   [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
   [[nodiscard]] bool operator==(const stream_ref&) const noexcept = default;
 
@@ -68,15 +70,19 @@ class stream {
   stream& operator=(stream&& other) noexcept;
   ~stream();
 
+  /// Whether it owns a stream.
   [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
+  /// The stream; no stream for an empty owner.
   [[nodiscard]] stream_ref ref() const& noexcept { return stream_ref(timeline_); }
-  // NOLINTNEXTLINE(google-explicit-constructor): an owner is used wherever a reference is asked
-  // for.
+  /// As `ref`, so that an owner can stand where a reference is asked for.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
   // A temporary owner would leave a reference to a retired stream.
   stream_ref ref() const&& = delete;
   operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
+  /// The id of the stream; the empty id for an empty owner.
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
+  /// Blocks as `stream_ref::synchronize`.
   void synchronize() const { ref().synchronize(); }
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device.hpp>
@@ -27,14 +28,17 @@ class pooled_stream {
   pooled_stream& operator=(pooled_stream&& other) noexcept;
   ~pooled_stream() { release(); }
 
+  /// Whether it owns a stream.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(pool_); }
   /// No stream when empty.
   [[nodiscard]] stream_ref ref() const& noexcept;
-  // NOLINTNEXTLINE(google-explicit-constructor): used wherever a stream is asked for.
+  /// As `ref`, so that an owner can stand where a stream is asked for.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
   // A temporary owner would leave a reference to a stream that the pool may hand out again.
   stream_ref ref() const&& = delete;
   operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
+  /// The id of the stream; the empty id for an empty owner.
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
   /// Gives it back; it is empty then.
   void release() noexcept;
@@ -48,9 +52,10 @@ class pooled_stream {
   std::size_t index_ = 0;
 };
 
+/// How a `stream_pool` is made.
 struct stream_pool_options {
   std::size_t size = 16;  ///< streams at most; each is made when it is first needed
-  stream_priority priority = stream_priority::normal;
+  stream_priority priority = stream_priority::normal;  ///< priority of every stream
 };
 
 /// Streams of one runtime for short use, made once and handed out again. A stream that was given
@@ -59,6 +64,7 @@ struct stream_pool_options {
 /// outlive both.
 class stream_pool {
  public:
+  /// The largest size of a pool.
   static constexpr std::size_t largest_size = 4096;
   /// How many streams one call asks the device about at most.
   static constexpr std::size_t most_asked = 16;
@@ -74,6 +80,7 @@ class stream_pool {
   /// The same; empty instead of `overloaded`.
   [[nodiscard]] std::optional<pooled_stream> try_acquire();
 
+  /// The size that the pool was made with.
   [[nodiscard]] std::size_t size() const noexcept;
   /// How many are out at this moment.
   [[nodiscard]] std::size_t acquired() const noexcept;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sluice/runtime/device_id.hpp>
@@ -18,6 +19,7 @@ struct stream_id {
       0;                    ///< serial number of the runtime that made the stream; 0 is no runtime
   std::uint32_t index = 0;  ///< number of the stream in that runtime, from 1
   [[nodiscard]] auto operator<=>(const stream_id&) const noexcept = default;
+  /// Whether the id names a stream.
   [[nodiscard]] explicit operator bool() const noexcept { return index != 0; }
 };
 
@@ -30,9 +32,10 @@ struct stream_id {
 /// "Everything up to here on that stream". Tickets of a stream only grow; ticket 0 is before all
 /// work and complete.
 struct timeline_point {
-  stream_id stream{};
-  std::uint64_t ticket = 0;
+  stream_id stream{};        ///< the stream
+  std::uint64_t ticket = 0;  ///< number of the launch on the stream; 0: the empty point
   [[nodiscard]] bool operator==(const timeline_point&) const noexcept = default;
+  /// Whether there is work to wait for: false for ticket 0.
   [[nodiscard]] explicit operator bool() const noexcept { return ticket != 0; }
 };
 

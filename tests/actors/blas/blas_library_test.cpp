@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/blas/blas_library.hpp"
 
 #include "tests/support/devices.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/blas/gemm_shape.hpp"
 
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uploads and downloads of a device actor on a pretended GPU: what they pin, and which threads do
 // the work.
 #include "tests/actors/session.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/support/expect_error.hpp"
 #include "tests/support/seed.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The FFT library's own kernels, without the library that it calls: the program does not even load
 // cuFFT, so that compute-sanitizer's racecheck can judge it (see tests/run-sanitized).
 #include "actors/fft/scale_kernel.hpp"

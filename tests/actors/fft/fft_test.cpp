@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/fft/fft_library.hpp"
 #include "tests/actors/fft/dft_reference.hpp"
 #include "tests/support/devices.hpp"

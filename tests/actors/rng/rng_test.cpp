@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "actors/rng/rng_library.hpp"
 #include "tests/actors/rng/generated.hpp"
 #include "tests/support/devices.hpp"

@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <sluice/actors/device.hpp>
+#include <sluice/version.hpp>
 
 #include <caf/all.hpp>
 
 #include <cstdio>
 #include <vector>
+
+static_assert(sluice::version == PACKAGE_VERSION);
 
 // Multiplies two matrices by a message to the blas actor of the host device.
 int main() {

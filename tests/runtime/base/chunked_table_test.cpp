@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/chunked_table.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/merged_list.hpp"
 
 #include "tests/support/seed.hpp"

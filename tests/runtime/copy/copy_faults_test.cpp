@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between runtimes when something goes wrong on the way: what waits for something else still
 // ends, and what is still being written or read is not given to anybody else.
 #include "tests/support/copy_side.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies within a runtime and between runtimes: on one device, between GPUs, between a GPU and a
 // host device.
 #include "tests/support/compute_sanitizer.hpp"

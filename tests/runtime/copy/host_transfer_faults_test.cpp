@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers when something goes wrong: streams pass what has been enqueued, and nothing stays.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"

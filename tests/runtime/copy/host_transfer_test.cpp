@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers as launches: every byte arrives, in order, as one launch, and streams that are not part
 // of one do not wait for it.
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a runtime ends.
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/reports/slow_wait.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/core/device_runtime_test.hpp"
 
 #include "tests/support/devices.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -36,7 +37,7 @@ TEST(empty_reference, refers_to_nothing) {
       throws(errc::invalid_argument, "the reference is empty", [&] { (void)none.device(); }));
   EXPECT_EQ(none.block().id(), block_id{});
   EXPECT_EQ(none, gpu_ref<float>());
-  const auto copy = none;  // NOLINT(performance-unnecessary-copy-initialization)
+  const auto copy = none;
   EXPECT_FALSE(copy);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A million launches later everything is where it began.
 #include "runtime/base/size_class.hpp"
 #include "runtime/core/runtime_core.hpp"

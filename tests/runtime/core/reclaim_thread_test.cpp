@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/gate.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How shared runtimes end. How they begin: device_runtime_test, at a process's exit: teardown_test.
 #include "runtime/core/shared_runtimes.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a process ends: every test here runs one to its end, as a child of its own. The sanitizers
 // check it, too: a leak or a race is an exit code.
 #include "runtime/core/runtime_core.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program captures a stream of its own into a graph (as torch.cuda.graph does, in the mode
 // "global") while a runtime is at work: neither notices the other.
 #include "tests/support/collected_reports.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU that nobody asked for gets no context, which would take half a gigabyte of it: each test
 // asks in a process of its own.
 #include "tests/support/devices.hpp"

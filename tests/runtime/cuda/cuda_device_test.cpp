@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What only a GPU can show.
 #include "runtime/cuda/driver.hpp"
 #include "tests/runtime/cuda/illegal_access.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often scopes of a context call the driver, and what they leave current.
 #include "runtime/cuda/context.hpp"
 #include "tests/support/devices.hpp"

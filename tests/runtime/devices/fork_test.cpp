@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a child of fork() inherits. Each test runs a process of its own, which forks.
 #include "tests/support/devices.hpp"
 #include "tests/support/forked_child.hpp"

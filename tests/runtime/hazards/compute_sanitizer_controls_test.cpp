@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The controls of compute-sanitizer: each leaves out a wait around stream-ordered memory, and the
 // tool, not the test, has to say so (CONTRIBUTING.md). No gate here: the tool judges the order that
 // the waits give, whatever really ran first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The negative controls of the hazard proof: with one wait of any class left out, the proof fails.
 //
 // Without ThreadSanitizer the results have to differ, every time. With it, a process of its own

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/hazards/hazard_run.hpp"
 
 #include "runtime/core/runtime_core.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hazard proof: random DAGs of integer operations over many streams and threads give, bit for
 // bit, what a serial run gives. Gated, the whole DAG is submitted before anything runs, and
 // ThreadSanitizer judges; free-running, work overtakes its submission, and the results judge.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults that the host device has as scripted, and its loss.
 #include "tests/runtime/host/host_device_test.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The streams, events, copies and tasks of the host device.
 #include "tests/runtime/host/host_device_test.hpp"
 

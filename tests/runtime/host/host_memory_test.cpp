@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is left when the host has no memory: nobody is there to throw at in a loss or at an end.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/failing_allocations.hpp"

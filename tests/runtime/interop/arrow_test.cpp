@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/interop/external_memory_test.hpp"
 #include "tests/support/use_state.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of an export whose consumer's stream is being captured, on a device whose streams are
 // captured when the test says so. What CUDA makes of it: cuda/cuda_capture_test.cpp.
 #include "runtime/core/runtime_core.hpp"

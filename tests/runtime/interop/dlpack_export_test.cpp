@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes out: after which work, before which, in which shape.
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/use_state.hpp"

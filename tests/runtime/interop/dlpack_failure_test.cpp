@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory runs short; and failures that the host device can have.
 #include "tests/runtime/interop/dlpack_test.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What comes in: after which work of its producer's, as what, and when it goes back.
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"

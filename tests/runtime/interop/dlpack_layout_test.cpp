@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a descriptor may say, and what is read from it.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/seed.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is taken neither in nor out.
 #include "runtime/interop/external_memory.hpp"
 #include "tests/runtime/interop/dlpack_test.hpp"

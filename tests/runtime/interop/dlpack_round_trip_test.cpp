@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Out and in again.
 #include "tests/runtime/interop/dlpack_test.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Imports and exports that a runtime's end comes upon, or that come after it.
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/collected_reports.hpp"

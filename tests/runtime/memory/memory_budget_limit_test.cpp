@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // That a device never holds more than the limit, whatever unfinished work does to frees.
 #include "tests/runtime/memory/memory_budget_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -128,13 +129,11 @@ class limited : public ::testing::TestWithParam<stack> {
     (void)recorder.commit();
   }
 
-  // NOLINTBEGIN(cppcoreguidelines-non-private-member-variables-in-classes): of the tests
   std::shared_ptr<counting_device> device_ = std::make_shared<counting_device>();
   std::shared_ptr<memory_budget> budget_ = std::make_shared<memory_budget>();
   std::unique_ptr<device_runtime> runtime_;
   stream lane_;
   stream other_;
-  // NOLINTEND(cppcoreguidelines-non-private-member-variables-in-classes)
 };
 INSTANTIATE_TEST_SUITE_P(stacks, limited, ::testing::ValuesIn(stacks()),
                          [](const auto& tested) { return tested.param.name; });

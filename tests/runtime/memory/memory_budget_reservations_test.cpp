@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is set aside of a budget: for all or for none, and back again.
 #include "tests/runtime/memory/memory_budget_test.hpp"
 #include "tests/support/use_state.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How room is made at the limit: of what pools keep, of owners whose launches are complete, of what
 // the reclaim thread is to free.
 #include "runtime/core/runtime_core.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The budget: what is charged, to whom, and what its limit refuses.
 #include "tests/runtime/memory/memory_budget_test.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The guard over a device that fails, or is lost; and what it is not made over.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/expect_error.hpp"

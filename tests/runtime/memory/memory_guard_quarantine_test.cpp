@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the guard fills, what it keeps of freed memory, and when it gives that back.
 #include "runtime/memory/adaptor.hpp"
 #include "tests/runtime/memory/memory_guard_test.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the guard finds, and that it finds nothing else.
 #include "tests/runtime/memory/memory_guard_test.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log of allocations, frees and reaps, and its sinks.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One conformance suite for all memory resources on all devices.
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"

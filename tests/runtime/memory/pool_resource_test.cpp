@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the pool promises beyond every resource's contract.
 #include "runtime/host/annotations.hpp"
 #include "tests/support/compute_sanitizer.hpp"

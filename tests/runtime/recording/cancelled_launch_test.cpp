@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches that are not made after all, and recorders that do not wait for others.
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/support/copy_side.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two launches that meet on some blocks: one is stopped at each of its steps in turn, and the other
 // comes along. No fence is lost, nobody waits for good, and misuse is told at once.
 #include "tests/support/devices.hpp"

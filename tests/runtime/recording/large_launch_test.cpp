@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches of many blocks.
 #include "tests/support/devices.hpp"
 #include "tests/support/failing_allocations.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a launch costs the thread that makes it, without a clock: instructions, heap allocations and
 // calls of the device. The launches are of three blocks.
 #include "runtime/timelines/timeline.hpp"

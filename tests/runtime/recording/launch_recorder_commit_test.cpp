@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What commit publishes.
 #include "runtime/sync/lease_holder.hpp"
 #include "tests/runtime/recording/launch_recorder_test.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of calls on a recorder, its end, and moving it.
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 #include "tests/support/collected_reports.hpp"

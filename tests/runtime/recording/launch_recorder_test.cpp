@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a recorder takes for a use, and of which block.
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 

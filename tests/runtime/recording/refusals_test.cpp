@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What belongs to another runtime is refused, and nothing has changed: whether that runtime is on
 // the same device, on another one of the same kind or on one of another kind.
 #include "tests/support/devices.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/reports/report_table.hpp"
 
 #include "tests/support/seed.hpp"

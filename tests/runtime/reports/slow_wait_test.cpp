@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a shutdown says that takes long. The patience is none here, and what is waited for ends once
 // the report has been read.
 #include "runtime/reports/slow_wait.hpp"

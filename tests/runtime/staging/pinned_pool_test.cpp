@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limit of pinned memory, and who frees it.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"

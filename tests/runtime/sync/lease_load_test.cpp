@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many launches at a time: they do not deadlock, they exclude each other, and no lease is taken but
 // in preflight.
 #include "runtime/sync/lease_holder.hpp"

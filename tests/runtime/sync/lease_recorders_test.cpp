@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recorders of several threads: who waits for whom, who is refused, and what a free does meanwhile.
 #include "tests/runtime/sync/lease_test.hpp"
 #include "tests/support/expect_error.hpp"

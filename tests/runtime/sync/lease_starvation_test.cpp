@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches whose leases others keep taking are made all the same, within a bounded number of the
 // others' launches.
 #include "runtime/sync/turnstile.hpp"

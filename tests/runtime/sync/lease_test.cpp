@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One lease by itself.
 #include "runtime/sync/lease.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams that somebody else made.
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many waits one launch costs: at most one for each stream that it has to wait for.
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/devices.hpp"

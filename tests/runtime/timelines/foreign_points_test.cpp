@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Points of other runtimes, which reach a runtime through a resource of somebody's own.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"

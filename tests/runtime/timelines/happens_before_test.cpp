@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What callers go by before they use or destroy something of their own: it comes after all that the
 // runtime did with that. Much of this only ThreadSanitizer can judge.
 #include "runtime/core/runtime_core.hpp"

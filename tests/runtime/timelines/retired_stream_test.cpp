@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream that goes while others are at work with it: what they have begun on it ends, and what
 // they have not is refused.
 #include "tests/support/copy_side.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/timelines/timeline.hpp"
 
 #include "tests/support/compute_sanitizer.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timestamps of a device, compared with the host's clock before and after gates. A GPU's clock is
 // known to some microseconds, so the test leaves a millisecond between a gate and a comparison.
 #include "tests/support/devices.hpp"

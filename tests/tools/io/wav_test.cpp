@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/io/wav.hpp"
 
 #include "tests/support/seed.hpp"

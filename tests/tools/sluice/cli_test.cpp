@@ -1,4 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/tools/sluice/program.hpp"
+
+#include <sluice/version.hpp>
 
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
@@ -32,7 +35,7 @@ class cli : public program_test {};
 TEST_F(cli, tells_its_version) {
   const auto outcome = run({"--version"});
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.output, "sluice " SLUICE_VERSION "\n");
+  EXPECT_EQ(outcome.output, "sluice " + std::string(version) + "\n");
   for (const std::string& command : commands) {
     const auto other = run({command, "--version"});
     EXPECT_EQ(other.status, 0) << command;

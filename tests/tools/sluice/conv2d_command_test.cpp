@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"

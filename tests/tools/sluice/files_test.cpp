@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which files a command may read and write together, and what a signal leaves of them.
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
