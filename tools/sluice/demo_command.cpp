@@ -99,7 +99,7 @@ struct workbench {
   /// time from request to reply, because the first time includes the creation of plans.
   template <class Reply, class Actor, class Request>
   Reply measure(check& row, const Actor& actor, const Request& request) {
-    const Reply answer = current.ask<Reply>(actor, request);
+    Reply answer = current.ask<Reply>(actor, request);
     row.library = current.last_launch().library;
     std::vector<double> microseconds;
     for (int repetition = 0; repetition < 9; ++repetition) {
