@@ -117,6 +117,7 @@ int run(CLI::App& program, int argc, char** argv) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): only when options contradict, or without memory.
 int main(int argc, char** argv) {
   open_standard_descriptors();
   // A write to a closed pipe then fails with an error instead of a signal.

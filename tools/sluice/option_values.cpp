@@ -79,6 +79,7 @@ std::vector<std::int64_t> parse_shape(std::string_view option, std::string_view 
   if (parts.size() > most_dimensions)
     refuse(option, text, "a shape of at most " + std::to_string(most_dimensions) + " dimensions");
   std::vector<std::int64_t> shape;
+  shape.reserve(parts.size());
   for (const std::string_view part : parts)
     shape.push_back(parse_integer(option, part, 0, std::numeric_limits<std::int64_t>::max()));
   return shape;
