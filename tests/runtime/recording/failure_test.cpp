@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/recording/launch_dependencies.hpp"
 #include "tests/support/copy_side.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -172,7 +173,7 @@ TEST_F(failure_of_launches, is_not_blamed_on_what_a_launch_depends_on_while_it_i
   auto recorder = launch_recorder::strict(on);
   recorder.read(a);
   recorder.preflight();
-  ASSERT_EQ(recorder.dependencies().size(), 1u);
+  ASSERT_EQ(detail::launch_dependencies::of(recorder).size(), 1u);
   closed.open();
   fail_many();
   EXPECT_FALSE(outcome(recorder.commit()));

@@ -164,7 +164,7 @@ TEST_F(one_lease, is_a_lock_while_leases_come_and_go) {
       bool exclusive = false;
       if (kind == 0) shared = tested.try_shared() == lease_answer::granted;
       if (kind == 1) exclusive = tested.try_exclusive() == lease_answer::granted;
-      if (kind == 2) tested.announce_writer();
+      if (kind == 2) tested.register_writer();
       tested.lock();
       const auto before = locked;
       if (draw() % 8 == 0) std::this_thread::yield();  // time for others to break in
