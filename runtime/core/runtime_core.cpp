@@ -2,6 +2,7 @@
 #include "runtime/core/runtime_core.hpp"
 
 #include "runtime/devices/open_devices.hpp"
+#include "runtime/sync/fork_safe_mutex.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +33,7 @@ class runtime_serials {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable fork_safe_mutex mutex_;
   std::vector<device_id> devices_;
 };
 

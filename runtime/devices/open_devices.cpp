@@ -2,6 +2,7 @@
 #include "runtime/devices/open_devices.hpp"
 
 #include "runtime/reports/slow_wait.hpp"
+#include "runtime/sync/fork_safe_mutex.hpp"
 #include "runtime/sync/turnstile.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -25,6 +26,7 @@ constinit std::atomic<std::uint32_t> forks{0};
 constinit std::atomic<bool> ending{false};
 
 // Allocated in advance: ending a process needs no memory.
+fork_safe_mutex& left_mutex = *new fork_safe_mutex;  // of `leave_to_parent`; outlives all threads
 const error& end_of_process =
     *new error(errc::shutting_down, "the process ends");  // outlives all threads
 
@@ -51,6 +53,16 @@ void open_devices::remove(device& closed) noexcept {
   closed.next_open_ = closed.previous_open_ = nullptr;
 }
 
+void open_devices::before_fork() noexcept {
+  mutex_.lock();
+  fork_safe_mutex::lock_all();
+}
+
+void open_devices::after_fork_in_parent() noexcept {
+  fork_safe_mutex::unlock_all();
+  mutex_.unlock();
+}
+
 void open_devices::after_fork_in_child() noexcept {
   forks.fetch_add(1, std::memory_order_relaxed);
   for (auto* d = first_; d != nullptr; d = d->next_open_) {
@@ -59,6 +71,7 @@ void open_devices::after_fork_in_child() noexcept {
     d->lost_.store(true, std::memory_order_release);
   }
   open_turnstile_in_child();
+  fork_safe_mutex::unlock_all();
   mutex_.unlock();
 }
 
@@ -102,8 +115,7 @@ std::uint32_t fork_depth() noexcept {
 }
 
 void leave_to_parent(const void* object) noexcept {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(left_mutex);
   try {
     static auto& left = *new std::vector<const void*>;
     left.push_back(object);

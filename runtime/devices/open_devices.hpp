@@ -25,8 +25,8 @@ class open_devices {
   void end() noexcept;
 
   /// The handlers of `pthread_atfork`.
-  void before_fork() noexcept { mutex_.lock(); }
-  void after_fork_in_parent() noexcept { mutex_.unlock(); }
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
 
  private:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/lease_holder.hpp"
 
+#include "runtime/sync/fork_safe_mutex.hpp"
+
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -10,7 +12,7 @@ namespace {
 
 /// Counters of threads that have ended are used again by later threads.
 struct lease_holders {
-  std::mutex mutex;
+  fork_safe_mutex mutex;
   std::vector<std::unique_ptr<lease_holder>> all;
   std::vector<lease_holder*> unused;
 

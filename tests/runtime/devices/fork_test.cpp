@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a child of fork() inherits. Each test runs a process of its own, which forks.
+#include "runtime/sync/fork_safe_mutex.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/forked_child.hpp"
 #include "tests/support/gate.hpp"
@@ -174,6 +175,26 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   std::exit(0);
 }
 
+[[noreturn]] void fork_while_another_thread_holds(detail::fork_safe_mutex& mutex) {
+  std::atomic<bool> held{false};
+  std::atomic<bool> forking{false};
+  std::thread holder([&] {
+    const std::lock_guard lock(mutex);
+    held = true;
+    await([&] { return forking.load(); });
+    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+  });
+  await([&] { return held.load(); });
+  forking = true;
+  const auto end = end_of_child([&] {
+    const std::lock_guard lock(mutex);
+    return 0;
+  });
+  holder.join();
+  std::fprintf(stderr, "the child %s\n", end.c_str());
+  std::exit(0);
+}
+
 [[noreturn]] void fork_and_compute_in_the_child() {
   auto random = make_generator();
   std::vector<std::uint32_t> values(1000);
@@ -249,6 +270,13 @@ TEST(fork_with_threads, that_hold_locks_hangs_no_child) {
 #endif
   EXPECT_EXIT(fork_while_others_hold_locks(), ::testing::ExitedWithCode(0),
               "^the last child exited with 0\n$");
+}
+TEST(fork_with_threads, waits_until_no_thread_holds_a_lock_of_the_process) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
+#endif
+  EXPECT_EXIT(fork_while_another_thread_holds(*new detail::fork_safe_mutex),
+              ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
 TEST(fork_of_the_host, refuses_the_child_a_budget_of_the_parent) {
 #if defined(__SANITIZE_ADDRESS__)
