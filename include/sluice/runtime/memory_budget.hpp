@@ -82,8 +82,7 @@ class memory_budget {
   void require_own_process() const;
   /// Charges `bytes` if they fit under the limit. Returns whether they did.
   [[nodiscard]] bool try_charge(std::size_t bytes) noexcept;
-  /// Counts the current charge for the peak. Called after memory was obtained, not for failed
-  /// attempts.
+  /// Counts the current charge for the peak. Failed attempts do not reach it.
   void note_peak() noexcept;
   void discharge(std::size_t bytes) noexcept {
     // Release: the next charge of these bytes happens after the device got them back.
