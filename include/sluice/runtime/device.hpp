@@ -106,7 +106,7 @@ class device {
   /// @throws error `library_failure` if the driver refuses the query
   [[nodiscard]] virtual device_info info() const = 0;
 
-  /// Creates a stream. No other stream orders it implicitly.
+  /// Creates a stream. It does not synchronize implicitly with other streams.
   /// @throws error `library_failure` if the driver refuses it
   /// @throws error `device_lost` if the device is lost
   [[nodiscard]] virtual native_stream* create_stream(stream_priority priority) = 0;
@@ -269,10 +269,10 @@ class device {
   [[nodiscard]] virtual bool supports_words() const noexcept { return true; }
   /// Makes later work of `stream` wait until `word` has reached `value`.
   ///
-  /// `word` lies in memory of `allocate_staging`. It has reached `value` when `std::int32_t(word -
-  /// value)` is not negative. The wait occupies only `stream`. On CUDA it also occupies the streams
-  /// that share a hardware queue with `stream`. The write of the word must therefore not depend on
-  /// work that is enqueued later.
+  /// `word` lies in memory of `allocate_staging`. It has reached `value` when the difference
+  /// `word - value`, as a signed 32-bit integer, is not negative. The wait occupies only `stream`.
+  /// On CUDA it also occupies the streams that share a hardware queue with `stream`. The write of
+  /// the word must therefore not depend on work that is enqueued later.
   /// @throws error `unsupported` if the driver has no stream memory operations
   /// @throws error `library_failure` if the driver refuses it
   /// @throws error `device_lost` if the device is lost

@@ -108,10 +108,10 @@ class use_ticket {
 /// the runtime. Using them then throws `shutting_down` or `stale_ref`. Destroying them is always
 /// allowed.
 ///
-/// Exported memory stays allocated until its consumer releases it. Adopted imports return to their
-/// producers, and owners are destroyed, before the destructor returns. The destroying thread must
-/// not hold a lock that a deleter or a destructor of them needs. docs/concepts/failure_and_loss.md
-/// lists the steps.
+/// Exported memory stays allocated until its consumer releases it. Within the time limits, adopted
+/// imports return to their producers, and owners are destroyed, before the destructor returns. The
+/// destroying thread must not hold a lock that a deleter or a destructor of them needs.
+/// docs/concepts/failure_and_loss.md lists the steps.
 class device_runtime {
  public:
   /// Makes a runtime for `device`.

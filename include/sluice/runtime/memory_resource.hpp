@@ -153,8 +153,7 @@ class resource_context {
   /// The release list of this runtime, with the owners of completed launches; null if there is
   /// none.
   ///
-  /// An object that is short of memory may drain it, on its own thread and also after the end of
-  /// the runtime.
+  /// A thread that is short of memory may drain it, also after the end of the runtime.
   [[nodiscard]] virtual std::shared_ptr<detail::release_list> owners() noexcept { return nullptr; }
 
   /// Waits until the reclaim thread has reclaimed everything of `reclaim_after` whose points have
@@ -226,10 +225,10 @@ class memory_resource {
   /// stream that carries launches.
   virtual void deallocate(allocation memory, stream_ref stream,
                           std::span<const timeline_point> unfinished) noexcept = 0;
-  /// Whether `deallocate` is expected to keep this many bytes. It then neither calls the device nor
-  /// blocks.
+  /// Whether `deallocate` is expected to keep this many bytes.
   ///
-  /// Otherwise the completion thread leaves the call to the reclaim thread.
+  /// If so, `deallocate` neither calls the device nor blocks. Otherwise the completion thread
+  /// leaves the call to the reclaim thread.
   [[nodiscard]] virtual bool keeps(std::size_t /*bytes*/) const noexcept { return false; }
   /// Returns kept memory to its source, after its last uses.
   ///
@@ -248,7 +247,8 @@ class memory_resource {
   /// The most bytes that a request could obtain if all kept memory were returned. The largest
   /// number if there is no limit.
   [[nodiscard]] virtual std::size_t most_obtainable() const noexcept { return ~std::size_t{0}; }
-  /// Announces the end of the resource. Other runtimes may not ask it for memory any more.
+  /// Announces the end of the resource. Other runtimes must not request room from it
+  /// afterwards.
   virtual void close() noexcept {}
   /// The most bytes that a request for `bytes` bytes takes from the device, after rounding.
   [[nodiscard]] virtual std::size_t footprint(std::size_t bytes) const noexcept { return bytes; }
@@ -324,9 +324,9 @@ struct pool_options {
 /// in the order of the requesting stream.
 ///
 /// The calling thread queues a free and does not wait. If no other stream uses the memory any more,
-/// the free goes on the requesting stream. Otherwise, or if that stream has been retired, it goes
-/// on the reclaim stream, after waits for the other uses. No stream that carries launches waits for
-/// a free. If a wait cannot be queued, the memory stays allocated, which is reported.
+/// the free is queued on the requesting stream. Otherwise, or if that stream has been retired, it
+/// is queued on the reclaim stream, after waits for the other uses. No stream that carries launches
+/// waits for a free. If a wait cannot be queued, the memory stays allocated, which is reported.
 ///
 /// Under a budget, a free that must wait for another stream is left to the reclaim thread. It
 /// returns the memory to the device's pool after that work has completed. `make_budget_resource`
