@@ -41,8 +41,7 @@ class foreign_stream {
 /// States the order of an import.
 ///
 ///     import_dlpack(runtime, tensor, {.stream = foreign_stream{2}});  // after the producer's work
-///     import_dlpack(runtime, tensor, {.ready = true});                // no work writes it any
-///     more
+///     import_dlpack(runtime, other, {.ready = true});                 // the producer has finished
 ///
 /// An import with neither `stream`, `ready` nor an Arrow `sync_event` is an external column. A
 /// strict recorder rejects it and a permissive one skips it. The program must know that the

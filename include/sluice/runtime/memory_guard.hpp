@@ -96,7 +96,7 @@ struct guard_options {
 /// quarantine. When it leaves quarantine, the guard compares all of it and returns it to upstream.
 ///
 /// *Limits.* A write of the same byte is not detected. Neither is a write before the last recorded
-/// use has completed. In three cases a block is not returned:
+/// use has completed. In three cases a block is not returned then:
 /// - If the host has no memory to note the free, the block stays allocated and is not checked.
 /// - If the host has no memory to watch its uses, the block waits for the next trim.
 /// - If the device cannot be queried about it, the block stays allocated.
