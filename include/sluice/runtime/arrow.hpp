@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <optional>
 
-// The structures of Arrow's C data interface and C device data interface, declared from the
-// specification (https://arrow.apache.org/docs/format/CDeviceDataInterface.html) under the guards
-// that it names, so that they are those of any other header that a program includes.
+// The structures of Arrow's C data interface and C device data interface
+// (https://arrow.apache.org/docs/format/CDeviceDataInterface.html). The guards are those of the
+// specification, so a program may include another header that declares the same structures.
 
 #ifndef ARROW_C_DATA_INTERFACE
 #define ARROW_C_DATA_INTERFACE
@@ -21,7 +21,7 @@
 
 extern "C" {
 
-/// A type, as in the specification.
+/// `ArrowSchema`: a type.
 struct ArrowSchema {
   /// As in the specification.
   ///@{
@@ -37,7 +37,7 @@ struct ArrowSchema {
   ///@}
 };
 
-/// An array, as in the specification.
+/// `ArrowArray`: an array.
 struct ArrowArray {
   /// As in the specification.
   ///@{
@@ -79,7 +79,7 @@ typedef int32_t ArrowDeviceType;
 
 extern "C" {
 
-/// An array on a device, as in the specification.
+/// `ArrowDeviceArray`: an array on a device.
 struct ArrowDeviceArray {
   /// As in the specification.
   ///@{
@@ -101,50 +101,82 @@ static_assert(sizeof(ArrowDeviceArray) == 128 && offsetof(ArrowDeviceArray, devi
 
 namespace sluice {
 
-/// What the descriptors of a primitive array without nulls say, checked.
+/// The checked contents of the descriptors of a primitive array without nulls.
 struct arrow_layout {
-  void* address = nullptr;               ///< of the first element; may be null where there is none
-  std::size_t bytes = 0;                 ///< size of all elements
+  void* address = nullptr;  ///< address of the first element; may be null if there is none
+  std::size_t bytes = 0;    ///< size of all elements, in bytes
   element_type type = element_type::u8;  ///< type of each element
 };
 
-/// Reads descriptors that may hold anything, except that `format` must end and `buffers`, unless it
-/// is null, must have `n_buffers` elements. Touches no memory of the array's.
-/// @throws error naming the field: `invalid_argument` (`release` is null: released or moved from;
-///   `length`, `offset` or `null_count` out of range; `n_buffers`, `buffers`; a data buffer that is
-///   null or not aligned to the element's size); `unsupported` (a `format` other than C, i, I, l,
-///   L, f and g; nulls, or a validity buffer with an unknown `null_count`; `n_children`,
-///   `dictionary`; `reserved` not 0)
+/// Reads and checks the descriptors of a primitive array without nulls.
+///
+/// The descriptors may hold arbitrary values, with two exceptions: `format` is null or ends with a
+/// zero byte, and `buffers` is null or has `n_buffers` elements. The function does not access the
+/// memory of the array.
+///
+/// Each error names the refused field.
+/// @throws error `invalid_argument` if `release` of the schema or of the array is null: it has been
+///   released or moved
+/// @throws error `invalid_argument` if `format` or `buffers` is null
+/// @throws error `invalid_argument` if `length`, `offset` or `null_count` is out of range
+/// @throws error `invalid_argument` if `n_buffers` is not 2
+/// @throws error `invalid_argument` if the data buffer of a non-empty array is null, or if its
+///   first element is not aligned to the size of an element
+/// @throws error `unsupported` if `format` is none of C, i, I, l, L, f and g
+/// @throws error `unsupported` if there are nulls, or if `null_count` is unknown and there is a
+///   validity buffer
+/// @throws error `unsupported` if `n_children`, `dictionary` or `reserved` is not zero
 [[nodiscard]] arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& array);
 
-/// Takes an array of primitive elements without nulls in, which must be on the device of `runtime`,
-/// as a column that is read-only: the interface makes its data immutable. An array with a
-/// `sync_event` (on a GPU a `cudaEvent_t*`) is adopted, behind it; for the rest see
-/// `import_options`. Does not wait.
+/// Imports an array of primitive elements without nulls as a read-only column.
 ///
-/// On success the array has been moved: `array->array.release` is null, and what it was is called
-/// exactly once, as the deleter of `import_dlpack`. On a refusal nothing was taken. `schema` is
-/// read only and stays the caller's.
-/// @throws error as `layout_of`; naming the field: `invalid_argument` (`device_type`, `device_id`,
-///   a `sync_event` on a host device or of a stream capture, which may not survive being asked for;
-///   `stream` as `import_dlpack`); `shutting_down`, `device_lost`, `library_failure`,
-///   `out_of_memory`
+///     const column x = import_arrow(runtime, schema, &array);
+///     recorder.read(x);
+///
+/// The array must be on the device of `runtime`. The column is read-only because Arrow's data is
+/// immutable. An array with a `sync_event` (on a GPU a `cudaEvent_t*`) is adopted: the first use
+/// waits for the event. `options` states any further order; see `import_options`. The function does
+/// not wait for the producer.
+///
+/// On success the runtime owns the array: `array->array.release` is null, and the runtime calls the
+/// array's former `release` exactly once. It does so under the conditions that `import_dlpack`
+/// states for a deleter. On failure the array still belongs to the caller. `schema` is only read
+/// and still belongs to the caller.
+///
+/// Errors about a field name it.
+/// @throws error the errors of `layout_of`
+/// @throws error `invalid_argument` if `array` is null
+/// @throws error `invalid_argument` if `device_type` or `device_id` is not the device of `runtime`
+/// @throws error `invalid_argument` if there is a `sync_event` on a host device, or it points to a
+///   null event
+/// @throws error `invalid_argument` if `sync_event` was recorded in a stream capture; the query may
+///   end that capture with an error
+/// @throws error `invalid_argument` if `options.stream` is refused, as in `import_dlpack`
+/// @throws error `shutting_down` if the runtime is shutting down
+/// @throws error `device_lost` if the device is lost
+/// @throws error `library_failure` if a driver call failed
+/// @throws error `out_of_memory` if the device has no memory for a stream or an event
+/// @throws std::bad_alloc if the host has no memory
 [[nodiscard]] column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
                                   ArrowDeviceArray* array, const import_options& options = {});
 
-/// An array and its type. Each is the holder's, to be moved on or released.
+/// An exported array and its type. The holder must release both or move them on.
 struct arrow_array {
   ArrowSchema schema;      ///< the type
   ArrowDeviceArray array;  ///< the array
 };
 
-/// Hands `memory`, which has a runtime identity, out as an array, for reading only. Its memory
-/// stays until the array is released, as with `export_dlpack`, and `stream` orders it as there,
-/// also while it is being captured. On a GPU the array has a `sync_event`, which comes after the
-/// last write: without a stream nothing waits here, but the consumer must have finished when it
-/// releases the array. On a host device, **without a stream the calling thread waits** for the last
-/// write.
-/// @throws error as `export_dlpack`; `unsupported` for complex elements
+/// Exports `memory` as a read-only Arrow array, without a copy.
+///
+/// `memory` must have a runtime identity. It stays allocated until the array is released. `stream`
+/// has the meaning of `dlpack_export::stream`, also for a stream that is captured later.
+///
+/// On a GPU the array has a `sync_event` that stands for all work up to the last write. Without a
+/// stream nothing waits, but the consumer must have finished its work before it releases the array.
+/// On a host device **the calling thread waits** for the last write if there is no stream.
+///
+/// @throws error the errors of `export_dlpack`
+/// @throws error `unsupported` if the elements are complex
 [[nodiscard]] arrow_array export_arrow(device_runtime& runtime, const column& memory,
                                        std::optional<foreign_stream> stream = std::nullopt);
 

@@ -10,16 +10,23 @@
 
 namespace sluice {
 
-/// A run of device memory that may or may not be the runtime's own. An owned column has the
-/// identity of its block, which an import may have given it; an external one is memory that
-/// somebody else allocated, which a strict launch recorder rejects and a permissive one skips.
-/// Copies share the memory. Copying, dropping and reading different copies at a time is safe; one
-/// copy is not to be assigned while another thread uses it.
+/// A contiguous range of device memory with an element type: tracked or external.
+///
+///     column x = ref;                                       // tracked like the reference
+///     column y = column::external(id, address, bytes, element_type::f32);
+///     recorder.read(x).read(y);                             // a strict recorder rejects `y`
+///
+/// A tracked column has the identity of a block, which may come from an import. An external column
+/// is memory that the runtime does not track. A strict launch recorder rejects it, and a permissive
+/// one skips it.
+///
+/// Copies share the memory. Different copies may be used, copied and destroyed on different
+/// threads. A copy must not be assigned to while another thread uses it.
 class column {
  public:
   column() noexcept = default;
 
-  /// The elements of `ref`, tracked like it.
+  /// The elements of `ref`, with the identity of its block.
   template <element T>
   // NOLINTNEXTLINE(google-explicit-constructor): every reference is a column.
   column(const gpu_ref<T>& ref)
@@ -29,7 +36,7 @@ class column {
         type_(ref.type()),
         device_(ref ? ref.device() : device_id{}) {}
 
-  /// All of `block` as elements of `type`, tracked like it.
+  /// All of `block` as elements of `type`.
   // NOLINTNEXTLINE(bugprone-exception-escape): only an empty reference has no device.
   column(block_ref block, element_type type) noexcept
       : block_(std::move(block)),
@@ -38,9 +45,10 @@ class column {
         type_(type),
         device_(block_ ? block_.device() : device_id{}) {}
 
-  /// `bytes` bytes at `address` on `device`, not tracked. They must stay alive until every launch
-  /// that uses them ended; `kept` is dropped with the last copy of the column. A recorder refuses
-  /// to write what is `read_only`.
+  /// An external column: `bytes` bytes at `address` on `device`, which the runtime does not track.
+  ///
+  /// The memory must stay alive until every launch that uses it has completed. The last copy of the
+  /// column destroys its share of `kept`. If `read_only` is true, every recorder rejects a write.
   [[nodiscard]] static column external(device_id device, void* address, std::size_t bytes,
                                        element_type type, std::shared_ptr<const void> kept = {},
                                        bool read_only = false) {
@@ -54,23 +62,25 @@ class column {
     return c;
   }
 
-  /// Whether the column has no identity. True for an empty column.
+  /// Whether the column has no block. True for an empty column.
   [[nodiscard]] bool is_external() const noexcept { return !block_; }
-  /// The block of an owned column; the empty reference for an external one.
+  /// The block of a tracked column; the empty reference for an external one.
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
   /// The device address of the first element; null for an empty column.
   [[nodiscard]] void* address() const noexcept { return address_; }
-  /// The size of all elements.
+  /// The size of all elements, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// The type of each element.
   [[nodiscard]] element_type type() const noexcept { return type_; }
   /// The device of the memory.
   [[nodiscard]] device_id device() const noexcept { return device_; }
-  /// Whether the memory may only be read.
+  /// Whether the memory must not be written.
   [[nodiscard]] bool read_only() const noexcept { return block_ ? block_.read_only() : read_only_; }
 
-  /// The elements as a reference. @throws error `stream_misuse` for an external column;
-  /// `invalid_argument` when they are not of type `T`, or not aligned to its size
+  /// The elements as a typed reference.
+  /// @throws error `stream_misuse` if the column is external
+  /// @throws error `invalid_argument` if the elements are not of type `T`
+  /// @throws error `invalid_argument` if the first element is not aligned to its size
   template <element T>
   [[nodiscard]] gpu_ref<T> as() const {
     if (is_external()) {
@@ -88,12 +98,12 @@ class column {
 
  private:
   block_ref block_;
-  std::shared_ptr<const void> kept_;  // of external memory
+  std::shared_ptr<const void> kept_;  // of an external column
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
   element_type type_ = element_type::u8;
   device_id device_{};
-  bool read_only_ = false;  // of external memory
+  bool read_only_ = false;  // of an external column
 };
 
 }  // namespace sluice

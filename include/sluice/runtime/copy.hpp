@@ -15,32 +15,51 @@ struct copy_end {
   const block_ref& block;
   void* address;
   stream_ref stream;
-  bool whole;  // every byte of the block
+  bool whole;  // covers every byte of the block
 };
 timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std::size_t bytes);
 }  // namespace detail
 
-/// Queues a copy of all elements of `source` into `target`, which has as many and shares none with
-/// it, in the order of `on`, a stream of the target's runtime: after every earlier use of either
-/// that conflicts, and before every later one. Does not block but for other threads' launches
-/// between preflight and commit. Returns the copy's point on `on`.
+/// Enqueues a copy of all elements of `source` into `target`, ordered on `on`.
 ///
-/// The references may belong to different runtimes, on one device or on several; then `source_on`
-/// is a stream of the source's runtime, whose later work comes after the reading. Between GPUs
-/// memory of the driver's pool, as in the default stack, is copied directly where the hardware can,
-/// that of `direct` and of others through the host. From and to a host device it goes through
-/// memory of the process, on the GPU's side as a `host_transfer`, and a thread of the host device's
-/// stream waits for the GPU. If the launch that wrote
-/// `source` has failed, or fails before the copy runs, the copy fails with `upstream_failed`, and
-/// so does what depends on it; then the contents of `target` are undefined.
+///     const auto point = enqueue_copy(y, stream, x);                   // within one runtime
+///     const auto other = enqueue_copy(z, stream, x, stream_of_source); // between two runtimes
 ///
-/// Both references may be dropped at once: the memory is freed behind the copy. Between runtimes it
-/// also drops what completed launches of the target's runtime held, as
-/// `device_runtime::reap_pending` does. @throws error
-/// `invalid_argument` (other sizes, shared elements, no reference), `stream_misuse` (a stream that
-/// is missing or of the wrong runtime; this thread holds a conflicting lease), `stale_ref`,
-/// `upstream_failed`, `out_of_memory`, `over_budget` (of pinned memory), `unsupported` (a GPU
-/// without stream memory operations), `shutting_down`, `device_lost`
+/// `target` has as many elements as `source` and shares none with it. `on` is a stream of the
+/// target's runtime. The copy is ordered after every earlier use of either block that conflicts
+/// with it, and before every later one. The call does not wait for the device. It may wait for
+/// launches of other threads that are between preflight and commit. Any thread may call it. It
+/// returns the copy's point on `on`.
+///
+/// The references may belong to different runtimes, on one device or on two. `source_on` is then a
+/// stream of the source's runtime, and later work on it is ordered after the read. The route
+/// depends on the devices:
+/// - Between GPUs, memory of the driver's pool is copied directly if the hardware can. The default
+///   stack uses this pool. Memory of `direct` and of other resources is copied through the host.
+/// - From and to a host device the bytes pass through memory of the process. On the GPU's side this
+///   is a `host_transfer`. In a copy to a host device, the thread of the target stream waits for
+///   the source.
+///
+/// If the launch that wrote `source` fails before the copy runs, the copy fails with
+/// `upstream_failed`. So does all work that depends on the copy. The contents of `target` are then
+/// undefined.
+///
+/// Both references may be dropped at once: the memory is freed after the copy. A copy between
+/// runtimes also drains the release list of the target's runtime on the calling thread.
+///
+/// docs/concepts/launch_recorder.md has the protocol of copies between runtimes.
+/// @throws error `invalid_argument` if the sizes differ, elements are shared, or a reference is
+///   empty
+/// @throws error `stream_misuse` if a stream is missing or belongs to the wrong runtime
+/// @throws error `stream_misuse` if this thread holds a conflicting lease
+/// @throws error `stale_ref` if a block has been freed
+/// @throws error `upstream_failed` if the launch that wrote `source` has failed
+/// @throws error `out_of_memory` if the device or the host has no memory for the copy
+/// @throws error `over_budget` if pinned memory would exceed its limit
+/// @throws error `unsupported` if a GPU has no stream memory operations, which the host route needs
+/// @throws error `library_failure` if a driver call failed
+/// @throws error `shutting_down` if a runtime is shutting down
+/// @throws error `device_lost` if a device is lost
 template <element T>
 timeline_point enqueue_copy(const gpu_ref<T>& target, stream_ref on, const gpu_ref<T>& source,
                             stream_ref source_on = {}) {

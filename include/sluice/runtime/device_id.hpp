@@ -8,25 +8,26 @@
 
 namespace sluice {
 
-/// What does the computing behind a device.
+/// The hardware that executes a device's work.
 enum class device_kind : std::uint8_t {
-  host,  ///< the embedded device: every stream is a thread of this process
+  host,  ///< the host device: each stream is a thread of this process
   cuda,  ///< an NVIDIA GPU
 };
 
-/// Names one device of this process: `host:0`, `cuda:1`.
+/// Identifies one device of this process: `host:0`, `cuda:1`.
 struct device_id {
   device_kind kind = device_kind::host;  ///< host or GPU
   int ordinal = 0;                       ///< number among the devices of that kind
   [[nodiscard]] auto operator<=>(const device_id&) const noexcept = default;
 };
 
-/// The device's name, as `parse_device_id` reads it.
+/// The name of the device, in the form that `parse_device_id` reads.
 [[nodiscard]] std::string to_string(device_id id);
 
-/// Reads "host", "host:N", "cuda" or "cuda:N"; without a number, N is 0.
-/// @throws error `invalid_argument` when `name` is none of these. Whether the device exists is not
-/// asked here.
+/// Parses "host", "host:N", "cuda" or "cuda:N". Without a number, N is 0.
+///
+/// The function does not check whether the device exists.
+/// @throws error `invalid_argument` if `name` has none of these forms
 [[nodiscard]] device_id parse_device_id(std::string_view name);
 
 }  // namespace sluice

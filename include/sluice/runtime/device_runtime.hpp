@@ -17,66 +17,70 @@
 
 namespace sluice {
 
-/// What a runtime has in its hands, for diagnostics and for tests that nothing leaks: events,
-/// leases, owners (`releases_pending`), handles (`references`) and points that are alive, among
-/// others. Who sees that an import, an export or an owner is no longer counted comes after all that
-/// the runtime did with it and with its stream.
+/// Counters of a runtime, for diagnostics and for tests that nothing leaks.
+///
+/// Observing `imports` or `exports` drop synchronizes with the runtime's last use of that memory
+/// and its stream. Observing `releases_pending` drop synchronizes with the release of the owner.
 struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
-  std::size_t peak_bytes = 0;         ///< the largest value of that so far
-  std::size_t blocks = 0;             ///< blocks that have not been freed, with tracked imports
-  std::size_t imports = 0;            ///< imports that their producer has not got back yet
-  std::size_t exports = 0;            ///< exports that their consumer has not let go yet
-  std::size_t references = 0;         ///< counted references to blocks, freed ones included
-  std::size_t points = 0;             ///< timeline points that blocks remember
-  std::size_t leases = 0;             ///< leases held at this moment
+  std::size_t peak_bytes = 0;         ///< the largest value of `bytes_outstanding` so far
+  std::size_t blocks = 0;             ///< blocks that have not been freed, with adopted imports
+  std::size_t imports = 0;            ///< imports that have not been returned to their producer
+  std::size_t exports = 0;            ///< exports that their consumer has not released
+  std::size_t references = 0;         ///< counted references to blocks, including freed blocks
+  std::size_t points = 0;             ///< timeline points that the use states of blocks remember
+  std::size_t leases = 0;             ///< leases held now
   std::size_t streams = 0;            ///< streams that have not been retired
-  std::size_t events = 0;  ///< events of timelines that are alive; a retired stream's go when all
-                           ///< of its work is known to have completed
-  /// Owners: completed launches whose references to what they touched have not been dropped yet,
-  /// and what ended lanes kept that has not gone yet.
+  std::size_t events = 0;  ///< events of timelines; those of a retired stream count until all of
+                           ///< its work is known to have completed
+  /// Owners that have not been destroyed: continuations of completed launches, and libraries of
+  /// ended lanes.
   std::size_t releases_pending = 0;
   std::uint64_t launches = 0;             ///< tickets taken on all streams
-  std::uint64_t waits = 0;                ///< waits queued for other streams, on all streams
+  std::uint64_t waits = 0;                ///< waits queued on all streams for other streams
   std::uint64_t recorders_abandoned = 0;  ///< recorders destroyed before commit
-  /// Bytes of blocks that were freed after the device's loss and stay with it: not outstanding any
-  /// more, and not given back.
+  /// Bytes of blocks that were freed after the loss of the device. They stay with the device and
+  /// are no longer outstanding.
   std::size_t bytes_lost = 0;
-  /// How often a preflight has begun to wait for another launch between its preflight and commit;
-  /// one launch counts each time that it has to wait again. And for how long the waits that are
-  /// over took: together, and the longest.
+  /// How often a preflight waited for another launch between preflight and commit. A launch that
+  /// waits again counts again.
   std::uint64_t lease_waits = 0;
-  std::chrono::nanoseconds lease_wait_total{0};    ///< sum of these waits
-  std::chrono::nanoseconds lease_wait_longest{0};  ///< longest of these waits
-  /// Pinned memory that transfers have allocated and that has not been freed yet: in use, kept for
-  /// later, or waiting for the reclaim thread.
+  std::chrono::nanoseconds lease_wait_total{0};    ///< total duration of the finished waits
+  std::chrono::nanoseconds lease_wait_longest{0};  ///< duration of the longest finished wait
+  /// Pinned memory that transfers have allocated and that has not been freed: in use, kept for
+  /// later, or waiting for the reclaim thread. In bytes.
   std::size_t pinned_bytes = 0;
 };
 
-/// Whether the environment variable SLUICE_EXPLICIT_WAITS is set to 1.
+/// Whether the environment variable SLUICE_EXPLICIT_WAITS is 1.
 [[nodiscard]] bool explicit_waits_by_default() noexcept;
 
-/// How a `device_runtime` is made.
+/// Options of a `device_runtime`.
 struct runtime_options {
-  /// The memory resource; none means `make_default_resource()`.
+  /// The memory resource. Null: `make_default_resource()`.
   std::unique_ptr<memory_resource> resource{};
-  /// How long shutting down waits for work in flight before the device is declared lost; how long
-  /// destroying the runtime waits after that for launches that were between preflight and commit,
-  /// work included; and how long for other threads that are destroying what its launches had kept.
+  /// The longest wait for launches in flight when the runtime is destroyed. After it, the device is
+  /// declared lost.
+  ///
+  /// The same limit applies to three later waits: for libraries of ended lanes, for launches
+  /// between preflight and commit with their work, and for other threads that are destroying
+  /// owners.
   std::chrono::milliseconds drain_timeout{10'000};
-  /// Bytes of pinned memory that transfers between the process and a GPU hold at most, those kept
-  /// for later transfers included. 0: 256 MiB or 1/32 of the device's memory, whichever is more. It
-  /// is allocated on demand. A transfer needs about 1/64 of its size, and at least 1 MiB if it is
-  /// larger than `host_transfer::most_at_once`; more makes it faster.
+  /// The limit of pinned memory for transfers between the process and a GPU, in bytes. Memory that
+  /// is kept for later transfers counts too.
+  ///
+  /// 0 stands for 256 MiB or 1/32 of the device's memory, whichever is more. The memory is
+  /// allocated on demand. A transfer larger than `host_transfer::most_at_once` needs about 1/64 of
+  /// its size, and at least 1 MiB. More makes it faster.
   std::size_t pinned_limit = 0;
-  /// Queue a wait also for a point that is known to have completed. Costs driver calls and changes
-  /// no result: for compute-sanitizer, which learns an order from events that are waited for, not
-  /// from events that were asked.
+  /// Queue a wait also for a point that is known to have completed. This costs driver calls and
+  /// changes no result. compute-sanitizer needs it, because it learns an order only from waits.
   bool explicit_waits = explicit_waits_by_default();
 };
 
-/// A use of one block outside a recorder, between `prepare_use` and `finish_use`: what the one
-/// tells the other. A few words, and holds nothing.
+/// Carries the state of one use from `device_runtime::prepare_use` to `finish_use`.
+///
+/// A small value. It holds no block and no lease.
 class use_ticket {
  public:
   use_ticket() noexcept = default;
@@ -86,86 +90,133 @@ class use_ticket {
 
   block_id block_;
   access_kind access_ = access_kind::read;
-  std::uint64_t version_ = 0;  // the block's publication count
-  timeline_point depends_on_;  // what it reads was written by, while that may still fail
-  timeline_point first_;       // the first that may be the use's own
+  std::uint64_t version_ = 0;  // the block's number of publications
+  timeline_point depends_on_;  // the block's last write, if it may still fail
+  timeline_point first_;       // the first point that may be the use's own
 };
 
-/// Ties one device, its streams and its memory resource together. Thread-safe.
+/// Ties one device, its streams and its memory resource together.
 ///
-/// Destroying it refuses new work, waits for what is in flight (`drain_timeout`), frees every
-/// block, live references becoming stale, and retires the streams. References, recorders and
-/// streams may outlive it: using them is answered with `shutting_down` or `stale_ref`, dropping
-/// them is harmless. Memory that has been exported stays until its consumer has let go of it;
-/// tracked imports have gone back to their producers and what launches kept has been destroyed, so
-/// the thread that destroys the runtime must not hold a lock that their deleters and destructors
-/// need.
+///     device_runtime runtime{open_device("auto")};
+///     const auto stream = runtime.create_stream();
+///     const auto x = runtime.allocate<float>(1000, stream, "x");
+///
+/// All functions are thread-safe.
+///
+/// The destructor refuses new work, waits up to `runtime_options::drain_timeout` for launches in
+/// flight, frees every block and retires the streams. References, recorders and streams may outlive
+/// the runtime. Using them then throws `shutting_down` or `stale_ref`. Destroying them is always
+/// allowed.
+///
+/// Exported memory stays allocated until its consumer releases it. Within the time limits, adopted
+/// imports return to their producers, and owners are destroyed, before the destructor returns. The
+/// destroying thread must not hold a lock that a deleter or a destructor of them needs.
+/// docs/concepts/failure_and_loss.md lists the steps.
 class device_runtime {
  public:
-  /// An owned runtime around `device`. @throws error `device_lost`, `library_failure`
+  /// Makes a runtime for `device`.
+  /// @throws error `invalid_argument` if `device` is null
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if a driver call failed
+  /// @throws error the errors of `memory_resource::bind`
   explicit device_runtime(std::shared_ptr<sluice::device> device, runtime_options options = {});
   device_runtime(const device_runtime&) = delete;
   device_runtime& operator=(const device_runtime&) = delete;
   ~device_runtime();
 
-  /// The process's shared runtime of the device called `name`, as `open_device` reads it, made at
-  /// the first call and destroyed at exit. At most one thread builds it, the others wait; a build
-  /// that failed is tried again by the next call.
+  /// The shared runtime of the device called `name`, in the form that `open_device` reads.
   ///
-  /// At exit the shared runtimes are destroyed, the one that was made last first, as one static
-  /// object that was made by the process's first call of `get` or `configure`: after static objects
-  /// that are younger than this, before those that are older. From then on, in the destructor of an
-  /// older one or on a thread that still runs, `get` and `configure` refuse with `shutting_down`,
-  /// also for a device whose runtime is not gone yet or was never made; references that `get` has
-  /// returned must not be used any more.
+  ///     auto& runtime = device_runtime::get("cuda:0");
   ///
-  /// In a child of `fork()` both refuse with `device_lost` if the parent called `get` before the
-  /// fork: the child makes runtimes of its own, around devices that it opens.
-  /// @throws error as `open_device` and the constructor; `shutting_down`; `device_lost` (in a
-  /// child)
+  /// The first call makes the runtime. Other threads wait meanwhile. If construction fails, the
+  /// next call tries again.
+  ///
+  /// A function-local static destroys the shared runtimes, the newest first. The first call of
+  /// `get` or `configure` in the process constructs that static. The usual order of static objects
+  /// follows: younger ones are destroyed before the runtimes, older ones after them. From then on
+  /// `get` and `configure` throw `shutting_down` for every device, and references that `get`
+  /// returned must not be used.
+  ///
+  /// In a child of `fork()`, `get` and `configure` throw `device_lost` if the parent called `get`.
+  /// The child makes runtimes of its own, for devices that it opens.
+  /// @throws error the errors of `open_device` and of the constructor
+  /// @throws error `shutting_down` if the process has destroyed the shared runtimes
+  /// @throws error `device_lost` in a child of `fork()` whose parent called `get`
   [[nodiscard]] static device_runtime& get(std::string_view name = "auto");
-  /// Sets how the shared runtime of `device` is made. `make_options` is called at the first `get`,
-  /// and again after a build that failed. The other callers of `get` wait for it meanwhile, so it
-  /// must not itself call `get` or `configure` for the same device.
-  /// @throws error `stream_misuse` when that runtime exists already; `shutting_down`; `device_lost`
-  /// (in a child)
+  /// Sets the options of the shared runtime of `device`.
+  ///
+  /// The first `get` calls `make_options`. After a failed construction the next `get` calls it
+  /// again. Other callers of `get` wait meanwhile. `make_options` must not call `get` or
+  /// `configure` for the same device.
+  /// @throws error `stream_misuse` if the runtime exists already
+  /// @throws error `shutting_down` if the process has destroyed the shared runtimes
+  /// @throws error `device_lost` in a child of `fork()` whose parent called `get`
   static void configure(device_id device, std::function<runtime_options()> make_options);
 
-  /// The device. Valid as long as the runtime.
+  /// The device. The reference is valid as long as the runtime.
   [[nodiscard]] sluice::device& device() const noexcept;
-  /// The device for those who may outlive the runtime.
+  /// The device, for an object that may outlive the runtime.
   [[nodiscard]] std::shared_ptr<sluice::device> shared_device() const noexcept;
 
-  /// A new stream. @throws error `shutting_down`, `device_lost`, `library_failure`, `unsupported`
-  /// (after 262,143 streams of one runtime: no id is used again)
+  /// Creates a stream.
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if a driver call failed
+  /// @throws error `unsupported` after 262,143 streams of one runtime, because no stream id is
+  ///   reused
   [[nodiscard]] sluice::stream create_stream(stream_priority priority = stream_priority::normal);
-  /// A stream that somebody else made on this device (on CUDA `reinterpret_cast` a `cudaStream_t`)
-  /// as one of the runtime's: launches on it are recorded, fenced and completed like others. What
-  /// was queued on it before comes first in its order. It must stay alive until the returned owner
-  /// is gone, which does not destroy it; and nobody else may be destroying it or begin to capture
-  /// it while a launch is being made (a capture refuses launches with `stream_misuse`) or somebody
-  /// synchronises it. Adopted twice it is two streams to the runtime: the order is right and costs
-  /// waits, but on a host device a failed launch may be noted for the other of the two.
-  /// @throws error `invalid_argument` (a default stream of CUDA's, a captured one, one of another
-  ///   device); and as `create_stream`
+  /// Adopts a stream of another library on this device.
+  ///
+  ///     const auto adopted = runtime.adopt_stream(reinterpret_cast<native_stream*>(cuda_stream));
+  ///
+  /// Launches on the adopted stream are ordered, published and completed like those on other
+  /// streams. Work that was queued before the adoption precedes them in stream order.
+  ///
+  /// `native` must outlive the returned object, which never destroys it. While a launch is being
+  /// made or a thread synchronizes with the stream, no other code may destroy the stream or begin
+  /// to capture it. A launch on a captured stream throws `stream_misuse`.
+  ///
+  /// If a native stream is adopted twice, the runtime treats it as two streams. The order is
+  /// correct, but waits are queued. On a host device a failed launch may then be noted for the
+  /// other of the two.
+  /// @throws error `invalid_argument` if `native` is a default stream of CUDA
+  /// @throws error `invalid_argument` if `native` is being captured
+  /// @throws error `invalid_argument` if `native` belongs to another device
+  /// @throws error the errors of `create_stream`
   [[nodiscard]] sluice::stream adopt_stream(native_stream* native);
 
-  /// `bytes` of memory, ready in the order of `stream` and, through a recorder, anywhere. The
-  /// contents are undefined. 0 bytes give a block without memory. Does not synchronise.
-  /// @throws error `out_of_memory`, `over_budget`, `stream_misuse` (a stream of another runtime, a
-  ///   retired one), `library_failure` (an event cannot be made), `shutting_down`, `device_lost`;
-  ///   std::bad_alloc
+  /// Allocates `bytes` bytes of device memory, ready in the order of `stream`.
+  ///
+  /// Launches on other streams may use the memory through a recorder. The contents are undefined. 0
+  /// bytes give a block without memory. The call does not synchronize. `tag` names the memory in
+  /// errors, logs and statistics.
+  ///
+  /// If the memory does not suffice, the runtime makes room and retries once; see
+  /// docs/concepts/memory.md. The calling thread then destroys owners of completed launches. It
+  /// must not hold a lock that a destructor of them needs.
+  /// @throws error `out_of_memory` if the device has no memory
+  /// @throws error `over_budget` if a budget would be exceeded
+  /// @throws error `stream_misuse` if `stream` is empty, retired or of another runtime
+  /// @throws error `library_failure` if an event cannot be created
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
+  /// @throws std::bad_alloc if the host has no memory
   [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream,
                                          allocation_tag tag = {});
-  /// `count` elements; otherwise as `allocate_bytes`. @throws error also `invalid_argument` when
-  /// the size overflows
+  /// Allocates `count` elements. Otherwise like `allocate_bytes`.
+  /// @throws error `invalid_argument` if the number of bytes overflows
+  /// @throws error the errors of `allocate_bytes`
   template <element T>
   [[nodiscard]] gpu_ref<T> allocate(std::size_t count, stream_ref stream, allocation_tag tag = {}) {
     require_countable<T>(count);
     return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag), 0, count);
   }
-  /// The same from `from`, which was reserved for it: does not fail for want of budget. @throws
-  /// error also `invalid_argument` when less is left in `from`
+  /// Allocates from `from`, a reservation of `reserve_memory`.
+  ///
+  /// The budget of the reservation cannot refuse the allocation.
+  /// @throws error `invalid_argument` if less than the rounded size is left in `from`
+  /// @throws error `invalid_argument` if the runtime has a budget and `from` is not of it
+  /// @throws error the errors of the functions without a reservation
   ///@{
   [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
                                          memory_reservation& from);
@@ -176,58 +227,95 @@ class device_runtime {
     return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag, from), 0, count);
   }
   ///@}
-  /// Sets budget aside for blocks of these `sizes`, in bytes: for all of them or for none. What is
-  /// not used goes back when the reservation goes. Takes no memory from the device yet, which may
-  /// still be out of it.
-  /// @throws error `over_budget`; `invalid_argument` when the sum overflows; `shutting_down`,
-  /// `device_lost`
+  /// Reserves budget for blocks of these `sizes`, in bytes: for all of them or for none.
+  ///
+  ///     auto reserved = runtime.reserve_memory(std::array{bytes_of_weights, bytes_of_bias});
+  ///     const auto weights = runtime.allocate<float>(count, stream, "weights", reserved);
+  ///
+  /// The destructor of the reservation returns the unused part. The function takes no memory from
+  /// the device, so the device itself may still run out of memory.
+  /// @throws error `over_budget` if the budget would be exceeded
+  /// @throws error `invalid_argument` if the sum of the sizes overflows
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
   [[nodiscard]] memory_reservation reserve_memory(std::span<const std::size_t> sizes);
-  /// Frees `block` now, in stream order after its recorded uses, although references may exist:
-  /// they become stale.
-  /// @throws error `stale_ref` when it has been freed already; `invalid_argument` for a block of
-  /// another runtime
+  /// Frees `block` in stream order after its recorded uses. Remaining references become stale.
+  /// @throws error `stale_ref` if the block has been freed already
+  /// @throws error `invalid_argument` if `block` is empty or of another runtime
+  /// @throws error `device_lost` in a child of `fork()`, for a runtime of the parent
   void deallocate(const block_ref& block);
 
-  /// Bytes of blocks that have not been freed, after `reap_pending`.
+  /// Drains the release list like `reap_pending`, then returns the bytes of blocks that have not
+  /// been freed.
+  /// @throws error `device_lost` in a child of `fork()`, for a runtime of the parent
   [[nodiscard]] std::size_t bytes_outstanding();
-  /// Drops the owners of completed launches now, in this thread, and waits for other threads that
-  /// are dropping some. So does whatever is short of memory. Not to be called, nor memory to be
-  /// allocated, under a lock that the destructor of something waits for that a launch keeps.
+  /// Destroys the owners of completed launches on the calling thread. Then waits for other threads
+  /// that are draining the release list.
+  ///
+  /// An allocation that is short of memory does the same. The caller of either must not hold a lock
+  /// that a destructor of an owner needs.
+  /// @throws error `device_lost` in a child of `fork()`, for a runtime of the parent
   void reap_pending();
-  /// Gives memory that the resource keeps for later back to where it came from, behind its last
-  /// uses, and pinned memory that is kept for transfers. Returns how many bytes, without the pinned
-  /// ones. May wait, for a second at most, for frees whose uses have
-  /// completed. @throws error `shutting_down`, `device_lost`
+  /// Returns memory that the resource keeps, after its last uses, and pinned memory that is kept
+  /// for transfers.
+  ///
+  /// Returns the number of bytes without the pinned ones. The call drains the release list like
+  /// `reap_pending`. It may wait for up to a second for frees whose uses have completed.
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
   std::size_t trim_memory();
-  /// Whether blocks of the resource may be recorded.
+  /// Whether recorders may use blocks of the resource.
   [[nodiscard]] bool supports_use_tracking() const noexcept;
-  /// Looks at every block: for diagnostics, not for every launch.
+  /// The current counters. Visits every block, so the call is meant for diagnostics.
+  /// @throws error `device_lost` in a child of `fork()`, for a runtime of the parent
   [[nodiscard]] runtime_statistics statistics();
 
-  /// Queues the waits that a use of `block` on `stream` needs. No lease is held: if another use is
-  /// published before `finish_use`, that one reports it. For scratch memory and foreign code;
-  /// launches use a recorder. A use that reads is refused when the launch that wrote the memory has
-  /// failed, and fails with it when it fails later; `write` is one of the whole block.
-  /// @throws error as `launch_recorder::preflight`
+  /// Queues the waits that a use of `block` on `stream` needs. For scratch memory and foreign code;
+  /// launches use a recorder.
+  ///
+  ///     const auto prepared = runtime.prepare_use(block, stream, access_kind::write);
+  ///     // ... enqueue on the stream ...
+  ///     runtime.finish_use(block, stream, access_kind::write, prepared);
+  ///
+  /// The function takes no lease. If another use is published before `finish_use`, that function
+  /// throws. `write` means that the use replaces every byte of the block. A use that reads fails if
+  /// the launch that wrote the memory fails later.
+  /// @throws error `upstream_failed` if the use reads and the launch that wrote the memory has
+  ///   failed
+  /// @throws error the other errors of `launch_recorder::preflight`
   [[nodiscard]] use_ticket prepare_use(const block_ref& block, stream_ref stream,
                                        access_kind access);
-  /// Publishes the use made since `prepare_use` of the same block, on the same stream and with the
-  /// same access, adding to the block's state and clearing nothing. Returns its point, whose
-  /// failure is the use's. The use counts as failed, too, if more than 3000 launches on its stream,
-  /// or on the stream of the launch that wrote the block, have failed since `prepare_use`.
-  /// @throws error `stream_misuse`, after publishing what it was called with, when the use was
-  ///   prepared for another stream, block or access, or another use was published in between;
-  ///   `stale_ref` when the block has been freed meanwhile; otherwise as `record_use`
+  /// Publishes the use that was enqueued since `prepare_use`. Returns its point.
+  ///
+  /// `block`, `stream` and `access` must be those of `prepare_use`. The publication adds to the use
+  /// state of the block and clears nothing. A failure of the point is a failure of the use.
+  ///
+  /// The use may also count as failed if more than 3000 launches have failed since `prepare_use`,
+  /// on its stream or on the stream of the block's last write.
+  /// @throws error `stream_misuse`, after publishing, if the use was prepared for another stream,
+  ///   block or access
+  /// @throws error `stream_misuse`, after publishing, if another use was published since
+  ///   `prepare_use`
+  /// @throws error `stale_ref` if the block has been freed
+  /// @throws error the other errors of `record_use`
   timeline_point finish_use(const block_ref& block, stream_ref stream, access_kind access,
                             use_ticket prepared);
-  /// Publishes a use that has been enqueued without `prepare_use`. Adds only. Nothing is known of
-  /// what it depended on, so that it does not fail with that; and a failure of its own may have
-  /// been noted for a ticket that somebody else has taken since it was enqueued.
-  /// @throws error `stream_misuse` (a block or a stream of another runtime, memory that cannot be
-  ///   tracked or is not to be written), `stale_ref` (it has been freed), `library_failure`,
-  ///   `device_lost`; std::bad_alloc. Nothing is published then
+  /// Publishes a use that was enqueued without `prepare_use`. Returns its point.
+  ///
+  /// The publication adds to the use state of the block and clears nothing. The runtime does not
+  /// know what the use depended on, so the use does not fail with it. A failure of the use may be
+  /// noted for a ticket that another thread took after the use was enqueued.
+  ///
+  /// If the function throws, it has published nothing.
+  /// @throws error `stream_misuse` if the block or the stream is of another runtime
+  /// @throws error `stream_misuse` if the memory cannot be tracked, or is read-only and `access`
+  ///   writes
+  /// @throws error `stale_ref` if the block has been freed
+  /// @throws error `library_failure` if a driver call failed
+  /// @throws error `device_lost` if the device is lost
+  /// @throws std::bad_alloc if the host has no memory
   timeline_point record_use(const block_ref& block, stream_ref stream, access_kind access);
-  /// The same for typed references, as the first use of fresh scratch memory.
+  /// `prepare_use` and `finish_use` for a typed reference, as the first use of new scratch memory.
   ///@{
   template <element T>
   [[nodiscard]] use_ticket prepare_first_use(const gpu_ref<T>& ref, stream_ref stream,
@@ -241,13 +329,16 @@ class device_runtime {
   }
   ///@}
 
-  /// Refuses new work from now on with `shutting_down`, waits up to `timeout` for what is in
-  /// flight, then declares the device lost if it has not finished. Returns whether everything
-  /// finished; what follows comes after it then. In flight are launches that have been committed,
-  /// and all that is queued on streams whose owners have gone; not what was queued on a stream
-  /// without a recorder. The destructor calls it.
+  /// Refuses new work with `shutting_down` and waits up to `timeout` for launches in flight.
+  ///
+  /// If they have not finished by then, the device is declared lost. Returns whether everything
+  /// finished; the effects of that work are then visible to the calling thread.
+  ///
+  /// In flight are all committed launches, and all work on streams whose owners have been
+  /// destroyed. Work that was queued without a recorder on a living stream is not waited for. The
+  /// destructor calls this function.
   bool shut_down(std::chrono::milliseconds timeout) noexcept;
-  /// The same for `runtime_options::drain_timeout`.
+  /// `shut_down` with `runtime_options::drain_timeout`.
   bool shut_down() noexcept { return shut_down(drain_timeout_); }
 
  private:

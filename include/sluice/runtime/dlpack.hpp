@@ -11,12 +11,14 @@
 #include <vector>
 
 /// The structures of DLPack (https://dmlc.github.io/dlpack/latest/c_api.html), declared from its
-/// specification: they have the layout of `DLTensor`, `DLManagedTensor` and
-/// `DLManagedTensorVersioned`, so a pointer of the one kind is a `reinterpret_cast` away from the
-/// other. sluice needs no header of DLPack's.
+/// specification.
+///
+/// They have the layout of `DLTensor`, `DLManagedTensor` and `DLManagedTensorVersioned`. A
+/// `reinterpret_cast` converts a pointer to one kind into a pointer to the other. sluice needs no
+/// header of DLPack.
 namespace sluice::dlpack {
 
-/// `DLDeviceType`: the devices that sluice accepts.
+/// `DLDeviceType`: the types of devices that sluice accepts.
 enum device_type : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3, cuda_managed = 13 };
 /// `DLDataTypeCode`: the kinds of numbers that sluice accepts.
 enum type_code : std::uint8_t { signed_integer = 0, unsigned_integer = 1, real = 2, complex = 5 };
@@ -55,7 +57,7 @@ struct tensor {
   std::uint64_t byte_offset;
 };
 
-/// `DLManagedTensor`, of DLPack before 1.0.
+/// `DLManagedTensor` of DLPack before 1.0.
 struct managed_tensor {
   /// As in the specification.
   ///@{
@@ -74,12 +76,12 @@ struct version {
   ///@}
 };
 
-/// Flag of a tensor that must not be written.
+/// Flag: the tensor must not be written.
 inline constexpr std::uint64_t read_only_flag = 1;
-/// Flag of a tensor whose producer copied the memory for this export.
+/// Flag: the producer copied the memory for this export.
 inline constexpr std::uint64_t is_copied_flag = 2;
 
-/// `DLManagedTensorVersioned`, of DLPack 1.x.
+/// `DLManagedTensorVersioned` of DLPack 1.x.
 struct versioned_tensor {
   /// As in the specification.
   ///@{
@@ -102,103 +104,149 @@ static_assert(sizeof(versioned_tensor) == 80 && offsetof(versioned_tensor, manag
               offsetof(versioned_tensor, deleter) == 16 &&
               offsetof(versioned_tensor, flags) == 24 && offsetof(versioned_tensor, tensor) == 32);
 
-/// The most dimensions that a tensor may have.
+/// The largest number of dimensions of a tensor.
 inline constexpr std::int32_t most_dimensions = 64;
 
-/// What a tensor's descriptor says, checked.
+/// The checked contents of a tensor's descriptor.
 struct layout {
-  void* address = nullptr;  ///< of the first element; may be null where there is none
-  std::size_t bytes = 0;    ///< from the first element to the end of the last one in memory
+  void* address = nullptr;  ///< address of the first element; may be null if there is none
+  std::size_t bytes = 0;    ///< bytes from the first element to the end of the last one in memory
   element_type type = element_type::u8;  ///< type of each element
   std::vector<std::int64_t> shape;       ///< number of elements in each dimension
-  std::vector<std::int64_t> strides;  ///< in elements, as many as `shape`; those of dimensions of
-                                      ///< one element mean nothing
+  std::vector<std::int64_t> strides;     ///< in elements, as many as `shape`; the stride of a
+                                         ///< dimension with one element has no meaning
 };
 
-/// Reads a descriptor that may hold anything, except that `shape`, and `strides` unless they are
-/// null, must have `ndim` elements. Touches no memory of the tensor's.
-/// @throws error naming the field: `invalid_argument` (`ndim` negative or above `most_dimensions`;
-///   `shape` null or negative; an extent that overflows; `data` null or not aligned to the
-///   element's size, with or without `byte_offset`); `unsupported` (`dtype` of no `element_type`;
-///   negative `strides` between
-///   elements)
+/// Reads and checks the descriptor of a tensor.
+///
+/// The descriptor may hold arbitrary values, with one exception: `shape` and `strides` are null or
+/// have `ndim` elements. The function does not access the memory of the tensor.
+///
+/// Each error names the refused field.
+/// @throws error `invalid_argument` if `ndim` is negative or above `most_dimensions`
+/// @throws error `invalid_argument` if `shape` is null or has a negative element
+/// @throws error `invalid_argument` if the extent in memory overflows
+/// @throws error `invalid_argument` if `data` of a non-empty tensor is null
+/// @throws error `invalid_argument` if the first element is not aligned to the size of an element
+/// @throws error `unsupported` if `dtype` is no `element_type`
+/// @throws error `unsupported` if a stride between elements is negative
 [[nodiscard]] layout layout_of(const tensor& described);
 
 }  // namespace sluice::dlpack
 
 namespace sluice {
 
-/// A tensor that came in.
+/// An imported tensor.
 struct external_tensor {
-  /// The bytes from the first element to the end of the last one; for a tensor that is not
-  /// contiguous with all that lies between. `memory.type()`, `read_only()`, `as<T>()`.
+  /// The bytes from the first element to the end of the last one in memory. If the tensor is not
+  /// contiguous, the bytes between its elements are included.
   column memory;
   std::vector<std::int64_t> shape;    ///< number of elements in each dimension
-  std::vector<std::int64_t> strides;  ///< in elements
+  std::vector<std::int64_t> strides;  ///< in elements, one for each dimension
 
-  /// Whether the elements lie in row-major order without gaps, so that `memory` is the tensor.
+  /// Whether the elements lie in row-major order without gaps. `memory` then holds exactly the
+  /// elements.
   [[nodiscard]] bool is_contiguous() const noexcept;
 };
 
-/// Takes a tensor in, which must be on the device of `runtime`: `kDLCUDA` with the same number or
-/// `kDLCUDAManaged` on a GPU, `kDLCPU` or `kDLCUDAHost` on a host device. See `import_options` for
-/// its order and for memory that comes in twice; neither form waits for anything.
+/// Imports a tensor, without a copy.
 ///
-/// On success the tensor is the runtime's: its deleter, if it has one, is called exactly once, on
-/// the reclaim thread, when the last reference has gone and the recorded uses have completed, at
-/// the latest at the end of the runtime (then references are stale); also after the loss of the
-/// device, when nothing runs on it any more. An external column keeps it as long as it has copies,
-/// beyond the runtime. On a refusal nothing was taken: the tensor is still the caller's.
-/// @throws error as `dlpack::layout_of`; naming the field: `invalid_argument` (`device`; a `stream`
-///   of another GPU or that is being captured, or a default stream of CUDA's on a host device),
-///   `unsupported` (`version.major` other than 1); `shutting_down`, `device_lost`, `out_of_memory`
+///     const auto imported = import_dlpack(runtime, tensor, {.stream = producer});
+///     const auto x = imported.memory.as<float>();
+///
+/// The tensor must be on the device of `runtime`. A GPU accepts `kDLCUDA` with its number, and
+/// `kDLCUDAManaged`. A host device accepts `kDLCPU` and `kDLCUDAHost`. `options` states the order
+/// of the import; see `import_options`. The function does not wait for the producer.
+///
+/// On success the tensor belongs to the runtime. The reclaim thread calls its deleter, if it has
+/// one, exactly once:
+/// - For an adopted tensor, after the block has been freed and its recorded uses have completed. At
+///   the latest, this happens at the end of the runtime, which makes references stale. If the
+///   device is lost, it happens once no work of the runtime runs on the device.
+/// - For an external column, after the last copy of the column has been destroyed. This may be
+/// after
+///   the end of the runtime.
+///
+/// On failure the tensor still belongs to the caller. docs/concepts/external_memory.md explains the
+/// order.
+///
+/// Errors about a field name it.
+/// @throws error the errors of `dlpack::layout_of`
+/// @throws error `invalid_argument` if `tensor` is null
+/// @throws error `invalid_argument` if `device` is not the device of `runtime`
+/// @throws error `invalid_argument` if `options.stream` belongs to another GPU or is being captured
+/// @throws error `invalid_argument` if `options.stream` is a default stream of CUDA and the runtime
+///   is on a host device
+/// @throws error `unsupported` if `version.major` is not 1
+/// @throws error `shutting_down` if the runtime is shutting down
+/// @throws error `device_lost` if the device is lost
+/// @throws error `library_failure` if a driver call failed
+/// @throws error `out_of_memory` if the device has no memory for a stream or an event
+/// @throws std::bad_alloc if the host has no memory
 [[nodiscard]] external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
                                             const import_options& options = {});
-/// The same for DLPack 1.x. A tensor with the flag `read_only_flag` is not to be written: recording
-/// that is refused.
+/// Imports a tensor of DLPack 1.x. Every write of a tensor with `read_only_flag` is rejected.
 [[nodiscard]] external_tensor import_dlpack(device_runtime& runtime,
                                             dlpack::versioned_tensor* tensor,
                                             const import_options& options = {});
 
-/// What an exported tensor looks like, and who gets it.
+/// The form of an exported tensor, and its consumer.
 struct dlpack_export {
-  /// None: one dimension of all elements. Empty: one element without dimensions.
+  /// None: one dimension with all elements. Empty: one element without dimensions.
   std::optional<std::vector<std::int64_t>> shape{};
-  /// In elements, one for each dimension and none negative. Empty: compact, row-major.
+  /// In elements: one for each dimension, none negative. Empty: compact, row-major.
   std::vector<std::int64_t> strides{};
-  /// Where the consumer uses the memory. It must exist until the deleter is called; if it is being
-  /// captured into a graph then, until the capture has ended and `runtime_statistics::exports` no
-  /// longer counts this one. (Nothing says so of a runtime that has gone by then: the stream must
-  /// exist as long as the process.)
+  /// The stream on which the consumer uses the memory. None: see `export_dlpack`.
+  ///
+  /// The stream must exist until the deleter has been called. If it is being captured into a graph
+  /// at that time, it must exist until the capture has ended and `runtime_statistics::exports` no
+  /// longer counts the export. If the runtime has ended by then, it must exist until the process
+  /// ends.
   std::optional<foreign_stream> stream{};
-  /// The consumer may only read. Always so for a read-only import.
+  /// The consumer may only read. Always true for a read-only import.
   bool read_only = false;
 };
 
-/// Hands `memory`, which has a runtime identity, out as a tensor of DLPack 1.0. Its memory stays
-/// until the consumer calls the deleter, once, on any thread, whoever else lets go of the block
-/// and also when the runtime has gone.
+/// Exports `memory` as a tensor of DLPack 1.0, without a copy.
 ///
-/// With a stream nothing waits here: the stream is made to wait for the last write (and, unless
-/// `read_only`, for the last reads), and the deleter makes later uses of the block wait for what is
-/// queued on the stream then. **Without a stream the calling thread waits** for those uses to
-/// complete, and the consumer must have finished when it calls the deleter. In between the runtime
-/// knows nothing of what the consumer does: launches that write the memory, or use what the
-/// consumer writes, must not be made until the deleter has been called.
+///     auto* tensor = export_dlpack(runtime, x, {.stream = consumer});
+///     // ... the consumer uses the tensor on its stream ...
+///     tensor->deleter(tensor);
 ///
-/// The default stream of a thread (2) is that of the caller; what the deleter waits for then is the
-/// legacy default stream, which waits for it.
+/// `memory` must have a runtime identity. It stays allocated until the consumer calls the deleter,
+/// also if all references are dropped or the runtime ends. The consumer calls the deleter exactly
+/// once, on any thread.
 ///
-/// A stream that is being captured into a graph is refused. If it is captured when the deleter is
-/// called, nobody can say what was queued on it before, and to wait for it would end the capture:
-/// the deleter returns, the memory stays, and until the capture has ended every use of the block is
-/// refused with `stream_misuse`. Then (within milliseconds) later uses come after what the stream
-/// had queued, as always. What was captured is not queued: whoever launches the graph keeps the
-/// memory that it uses.
-/// @throws error `stream_misuse` (no identity; memory that is not tracked), `invalid_argument`
-///   naming `shape` or `strides` (negative, outside of `memory`), `stream` (as `import_dlpack`) or
-///   of another runtime, `stale_ref`, `upstream_failed`, `shutting_down`, `device_lost`,
-///   `library_failure`, `out_of_memory`
+/// With a stream the call does not wait. The stream waits for the last write, and unless
+/// `read_only` for the last reads. The deleter makes later uses of the block wait for the work that
+/// is queued on the stream at that time. The default stream of a thread (2) is that of the calling
+/// thread. The deleter then follows the legacy default stream instead, which waits for it.
+///
+/// **Without a stream the calling thread waits** for the same uses. The consumer must have finished
+/// its work before it calls the deleter.
+///
+/// Between export and deleter the runtime does not know the consumer's work. Launches that write
+/// the memory, or use memory that the consumer writes, must not be made in that time.
+///
+/// A stream that is being captured into a graph is refused. If the stream is being captured when
+/// the deleter is called, the deleter returns and the memory stays allocated. Every use of the
+/// block then throws `stream_misuse` until the capture has ended. Within milliseconds after that,
+/// later uses are ordered after the work that the stream had queued. Captured work is not queued:
+/// the program that launches the graph must keep its memory alive. docs/concepts/external_memory.md
+/// gives the reasons.
+///
+/// @throws error `stream_misuse` if `memory` is external or cannot be tracked
+/// @throws error `invalid_argument`, naming `shape` or `strides`, if a value is negative or the
+///   tensor does not lie in `memory`
+/// @throws error `invalid_argument` if the stream is refused, as in `import_dlpack`
+/// @throws error `invalid_argument` if `memory` belongs to another runtime
+/// @throws error `stale_ref` if the memory has been freed
+/// @throws error `upstream_failed` if the launch that wrote the memory has failed
+/// @throws error `shutting_down` if the runtime is shutting down
+/// @throws error `device_lost` if the device is lost
+/// @throws error `library_failure` if a driver call failed
+/// @throws error `out_of_memory` if the device has no memory for a stream or an event
+/// @throws std::bad_alloc if the host has no memory
 [[nodiscard]] dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& memory,
                                                       const dlpack_export& as = {});
 

@@ -8,8 +8,9 @@
 
 namespace sluice {
 
-/// The element types that sluice moves and computes with. The names follow NumPy's widths in bits:
-/// c64 is two f32.
+/// The element types that sluice moves and computes with.
+///
+/// A name gives the width in bits, as in NumPy: c64 consists of two f32.
 enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, c128 };
 
 /// The size of one element in bytes.
@@ -57,7 +58,7 @@ enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, 
   return "unknown";
 }
 
-/// Maps a C++ type to its `element_type`; defined for exactly the types above.
+/// Maps a C++ type to its `element_type`. Defined for exactly the types above.
 template <class T>
 struct element_type_of;
 template <>
@@ -101,7 +102,7 @@ struct element_type_of<std::complex<double>> {
 template <class T>
 inline constexpr element_type element_type_v = element_type_of<T>::value;
 
-/// A C++ type that device memory may hold as elements.
+/// A C++ type whose values device memory may hold as elements.
 template <class T>
 concept element = requires {
   element_type_of<T>::value;

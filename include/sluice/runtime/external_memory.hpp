@@ -10,22 +10,26 @@
 
 namespace sluice {
 
-/// A stream that memory of somebody else's is written or read on. On a CUDA device a `cudaStream_t`
-/// as DLPack passes it: 1 is the legacy default stream, 2 the calling thread's default stream; 0,
-/// which could mean either, is refused, and so is -1 ("do not synchronise": name no stream). On a
-/// host device a stream of any host device.
+/// A stream of another library, on which imported or exported memory is used.
+///
+/// On a CUDA device it is a `cudaStream_t` with the values of DLPack: 1 is the legacy default
+/// stream, 2 is the default stream of the calling thread. 0 is refused, because it could mean
+/// either. -1 ("do not synchronize") is refused: name no stream instead. On a host device it is a
+/// stream of any host device.
 class foreign_stream {
  public:
-  /// @throws error `invalid_argument` for 0 and -1
+  /// Names the stream `handle`.
+  /// @throws error `invalid_argument` if `handle` is 0 or -1
   explicit foreign_stream(std::uintptr_t handle) : handle_(handle) {
     if (handle == 0 || handle == ~std::uintptr_t{0}) {
       throw error(errc::invalid_argument, "stream: 0 and -1 name no stream");
     }
   }
-  /// The same for a stream pointer. @throws error `invalid_argument` for 0 and -1
+  /// Names the stream at `stream`.
+  /// @throws error `invalid_argument` if `stream` is null or -1
   explicit foreign_stream(native_stream* stream)
       : foreign_stream(reinterpret_cast<std::uintptr_t>(stream)) {}
-  /// The device's own stream.
+  /// The stream in the device's own type.
   [[nodiscard]] native_stream* native() const noexcept {
     return reinterpret_cast<native_stream*>(handle_);
   }
@@ -34,23 +38,32 @@ class foreign_stream {
   std::uintptr_t handle_;
 };
 
-/// How an import is ordered. An import that says nothing is an external column: a strict recorder
-/// rejects it, a permissive one skips it, and whoever launches must know that the producer is done.
-/// One that says something is *adopted*: its column has a runtime identity, and is tracked like the
-/// runtime's own memory from the point on that the import brought. This holds for memory of the
-/// host as for that of GPUs.
+/// States the order of an import.
 ///
-/// Each import has an identity of its own: uses of one are not ordered with those of another one of
-/// the same bytes, nor with those of a block that was exported and comes back. So bytes that are in
-/// the runtime more than once are not to be written through any of them while another one is used;
-/// one launch is refused such operands where it may not be given memory twice.
+///     import_dlpack(runtime, tensor, {.stream = foreign_stream{2}});  // after the producer's work
+///     import_dlpack(runtime, other, {.ready = true});                 // the producer has finished
+///
+/// An import with neither `stream`, `ready` nor an Arrow `sync_event` is an external column. A
+/// strict recorder rejects it and a permissive one skips it. The program must know that the
+/// producer has finished.
+///
+/// Any other import is *adopted*: its column has a runtime identity. It is tracked like the
+/// runtime's own memory, from the point of the import. This applies to host memory and to GPU
+/// memory.
+///
+/// Each import is a block of its own. Uses of two imports of the same bytes are not ordered with
+/// each other. Neither are uses of an exported block and an import of the same bytes. Such bytes
+/// must not be written through one block while another is in use. Where an operation forbids
+/// aliasing, it also refuses such operands. docs/concepts/external_memory.md gives the reasons.
 struct import_options {
-  /// Where the producer writes the memory: everything queued there at the time of the call comes
-  /// before the first use. The stream must exist during the call only. One that is being captured
-  /// into a graph is refused, and so is the legacy default stream while one that it waits for is;
-  /// nobody may begin to capture it during the call.
+  /// The stream on which the producer writes the memory. The work queued on it at the time of the
+  /// call precedes the first use.
+  ///
+  /// The stream must exist during the call only. A stream that is being captured into a graph is
+  /// refused, and so is the legacy default stream while a stream that it waits for is being
+  /// captured. No capture of the stream may begin during the call.
   std::optional<foreign_stream> stream{};
-  /// Nobody writes the memory any more: uses need not wait.
+  /// No work writes the memory any more, so uses need not wait.
   bool ready = false;
   allocation_tag tag = "import";  ///< names the memory in errors and statistics
 };

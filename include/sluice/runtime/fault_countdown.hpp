@@ -6,18 +6,20 @@
 
 namespace sluice {
 
-/// Counts operations and says which of them are to fail. Thread-safe; relaxed everywhere, so that
-/// it orders none of the threads that it counts for.
+/// Counts operations and decides which of them fail. For tests.
+///
+/// Thread-safe. All accesses are relaxed, so the counter orders no threads.
 class fault_countdown {
  public:
-  /// The `nth` operation from now on fails (1 is the next one), and so do the ones after it,
-  /// `count` in all. Replaces what was asked for before; 0 takes it back.
+  /// Makes `count` operations fail, beginning with the `nth` from now. 1 is the next operation.
+  ///
+  /// The call replaces the previous setting. `nth` 0 removes it.
   void fail_nth(std::uint64_t nth, std::uint64_t count = 1) noexcept {
     count_.store(static_cast<std::int64_t>(count), std::memory_order_relaxed);
     left_.store(nth == 0 ? 0 : static_cast<std::int64_t>(nth + count - 1),
                 std::memory_order_relaxed);
   }
-  /// Counts one operation; true when it is to fail.
+  /// Counts one operation. Returns whether it must fail.
   [[nodiscard]] bool strikes() noexcept {
     if (left_.load(std::memory_order_relaxed) <= 0) return false;
     const auto left = left_.fetch_sub(1, std::memory_order_relaxed);
@@ -25,7 +27,7 @@ class fault_countdown {
   }
 
  private:
-  std::atomic<std::int64_t> left_{0};  // operations to the end of the fault
+  std::atomic<std::int64_t> left_{0};  // operations up to the last one that fails
   std::atomic<std::int64_t> count_{0};
 };
 

@@ -18,19 +18,19 @@ namespace detail {
 struct block_record;
 }
 
-/// The identity of one allocation: two blocks that share an address, one after the other, differ in
-/// generation.
+/// The identity of one allocation. Successive blocks at one address have different generations.
 struct block_id {
-  const void* address = nullptr;  ///< address of its first byte
+  const void* address = nullptr;  ///< address of the first byte
   std::uint64_t generation = 0;   ///< number of the allocation, unique in its runtime
-  std::uint32_t runtime = 0;      ///< as in `stream_id`
+  std::uint32_t runtime = 0;      ///< serial number of the runtime, as in `stream_id`
   device_id device{};             ///< device of the memory
   [[nodiscard]] bool operator==(const block_id&) const noexcept = default;
 };
 
-/// A counted reference to one block of device memory. When the last one is dropped the block is
-/// freed, in stream order after every use that was recorded; dropping never blocks. Copies may be
-/// used and dropped on any threads.
+/// A counted reference to one block of device memory.
+///
+/// The last reference frees the block when it is destroyed, in stream order after every recorded
+/// use. It never blocks. Copies may be used and destroyed on different threads.
 class block_ref {
  public:
   block_ref() noexcept = default;
@@ -47,7 +47,7 @@ class block_ref {
   ~block_ref() {
     if (record_ != nullptr) drop();
   }
-  /// Exchanges two references.
+  /// Exchanges the two references.
   void swap(block_ref& other) noexcept { std::swap(record_, other.record_); }
 
   /// Whether the reference refers to a block.
@@ -56,20 +56,21 @@ class block_ref {
 
   /// The identity of the block; the empty identity for an empty reference.
   [[nodiscard]] block_id id() const noexcept;
-  /// @throws error `invalid_argument` for an empty reference, which is on no device
+  /// The device of the memory.
+  /// @throws error `invalid_argument` if the reference is empty
   [[nodiscard]] device_id device() const;
   /// The device address of the first byte; null for an empty reference.
   [[nodiscard]] void* address() const noexcept;
   /// The size in bytes, as allocated or imported; 0 for an empty reference.
   [[nodiscard]] std::size_t bytes() const noexcept;
-  /// What the memory is for.
+  /// The tag of the allocation or import.
   [[nodiscard]] allocation_tag tag() const noexcept;
-  /// Whether there is no memory behind this reference: it is empty, or the memory has been given
-  /// back although the reference exists (`device_runtime::deallocate`, or the runtime is gone).
-  /// Using memory that has been given back is answered with `stale_ref`, on any runtime.
+  /// Whether the reference is empty or its memory has been freed.
+  ///
+  /// `device_runtime::deallocate` and the end of the runtime free memory that still has references.
+  /// A use of freed memory throws `stale_ref` on every runtime.
   [[nodiscard]] bool stale() const noexcept;
-  /// Whether the memory may only be read: an import that its producer does not want written.
-  /// Recording a write is refused.
+  /// Whether the memory must not be written. True for some imports. Recorders reject a write.
   [[nodiscard]] bool read_only() const noexcept;
 
  private:
@@ -81,23 +82,28 @@ class block_ref {
 };
 
 namespace detail {
-/// Part of a block, to be compared with others.
+/// A part of a block.
 struct byte_range {
   const block_ref& block;
   const void* address;
   std::size_t bytes;
 };
-/// Whether two ranges of blocks of one runtime, neither of which has been given back, share any
-/// bytes: those of one block, or of two that lie in the same memory (imports).
+/// Whether two ranges share any bytes. The ranges may lie in one block or in two imports of the
+/// same memory. False for blocks of different runtimes and for freed blocks.
 [[nodiscard]] bool share_bytes(const byte_range& a, const byte_range& b) noexcept;
 }  // namespace detail
 
-/// A counted, typed reference to `size()` consecutive elements of a block of device memory: what
-/// requests and replies carry. Cheap to copy; copies share the memory. Local to the process: it
-/// refuses to be serialised. A default-made one refers to nothing; in requests it stands for "not
-/// given".
+/// A counted, typed reference to `size()` consecutive elements of a block. Requests and replies
+/// carry it.
 ///
-/// Views (`subspan`) share the tracking of their block: writers of disjoint views are ordered too.
+///     const auto x = runtime.allocate<float>(1000, stream, "x");
+///     const auto head = x.subspan(0, 100);  // shares the memory
+///
+/// Copying is cheap, and copies share the memory. A default-constructed reference is empty. In
+/// requests it stands for "not given". References are local to the process: serializing one fails.
+///
+/// Parts of one block (`subspan`) share its use state, so writers of disjoint parts are ordered
+/// too.
 template <element T>
 class gpu_ref {
  public:
@@ -105,9 +111,12 @@ class gpu_ref {
   using value_type = T;
 
   gpu_ref() noexcept = default;
-  /// `count` elements from byte `offset` of `block`. @throws error `invalid_argument` outside the
-  /// block; where the first element's address (an import may begin anywhere) is not aligned to the
-  /// size of an element, which kernels of complex elements need, too
+  /// Refers to `count` elements, from byte `offset` of `block`.
+  ///
+  /// Kernels need the alignment, also those of complex elements. An import may begin at any
+  /// address.
+  /// @throws error `invalid_argument` if the range does not lie in the block
+  /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
   gpu_ref(block_ref block, std::size_t offset, std::size_t count)
       : block_(std::move(block)), offset_(offset), count_(count) {
     if (offset > block_.bytes() || count > (block_.bytes() - offset) / sizeof(T)) {
@@ -122,10 +131,10 @@ class gpu_ref {
 
   /// Whether the reference refers to a block.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(block_); }
-  /// Same elements of the same block.
+  /// Whether both refer to the same elements of the same block.
   [[nodiscard]] bool operator==(const gpu_ref&) const noexcept = default;
 
-  /// Number of elements.
+  /// The number of elements.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   /// The size of all elements, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(T); }
@@ -133,21 +142,24 @@ class gpu_ref {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   /// The `element_type` of an element.
   [[nodiscard]] static constexpr element_type type() noexcept { return element_type_v<T>; }
-  /// The device address of the first element, to be used inside a fenced launch only.
+  /// The device address of the first element; null for an empty reference. Use it only between
+  /// preflight and commit of a launch.
   [[nodiscard]] T* data() const noexcept {
     return block_ ? reinterpret_cast<T*>(static_cast<std::byte*>(block_.address()) + offset_)
                   : nullptr;
   }
-  /// The first element's position in the block, in bytes.
+  /// The position of the first element in the block, in bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
-  /// The block that the elements belong to.
+  /// The block of the elements.
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
-  /// @throws error `invalid_argument` for an empty reference, which is on no device
+  /// The device of the memory.
+  /// @throws error `invalid_argument` if the reference is empty
   [[nodiscard]] device_id device() const { return block_.device(); }
-  /// Whether there is no memory behind this reference; see `block_ref::stale`.
+  /// Whether the reference is empty or its memory has been freed; see `block_ref::stale`.
   [[nodiscard]] bool stale() const noexcept { return block_.stale(); }
 
-  /// Elements [first, first + count). @throws error `invalid_argument` when they are not all inside
+  /// The elements [first, first + count).
+  /// @throws error `invalid_argument` if they do not all lie in the reference
   [[nodiscard]] gpu_ref subspan(std::size_t first, std::size_t count) const {
     if (first > count_ || count > count_ - first) {
       throw error(errc::invalid_argument, "subspan: the elements do not lie in the reference");
@@ -155,8 +167,9 @@ class gpu_ref {
     return gpu_ref(block_, offset_ + first * sizeof(T), count);
   }
 
-  /// The same bytes as elements of `U`. @throws error `invalid_argument` unless they are a whole
-  /// number, aligned to their size
+  /// The same bytes as elements of type `U`.
+  /// @throws error `invalid_argument` if the bytes are not a whole number of elements
+  /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
   template <element U>
   [[nodiscard]] gpu_ref<U> reinterpret() const {
     if (bytes() % sizeof(U) != 0) {

@@ -13,23 +13,30 @@
 
 namespace sluice {
 
-/// What a scripted fault hits.
+/// The kind of operation that a scripted fault affects.
 enum class fault_target : std::uint8_t {
-  launch,      ///< a host task: it does not run and its ticket fails with `library_failure`
-  copy,        ///< a copy or fill: likewise
+  launch,      ///< a host task: it does not run, and its ticket fails with `library_failure`
+  copy,        ///< a copy or fill: it does not run, and its ticket fails with `library_failure`
   allocation,  ///< an allocation: it throws `out_of_memory`
   loss,        ///< the device is lost when the n-th launch, copy or fill is queued
 };
 
-/// Says which operations of a host device fail. One fault per kind is pending at a time.
-/// Thread-safe.
+/// Decides which operations of a host device fail.
+///
+///     const auto faults = std::make_shared<fault_script>();
+///     device_runtime runtime{open_host_device({.faults = faults})};
+///     faults->fail_nth(fault_target::copy, 1);  // the next copy or fill fails
+///
+/// One fault of each kind is pending at a time. Thread-safe.
 class fault_script {
  public:
-  /// See `fault_countdown::fail_nth`. (A runtime asks twice for memory.)
+  /// Scripts a fault of kind `target`; see `fault_countdown::fail_nth`.
+  ///
+  /// A runtime retries a failed allocation once, so an allocation counts twice when it fails.
   void fail_nth(fault_target target, std::uint64_t nth, std::uint64_t count = 1) noexcept {
     countdowns_[static_cast<std::size_t>(target)].fail_nth(nth, count);
   }
-  /// For the device: counts one operation; true when it is to fail.
+  /// For the device: counts one operation. Returns whether it must fail.
   [[nodiscard]] bool strikes(fault_target target) noexcept {
     return countdowns_[static_cast<std::size_t>(target)].strikes();
   }
@@ -38,20 +45,22 @@ class fault_script {
   std::array<fault_countdown, 4> countdowns_;
 };
 
-/// A random delay before each task, to shake out orderings. Results never depend on it.
+/// Random delays before tasks. They change the interleaving of streams, never the results.
 struct host_jitter {
   std::uint64_t seed = 0;                  ///< seed of the random delays
   std::chrono::microseconds longest{200};  ///< the longest delay
 };
 
-/// How a host device is opened.
+/// Options of a host device.
 struct host_device_options {
-  int ordinal = 0;                         ///< N of its name `host:N`
+  int ordinal = 0;                         ///< number N of its name `host:N`
   std::optional<host_jitter> jitter{};     ///< none: no delays
   std::shared_ptr<fault_script> faults{};  ///< none: no scripted failures
 };
 
-/// Opens an embedded host device: streams are threads, results are real, work is asynchronous.
+/// Opens a host device: each stream is a thread, and work is asynchronous with real results.
+///
+/// See docs/concepts/devices_and_streams.md.
 [[nodiscard]] std::shared_ptr<device> open_host_device(const host_device_options& options = {});
 
 }  // namespace sluice

@@ -23,11 +23,18 @@ class host_callable {
 void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> callable);
 }  // namespace detail
 
-/// Queues `function` as one launch on a stream of a host device, where it runs on the stream's
-/// thread after the work queued before it; the host's counterpart of a kernel launch. Returns at
-/// once. An exception that leaves `function` makes the launch fail: its ticket and everything that
-/// depends on it. Any thread.
-/// @throws error `unsupported` when `stream` is not on a host device; `device_lost`
+/// Queues `function` on a stream of a host device. The counterpart of a kernel launch.
+///
+///     recorder.preflight();
+///     submit_host_task(stream, [p = x.data()] { p[0] = 1; });
+///     recorder.commit();
+///
+/// The function runs on the stream's thread, ordered on `stream`. The call returns at once. If an
+/// exception leaves `function`, the launch fails: its ticket and everything that depends on it. Any
+/// thread may call this function.
+/// @throws error `unsupported` if `stream` is not on a host device
+/// @throws error `stream_misuse` if `stream` is empty or retired
+/// @throws error `device_lost` if the device is lost
 template <class Function>
 void submit_host_task(stream_ref stream, Function&& function) {
   class callable final : public detail::host_callable {

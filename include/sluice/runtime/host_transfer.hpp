@@ -18,37 +18,54 @@ namespace sluice {
 ///     moved->enqueue(target.data());
 ///     const auto point = recorder.commit();  // `moved` lives until this point has completed
 ///
-/// Preparing a transfer does everything that takes time or can be refused; `enqueue` only enqueues,
-/// whatever the size. All bytes have been moved when the launch's point completes, and no other
-/// launch sees a part of them.
+/// The construction does all slow work and all checks that can fail early. `enqueue` only enqueues,
+/// whatever the size. All bytes have been moved when the point of the launch completes. No other
+/// launch observes a part of them.
 ///
-/// On a host device the stream's thread copies from or to the given memory itself. On a GPU the
-/// bytes pass through pinned memory of the runtime, whose size is limited
-/// (`runtime_options::pinned_limit`): up to `most_at_once` bytes through a piece of their own, more
-/// through a few slots that all transfers of a stream share. A thread of the runtime copies between
-/// the slots and the given memory while the stream is under way; other streams do not wait.
+/// On a host device the stream's thread copies the bytes directly. On a GPU they pass through
+/// pinned memory of the runtime, which `runtime_options::pinned_limit` limits. Up to `most_at_once`
+/// bytes pass through a piece of their own. More bytes pass through a few slots that all transfers
+/// of the stream share. The staging thread of the runtime copies between the slots and the memory
+/// of the process. Other streams do not wait.
 ///
-/// A transfer must live until its launch has completed, or the device is lost and its stream is
-/// quiescent: keep it as an owner of the launch. Destroying it makes no driver call.
+/// A transfer must live until its launch has completed. If the device is lost, it must live until
+/// the stream is quiescent. Keep it as an owner of the launch. The destructor makes no driver call.
+///
+/// docs/concepts/memory.md explains the slots.
 class host_transfer {
  public:
-  /// Up to this size, in bytes, an upload copies its source when it is prepared and a download
-  /// copies to its target in `finish`.
+  /// The largest size, in bytes, of a transfer through a piece of pinned memory of its own.
+  ///
+  /// Such an upload copies its source when it is constructed. Such a download copies to its target
+  /// in `finish`. If pinned memory has no piece left, a transfer of this size uses the slots
+  /// instead.
   static constexpr std::size_t most_at_once = std::size_t{64} << 10U;
 
-  /// Prepares to copy `bytes` bytes at `source`, which are not written before the launch has
-  /// completed. The transfer drops its share of the source as soon as it has read it: during this
-  /// call, or on a thread of the runtime. Any thread; does not wait for the device.
-  /// @throws error `over_budget` (pinned memory would exceed its limit; retryable),
-  /// `out_of_memory`,
-  ///   `unsupported` (more than `most_at_once` bytes on a GPU without stream memory operations),
-  ///   `stream_misuse` (no stream), `shutting_down`, `device_lost`; std::bad_alloc,
-  ///   std::system_error (no thread can be started)
+  /// Prepares a copy of `bytes` bytes from `source` to the device.
+  ///
+  /// The source must not be written before the launch has completed. On a GPU the transfer drops
+  /// its share of the source as soon as it has read the bytes: during this call, or on a thread of
+  /// the runtime. On a host device it keeps the share. Any thread may call the function. It does
+  /// not wait for the device.
+  /// @throws error `over_budget` if pinned memory would exceed its limit; retryable
+  /// @throws error `out_of_memory` if no pinned memory can be allocated
+  /// @throws error `unsupported` if the GPU has no stream memory operations and the transfer needs
+  ///   the slots
+  /// @throws error `stream_misuse` if `stream` is empty
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
+  /// @throws std::bad_alloc if the host has no memory
+  /// @throws std::system_error if no thread can be started
   [[nodiscard]] static std::shared_ptr<host_transfer> upload(stream_ref stream,
                                                              std::shared_ptr<const void> source,
                                                              std::size_t bytes);
-  /// Prepares to copy `bytes` bytes to `target`, which nobody else reads or writes before the
-  /// launch has completed and `finish` has returned. Otherwise as `upload`.
+  /// Prepares a copy of `bytes` bytes from the device to `target`.
+  ///
+  /// No other code may read or write the target before the launch has completed and `finish` has
+  /// returned. Otherwise like `upload`.
+  /// @throws error the errors of `upload`
+  /// @throws std::bad_alloc if the host has no memory
+  /// @throws std::system_error if no thread can be started
   [[nodiscard]] static std::shared_ptr<host_transfer> download(stream_ref stream,
                                                                std::shared_ptr<void> target,
                                                                std::size_t bytes);
@@ -58,18 +75,22 @@ class host_transfer {
   host_transfer& operator=(const host_transfer&) = delete;
   virtual ~host_transfer() = default;
 
-  /// Enqueues the transfer to or from `address`, memory of the device, on its stream: once, between
-  /// preflight and commit of the launch. Does not wait for the device. When it throws, part of the
-  /// transfer may have been enqueued: commit the launch with that error.
-  /// @throws error `stream_misuse` (called a second time, or the stream has been retired),
-  ///   `library_failure`, `device_lost`
+  /// Enqueues the transfer to or from `address`, memory of the device, on its stream.
+  ///
+  /// Call it once, between preflight and commit of the launch. It does not wait for the device. If
+  /// it throws, part of the transfer may have been enqueued: commit the launch with that error.
+  /// @throws error `stream_misuse` if it was called before
+  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error `library_failure` if a driver call failed
+  /// @throws error `device_lost` if the device is lost
   virtual void enqueue(void* address) = 0;
 
-  /// After the launch of a download has completed: the target holds all bytes when it returns.
+  /// Completes a download after its launch has completed. The target then holds all bytes.
+  ///
   /// Copies at most `most_at_once` bytes. Does nothing for an upload.
   virtual void finish() noexcept {}
 
-  /// An upper bound of the commands that `enqueue` puts on the stream.
+  /// An upper bound of the number of commands that `enqueue` puts on the stream.
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
 };
 

@@ -13,56 +13,64 @@
 
 namespace sluice {
 
-/// How one launch touches a block.
+/// The access of one launch to a block.
 enum class access_kind : std::uint8_t { read = 1, write = 2, read_write = 3 };
 
-/// What a recorder does with memory that has no runtime identity.
+/// The treatment of memory without runtime identity.
 enum class recorder_mode : std::uint8_t {
-  strict,      ///< rejects it: the launch cannot be made safe
-  permissive,  ///< skips it: the caller orders it by other means
+  strict,      ///< rejects it, because the runtime cannot order the launch
+  permissive,  ///< skips it; the caller orders it by other means
 };
 
 namespace detail {
 class recorder_state;
-/// Keeps the state for another recorder of the thread.
+/// Keeps the state for the thread's next recorder.
 struct recorder_state_deleter {
   void operator()(recorder_state* state) const noexcept;
 };
 class launch_dependencies;
 }  // namespace detail
 
-/// Records which blocks one launch reads and writes. `preflight` makes the launch stream wait for
-/// every earlier use that conflicts, `commit` publishes the launch to later ones:
+/// Registers the blocks that one launch reads and writes, and orders the launch.
 ///
 ///     launch_recorder recorder = launch_recorder::strict(stream);
 ///     recorder.read(a).read(b).write(c);
-///     recorder.preflight();
+///     recorder.preflight();                // takes the leases, queues the waits
 ///     ... enqueue on the stream ...
-///     recorder.commit();
+///     recorder.commit();                   // publishes the launch, returns the leases
 ///
-/// The order of launches on a block is decided at preflight, which waits for launches that are
-/// between preflight and commit and use the block, too. Every launch gets its turn: after a bounded
-/// number of failed attempts it takes its leases one by one and keeps them.
+/// `preflight` makes the launch stream wait for every earlier use that conflicts. `commit`
+/// publishes the launch to later ones.
 ///
-/// Registering holds no reference: the blocks' identities are noted and checked at preflight.
-/// Repeated registrations of one block merge, read and write to read_write, by full identity (a
-/// block that took over the address of a freed one is another block). Between preflight and commit
-/// the calling thread holds a lease on every block (shared for reads, exclusive for writes), must
-/// only enqueue, and must not preflight another recorder on blocks that it holds. A recorder
-/// without registrations is a no-op. Preflight and commit belong to one thread; a recorder is not
-/// thread-safe itself.
+/// *Registration.* A recorder notes the identity of each block and holds no reference. Preflight
+/// checks the identities. Repeated registrations of one block merge, and a read and a write become
+/// a read-write. A new block at the address of a freed one is another block.
 ///
-/// Each thread keeps the memory of its last few recorders. A launch of up to eight blocks takes
-/// none; a larger one takes memory only if it has more blocks, dependencies or waits than any
-/// before it that used the same recorder memory. Memory for more than 4096 blocks is not kept. The
-/// time of a launch grows almost linearly with its number of blocks, n log n for sorting them.
+/// *Leases.* From preflight to commit the calling thread holds a lease on each block: shared for a
+/// read, exclusive for a write. Preflight decides the order of launches on a block. It waits for
+/// launches of other threads that hold a conflicting lease. No launch starves: after a bounded
+/// number of failed attempts it takes its leases one by one and keeps them. A thread that holds
+/// leases must only enqueue. It must not preflight another recorder on the same blocks.
 ///
-/// A recorder destroyed between preflight and commit assumes that the launch was made and publishes
-/// as commit would; one destroyed before preflight publishes nothing. Both are reported on standard
-/// error in every build type.
+/// *Threads.* Preflight and commit belong to one thread. A recorder is not thread-safe.
+///
+/// *Empty recorders.* A recorder without registrations does nothing.
+///
+/// *Destruction.* A recorder that is destroyed between preflight and commit publishes the launch,
+/// as commit would. A recorder that is destroyed before preflight publishes nothing. Both are
+/// reported in every build type; see `set_report_handler`.
+///
+/// *Cost.* Each thread keeps the memory of its last four recorders. A launch of up to eight blocks
+/// allocates nothing. A larger launch allocates only if it exceeds the blocks, dependencies or
+/// waits of every earlier one that used the same memory. Memory for more than 4096 blocks is not
+/// kept. The time grows as n log n with the number of blocks, which are sorted.
+///
+/// docs/concepts/launch_recorder.md has the full protocol and the effect of each misuse.
 class launch_recorder {
  public:
-  /// @throws error `stream_misuse` when `launch_stream` names no stream
+  /// Makes a recorder for a launch on `launch_stream`.
+  /// @throws error `stream_misuse` if `launch_stream` is empty
+  /// @throws std::bad_alloc if the host has no memory
   ///@{
   [[nodiscard]] static launch_recorder strict(stream_ref launch_stream);
   [[nodiscard]] static launch_recorder permissive(stream_ref launch_stream);
@@ -72,10 +80,15 @@ class launch_recorder {
   launch_recorder& operator=(launch_recorder&& other) noexcept;
   ~launch_recorder();
 
-  /// The launch reads, writes, or reads and writes this memory. Never throws for a rejected buffer
-  /// (one without identity in a strict recorder, a write of read-only memory in any): the first
-  /// rejection surfaces at preflight (and at commit). After preflight the set is frozen:
-  /// registering then is such a rejection.
+  /// Registers memory that the launch reads, writes, or reads and writes.
+  ///
+  /// Registration never throws. The first rejection surfaces at preflight, and again at commit.
+  /// Rejected are:
+  /// - memory without identity, by a strict recorder
+  /// - memory of another runtime than the launch stream's
+  /// - memory whose resource cannot track uses
+  /// - a write of read-only memory
+  /// - every registration after preflight
   ///@{
   template <element T>
   launch_recorder& read(const gpu_ref<T>& ref) {
@@ -96,46 +109,69 @@ class launch_recorder {
     return note(c, access_kind::read_write, "read_write");
   }
   ///@}
-  /// The same for a whole or partial use of a block; `whole` says that a write replaces every byte.
+  /// Registers a use of a block. `whole` states that a write replaces every byte of the block.
   launch_recorder& use(const block_ref& block, access_kind access, bool whole) {
     return note(block, access, whole, "use");
   }
 
-  /// The stream that the launch is made on.
+  /// The stream of the launch.
   [[nodiscard]] stream_id launch_stream() const noexcept;
-  /// Whether the recorder rejects or skips buffers without identity.
+  /// Whether the recorder rejects or skips memory without identity.
   [[nodiscard]] recorder_mode mode() const noexcept;
-  /// The number of distinct blocks recorded.
+  /// The number of distinct blocks that are registered.
   [[nodiscard]] std::size_t recorded_count() const noexcept;
 
-  /// Takes the leases and queues the waits that the recorded uses need on the launch stream. On
-  /// failure no lease is held, nothing needs to be undone, and the launch must not be made.
-  /// @throws error `stream_misuse`: a registration was rejected; a block's resource cannot track
-  /// uses; this thread holds
-  ///   a conflicting lease; called twice; the stream, an adopted one, is being captured; so is that
-  ///   of a consumer which a block was exported to (see `export_dlpack`). `stale_ref`: a block has
-  ///   been freed. `upstream_failed`: the last write of a block that is read has failed.
-  ///   `shutting_down`, `device_lost`, `out_of_memory`.
+  /// Takes the leases and queues the waits of the launch on the launch stream.
+  ///
+  /// If the function throws, the recorder holds no lease, nothing must be undone, and the launch
+  /// must not be made.
+  /// @throws error `stream_misuse` if a registration was rejected
+  /// @throws error `stream_misuse` if this thread already holds a conflicting lease
+  /// @throws error `stream_misuse` if the function was called before
+  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error `stream_misuse` if the stream is adopted and is being captured
+  /// @throws error `stream_misuse` if a block was exported to a stream that was being captured when
+  ///   the deleter was called; see `export_dlpack`
+  /// @throws error `stale_ref` if a block has been freed
+  /// @throws error `upstream_failed` if the last write of a block that the launch reads has failed
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if a driver call failed
+  /// @throws error `out_of_memory` if there is no memory for an event or a registration
+  /// @throws std::bad_alloc if the host has no memory
   void preflight();
 
-  /// The same, but never waits for another launch between its preflight and commit. Returns false,
-  /// with nothing held and the recorder as it was, where `preflight` would wait for one or find
-  /// that this thread may not, and where another launch waits for a block. Do not call it in a loop
-  /// while another recorder of this thread is between preflight and commit: cancel that one first.
-  /// @throws error as `preflight`
+  /// Preflights without waiting for another launch. Returns false instead.
+  ///
+  /// The function returns false where `preflight` would wait for a launch between its preflight and
+  /// commit, or would throw because this thread must not wait. It also returns false if another
+  /// launch waits for a block. The recorder then holds no lease and is unchanged.
+  ///
+  /// Do not call the function in a loop while another recorder of this thread is between preflight
+  /// and commit. Cancel that recorder first.
+  /// @throws error the errors of `preflight`
   [[nodiscard]] bool try_preflight();
-  /// The launch is not made, for now: leases are given back and nothing is published; the waits
-  /// that were queued stay. Nothing may have been enqueued for it. The recorder is as it was before
-  /// preflight, which may be called again, and destroying it is no misuse. After commit, or a
-  /// refused preflight, it does nothing.
+  /// Returns the leases without publishing the launch.
+  ///
+  /// Nothing may have been enqueued for the launch. Waits that were queued stay. The recorder is as
+  /// before preflight: `preflight` may be called again, and the destructor reports nothing. After
+  /// commit or a refused preflight the function does nothing.
   void cancel() noexcept;
 
-  /// Publishes the launch: everything enqueued on the stream so far is one point that later uses of
-  /// the blocks wait for. Returns that point (the empty point for an empty recorder). With
-  /// `failure` the launch is known to have failed, and so has what it wrote. Without preflight, or
-  /// after a rejected registration, it publishes what it can all the same, so that nothing is left
-  /// unprotected, and then throws.
-  /// @throws error `stream_misuse` as above or on a second commit; `device_lost`
+  /// Publishes the launch and returns the leases. Returns the launch's point.
+  ///
+  /// The point stands for everything enqueued on the stream so far. Later uses of the blocks wait
+  /// for it. An empty recorder returns the empty point. `failure` states that the launch has
+  /// failed. Its outputs then count as failed.
+  ///
+  /// Without a successful preflight, or after a rejected registration, the function publishes what
+  /// it can and then throws. The enqueued work is then protected from later launches.
+  /// @throws error `stream_misuse` if `preflight` has not succeeded
+  /// @throws error `stream_misuse` if the function was called before
+  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error the rejection, if a registration was rejected
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if a driver call failed
   timeline_point commit(const std::optional<error>& failure = std::nullopt);
 
  private:

@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// How much there is, how much there was at most, and how much there has been in all.
+/// A quantity over the life of its resource.
 struct memory_counter {
-  std::size_t current = 0;  ///< at this moment
+  std::size_t current = 0;  ///< value now
   std::size_t peak = 0;     ///< the largest value of `current` so far
   std::size_t total = 0;    ///< the sum of everything allocated
   [[nodiscard]] bool operator==(const memory_counter&) const noexcept = default;
@@ -21,46 +21,58 @@ struct memory_counter {
 
 /// Counters of a statistics resource.
 struct memory_counters {
-  memory_counter bytes;        ///< as granted, which may be more than was asked for
-  memory_counter allocations;  ///< that were granted
+  memory_counter bytes;        ///< granted bytes, which may be more than the requested ones
+  memory_counter allocations;  ///< granted allocations
   [[nodiscard]] bool operator==(const memory_counters&) const noexcept = default;
 };
 
-/// How much has come since a moment less how much has gone, whoever had it before; the highest
-/// value of that, at least 0; and how much has come.
+/// The change of a quantity since the beginning of a scope.
+///
+/// Frees count also for memory that was allocated before the scope.
 struct memory_change {
-  std::ptrdiff_t current = 0;  ///< allocated less freed
+  std::ptrdiff_t current = 0;  ///< allocated minus freed; may be negative
   std::size_t peak = 0;        ///< the largest value of `current`, at least 0
   std::size_t total = 0;       ///< the sum of everything allocated
   [[nodiscard]] bool operator==(const memory_change&) const noexcept = default;
 };
 
-/// What a `memory_statistics::scope` has counted.
+/// The counters of a `memory_statistics::scope`.
 struct memory_changes {
-  memory_change bytes;        ///< as granted, which may be more than was asked for
-  memory_change allocations;  ///< that were granted
+  memory_change bytes;        ///< granted bytes, which may be more than the requested ones
+  memory_change allocations;  ///< granted allocations
   [[nodiscard]] bool operator==(const memory_changes&) const noexcept = default;
 };
 
-/// What a statistics resource has counted. Thread-safe.
+/// The counters of a statistics resource, with scopes. Thread-safe.
+///
+///     const auto statistics = std::make_shared<memory_statistics>();
+///     device_runtime runtime{open_device("auto"), {.resource = make_statistics_resource(
+///         make_default_resource(), statistics)}};
+///     memory_statistics::scope request{*statistics};
+///     run_request();
+///     const auto peak = request.changes().bytes.peak;
 class memory_statistics {
  public:
-  /// All counters, from one moment.
+  /// All counters at one instant.
   [[nodiscard]] memory_counters counters() const;
 
-  /// Counts, in addition, what changes while it is there, by whichever thread: a free of memory
-  /// that is older than the scope takes from `current`, too, which is below 0 when more was freed
-  /// than allocated. So 0 at the end says that nothing was left behind only where nothing older was
-  /// freed meanwhile. Scopes are independent of each other: any number may be open, in any threads,
-  /// and they may end in any order, in any thread. `of` must outlive them. Thread-safe.
+  /// Counts the changes between its construction and its destruction, on all threads.
+  ///
+  /// A free of memory that is older than the scope reduces `current`, which may become negative. A
+  /// final `current` of 0 therefore proves the absence of leaks only if no older memory was freed
+  /// meanwhile.
+  ///
+  /// Scopes are independent of each other. Any number may be open, on any threads, and they may end
+  /// in any order, on any thread. The `memory_statistics` object must outlive them. Thread-safe.
   class scope {
    public:
-    /// @throws std::bad_alloc
+    /// Begins to count the changes of `of`.
+    /// @throws std::bad_alloc if the host has no memory
     explicit scope(memory_statistics& of);
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
     ~scope();
-    /// What the scope has counted so far. Thread-safe.
+    /// The changes so far.
     [[nodiscard]] memory_changes changes() const;
 
    private:
@@ -70,7 +82,8 @@ class memory_statistics {
     memory_changes changes_;
   };
 
-  /// For the resource, which counts as freed only what it has counted as allocated.
+  /// For the resource: counts one allocation or one free of `bytes` bytes. A free must match a
+  /// counted allocation.
   ///@{
   void count_allocation(std::size_t bytes) noexcept;
   void count_free(std::size_t bytes) noexcept;
@@ -79,17 +92,22 @@ class memory_statistics {
  private:
   mutable std::mutex mutex_;
   memory_counters all_;
-  std::vector<scope*> scopes_;  // that are open
+  std::vector<scope*> scopes_;  // the open scopes
 };
 
-/// Counts what passes through to `upstream`. Over a pool it counts what users hold, under it what
-/// the pool holds.
-/// @throws error `invalid_argument` (an argument is missing), as the one below
+/// Makes a resource that counts the allocations of `upstream`.
+///
+/// Above a pool it counts the memory that blocks hold. Below a pool it counts the memory that the
+/// pool holds.
+/// @throws error `invalid_argument` if an argument is null
 [[nodiscard]] std::unique_ptr<memory_resource> make_statistics_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_statistics> statistics);
 
-/// For tests: allocations on which `faults` strikes throw `out_of_memory` ("scripted") and do not
-/// reach `upstream`.
+/// Makes a resource that fails scripted allocations. For tests.
+///
+/// An allocation on which `faults` strikes throws `out_of_memory` and does not reach `upstream`.
+/// The text begins with "scripted".
+/// @throws error `invalid_argument` if an argument is null
 [[nodiscard]] std::unique_ptr<memory_resource> make_failing_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<fault_countdown> faults);
 

@@ -13,87 +13,106 @@
 
 namespace sluice {
 
-/// What a guard has found.
+/// The kind of a finding.
 enum class guard_finding : std::uint8_t {
-  overrun,           ///< written behind its end
+  overrun,           ///< written after its end
   underrun,          ///< written before its beginning
-  write_after_free,  ///< written after the last recorded use of a block that had been freed
-  double_free,       ///< given back twice
-  stale_use,         ///< used after it had been given back
+  write_after_free,  ///< written after the block was freed and its last recorded use had completed
+  double_free,       ///< freed twice
+  stale_use,         ///< used after it was freed
 };
 
-/// One finding, with all that is known of the block.
+/// One finding of a guard, with the known facts of the block.
 struct guard_report {
-  guard_finding finding = guard_finding::overrun;  ///< what was found
-  /// Without an address, and with the tag "unknown", where too many have been freed since.
+  guard_finding finding = guard_finding::overrun;  ///< kind of the finding
+  /// The block. It has no address and the tag "unknown" if too many blocks have been freed since.
   allocation block{};
-  /// Of the first damaged byte from the block's beginning; negative before it. 0 for the last two
-  /// findings.
+  /// The offset of the first damaged byte from the beginning of the block, in bytes. Negative
+  /// before the block. 0 for `double_free` and `stale_use`.
   std::ptrdiff_t offset = 0;
-  std::size_t damaged = 0;  ///< how many bytes are, as far as the guard looks
-  /// The live block that lies at the block's address now, for the last two findings.
+  std::size_t damaged = 0;  ///< damaged bytes among those that the guard compared
+  /// For `double_free` and `stale_use`: the live block that now has this address.
   std::optional<allocation> now_there{};
 };
 
-/// A line that names the tags: "memory 'weights' (4096 bytes at 0x…, generation 7): …".
-/// @throws std::bad_alloc
+/// Formats a finding as one line: "memory 'weights' (4096 bytes at 0x…, generation 7): …".
+/// @throws std::bad_alloc if the host has no memory
 [[nodiscard]] std::string to_string(const guard_report& report);
 
-/// What a guard has done. Every freed block is counted once, at the end, as checked or unchecked;
-/// not one whose free could not be noted.
+/// Counters of a guard.
+///
+/// Each freed block is counted once, at the end of its check, as checked or as unchecked. A block
+/// whose free could not be noted is not counted.
 struct guard_counters {
   std::atomic<std::uint64_t> checked{0};  ///< blocks whose red zones were compared
-  /// Blocks that the device did not let the guard fill or read, or that were lost with it.
+  /// Blocks that the guard could not fill or read, and blocks that were lost with the device.
   std::atomic<std::uint64_t> unchecked{0};
-  std::atomic<std::uint64_t> reported{0};      ///< after `on_report` has returned
-  std::atomic<std::uint64_t> lost_reports{0};  ///< `on_report` threw, or there was no memory
+  /// Findings. Counted after `on_report` has returned or thrown.
+  std::atomic<std::uint64_t> reported{0};
+  /// Findings for which `on_report` threw or memory was missing.
+  std::atomic<std::uint64_t> lost_reports{0};
 };
 
-/// How much a guard checks and remembers.
+/// Options of a guard.
 struct guard_options {
-  /// Bytes before and behind each block: a multiple of 256, from 256 to 2^30. To compare them the
-  /// guard keeps twice as much staging memory of the host, and 1 MiB at least.
+  /// The bytes before and after each block: a multiple of 256, from 256 to 2^30.
+  ///
+  /// For the comparison the guard holds twice as much staging memory of the host, and at least 1
+  /// MiB.
   std::size_t red_zone = 256;
-  /// Freed memory is held back while it is within both of these, the oldest goes first. Larger
-  /// blocks are not held back.
+  /// The most bytes in quarantine. Beyond this limit or `quarantine_blocks` the oldest blocks
+  /// leave. A block larger than this limit is not quarantined.
   std::size_t quarantine_bytes = std::size_t{64} << 20;
-  std::size_t quarantine_blocks = 1024;  ///< blocks held back at most
-  /// Of how many freed blocks the tags are remembered.
+  std::size_t quarantine_blocks = 1024;  ///< the most blocks in quarantine
+  /// The number of freed blocks whose tags are remembered.
   std::size_t remembered = 4096;
-  /// Gets each finding, one at a time, on any thread, in the middle of what that does: it must not
-  /// use the runtime, its resources or their budget. What it throws is dropped and counted. None
-  /// means a report (see `set_report_handler`). Where an export or a recorder outlives its runtime,
-  /// findings may come until the process ends, so that what it refers to has to live as long.
+  /// Receives each finding, one at a time. Empty: a report; see `set_report_handler`.
+  ///
+  /// Any thread may call it, in the middle of another operation. It must not use the runtime, its
+  /// resources or their budget. An exception that leaves it is dropped and counted. If an export or
+  /// a recorder outlives its runtime, findings may come until the process ends. Everything that the
+  /// function refers to must live as long.
   std::function<void(const guard_report&)> on_report{};
-  std::shared_ptr<guard_counters> counters{};  ///< where to count, if anywhere
+  std::shared_ptr<guard_counters> counters{};  ///< receives the counts; may be null
 };
 
-/// Finds writes outside of blocks and after their free, and names misuse that the runtime refuses.
-/// For debugging: each block costs three fills where it is allocated, and where it is freed a round
-/// trip to the device or two on the reclaim thread.
+/// Makes a resource that finds writes outside of blocks and after their free, and reports misuse
+/// that the runtime refuses.
 ///
-/// *Allocation.* A block lies between two red zones (bytes 0xBD), and its own bytes are set to
-/// 0xFF, not-a-number in every floating-point type. This happens on the stream that asks, so that
-/// it delays no other one, and counts as a use of the memory. Where upstream grants memory with
-/// unfinished uses on other streams, that stream is made to wait for them first.
+///     device_runtime runtime{open_device("auto"), {.resource = make_guard_resource(
+///         make_pool_resource(make_async_resource()))}};
 ///
-/// *Free.* Nothing is queued and nobody waits. Once all recorded uses have completed, the reclaim
-/// thread compares the red zones, fills everything with 0xDF and keeps it in quarantine. When it
-/// leaves that, all of it is compared, and goes back to upstream. What was written over with the
-/// same byte is not seen; nor is a write that happened before the last recorded use had completed.
-/// Without memory on the host to note a free, the block stays allocated and is not checked; without
-/// memory to watch its uses, it waits for the next trim. A block that the device cannot be asked
-/// about stays allocated, too. All of this is reported (see `set_report_handler`), the last unless
-/// the device is lost.
+/// It is for debugging. Each allocation costs three fills. Each free costs one or two round trips
+/// to the device on the reclaim thread.
 ///
-/// Trimming and want of memory empty the quarantine in the calling thread, which waits for the
-/// device's answers then, but for no launch: on the reclaim stream, where they are asked for, no
-/// resource below may wait for uses, and none here does, because the guard gives memory back
-/// only when they have ended. A lost device is not asked any more.
+/// *Allocation.* The guard places a block between two red zones with bytes 0xBD. It sets the bytes
+/// of the block to 0xFF, which is not-a-number in every floating-point type. The fills are enqueued
+/// on the allocating stream and count as a use of the memory, so they delay no other stream. If
+/// upstream grants memory with unfinished uses on other streams, the allocating stream waits for
+/// them first.
 ///
-/// It belongs above a pool: below one it guards the pool's blocks, not those of users, and knows no
-/// generations. `upstream` must support use tracking, since otherwise nobody knows when to check.
-/// @throws error `invalid_argument` (no upstream, one that does not track, or `red_zone`)
+/// *Free.* A free enqueues nothing and does not wait. After all recorded uses have completed, the
+/// reclaim thread compares the red zones, fills the whole memory with 0xDF and moves it into
+/// quarantine. When it leaves quarantine, the guard compares all of it and returns it to upstream.
+///
+/// *Limits.* A write of the same byte is not detected. Neither is a write before the last recorded
+/// use has completed. In three cases a block is not returned then:
+/// - If the host has no memory to note the free, the block stays allocated and is not checked.
+/// - If the host has no memory to watch its uses, the block waits for the next trim.
+/// - If the device cannot be queried about it, the block stays allocated.
+///
+/// Each case is reported, the last one only if the device is not lost; see `set_report_handler`.
+///
+/// *Trim.* A trim and a shortage of memory empty the quarantine on the calling thread. That thread
+/// then waits for round trips on the reclaim stream, but for no launch. For this reason no resource
+/// below may make the reclaim stream wait for uses. The resources of sluice do not, because the
+/// guard returns memory only after its uses have completed. The guard does not query a lost device.
+///
+/// Place the guard above a pool. Below a pool it guards the pool's blocks and knows no generations.
+/// @throws error `invalid_argument` if `upstream` is null
+/// @throws error `invalid_argument` if `upstream` does not track uses: the time of the check would
+///   be unknown
+/// @throws error `invalid_argument` if `red_zone` has another value than stated
 [[nodiscard]] std::unique_ptr<memory_resource> make_guard_resource(
     std::unique_ptr<memory_resource> upstream, guard_options options = {});
 

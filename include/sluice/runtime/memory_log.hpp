@@ -18,34 +18,36 @@
 
 namespace sluice {
 
-/// What happened to memory.
+/// The kind of a record.
 enum class memory_event : std::uint8_t {
-  allocate,  ///< a request was answered: with memory, or with `failure`
-  free,      ///< a block's memory was given back, behind its last uses
-  reap,      ///< memory went back to the device; what a pool keeps has not yet
+  allocate,  ///< a request was answered, with memory or with `failure`
+  free,      ///< the memory of a block was freed, after its last uses
+  reap,      ///< memory was returned to the device; not recorded while a pool keeps it
 };
 
-/// "allocate", "free", "reap".
+/// The name of `event`: "allocate", "free" or "reap".
 [[nodiscard]] std::string_view to_string(memory_event event) noexcept;
 
-/// One line of a log.
+/// One record of a memory log.
 struct memory_record {
-  /// Counts the records of one sink from 1. A free has a smaller number than the allocation that
-  /// gets its memory next. (Of a reap that holds in the order of its stream only: when it is told,
-  /// another thread may have got the memory.)
+  /// The number of the record in its sink, from 1.
+  ///
+  /// A free has a smaller number than the next allocation of its memory. For a reap this holds only
+  /// in the order of its stream, because another thread may get the memory before the record is
+  /// made.
   std::uint64_t order = 0;
-  memory_event event = memory_event::allocate;  ///< what happened
-  std::uint64_t thread = 0;                     ///< the system's number of the thread that did it
-  stream_id stream{};                           ///< asked for or given back on; none for a reap
-  const void* address = nullptr;                ///< none for a request that failed
-  std::size_t bytes = 0;          ///< as granted; of a request that failed, as asked for
+  memory_event event = memory_event::allocate;  ///< kind of the record
+  std::uint64_t thread = 0;                     ///< system id of the thread
+  stream_id stream{};             ///< stream of the request or the free; empty for a reap
+  const void* address = nullptr;  ///< null for a failed request
+  std::size_t bytes = 0;          ///< granted bytes; requested bytes for a failed request
   std::string_view tag{};         ///< with static storage duration
-  std::uint64_t generation = 0;   ///< 0 for memory that a pool kept between two blocks
-  std::optional<errc> failure{};  ///< the error of a request that failed
+  std::uint64_t generation = 0;   ///< 0 for memory that a pool keeps without a block
+  std::optional<errc> failure{};  ///< error of a failed request
   [[nodiscard]] bool operator==(const memory_record&) const noexcept = default;
 };
 
-/// Where records go. Several resources may log to one sink. Thread-safe.
+/// The destination of memory records. Several resources may log to one sink. Thread-safe.
 class memory_log_sink {
  public:
   memory_log_sink() = default;
@@ -53,36 +55,39 @@ class memory_log_sink {
   memory_log_sink& operator=(const memory_log_sink&) = delete;
   virtual ~memory_log_sink() = default;
 
-  /// Gives `record` its order and its thread and writes it. When that fails the record is lost and
-  /// counted, and nothing else happens.
+  /// Completes `record` with its order and thread, and writes it. If that fails, the record counts
+  /// as lost.
   void log(memory_record record) noexcept;
-  /// How many records were logged and are not, or no longer, to be had.
+  /// The number of records that were logged and are not, or no longer, available.
   [[nodiscard]] std::uint64_t lost() const noexcept {
     return lost_.load(std::memory_order_relaxed);
   }
 
  protected:
-  /// Counts `records` as lost.
+  /// Counts `records` records as lost.
   void count_lost(std::uint64_t records) noexcept {
     lost_.fetch_add(records, std::memory_order_relaxed);
   }
 
  private:
-  /// Keeps `record`. Called by any threads, at the same time and so not always in order, in the
-  /// middle of what they do: it must not use the runtime, its resources or their budget. Whatever
-  /// it throws counts as one lost record.
+  /// Stores `record`.
+  ///
+  /// Several threads may call it at the same time, so records may arrive out of order. A caller may
+  /// be in the middle of another operation: the function must not use the runtime, its resources or
+  /// their budget. If it throws, the record counts as lost.
   virtual void write(const memory_record& record) = 0;
 
   std::atomic<std::uint64_t> last_order_{0};
   std::atomic<std::uint64_t> lost_{0};
 };
 
-/// Keeps the newest records in memory; an older one that has to go counts as lost.
+/// A sink that keeps the newest records in memory. A record that it overwrites counts as lost.
 class memory_log final : public memory_log_sink {
  public:
-  /// Takes the memory for `capacity` records here. @throws std::bad_alloc
+  /// Makes a sink for `capacity` records and allocates their memory.
+  /// @throws std::bad_alloc if the host has no memory
   explicit memory_log(std::size_t capacity = 65'536) : records_(capacity) {}
-  /// The records, in order.
+  /// The kept records, sorted by `order`.
   [[nodiscard]] std::vector<memory_record> snapshot() const;
 
  private:
@@ -93,28 +98,32 @@ class memory_log final : public memory_log_sink {
   std::size_t written_ = 0;
 };
 
-/// Writes records to a file of comma-separated values, quoted as in RFC 4180, with a line feed
-/// after each line. The first line names the columns: order, event, thread, stream (runtime:index,
-/// empty for none), address (hexadecimal, empty for none), bytes, tag, generation, result ("ok" or
-/// the name of an `errc`).
+/// A sink that writes records to a file of comma-separated values.
 ///
-/// Lines are collected and written together. Those that cannot be written (a full disk, the limit
-/// on file sizes, a pipe that nobody reads any more) are lost, and the file still ends with a whole
-/// line, where it can be shortened; later ones are tried again.
+///     const auto log = std::make_shared<memory_log_file>("memory.csv");
+///     device_runtime runtime{open_device("auto"), {.resource = make_logging_resource(
+///         make_default_resource(), log)}};
 ///
-/// No signal comes of that, so that a program need not ignore SIGXFSZ and SIGPIPE: both are blocked
-/// in the thread that writes, while it does, and what a failed write has raised is taken away. One
-/// that was pending there before stays.
+/// Values are quoted as in RFC 4180. Each line ends with a line feed. The first line names the
+/// columns: order, event, thread, stream (runtime:index, empty for none), address (hexadecimal,
+/// empty for none), bytes, tag, generation, result ("ok" or the name of an `errc`).
+///
+/// Lines are collected and written together. Lines that cannot be written count as lost, for
+/// example if the disk is full or a pipe has no reader. The file then still ends with a whole line
+/// if it can be truncated. Later writes are attempted again.
+///
+/// A failed write raises no signal in the program, so it need not ignore SIGXFSZ and SIGPIPE. The
+/// writing thread blocks both during the write and consumes the signal that a failed write raised.
+/// A signal that was pending before stays pending.
 class memory_log_file final : public memory_log_sink {
  public:
-  /// Begins the file at `path` anew. A log that cannot begin says so here, where no allocation
-  /// hangs on it.
-  /// @throws error `invalid_argument` when it cannot be opened and written to
+  /// Creates the file at `path`, or truncates it, and writes the column names.
+  /// @throws error `invalid_argument` if the file cannot be opened or written
   explicit memory_log_file(const std::filesystem::path& path);
-  /// Writes what is left.
+  /// Writes the collected lines.
   ~memory_log_file() override;
 
-  /// Writes what has been collected; then `lost` says whether the file has all records up to here.
+  /// Writes the collected lines. `lost` then tells whether the file has all records so far.
   void flush() noexcept;
 
  private:
@@ -123,16 +132,18 @@ class memory_log_file final : public memory_log_sink {
 
   std::mutex mutex_;
   int file_ = -1;
-  std::int64_t size_ = 0;  // of the whole lines in it
+  std::int64_t size_ = 0;  // size of the whole lines in the file
   std::string collected_;
   std::uint64_t collected_records_ = 0;
 };
 
-/// Logs each allocation and each free that passes through to `upstream`, and each piece of memory
-/// that resources under it give back to the device, to `sink`, or nowhere if there is none. A
-/// reap's address and bytes are those of the resource that had the memory from the device: with the
-/// red zones of a `guard` and the rounding of a `pool` that stand under this one.
-/// @throws error `invalid_argument` (no upstream)
+/// Makes a resource that logs to `sink`. A null `sink` logs nothing.
+///
+/// It logs each allocation and each free that passes to `upstream`, and each return of memory to
+/// the device by the resources below. Address and bytes of a reap are those of the resource that
+/// took the memory from the device. They include the red zones of a `guard` and the rounding of a
+/// `pool` below this resource.
+/// @throws error `invalid_argument` if `upstream` is null
 [[nodiscard]] std::unique_ptr<memory_resource> make_logging_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_log_sink> sink = nullptr);
 

@@ -9,10 +9,10 @@ class release_list;
 
 /// Base class of an object whose destructor releases what a completed launch owned.
 ///
-/// The runtime puts the object on its release list and destroys it later: on the completion thread
-/// between two replies, or on a thread that calls `device_runtime::reap_pending` or
-/// `bytes_outstanding`, runs out of memory, copies between runtimes or ends the runtime. The
-/// destructor must not wait for a lock that such a thread may hold.
+/// The runtime pushes the object onto its release list and destroys it later: on the completion
+/// thread between two replies, or on a thread that drains the list. `device_runtime::reap_pending`,
+/// `bytes_outstanding`, allocations that are short of memory, copies between runtimes and the end
+/// of the runtime drain it. The destructor must not wait for a lock that such a thread may hold.
 class releasable {
  public:
   releasable() = default;
@@ -23,7 +23,7 @@ class releasable {
  private:
   friend class detail::release_list;
 
-  /// Called once for each push, by the thread that drains the list.
+  /// Destroys the object. The thread that drains the list calls it once for each push.
   virtual void release() noexcept { delete this; }
 
   releasable* next_released_ = nullptr;

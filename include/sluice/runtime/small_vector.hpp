@@ -12,8 +12,9 @@
 
 namespace sluice::detail {
 
-/// A vector of trivially copyable elements that needs no heap up to `Inline` of them, and keeps
-/// what heap it once took.
+/// A vector of trivially copyable elements that stores up to `Inline` of them without the heap.
+///
+/// It keeps heap memory once allocated, until it is destroyed or moved from.
 template <class T, std::size_t Inline>
 class small_vector {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -42,7 +43,7 @@ class small_vector {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  /// How many elements fit without another heap allocation.
+  /// The number of elements that fit without another heap allocation.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] T* data() noexcept { return heap_ ? heap_.get() : inline_.data(); }
   [[nodiscard]] const T* data() const noexcept { return heap_ ? heap_.get() : inline_.data(); }
@@ -57,9 +58,10 @@ class small_vector {
   [[nodiscard]] std::span<const T> view() const noexcept { return {data(), size_}; }
 
   void clear() noexcept { size_ = 0; }
-  /// Keeps the first `count` elements, which is at most `size()`.
+  /// Keeps the first `count` elements. `count` is at most `size()`.
   void truncate(std::size_t count) noexcept { size_ = count; }
-  /// @throws std::bad_alloc
+  /// Makes room for `count` elements.
+  /// @throws std::bad_alloc if the host has no memory
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
     const auto larger = std::max(count, capacity_ * 2);
@@ -68,7 +70,8 @@ class small_vector {
     heap_ = std::move(moved);
     capacity_ = larger;
   }
-  /// @throws std::bad_alloc
+  /// Appends `value`, which may be an element of the vector.
+  /// @throws std::bad_alloc if the host has no memory
   void push_back(const T& value) {
     if (size_ < capacity_) {
       data()[size_++] = value;
@@ -83,7 +86,7 @@ class small_vector {
     std::copy(values.begin(), values.end(), data() + size_);
     size_ += values.size();
   }
-  /// Removes the element at `i`; the last one takes its place.
+  /// Removes the element at `i` and moves the last element to its place.
   void swap_remove(std::size_t i) noexcept { data()[i] = data()[--size_]; }
 
  private:

@@ -14,16 +14,17 @@ namespace sluice {
 // Clang 14 over libstdc++ has no `std::source_location`.
 #ifdef __cpp_lib_source_location
 
-/// A place in the source: `std::source_location`, or a stand-in with the same interface where the
-/// standard library has none for this compiler. What is linked into one program has to be built
-/// with the same of the two, because they differ in size.
+/// A place in the source code: `std::source_location` or a stand-in with the same interface.
+///
+/// The stand-in is used if the standard library has none for this compiler. All parts of a program
+/// must use the same one of the two, because their sizes differ.
 using source_location = std::source_location;
 
 #else
 
 class source_location {
  public:
-  /// The place of the call, as long as no argument is given.
+  /// The place of the call if no argument is given.
   [[nodiscard]] static constexpr source_location current(
       const char* file = __builtin_FILE(), const char* function = __builtin_FUNCTION(),
       std::uint_least32_t line = __builtin_LINE(),

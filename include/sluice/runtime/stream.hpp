@@ -16,9 +16,11 @@ class runtime_core;
 class stream_pool_state;
 }  // namespace detail
 
-/// Names a stream without owning it. Copying is free; valid as long as the `stream` that it came
-/// from, or any runtime memory, lives. There is no default stream: a default-made `stream_ref`
-/// names none, and using it is an error.
+/// Refers to a stream without owning it.
+///
+/// A copy is free. The reference is valid while the `stream` that it came from exists, or any
+/// memory of the runtime. There is no default stream: a default-constructed reference is empty, and
+/// its use is an error.
 class stream_ref {
  public:
   stream_ref() noexcept = default;
@@ -29,21 +31,28 @@ class stream_ref {
   [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
   [[nodiscard]] bool operator==(const stream_ref&) const noexcept = default;
 
-  /// The stream's id; the empty id for no stream.
+  /// The id of the stream; the empty id for an empty reference.
   [[nodiscard]] stream_id id() const noexcept;
-  /// The device that the stream belongs to. @throws error `stream_misuse` for no stream
+  /// The device of the stream.
+  /// @throws error `stream_misuse` if the reference is empty
   [[nodiscard]] sluice::device& device() const;
-  /// The device's own stream, for library calls: on CUDA a `cudaStream_t` (`reinterpret_cast` it).
-  /// @throws error `stream_misuse` for no stream
+  /// The stream in the device's own type, for library calls. On CUDA `reinterpret_cast` it to
+  /// `cudaStream_t`.
+  /// @throws error `stream_misuse` if the reference is empty
   [[nodiscard]] native_stream* native() const;
 
-  /// Whether the work up to `ticket` has finished, as far as is known without asking the driver.
-  /// If so, what the caller does next comes after it.
-  /// @throws error `stream_misuse` for no stream
+  /// Whether the work up to `ticket` is known to have completed. Does not call the driver.
+  ///
+  /// If it returns true, the completed work happens before later operations of the caller.
+  /// @throws error `stream_misuse` if the reference is empty
   [[nodiscard]] bool completed(std::uint64_t ticket) const;
-  /// Blocks until the work queued so far has finished; `completed` then answers true for every
-  /// ticket taken before the call. For tests and examples; actors never call it.
-  /// @throws error `device_lost`, `stream_misuse` (no stream, or an adopted one that is captured)
+  /// Blocks until the work queued so far has completed.
+  ///
+  /// `completed` then returns true for every ticket taken before the call. It is meant for tests
+  /// and examples; actors never call it.
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `stream_misuse` if the reference is empty
+  /// @throws error `stream_misuse` if the stream is adopted and is being captured
   void synchronize() const;
 
  private:
@@ -54,15 +63,21 @@ class stream_ref {
   detail::timeline* timeline_ = nullptr;
 };
 
-/// Owns a stream of a runtime. Moving leaves an empty owner. Destroying it retires the stream
-/// behind the work that is queued on it, without waiting; points on it stay valid. Not thread-safe
-/// itself; its `ref` may be used anywhere.
+/// Owns a stream of a runtime.
 ///
-/// Its work is not for capturing into a graph (`cudaStreamBeginCapture`): what a capture holds does
-/// not run, so no point would be reached. An adopted stream that is being captured refuses
-/// launches, allocations and `synchronize` with `stream_misuse`; a stream of the runtime's own is
-/// not asked, since that would cost every launch, and must never be captured. Captures of other
-/// streams, in any thread and mode, are none of the runtime's business, and it is none of theirs.
+///     const auto stream = runtime.create_stream();
+///     const auto x = runtime.allocate<float>(1000, stream, "x");
+///
+/// The destructor retires the stream after the work that is queued on it, and does not wait. Points
+/// on the stream stay valid. A moved-from owner is empty. An owner is not thread-safe; references
+/// from `ref` may be used on any thread.
+///
+/// The work of a stream must not be captured into a graph (`cudaStreamBeginCapture`), because
+/// captured work does not run and its points would never be reached. On an adopted stream that is
+/// being captured, launches, allocations and `synchronize` throw `stream_misuse`. Streams that the
+/// runtime made must never be captured. The runtime does not check them, because the check would
+/// cost every launch. Captures of other streams, on any thread and in any mode, do not affect the
+/// runtime and are not affected by it.
 class stream {
  public:
   stream() noexcept = default;
@@ -70,19 +85,19 @@ class stream {
   stream& operator=(stream&& other) noexcept;
   ~stream();
 
-  /// Whether it owns a stream.
+  /// Whether the object owns a stream.
   [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
-  /// The stream; no stream for an empty owner.
+  /// The stream; the empty reference for an empty owner.
   [[nodiscard]] stream_ref ref() const& noexcept { return stream_ref(timeline_); }
-  /// As `ref`, so that an owner can stand where a reference is asked for.
+  /// Converts to `ref()`.
   // NOLINTNEXTLINE(google-explicit-constructor)
   [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
-  // A temporary owner would leave a reference to a retired stream.
+  // Deleted: the reference would name a stream that is retired at once.
   stream_ref ref() const&& = delete;
   operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
   /// The id of the stream; the empty id for an empty owner.
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
-  /// Blocks as `stream_ref::synchronize`.
+  /// Blocks until the work queued so far has completed; see `stream_ref::synchronize`.
   void synchronize() const { ref().synchronize(); }
 
  private:

@@ -17,9 +17,11 @@ namespace detail {
 class stream_pool_state;
 }
 
-/// A stream of a pool for as long as this lives; it goes back then, work queued on it or not.
-/// Moving leaves an empty one. Not thread-safe itself; its `ref` may be used anywhere until it goes
-/// back. It may outlive the pool.
+/// A borrowed stream of a `stream_pool`.
+///
+/// The destructor returns the stream, also if work is queued on it. A moved-from object is empty.
+/// The object is not thread-safe. References from `ref` may be used on any thread until the stream
+/// is returned. It may outlive the pool.
 class pooled_stream {
  public:
   pooled_stream() noexcept = default;
@@ -28,22 +30,22 @@ class pooled_stream {
   pooled_stream& operator=(pooled_stream&& other) noexcept;
   ~pooled_stream() { release(); }
 
-  /// Whether it owns a stream.
+  /// Whether the object holds a stream.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(pool_); }
-  /// No stream when empty.
+  /// The stream; the empty reference for an empty object.
   [[nodiscard]] stream_ref ref() const& noexcept;
-  /// As `ref`, so that an owner can stand where a stream is asked for.
+  /// Converts to `ref()`.
   // NOLINTNEXTLINE(google-explicit-constructor)
   [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
-  // A temporary owner would leave a reference to a stream that the pool may hand out again.
+  // Deleted: the reference would name a stream that the pool may hand out again.
   stream_ref ref() const&& = delete;
   operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
-  /// The id of the stream; the empty id for an empty owner.
+  /// The id of the stream; the empty id for an empty object.
   [[nodiscard]] stream_id id() const noexcept { return ref().id(); }
-  /// Gives it back; it is empty then.
+  /// Returns the stream to the pool. The object is then empty.
   void release() noexcept;
 
-  /// For the pool.
+  /// For the pool: holds the stream at `index`.
   pooled_stream(std::shared_ptr<detail::stream_pool_state> pool, std::size_t index) noexcept
       : pool_(std::move(pool)), index_(index) {}
 
@@ -52,37 +54,48 @@ class pooled_stream {
   std::size_t index_ = 0;
 };
 
-/// How a `stream_pool` is made.
+/// Options of a `stream_pool`.
 struct stream_pool_options {
-  std::size_t size = 16;  ///< streams at most; each is made when it is first needed
+  std::size_t size = 16;  ///< the most streams; each is created when it is first needed
   stream_priority priority = stream_priority::normal;  ///< priority of every stream
 };
 
-/// Streams of one runtime for short use, made once and handed out again. A stream that was given
-/// back is handed out only when the work queued on it has completed, so that nobody waits behind
-/// work of a stranger. Thread-safe. The runtime must outlive the pool; streams that are out may
-/// outlive both.
+/// A pool of streams of one runtime, for short use.
+///
+///     stream_pool pool{runtime, {.size = 4}};
+///     {
+///       const auto borrowed = pool.acquire();
+///       enqueue_copy(y, borrowed, x);
+///     }  // the stream returns to the pool; the copy may still be running
+///
+/// The pool hands out a returned stream only after all work queued on it has completed. A borrower
+/// therefore never waits for work of another one. Thread-safe. The runtime must outlive the pool.
+/// Borrowed streams may outlive both.
 class stream_pool {
  public:
   /// The largest size of a pool.
   static constexpr std::size_t largest_size = 4096;
-  /// How many streams one call asks the device about at most.
+  /// The most streams about which one call queries the device.
   static constexpr std::size_t most_asked = 16;
-  /// @throws error `invalid_argument` when the size is 0 or beyond `largest_size`
+  /// Makes a pool of streams of `runtime`.
+  /// @throws error `invalid_argument` if the size is 0 or above `largest_size`
   explicit stream_pool(device_runtime& runtime, stream_pool_options options = {});
 
-  /// A stream without unfinished work. Does not block. Where no stream's work is known to have
-  /// completed, the device is asked about `most_asked` of them, by each call about others: in a
-  /// larger pool one call may overlook work that has just completed.
-  /// @throws error `overloaded` when all of them are out or have unfinished work; and as
-  /// `device_runtime::create_stream`
+  /// Borrows a stream without unfinished work. Does not block.
+  ///
+  /// If no stream is known to be idle, the call queries the device about `most_asked` streams. The
+  /// next call queries others. In a larger pool a call may therefore overlook work that has just
+  /// completed.
+  /// @throws error `overloaded` if all streams are borrowed or have unfinished work
+  /// @throws error the errors of `device_runtime::create_stream`
   [[nodiscard]] pooled_stream acquire();
-  /// The same; empty instead of `overloaded`.
+  /// Borrows a stream like `acquire`, but returns empty instead of throwing `overloaded`.
+  /// @throws error the errors of `device_runtime::create_stream`
   [[nodiscard]] std::optional<pooled_stream> try_acquire();
 
-  /// The size that the pool was made with.
+  /// The most streams, as given to the constructor.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// How many are out at this moment.
+  /// The number of streams that are borrowed now.
   [[nodiscard]] std::size_t acquired() const noexcept;
 
  private:

@@ -3,10 +3,11 @@
 
 namespace sluice::detail {
 
-/// While it lives, the calling thread runs code of users: a trace's hook, a reply, a destructor of
-/// what they handed over. That code may change the thread's current device. A thread of sluice's
-/// own, which otherwise relies on its device being current, asks the driver in every call inside,
-/// and restores its device at the end. They nest.
+/// Marks code of the program on the calling thread: a hook, a reply, or a destructor.
+///
+/// Such code may change the thread's current device. A thread of sluice normally relies on its
+/// current device. Within the scope it queries the driver in every call, and at the end it restores
+/// its device. Scopes may be nested.
 class user_code_scope {
  public:
   user_code_scope() noexcept;
