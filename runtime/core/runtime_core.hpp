@@ -161,7 +161,7 @@ class runtime_core final : public runtime_context,
   /// Keeps such memory, untracked, while copies of the pointer exist.
   /// @throws error `shutting_down`
   /// @throws error `device_lost`
-  /// @throws std::bad_alloc; `owner` may then be empty, and its memory returned
+  /// @throws std::bad_alloc; `owner` may then be empty
   [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
   /// Whether the calling thread is the reclaim thread of this runtime.
   [[nodiscard]] bool reclaims_here() const noexcept { return reclaimer_.runs_here(); }
@@ -172,8 +172,8 @@ class runtime_core final : public runtime_context,
   }
   /// Makes the reclaim thread destroy `item` once `item` is ready.
   void reclaim_later(std::unique_ptr<deferred> item) noexcept;
-  /// Keeps the memory of a block until `unlend`, even after the block is freed. False if it has
-  /// been freed.
+  /// Keeps the memory of a block until `unlend`, even after the block is freed. False if the memory
+  /// has been returned.
   [[nodiscard]] bool lend(block_record& record) noexcept;
   void unlend(block_record& record) noexcept;
   /// Frees a block. False if it is already dying.

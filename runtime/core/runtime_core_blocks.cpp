@@ -224,7 +224,8 @@ std::shared_ptr<const void> runtime_core::keep(std::unique_ptr<foreign_memory>& 
   reclaimer_.start();
   owner->core_ = shared_from_this();
   count_import(1);
-  // If allocating the control block fails, the deleter runs at once.
+  // If the host has no memory for the control block, the deleter receives an owner that is not
+  // armed yet.
   return {owner.release(), [](foreign_memory* memory) noexcept {
             memory->core_->reclaimer_.add(memory);
           }};
