@@ -10,10 +10,10 @@ namespace sluice::detail {
 
 /// A list without duplicates. n additions take O(n log n) comparisons.
 ///
-///   merged_list<use, one_per_block, 8> uses;
-///   uses.add(read_of_x);
-///   uses.add(write_of_x);  // absorbed by the first element
-///   uses.sort();
+///     merged_list<use, one_per_block, 8> uses;
+///     uses.add(read_of_x);
+///     uses.add(write_of_x);  // absorbed by the first element
+///     uses.sort();
 ///
 /// `Rules::before(a, b)` is a strict weak order, and `Rules::same(a, b)` is its equivalence.
 /// `Rules::absorb(known, added)` merges an element into an equal one. The result must not depend on

@@ -81,7 +81,7 @@ bool runtime_core::ends_late() const noexcept {
 runtime_core::~runtime_core() {
   end_staging({});
   releases_->drain();
-  // The resource is left only if an import, an export or a recorder outlived the runtime.
+  // The resource is left if `end_work` called `outlive`.
   if (resource_ && bound_) (void)finish_frees(clock::time_point::max());
   reclaimer_.stop();
   resource_.reset();
@@ -246,7 +246,7 @@ void runtime_core::wait_until_complete(timeline_point point) noexcept {
   try {
     source->wait_until(point.ticket);
   } catch (const error&) {
-    // The device is lost: nothing runs.
+    // The device is lost, so the point will not complete.
   }
 }
 

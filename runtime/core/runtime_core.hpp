@@ -64,6 +64,8 @@ enum class launch_step : std::uint8_t {
 class runtime_core final : public runtime_context,
                            public std::enable_shared_from_this<runtime_core> {
  public:
+  /// Makes the core of a runtime. A detached thread destroys it if the thread that drops the last
+  /// share cannot or should not wait.
   [[nodiscard]] static std::shared_ptr<runtime_core> make(std::shared_ptr<sluice::device> device,
                                                           std::unique_ptr<memory_resource> resource,
                                                           bool explicit_waits);
@@ -107,6 +109,12 @@ class runtime_core final : public runtime_context,
   [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
 
   // Streams
+  /// Creates a stream and its record.
+  /// @throws error `shutting_down`
+  /// @throws error `device_lost`
+  /// @throws error `library_failure`
+  /// @throws error `unsupported` if the runtime has made the most streams that it can
+  /// @throws std::bad_alloc
   [[nodiscard]] timeline& make_timeline(stream_priority priority = stream_priority::normal);
   /// Makes a record for a stream of another owner, which may destroy the stream once the record is
   /// retired.
@@ -175,6 +183,7 @@ class runtime_core final : public runtime_context,
   /// Keeps the memory of a block until `unlend`, even after the block is freed. False if the memory
   /// has been returned.
   [[nodiscard]] bool lend(block_record& record) noexcept;
+  /// Ends a `lend`. Returns the memory if this drops the last pin.
   void unlend(block_record& record) noexcept;
   /// Frees a block. False if it is already dying.
   bool free(block_record& record) noexcept;
@@ -205,7 +214,12 @@ class runtime_core final : public runtime_context,
   };
   /// Publishes the work enqueued on `stream` as a use of `block`. The use depends on `depends_on`,
   /// the writer of what it reads. Its work began at ticket `first` or later.
-  /// @throws error as `device_runtime::record_use`
+  /// @throws error `stream_misuse` if the block or the stream belongs to another runtime, or if the
+  /// memory cannot be tracked or must not be written
+  /// @throws error `stale_ref` if the block has been freed
+  /// @throws error `library_failure`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   published_use publish_use(const block_ref& block, stream_ref stream, access_kind access,
                             timeline_point depends_on = {},
                             std::uint64_t first = timeline::no_ticket);
@@ -271,6 +285,7 @@ class runtime_core final : public runtime_context,
   using slab = std::array<block_record, slab_size>;
 
   [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
+  /// Appends `t` to the list of retired timelines with slots.
   void queue_retired(timeline& t) noexcept;
   /// Removes `t` from the active timelines. Called by the thread that saw it free its slots.
   void leave_out(timeline& t) noexcept;
@@ -279,6 +294,7 @@ class runtime_core final : public runtime_context,
   void forget_failures(timeline& t) noexcept;
   /// Records the outcome in each block whose last write is a ticket of `t` up to `last`.
   void note_outcomes(timeline& t, std::uint64_t last) noexcept;
+  /// Removes the oldest entry of that list. nullptr if there is none.
   [[nodiscard]] timeline* next_retired() noexcept;
   /// Calls `ask`, and once more after making room if memory was short. `bytes` are needed at most.
   /// Pools are emptied only if that could provide enough.
@@ -314,7 +330,10 @@ class runtime_core final : public runtime_context,
   };
   /// Takes a free record and counts its block.
   [[nodiscard]] taken_record take_record();
+  /// Adds a slab of free records, unless another thread has.
+  /// @throws std::bad_alloc
   void grow_records();
+  /// Puts back a taken record of which no block was begun.
   void give_record(block_record& record) noexcept;
   /// Frees memory for which no block was made, ordered after its allocation.
   void give_up(granted_memory& granted, stream_ref stream, timeline_point allocated) noexcept;
@@ -325,6 +344,8 @@ class runtime_core final : public runtime_context,
   [[nodiscard]] std::shared_ptr<runtime_core> put_back(block_record& record) noexcept;
   /// Drops a pin. Returns whether it was the last one and the memory has been returned.
   [[nodiscard]] bool unpin(block_record& record) noexcept;
+  /// Returns the memory of a block to the resource, or its import to the reclaim thread. False for
+  /// an import.
   [[nodiscard]] bool give_memory_back(block_record& record) noexcept;
   /// The parts of a block that end.
   struct block_end {
@@ -351,7 +372,7 @@ class runtime_core final : public runtime_context,
   std::atomic<bool> closing_{false};
   bool bound_ = false;  // the resource is bound
   bool torn_down_ = false;
-  bool outlived_ = false;  // an import, an export or a recorder outlived the runtime
+  bool outlived_ = false;  // something that needs the resource outlived the runtime
 
   mutable std::mutex streams_mutex_;
   std::vector<std::unique_ptr<timeline>> timelines_;

@@ -72,7 +72,7 @@ void runtime_core::note_end(block_record& record, block_end end) noexcept {
   record.holds -= end.holds;
   if (end.holds == 0 || record.holds != 0) return;
   if (record.pins.load(std::memory_order_relaxed) != 0 && !end.memory) {
-    // The consumer keeps the memory for good. Readers of its uses have finished before the reset.
+    // The consumer keeps the memory for good. The lock waits for threads that still read its uses.
     const std::lock_guard guard(record.lease);
     record.uses.begin({}, {});
   }

@@ -16,10 +16,10 @@ namespace {
 // Constructed in advance, so that the end of a runtime needs no memory.
 const error& work_unfinished = *new error(
     errc::shutting_down,
-    "work was still unfinished when the time for shutting down was over");  // outlives all threads
+    "work was still unfinished when the time for shutting down was over");  // never destroyed
 const error& memory_in_use = *new error(
     errc::shutting_down,
-    "memory was still in use when the time for shutting down was over");  // outlives all threads
+    "memory was still in use when the time for shutting down was over");  // never destroyed
 
 std::string describe_limit(std::chrono::milliseconds limit) {
   if (limit == std::chrono::milliseconds::max()) return "without a limit";
@@ -174,7 +174,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   if (recorded || giving_back || reclaimer_.deferrals() != 0 ||
       exports_.load(std::memory_order_acquire) != 0) {
     // The resource, the reclaim thread and the streams that order frees stay until the recorder,
-    // the imports and the exports have ended, or until lost work is quiescent.
+    // the imports, the exports and the libraries have ended, or until lost work is quiescent.
     if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
     if (imported) report("work or a producer still holds imports of a runtime that is gone");
     return outlive();
@@ -196,7 +196,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   } catch (...) {
-    // The device is lost: nothing runs.
+    // The device is lost, so the last ticket will not complete.
   }
   for_each_timeline([](timeline& t) { t.retire(); });
 }

@@ -82,7 +82,7 @@ bool sticky(cudaError_t status) noexcept {
 
 // Constructed in advance, for when the host has no memory for a text.
 const error& failed_without_words =
-    *new error(errc::library_failure, "the GPU failed");  // outlives all threads
+    *new error(errc::library_failure, "the GPU failed");  // never destroyed
 
 /// Relates a timed event on a stream of its own to the host's clock. The time of another timestamp
 /// is its distance from that event.
@@ -442,7 +442,7 @@ class cuda_device final : public device {
   }
   void write_word(native_stream* stream, std::atomic<std::uint32_t>& word,
                   std::uint32_t value) override {
-    static_assert(CU_STREAM_WRITE_VALUE_DEFAULT == 0);  // orders after a fence for the whole system
+    static_assert(CU_STREAM_WRITE_VALUE_DEFAULT == 0);  // after a system-wide fence
     stream_memory_operation(driver().stream_write_value, "cuStreamWriteValue32", stream, word,
                             value);
   }
@@ -476,8 +476,8 @@ class cuda_device final : public device {
       (*f)();
     };
     checked(cudaLaunchHostFunc(as_stream(stream), call, owned.get()));
-    (void)owned.release();  // the driver's now; leaked when the context fails, as the function then
-                            // never runs
+    // The driver owns it now. A fault leaks it, because the function then never runs.
+    (void)owned.release();
   }
 
   // A device that was given up may be healthy and still run its work. After a fault nothing runs,
@@ -509,7 +509,9 @@ class cuda_device final : public device {
 
  private:
   /// Calls a stream memory operation. Both take a stream, an address, a value and flags.
-  /// @throws error as `wait_for_word`
+  /// @throws error `unsupported` if the driver has no stream memory operations
+  /// @throws error `library_failure`
+  /// @throws error `device_lost`
   void stream_memory_operation(decltype(driver_functions::stream_wait_value) operation,
                                const char* name, native_stream* stream,
                                const std::atomic<std::uint32_t>& word, std::uint32_t value) {

@@ -10,7 +10,7 @@ namespace {
 
 // Constructed in advance, for when the host has no memory for a text.
 const error& lost_without_words =
-    *new error(errc::device_lost, "the device is lost");  // outlives all threads
+    *new error(errc::device_lost, "the device is lost");  // never destroyed
 
 }  // namespace
 

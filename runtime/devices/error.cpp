@@ -9,7 +9,7 @@ namespace {
 
 // Constructed in advance: a copy of it allocates nothing.
 const error& no_memory =
-    *new error(errc::out_of_memory, "the host has no memory left");  // outlives all threads
+    *new error(errc::out_of_memory, "the host has no memory left");  // never destroyed
 
 }  // namespace
 

@@ -26,7 +26,7 @@ constinit std::atomic<bool> ending{false};
 
 // Constructed in advance, so that the exit of the process needs no memory.
 const error& end_of_process =
-    *new error(errc::shutting_down, "the process ends");  // outlives all threads
+    *new error(errc::shutting_down, "the process ends");  // never destroyed
 
 }  // namespace
 

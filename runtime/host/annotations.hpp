@@ -62,8 +62,8 @@ struct write_range {
 /// arguments, so that ThreadSanitizer reports a race with either end. It hides the library's
 /// internal synchronization, which a GPU would not have.
 ///
-///   const library_call_scope scope({{x, x_bytes}}, {{y, y_bytes}});
-///   cblas_saxpy(n, a, x, 1, y, 1);
+///     const library_call_scope scope({{x, x_bytes}}, {{y, y_bytes}});
+///     cblas_saxpy(n, a, x, 1, y, 1);
 class library_call_scope {
  public:
   library_call_scope(std::initializer_list<read_range> reads,

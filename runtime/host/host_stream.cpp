@@ -28,9 +28,8 @@ class mark_task final : public host_task {
 
 // Constructed in advance, for when the host has no memory for a text.
 const error& failure_unknown =
-    *new error(errc::library_failure, "the failure is no longer known");  // outlives all threads
-const error& scripted_loss =
-    *new error(errc::device_lost, "scripted loss");  // outlives all threads
+    *new error(errc::library_failure, "the failure is no longer known");      // never destroyed
+const error& scripted_loss = *new error(errc::device_lost, "scripted loss");  // never destroyed
 
 thread_local host_stream* running_here = nullptr;
 

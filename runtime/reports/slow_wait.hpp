@@ -9,11 +9,11 @@ namespace sluice::detail {
 
 /// Reports once what a shutdown waits for, if the wait takes more than three seconds.
 ///
-///   slow_wait waiting;
-///   while (!done()) {
-///     waiting.look([] { return "the end of the runtime waits for ..."; });
-///     pause();
-///   }
+///     slow_wait waiting;
+///     while (!done()) {
+///       waiting.look([] { return "the end of the runtime waits for ..."; });
+///       pause();
+///     }
 class slow_wait {
  public:
   slow_wait() noexcept;

@@ -48,9 +48,9 @@ class pinned_memory {
 
 /// The pinned memory of one runtime.
 ///
-///   if (auto piece = pool->try_acquire(bytes)) {
-///     std::memcpy(piece.get(), source, bytes);
-///   }  // the piece returns to the pool
+///     if (auto piece = pool->try_acquire(bytes)) {
+///       std::memcpy(piece.get(), source, bytes);
+///     }  // the piece returns to the pool
 ///
 /// Memory is allocated on demand up to a limit, and kept for reuse up to `most_kept`. The runtime's
 /// reclaim thread frees it, because a driver's free of pinned memory may synchronize the device.

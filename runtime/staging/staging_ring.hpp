@@ -73,7 +73,7 @@ class staging_ring : public std::enable_shared_from_this<staging_ring> {
   [[nodiscard]] bool serves(std::size_t bytes) const noexcept {
     return !broken() && bytes <= slot_bytes_ * most_chunks;
   }
-  /// The number of commands of `enqueue`: three for each chunk, and the last wait of a download.
+  /// The most commands of `enqueue`: three for each chunk, and the last wait of a download.
   [[nodiscard]] std::size_t commands_of(std::size_t bytes) const noexcept {
     return std::size_t{3} * chunks_of(bytes) + 1;
   }

@@ -14,14 +14,14 @@ namespace {
 /// The inbox of a thread that has stopped points to this job. The first call may throw
 /// std::bad_alloc.
 staging_job* closed_inbox() {
-  static auto& closed = *new staging_job;  // outlives all threads
+  static auto& closed = *new staging_job;  // never destroyed
   return &closed;
 }
 
 // Constructed in advance, so that the end of a runtime needs no memory.
 const error& transfers_unfinished =
     *new error(errc::shutting_down,
-               "transfers were still unfinished when their runtime ended");  // outlives all threads
+               "transfers were still unfinished when their runtime ended");  // never destroyed
 
 }  // namespace
 

@@ -16,11 +16,11 @@ class runtime_context;
 /// The thread of a runtime that copies between process memory and the slots of staging rings.
 ///
 /// It serves all rings in turn and never waits for one of them, so a stalled stream delays no
-/// transfer of another stream. It calls no driver and runs no code of the program. It only copies,
-/// reads and writes words, and pushes finished jobs on the release list.
+/// transfer of another stream. It makes no driver call and runs no code of the program. It only
+/// copies, reads and writes words, and pushes finished jobs on the release list.
 class staging_thread {
  public:
-  /// Starts the thread. The runtime stops it before it ends itself.
+  /// Starts the thread. The runtime stops it at its own end.
   /// @throws std::system_error if the thread cannot be started
   /// @throws std::bad_alloc
   [[nodiscard]] static std::shared_ptr<staging_thread> start(runtime_context& context);

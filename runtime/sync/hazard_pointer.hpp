@@ -10,8 +10,8 @@ class timeline;
 /// A hazard pointer: keeps the event slots of one timeline from being freed while the calling
 /// thread reads them. A thread holds at most one at a time.
 ///
-///   const hazard_pointer reading(source, source.slots_given_up_);
-///   if (reading.open()) device.wait(native, source.slot_of(ticket).event, ticket);
+///     const hazard_pointer reading(source, source.slots_given_up_);
+///     if (reading.open()) device.wait(native, source.slot_of(ticket).event, ticket);
 ///
 /// The reader publishes the timeline in a word of its own, then checks the flag of the timeline.
 /// The reclaimer sets the flag, then scans all words. Both sides are sequentially consistent, so

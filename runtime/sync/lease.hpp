@@ -22,10 +22,10 @@ enum class lease_request : std::uint8_t {
 /// The lease of one block: shared for launches that read it, exclusive for a launch that writes it,
 /// held from preflight to commit.
 ///
-///   if (lease.try_shared() == lease_answer::granted) {
-///     // queue the waits, enqueue the work
-///     if (lease.release_shared()) complete_the_free();
-///   }
+///     if (lease.try_shared() == lease_answer::granted) {
+///       // queue the waits, enqueue the work
+///       if (lease.release_shared()) complete_the_free();
+///     }
 ///
 /// The word also records that the block is dying, so exactly one thread completes the free. If no
 /// lease is held, it is the thread that frees the block. Otherwise it is the thread that returns
@@ -42,6 +42,7 @@ enum class lease_request : std::uint8_t {
 /// Thread-safe. docs/concepts/timelines_and_hazards.md explains the rules.
 class lease {
  public:
+  /// Requests a lease. Never waits for another lease.
   [[nodiscard]] lease_answer try_shared(lease_request request = lease_request::yielding) noexcept;
   [[nodiscard]] lease_answer try_exclusive(
       lease_request request = lease_request::yielding) noexcept;
@@ -66,15 +67,18 @@ class lease {
   /// Counts the caller as a waiting writer, until it holds all of its leases or waits for another
   /// block.
   void register_writer() noexcept;
+  /// Ends `register_writer`, and wakes sleepers if the block is not being written.
   void withdraw_writer() noexcept;
   /// Reserves the block for the owner of the turnstile, which requests it by
   /// `lease_request::barging`. Only that thread calls this.
   void reserve() noexcept;
+  /// Ends `reserve`, and wakes sleepers if the block is not being written.
   void end_reservation() noexcept;
 
   enum class end : std::uint8_t { complete_now, leased, dead_already };
   /// Marks the block as dying.
   [[nodiscard]] end mark_dying() noexcept;
+  /// Whether the block has been marked as dying.
   [[nodiscard]] bool dying() const noexcept {
     return (word_.load(std::memory_order_acquire) & dying_bit) != 0;
   }

@@ -9,11 +9,11 @@ namespace sluice::detail {
 
 /// Wakes sleepers without ordering the raising thread after them.
 ///
-///   // sleeper
-///   signal.wait([&] { return done.load(std::memory_order_acquire); });
-///   // any other thread
-///   done.store(true, std::memory_order_release);
-///   signal.raise();
+///     // sleeper
+///     signal.wait([&] { return done.load(std::memory_order_acquire); });
+///     // any other thread
+///     done.store(true, std::memory_order_release);
+///     signal.raise();
 ///
 /// The raising thread acquires nothing, so synchronization has one direction: from `raise` to the
 /// return of `wait`. The standard library's `notify_all` reads the number of waiters with acquire

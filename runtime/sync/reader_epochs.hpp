@@ -9,10 +9,10 @@ namespace sluice::detail {
 
 /// Epoch-based reclamation: tells when the last of the current readers has left.
 ///
-///   // reader                                // reclaimer, one thread at a time
-///   const epoch_reader reading(epochs);      // make the object unreachable for new readers
-///   // look the object up, use it            epochs.begin_grace();
-///                                           // retry until epochs.grace_over(), then reclaim
+///     // reader                                // reclaimer, one thread at a time
+///     const epoch_reader reading(epochs);      // make the object unreachable for new readers
+///     // look the object up, use it            epochs.begin_grace();
+///                                             // retry until epochs.grace_over(), then reclaim
 ///
 /// Entering establishes no order. The lock or the ticket under which a reader finds the object must
 /// therefore order the reader before or after the reclaimer's change.

@@ -8,8 +8,8 @@ namespace sluice::detail {
 /// The passage of the calling thread through the turnstile. One thread of the process is inside at
 /// a time, in order of arrival.
 ///
-///   const turnstile_passage inside(lease_holder::of_this_thread());
-///   // take the leases one by one, and keep them
+///     const turnstile_passage inside(lease_holder::of_this_thread());
+///     // take the leases one by one, and keep them
 ///
 /// A launch enters after `attempts_before_turnstile` failed attempts to take all of its leases.
 /// Inside, it takes its leases one by one, keeps them, and reserves the block that it waits for. No

@@ -25,12 +25,12 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
 
 // Constructed in advance, for when the host has no memory for a text.
 const error& failed_without_words =
-    *new error(errc::upstream_failed, "an earlier launch failed");  // outlives all threads
+    *new error(errc::upstream_failed, "an earlier launch failed");  // never destroyed
 
 const error& reason_forgotten =
     *new error(errc::upstream_failed,
                "a launch failed, or its outcome is no longer known: many launches have failed on "
-               "its stream since");  // outlives all threads
+               "its stream since");  // never destroyed
 
 /// The error of a launch that depends on one that failed with `why`. The launches of a chain share
 /// one text.

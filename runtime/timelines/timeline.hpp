@@ -33,10 +33,10 @@ using dependency_points = small_vector<timeline_point, 8>;
 
 /// The record of one stream: its tickets, their pooled events, and the watermark.
 ///
-///   t.reserve();                        // may allocate
-///   // enqueue the work on t.native()
-///   const auto ticket = t.submit();     // allocates nothing
-///   t.wait_until(ticket);
+///     t.reserve();                        // may allocate
+///     // enqueue the work on t.native()
+///     const auto ticket = t.submit();     // allocates nothing
+///     t.wait_until(ticket);
 ///
 /// A timeline lives as long as the runtime's core, and longer than its stream. Its events and
 /// tables are freed once the stream has been retired and everything on it has completed.
@@ -45,7 +45,8 @@ using dependency_points = small_vector<timeline_point, 8>;
 class timeline {
  public:
   /// With `owned`, `retire` destroys the native stream.
-  /// @throws error as `device::create_event`
+  /// @throws error `library_failure` if an event cannot be created
+  /// @throws error `device_lost`
   /// @throws std::bad_alloc
   timeline(runtime_context& context, stream_id id, native_stream* native, bool owned);
   timeline(const timeline&) = delete;
@@ -66,19 +67,23 @@ class timeline {
   [[nodiscard]] sluice::device& device() const noexcept { return device_; }
   [[nodiscard]] stream_id id() const noexcept { return id_; }
   [[nodiscard]] native_stream* native() const noexcept { return native_; }
+  /// The point of the newest ticket.
   [[nodiscard]] timeline_point newest() const noexcept {
     return {id_, submitted_.load(std::memory_order_acquire)};
   }
+  /// The newest ticket that is known to have completed. Does not query the device.
   [[nodiscard]] std::uint64_t watermark() const noexcept {
     return watermark_.load(std::memory_order_acquire);
   }
+  /// Whether `ticket` is known to have completed. Does not query the device.
   [[nodiscard]] bool completed(std::uint64_t ticket) const noexcept {
     return watermark() >= ticket;
   }
 
   /// Reserves an event slot, so that one `submit` allocates nothing.
   /// @throws error `stream_misuse` if the stream was adopted and is being captured
-  /// @throws error as `device::create_event`
+  /// @throws error `library_failure` if an event cannot be created
+  /// @throws error `device_lost`
   /// @throws std::bad_alloc
   void reserve();
   /// Cancels one reservation.
@@ -103,6 +108,7 @@ class timeline {
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket,
                        std::unique_ptr<cross_runtime_dependency> upstream = nullptr);
+  /// The value of `first` for a launch without one.
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
   /// Queries the device and advances the watermark. Does nothing if another thread is advancing it.
@@ -156,7 +162,8 @@ class timeline {
 
   /// Orders later work of `stream`, which belongs to `elsewhere`, after `ticket`. Both devices must
   /// be of the same kind.
-  /// @throws error as `device::wait`
+  /// @throws error `stream_misuse` on a host device if the event of `ticket` was not recorded
+  /// @throws error `device_lost`
   void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
   /// Declares that the work of `ticket`, which is not known to have completed, fails.
   void fail(std::uint64_t ticket, const error& why) noexcept { note_failure(ticket, why, false); }
@@ -183,7 +190,7 @@ class timeline {
   /// Takes a last ticket, and destroys an owned native stream after its queued work. Idempotent.
   void retire() noexcept;
   /// Blocks until all work queued so far has finished, even if the stream is retired meanwhile.
-  /// @throws error as `device::synchronize`
+  /// @throws error `stream_misuse` if the stream is being captured
   /// @throws error `device_lost`
   void synchronize();
   /// Whether this is an adopted stream that has not been retired and is being captured.
@@ -235,12 +242,15 @@ class timeline {
 
   /// Keeps the native stream until `let_go_of_stream`. False if the stream has been retired.
   [[nodiscard]] bool keep_stream() noexcept;
+  /// Ends one `keep_stream`. The last one destroys a retired, owned stream.
   void let_go_of_stream() noexcept;
+  /// Makes a ring with events in its slots.
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
                                                 std::unique_ptr<ring> older);
   /// The slot of a ticket. Only for threads that take tickets, advance over unfinished ones, or
   /// hold a hazard pointer.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  /// Destroys the events of a ring and of all older ones.
   void destroy_events(const ring* newest) noexcept;
   /// Takes the next ticket, under `submission_`. If it throws, `upstream` stays with the caller,
   /// because it may hold the last share of another core, which must not be dropped under that lock.
@@ -260,6 +270,7 @@ class timeline {
                                              std::uint64_t newest) const noexcept;
   /// Determines whether `ticket`, whose work has ended, failed. False if that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
+  /// Determines whether the dependency on another runtime failed. False if that is not known yet.
   [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
                                      const cross_runtime_dependency& upstream) noexcept;
   /// Drops the dependency of a slot on another runtime. Under `advancing_`.
