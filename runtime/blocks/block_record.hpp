@@ -122,9 +122,9 @@ class dead_block final : public releasable {
 
 /// One block of device memory, with all that the runtime knows of it.
 ///
-/// The record lives in a slab that exists as long as a reference, a recorder or the runtime. It is
-/// reused under a new generation. The reference count and the use state have cache lines of their
-/// own, because different threads change them.
+/// The record lives in a slab that exists while a reference, a recorder or the runtime exists. It
+/// is reused under a new generation. The reference count and the use state have cache lines of
+/// their own, because different threads change them.
 struct block_record {
   /// The record that a reference names, or nullptr.
   [[nodiscard]] static block_record* of(const block_ref& block) noexcept { return block.record_; }

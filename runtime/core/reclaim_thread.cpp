@@ -35,7 +35,7 @@ void reclaim_thread::wake() noexcept {
   {
     const std::lock_guard lock(mutex_);  // otherwise the thread could miss the notification
     if (!begun_) return woken_.store(false, std::memory_order_relaxed);
-    // If the thread has drained meanwhile, nothing would set `idle_` again.
+    // If the thread has drained meanwhile, nothing would set `idle_` to true again.
     if (woken_.load(std::memory_order_relaxed)) idle_ = false;
   }
   changed_.notify_one();

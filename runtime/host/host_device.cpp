@@ -155,8 +155,7 @@ class host_device final : public device {
 
   native_stream* create_stream(stream_priority) override {
     const std::lock_guard lock(mutex_);
-    require_usable();  // under the lock: a loss must see every stream, or it would never be
-                       // quiescent
+    require_usable();  // under the lock: a stream that a loss misses would never be quiescent
     join_stopped();
     // The element first: a stream whose thread runs could not be dropped if this allocation failed.
     auto& place = streams_.emplace_back();

@@ -27,8 +27,8 @@ std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
     std::map<device_id, std::shared_ptr<memory_budget>> budgets;
   };
   // Never destroyed, because runtimes in static objects may outlive every other object. A child of
-  // `fork` begins a new registry: the memory belongs to the parent, and the lock may be held for
-  // ever.
+  // `fork` begins a new registry: the memory belongs to the parent, and a thread of the parent may
+  // have held the lock.
   static constinit std::atomic<registry*> current{nullptr};
   auto* known = current.load(std::memory_order_acquire);
   while (known == nullptr || known->depth != detail::fork_depth()) {

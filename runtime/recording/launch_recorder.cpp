@@ -193,7 +193,7 @@ class recorder_state {
       return a.record == b.record && a.generation == b.generation;
     }
     static void absorb(use& known, const use& added) noexcept {
-      // A merged use is a whole write only if both were.
+      // A merged use is whole only if both were.
       known.whole = known.whole && added.whole;
       known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
                                               static_cast<unsigned>(added.access));

@@ -17,8 +17,8 @@ class timeline;
 class runtime_context : public resource_context {
  public:
   [[nodiscard]] virtual const std::shared_ptr<sluice::device>& shared_device() const noexcept = 0;
-  /// Whether every launch of the device can fail after it was enqueued. Otherwise a launch fails
-  /// only through its dependencies.
+  /// Whether any launch of the device can fail after it was enqueued. Otherwise only a launch with
+  /// a dependency can.
   [[nodiscard]] virtual bool tasks_may_fail() const noexcept = 0;
   /// Checks that the runtime accepts work.
   /// @throws error `shutting_down`

@@ -573,8 +573,7 @@ bool timeline::give_up_slots() noexcept {
   decltype(waited_) waited;
   {
     const std::lock_guard submission(submission_);
-    if (reserved_ != 0)
-      return false;  // a launch is in progress although the stream has been retired
+    if (reserved_ != 0) return false;  // a launch on the retired stream is in progress
     rings = std::move(rings_);
     waited = std::move(waited_);
     newest_ring_.store(nullptr, std::memory_order_relaxed);
@@ -588,8 +587,7 @@ bool timeline::quiescent() noexcept {
   if (!submission_.try_lock()) return false;
   const std::lock_guard lock(submission_, std::adopt_lock);
   native_event* last = nullptr;
-  if (newest_ring_.load(std::memory_order_relaxed) == nullptr)
-    return true;  // everything has completed
+  if (newest_ring_.load(std::memory_order_relaxed) == nullptr) return true;  // all has completed
   if (gone_) {
     // An event that was never recorded stands for no work.
     last = slot_of(std::max<std::uint64_t>(submitted_.load(std::memory_order_relaxed), 1)).event;
