@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All of the runtime that the layers above use besides its public headers. Not installed.
+// All private headers of the runtime that the layers above use. Not installed.
 
 #include "runtime/core/deferred_destruction.hpp"
 #include "runtime/core/runtime_core.hpp"

@@ -8,8 +8,8 @@
 
 namespace sluice::detail {
 
-/// A table of default-made atomics that grows by chunks which never move, so that reading needs no
-/// lock. Elements that were never written read as zero.
+/// A table of atomics that grows by chunks. Chunks never move, so reads need no lock. An element
+/// that was never written reads as `T{}`. Thread-safe.
 template <class T, std::size_t ChunkSize = 256, std::size_t Chunks = 1024>
 class chunked_table {
  public:
@@ -22,13 +22,14 @@ class chunked_table {
     for (auto& c : chunks_) delete c.load(std::memory_order_relaxed);
   }
 
-  /// The element's value, acquired.
+  /// The value of an element, loaded with acquire order.
   [[nodiscard]] T load(std::size_t index) const noexcept {
     if (index >= capacity) return T{};
     const auto* c = chunks_[index / ChunkSize].load(std::memory_order_acquire);
     return c == nullptr ? T{} : (*c)[index % ChunkSize].load(std::memory_order_acquire);
   }
-  /// The element itself, or nullptr beyond the capacity. @throws std::bad_alloc
+  /// The element itself, or nullptr beyond the capacity.
+  /// @throws std::bad_alloc
   [[nodiscard]] std::atomic<T>* at(std::size_t index) {
     if (index >= capacity) return nullptr;
     auto& slot = chunks_[index / ChunkSize];

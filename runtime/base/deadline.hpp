@@ -6,8 +6,8 @@
 
 namespace sluice::detail {
 
-/// When `timeout` is over, also one of "as long as it takes" (`milliseconds::max()`), which the
-/// clock cannot say.
+/// The time at which `timeout` ends. `milliseconds::max()` means no limit, and becomes about the
+/// largest time that the clock can represent.
 [[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(
     std::chrono::milliseconds timeout) noexcept {
   using clock = std::chrono::steady_clock;

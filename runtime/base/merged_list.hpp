@@ -8,18 +8,24 @@
 
 namespace sluice::detail {
 
-/// A list without duplicates that takes O(n log n) comparisons for n additions.
+/// A list without duplicates. n additions take O(n log n) comparisons.
 ///
-/// `Rules::before(a, b)` is a strict weak order, `Rules::same(a, b)` its equivalence.
-/// `Rules::absorb(known, added)` merges an element into an equal one; the order in which elements
-/// are merged must not matter.
+///     merged_list<use, one_per_block, 8> uses;
+///     uses.add(read_of_x);
+///     uses.add(write_of_x);  // absorbed by the first element
+///     uses.sort();
 ///
-/// A list of up to `Inline` elements keeps the order of addition, is searched at each addition and
-/// needs no heap. A longer one takes elements without a search, and merges duplicates when its size
-/// has doubled since the last time, and in `sort` and `size`.
+/// `Rules::before(a, b)` is a strict weak order, and `Rules::same(a, b)` is its equivalence.
+/// `Rules::absorb(known, added)` merges an element into an equal one. The result must not depend on
+/// the order of merging.
+///
+/// A list of up to `Inline` elements keeps the order of addition, is searched at each addition, and
+/// needs no heap memory. A longer list adds without a search. It merges duplicates in `sort`, in
+/// `size`, and whenever its size has doubled since the last merge. Not thread-safe.
 template <class T, class Rules, std::size_t Inline>
 class merged_list {
  public:
+  /// Adds an element, or merges it into an equal one.
   /// @throws std::bad_alloc
   void add(const T& added) {
     if (items_.size() <= Inline && !unmerged_) {
@@ -52,12 +58,12 @@ class merged_list {
     unmerged_ = sorted_ = false;
     merge_at_ = first_merge;
   }
-  /// Gives the heap memory of more than `most` elements back. On an empty list.
+  /// Releases heap memory for more than `most` elements. The list must be empty.
   void shrink(std::size_t most) noexcept {
     if (items_.capacity() > most) items_ = {};
   }
 
-  // After `sort` or `size`.
+  // Valid after `sort` or `size`.
   [[nodiscard]] T* begin() noexcept { return items_.begin(); }
   [[nodiscard]] T* end() noexcept { return items_.end(); }
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return items_[i]; }

@@ -7,12 +7,12 @@
 
 namespace sluice::detail {
 
-/// Every block begins at a multiple of this.
+/// The alignment of every block, in bytes.
 inline constexpr std::size_t block_alignment = 256;
 
-/// The size to which pools round `bytes` (> 0): eight classes per power of two, in steps of at
-/// least `block_alignment`, so that above 2 KiB at most an eighth is wasted. What cannot be rounded
-/// stays as it is.
+/// The size in bytes to which pools round `bytes` (> 0): eight classes for each power of two, in
+/// steps of at least `block_alignment`. Above 2 KiB at most an eighth is wasted. A size that cannot
+/// be rounded without overflow is returned unchanged.
 [[nodiscard]] constexpr std::size_t size_class(std::size_t bytes) noexcept {
   const std::size_t step =
       bytes <= block_alignment * 8 ? block_alignment : std::bit_floor(bytes - 1) / 8;
@@ -20,7 +20,7 @@ inline constexpr std::size_t block_alignment = 256;
   return (bytes + step - 1) / step * step;
 }
 
-/// The number of the class that `rounded`, a result of `size_class`, is.
+/// The number of the size class of `rounded`, a result of `size_class`.
 [[nodiscard]] constexpr std::size_t class_number(std::size_t rounded) noexcept {
   if (rounded <= block_alignment * 8) return rounded / block_alignment - 1;
   // (2^p, 2^(p+1)] holds eight classes; 2^p = 2048 is the first of these ranges.
@@ -28,14 +28,15 @@ inline constexpr std::size_t block_alignment = 256;
   return 8 * (power - 10) + (rounded - 1) / ((std::size_t{1} << power) / 8) - 8;
 }
 
-/// The number of the largest class that `bytes` (at least the smallest one) can serve.
+/// The number of the largest size class that fits into `bytes`, which is at least
+/// `block_alignment`.
 [[nodiscard]] constexpr std::size_t class_within(std::size_t bytes) noexcept {
   const auto rounded = size_class(bytes);
   const auto number = class_number(rounded);
   return rounded == bytes ? number : number - 1;
 }
 
-/// The size of the class with this number.
+/// The size in bytes of the class with this number.
 [[nodiscard]] constexpr std::size_t class_size(std::size_t number) noexcept {
   if (number < 8) return (number + 1) * block_alignment;
   const auto power = (number - 8) / 8 + 11;

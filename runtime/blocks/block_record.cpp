@@ -87,7 +87,7 @@ void use_state::keep(timeline_points& points, timeline_point point,
   try {
     points.push_back(point);
   } catch (...) {
-    // Rather wait for the work than leave it unprotected.
+    // A superfluous wait is better than a use that no later launch waits for.
     context.wait_until_complete(point);
   }
 }

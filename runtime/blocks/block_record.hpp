@@ -21,15 +21,15 @@ class foreign_memory;
 class runtime_context;
 class runtime_core;
 
-/// Which earlier use a wait is for. Tests leave one class out to prove that the others' absence
-/// would be seen.
+/// The dependency that a wait satisfies. Tests omit one kind at a time and prove that its absence
+/// is detected.
 enum class hazard : std::uint8_t {
   read_after_write,
   write_after_read,
   write_after_write,
-  allocation_ready,  ///< the memory's own allocation has not been reached on its stream
-  inherited,         ///< a use before the address was given out again
-  free_after_use,    ///< a free that follows a use
+  allocation_ready,  ///< the allocation of the block itself
+  inherited,         ///< a use of the memory's previous block
+  free_after_use,    ///< a free after a use
 };
 
 struct hazard_point {
@@ -37,38 +37,39 @@ struct hazard_point {
   hazard kind;
 };
 
-/// When a block was last written, and read since, as points. Not thread-safe: the lock in
+/// The points of a block's last write and of the reads since. Not thread-safe: the lock of
 /// `block_record::lease` covers it.
 class use_state {
  public:
-  /// The state of a block that becomes ready at `ready` (the empty point: at once), where lay what
-  /// `inherited` may still be using.
+  /// Begins a new block, which is ready at `ready`; the empty point means at once. `inherited` are
+  /// the points of the memory's previous block.
   void begin(timeline_point ready, timeline_points&& inherited) noexcept;
-  /// The state of a block that somebody else has written up to `written` (the empty point: nobody
-  /// writes it any more).
+  /// Begins an adopted block, which other code has written up to `written`. The empty point means
+  /// that no work writes it any more.
   void begin_written(timeline_point written) noexcept;
 
   [[nodiscard]] timeline_point last_write() const noexcept { return last_write_; }
-  /// The last launch that wrote; an allocation is none, and the launches before it on its stream
-  /// have failed for others.
+  /// The point of the last launch that wrote. Empty after an allocation, because earlier failures
+  /// on its stream do not concern the block.
   [[nodiscard]] timeline_point last_written() const noexcept {
     return last_write_is_allocation_ ? timeline_point{} : last_write_;
   }
-  /// What is known of the last launch that wrote. One that may fail is asked about on its stream.
+  /// The known outcome of the last launch that wrote. For `may_fail` its stream is queried.
   enum class outcome : std::uint8_t { may_fail, succeeds, failed };
   [[nodiscard]] outcome last_outcome() const noexcept { return last_outcome_; }
   void note_outcome(outcome known) noexcept { last_outcome_ = known; }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
-  /// How many points it holds.
+  /// The number of points held.
   [[nodiscard]] std::size_t points() const noexcept {
     return (last_write_ ? 1 : 0) + reads_.size() + inherited_.size();
   }
-  /// Appends what a use of this kind on stream `on` has to wait for, without points of `on` itself.
+  /// Appends the points that a use of this kind on stream `on` waits for, except points of `on`.
   /// @throws std::bad_alloc
   void collect(access_kind access, stream_id on, small_vector<hazard_point, 16>& waits) const;
-  /// Every point that a free has to wait for, the newest of each stream. @throws std::bad_alloc
+  /// Appends every point that a free waits for, the newest of each stream.
+  /// @throws std::bad_alloc
   void collect_all(timeline_points& points) const;
-  /// Drops the points for which `passed` answers true. Whether none is left.
+  /// Drops the points for which `passed` returns true. Returns whether none is left.
   template <class Passed>
   [[nodiscard]] bool drop_if(Passed passed) noexcept {
     if (last_write_ && passed(last_write_)) last_write_ = {};
@@ -84,17 +85,17 @@ class use_state {
     return !last_write_ && reads_.empty() && inherited_.empty();
   }
 
-  /// Publishes a use that was fenced by a preflight: a write stands for everything before it.
-  /// `may_fail`: whether its launch can still fail.
+  /// Publishes a use whose waits preflight has queued. A write clears all earlier points.
+  /// `may_fail` tells whether its launch can still fail.
   void publish(access_kind access, timeline_point point, runtime_context& context,
                bool may_fail = true) noexcept;
-  /// Publishes a use that may not have been fenced: adds, clears nothing.
+  /// Publishes a use whose waits may not have been queued. Clears no earlier point.
   void add(access_kind access, timeline_point point, runtime_context& context,
            bool may_fail = true) noexcept;
 
  private:
-  /// Keeps the newest point per stream and drops completed ones. Without memory for another one,
-  /// waits for a point.
+  /// Keeps the newest point of each stream and drops completed ones. If the host has no memory for
+  /// another point, waits for `point` instead.
   static void keep(timeline_points& points, timeline_point point,
                    runtime_context& context) noexcept;
 
@@ -103,64 +104,68 @@ class use_state {
   outcome last_outcome_ = outcome::may_fail;
   std::uint64_t version_ = 0;
   timeline_points reads_;
-  timeline_points inherited_;  // waited for by any use until the first write has been published
+  timeline_points inherited_;  // every use waits for them until the first write has been published
 };
 
 struct block_record;
 
-/// Links a block whose last handle is gone into the runtime's release list.
+/// The node that puts a block without references on the runtime's release list.
 class dead_block final : public releasable {
  public:
   explicit dead_block(block_record& record) noexcept : record_(record) {}
 
  private:
-  void release() noexcept override;  // defined by the core, which ends blocks
+  void release() noexcept override;  // defined with the core, which ends blocks
 
   block_record& record_;
 };
 
-/// One block of device memory and everything the runtime knows of it. Lives in a slab that is never
-/// unmapped while a reference, a recorder or the runtime exists; used again under a new generation.
-/// Counts and use state, which different threads change, are on cache lines of their own.
+/// One block of device memory, with all that the runtime knows of it.
+///
+/// The record lives in a slab that exists while a reference, a recorder or the runtime exists. It
+/// is reused under a new generation. The reference count and the use state have cache lines of
+/// their own, because different threads change them.
 struct block_record {
-  /// The record that a reference names; nullptr for none.
+  /// The record that a reference names, or nullptr.
   [[nodiscard]] static block_record* of(const block_ref& block) noexcept { return block.record_; }
   /// A reference that takes over one count of `references`.
   [[nodiscard]] block_ref ref() noexcept { return block_ref(this); }
 
-  runtime_core* core = nullptr;  // whose record it is: alive while the block or handles exist
+  runtime_core* core = nullptr;  // owns the record; alive while the block or a reference exists
 
-  // Written while nobody else knows the block.
+  // Written before other threads know the block.
   allocation memory;      // as the resource granted it
-  std::size_t bytes = 0;  // asked for
+  std::size_t bytes = 0;  // as requested
   stream_ref stream;
   bool tracked = false;
   bool read_only = false;
-  foreign_memory* foreign = nullptr;  // of an import: `memory` is not the resource's
+  foreign_memory* foreign = nullptr;  // set for an import: `memory` does not belong to the resource
   std::atomic<std::uint64_t> generation{0};
 
-  /// Handles that exist.
+  /// The number of references.
   alignas(64) std::atomic<std::uint32_t> references{0};
-  /// 2 while the block lives and handles exist; at 0 the record is free. Under the lock of the
+  /// 2 while the block lives and references exist. At 0 the record is free. Under the lock of the
   /// runtime's records.
   std::uint32_t holds = 0;
   block_record* next_unused = nullptr;
   /// Pushed by a thread that may not free the block itself.
   dead_block dead{*this};
-  /// The lease has been marked as dying by the release of `dead`, which left the rest to a thread
-  /// that may call the driver.
+  /// The release of `dead` has marked the lease as dying, and left the rest to a thread that may
+  /// call the driver.
   bool free_begun = false;
-  /// 1 for the block itself and one for each export; whoever makes it 0 gives the memory back.
+  /// One for the block and one for each export. The thread that drops the last pin returns the
+  /// memory.
   std::atomic<std::uint32_t> pins{0};
 
-  /// Locks `uses`, too.
+  /// Also locks `uses`.
   alignas(64) detail::lease lease;
   use_state uses;
-  /// Consumers outside whose uses are not in `uses` although they have let go of the block: their
-  /// streams are being captured. Until they are, nothing may use it.
+  /// Consumers that have released the block although their uses are not in `uses`, because their
+  /// streams are being captured. Until the captures end, no use of the block is allowed.
   std::uint32_t unordered_uses = 0;
 
-  /// Under the lock of `uses`. @throws error `stream_misuse` while there are such consumers
+  /// Checks that the block has no such consumers. Under the lock of `uses`.
+  /// @throws error `stream_misuse` if it has
   void require_ordered() const {
     if (unordered_uses == 0) return;
     throw error(errc::stream_misuse,

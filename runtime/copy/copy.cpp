@@ -43,7 +43,7 @@ void require_stream(const copy_end& end, const char* name, const char* of) {
   }
 }
 
-/// Keeps `kept` until `point` has completed; where that cannot be noted, waits for it.
+/// Keeps `kept` until `point` has completed. If that cannot be arranged, waits for `point`.
 void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const void> kept) {
   try {
     auto owner = std::make_unique<std::shared_ptr<const void>>(kept);
@@ -59,8 +59,8 @@ void keep_until(runtime_core& core, timeline_point point, std::shared_ptr<const 
   }
 }
 
-/// Commits, and keeps `kept` until the launch has completed; also when commit throws, since its
-/// work is queued all the same.
+/// Commits, and keeps `kept` until the launch has completed. If commit throws, the work is queued
+/// nevertheless, so `kept` is kept then, too.
 timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
                               const std::optional<error>& failure,
                               const std::shared_ptr<const void>& kept) {
@@ -68,8 +68,8 @@ timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
   try {
     point = recorder.commit(failure);
   } catch (...) {
-    // The last ticket of a retired stream is behind that work; of another one it has been waited
-    // for.
+    // The last ticket of a retired stream follows that work. On any other stream commit has waited
+    // for it.
     keep_until(stream.core(), stream.newest(), kept);
     throw;
   }
@@ -100,10 +100,10 @@ timeline_point copy_within(const copy_end& target, const copy_end& source, std::
   return recorder.commit();
 }
 
-// Between GPUs, or runtimes on one
+// Between GPUs, or between runtimes on one GPU
 
-/// Preflights both. Waits for other launches only while nothing is held; after too many failed
-/// attempts, in the turnstile, where it keeps what it has.
+/// Preflights both recorders. It waits for other launches only while it holds no lease. After too
+/// many failed attempts it enters the turnstile, where it keeps its leases while it waits.
 void preflight_both(launch_recorder& one, launch_recorder& two) {
   auto* first = &one;
   auto* second = &two;
@@ -111,7 +111,7 @@ void preflight_both(launch_recorder& one, launch_recorder& two) {
     first->preflight();
     if (second->try_preflight()) return;
     first->cancel();
-    // Next, the one that was in the way is waited for.
+    // The next attempt waits for the recorder in conflict.
     std::swap(first, second);
   }
   const turnstile_passage passage(lease_holder::of_this_thread());
@@ -128,14 +128,15 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   auto writing = launch_recorder::strict(target.stream);
   writing.use(target.block, access_kind::write, target.whole);
   to.core().device().prepare_copies_from(from.core().device());
-  // Tickets that say how far the other stream has to be.
+  // The ticket for the fence on the source's stream.
   from.reserve();
   dependency_points before;
   std::unique_ptr<cross_runtime_dependency> upstream;
   try {
     preflight_both(reading, writing);
     if (!launch_dependencies::of(reading).empty()) {
-      // What the source depends on may still fail: then the copy, of another runtime, has, too.
+      // The writer of the source may still fail, so the copy depends on a ticket of the source's
+      // runtime.
       before.append(launch_dependencies::of(reading));
       upstream = std::make_unique<cross_runtime_dependency>(from.core().shared_from_this(), from);
     }
@@ -171,8 +172,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   try {
     copied = writing.commit(failure);
   } catch (...) {
-    // No ticket says when the copy that is queued has ended: the source is kept from others until
-    // then.
+    // No ticket marks the end of the queued copy, so the source stays leased until it has ended.
     to.core().wait_until_complete(to.newest());
     (void)reading.commit();
     throw;
@@ -182,7 +182,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
       to.let_wait(from.core().device(), stream, copied.ticket);
     });
   } catch (...) {
-    // Nothing orders later writers of the source: the copy is waited for instead.
+    // Later writers of the source would not be ordered, so the copy is waited for.
     to.core().wait_until_complete(copied);
   }
   (void)reading.commit();
@@ -190,9 +190,10 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   return copied;
 }
 
-// From or to a host device, through memory of the process
+// From and to a host device, through memory of the process
 
-/// Memory of the process that is not pinned. @throws error `out_of_memory`
+/// Memory of the process, not pinned.
+/// @throws error `out_of_memory`
 std::shared_ptr<std::byte> allocate_between(std::size_t bytes) {
   try {
     const auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
@@ -203,15 +204,17 @@ std::shared_ptr<std::byte> allocate_between(std::size_t bytes) {
   }
 }
 
-/// The same for the stream of a host device.
+/// `on_stream` for the stream of a host device.
 template <class Submit>
 void on_stream_of_host(timeline& stream, Submit submit) {
   on_stream(stream,
             [&](native_stream* native) { submit(*reinterpret_cast<host::host_stream*>(native)); });
 }
 
-/// Queues a copy from a host device's memory that owns what it writes, also while the device is
-/// lost under it. @throws error `stream_misuse`, `device_lost`
+/// Queues a copy from memory of a host device. The task owns its target, so the copy is safe if the
+/// device is lost meanwhile.
+/// @throws error `stream_misuse` if the stream has been retired
+/// @throws error `device_lost`
 void copy_on_host(timeline& from, std::shared_ptr<std::byte> staged, const void* address,
                   std::size_t bytes) {
   from.core().device().require_usable();
@@ -228,10 +231,11 @@ void copy_on_host(timeline& from, std::shared_ptr<std::byte> staged, const void*
 /// A word that a host device sets once it has read the source of a copy.
 using word_ptr = std::shared_ptr<std::atomic<std::uint32_t>>;
 
-/// Queues that `word` is set. No launch: this happens in any case, also after the device's loss,
-/// since a GPU waits for it. @throws error `stream_misuse`
+/// Queues a task that sets `word`. It is a marker, not a launch: it also runs after the loss of the
+/// device, because a GPU stream waits for the word.
+/// @throws error `stream_misuse` if the stream has been retired
 void set_on_host(timeline& from, word_ptr word) {
-  // Nothing stays with the task, which stays until the stream's next one.
+  // The task object exists until the stream's next task, so it drops the word itself.
   auto set = [word = std::move(word)]() mutable noexcept {
     word->store(1, std::memory_order_release);
     word.reset();
@@ -241,7 +245,7 @@ void set_on_host(timeline& from, word_ptr word) {
   on_stream_of_host(from, [&](host::host_stream& stream) { stream.submit(task.release()); });
 }
 
-/// Enqueues, by `read`, a launch that reads the source, and commits it by `commit`.
+/// Makes a launch that reads the source: `read` enqueues its work, `commit` commits it.
 template <class Read, class Commit>
 timeline_point read_source(const copy_end& source, Read read, Commit commit) {
   auto reading = launch_recorder::strict(source.stream);
@@ -269,7 +273,7 @@ timeline_point fill_from_host(const copy_end& source, std::size_t bytes,
       });
 }
 
-/// The same from a GPU.
+/// Fills `staged` from a GPU, as a launch that reads the source.
 timeline_point fill_from_gpu(const copy_end& source, std::size_t bytes,
                              const std::shared_ptr<std::byte>& staged) {
   auto& from = *timeline::of(source.stream);
@@ -281,8 +285,9 @@ timeline_point fill_from_gpu(const copy_end& source, std::size_t bytes,
       });
 }
 
-/// Returns once what was done up to `ticket` can be used on `waiting`, a device of which this is a
-/// stream's thread. @throws error `upstream_failed`, also when either device is lost
+/// Waits until the results up to `ticket` can be used on the calling thread, which runs a stream of
+/// `waiting`.
+/// @throws error `upstream_failed` if the ticket failed, or if either device is lost
 void require_success(timeline& stream, std::uint64_t ticket, const device& waiting) {
   std::optional<error> why;
   try {
@@ -314,9 +319,9 @@ timeline_point copy_to_host(const copy_end& target, const copy_end& source, std:
         target.stream, [upstream = std::move(upstream), &waiting = target.stream.device(), staged,
                         bytes, address = target.address] {
           {
-            const current_device_scope scope(upstream->core->device());  // with captures elsewhere
+            const current_device_scope scope(upstream->core->device());  // allows other captures
             require_success(*upstream->stream, upstream->ticket, waiting);
-            upstream->outcome.reset();  // the task stays until the stream's next one
+            upstream->outcome.reset();  // the task object outlives its run
           }
           if (bytes != 0) std::memcpy(address, staged.get(), bytes);
         });
@@ -363,7 +368,7 @@ timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std:
   const auto& to = *block_record::of(target.block)->core;
   if (&from == &to) return copy_within(target, source, bytes);
   require_stream(source, "source_on", "source");
-  // What earlier copies depended on: another runtime each.
+  // Drops the dependencies of earlier copies, each of which keeps another runtime alive.
   timeline::of(target.stream)->core().releases().drain();
   if (on_host(to)) return copy_to_host(target, source, bytes);
   if (on_host(from)) return copy_from_host(target, source, bytes);

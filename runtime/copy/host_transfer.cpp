@@ -18,7 +18,7 @@ timeline& required(stream_ref stream) {
   return *detail::timeline::of(stream);
 }
 
-/// Common to all: a transfer is enqueued once.
+/// The base of all transfers: checks that a transfer is enqueued once.
 class transfer_base : public host_transfer {
  public:
   transfer_base(timeline& stream, std::size_t bytes, copy_direction direction)
@@ -35,7 +35,7 @@ class transfer_base : public host_transfer {
   [[nodiscard]] timeline& stream() const noexcept { return stream_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] copy_direction direction() const noexcept { return direction_; }
-  /// Copies between `memory`, all of the bytes, and `address`.
+  /// Copies all bytes between `memory` and `address`.
   void copy(void* memory, void* address) {
     const bool upload = direction_ == copy_direction::host_to_device;
     on_stream(stream_, [&](native_stream* native) {
@@ -53,7 +53,7 @@ class transfer_base : public host_transfer {
   bool enqueued_ = false;
 };
 
-/// On a host device: the stream's thread copies.
+/// A transfer of a host device: the stream's thread copies.
 class direct_transfer final : public transfer_base {
  public:
   direct_transfer(timeline& stream, std::shared_ptr<void> memory, std::size_t bytes,
@@ -66,7 +66,7 @@ class direct_transfer final : public transfer_base {
   const std::shared_ptr<void> memory_;
 };
 
-/// Through a piece of pinned memory of its own.
+/// A transfer through a piece of pinned memory of its own.
 class small_transfer final : public transfer_base {
  public:
   small_transfer(timeline& stream, pinned_memory piece, std::shared_ptr<void> memory,
@@ -86,10 +86,10 @@ class small_transfer final : public transfer_base {
   void put(std::byte* address) override { copy(piece_.get(), address); }
 
   const pinned_memory piece_;
-  std::shared_ptr<void> target_;  // of a download
+  std::shared_ptr<void> target_;  // set for a download
 };
 
-/// Through the slots of the stream's ring.
+/// A transfer through the slots of the stream's ring.
 class staged_transfer final : public transfer_base {
  public:
   staged_transfer(timeline& stream, std::unique_ptr<staging_job> job)
@@ -99,7 +99,8 @@ class staged_transfer final : public transfer_base {
  private:
   void put(std::byte* address) override { ring_->enqueue(std::move(job_), stream(), address); }
 
-  const std::shared_ptr<staging_ring> ring_;  // its memory stays until the launch has completed
+  // Keeps the ring's memory until the launch has completed.
+  const std::shared_ptr<staging_ring> ring_;
   std::unique_ptr<staging_job> job_;
 };
 
@@ -127,7 +128,7 @@ std::shared_ptr<host_transfer> make_transfer(stream_ref on, std::shared_ptr<void
     return std::make_shared<direct_transfer>(stream, std::move(memory), bytes, direction);
   }
   if (bytes <= host_transfer::most_at_once) {
-    // With no piece left the transfer may still share a ring.
+    // If no piece is left, the stream's ring may still have room.
     if (auto piece = core.staging().try_piece()) {
       return std::make_shared<small_transfer>(stream, std::move(piece), std::move(memory), bytes,
                                               direction);

@@ -9,8 +9,9 @@
 
 namespace sluice::detail {
 
-/// An object whose end may block in a driver (a library's handle: the libraries synchronise the
-/// whole device then), ended by the reclaim thread: nothing that a lane or a completion waits for.
+/// An object that the reclaim thread destroys, because its destructor may block in the driver.
+/// Destroying a library handle synchronizes the whole device, which no lane and no completion may
+/// wait for.
 template <class Object>
 class deferred_destruction final : public deferred {
  public:
@@ -24,8 +25,9 @@ class deferred_destruction final : public deferred {
   Object object_;
 };
 
-/// Shares `object`, which the reclaim thread of `core` ends when the last copy has gone. What that
-/// takes is allocated now. @throws std::bad_alloc; then `object` has gone here
+/// Shares `object`. The reclaim thread of `core` destroys it once the last copy is gone. Allocates
+/// all memory for that now.
+/// @throws std::bad_alloc; `object` has been destroyed then
 template <class T>
 [[nodiscard]] std::shared_ptr<T> share_with_deferred_destruction(std::shared_ptr<runtime_core> core,
                                                                  std::unique_ptr<T> object) {
@@ -34,7 +36,8 @@ template <class T>
   auto* const address = held->object().get();
   return {address, [core = std::move(core), held = held.release()](T*) {
             std::unique_ptr<holder> last(held);
-            // What goes with a library there goes in its order: a plan before the lane's stream.
+            // On the reclaim thread it is destroyed at once, which keeps the order: plans before
+            // their lane's stream.
             if (!core->reclaims_here()) core->reclaim_later(std::move(last));
           }};
 }

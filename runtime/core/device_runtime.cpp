@@ -125,7 +125,7 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
     record.uses.collect(access, stream.id(), waits);
     prepared.version_ = record.uses.version();
   }
-  const point_reservation place(stream);  // keeps what a retired stream would give up
+  const point_reservation place(stream);  // keeps the slots of a retired stream
   core_->fence(on, waits.view());
   prepared.first_ = {on.id(), on.newest().ticket + 1};
   return prepared;

@@ -9,8 +9,10 @@ namespace sluice::detail {
 
 class reclaim_thread;
 
-/// Something that goes when it may, by the reclaim thread, which keeps asking; with a share of the
-/// core, so also after the runtime's end. Whatever that needs is allocated when it is made.
+/// A work item that the reclaim thread destroys once `ready()` returns true.
+///
+/// It holds a share of the core, so this also works after the runtime's end. Everything that its
+/// destruction needs is allocated when it is constructed.
 class deferred {
  public:
   deferred() = default;
@@ -22,20 +24,23 @@ class deferred {
   friend class reclaim_thread;
   friend class runtime_core;
 
-  /// Whether it may be destroyed now. Asked on the reclaim thread, also after the device's loss.
+  /// Whether it may be destroyed now. Called on the reclaim thread, also after the loss of the
+  /// device.
   [[nodiscard]] virtual bool ready(reclaim_thread& by) noexcept = 0;
   [[nodiscard]] virtual bool is_import() const noexcept { return false; }
-  /// Whether it may use blocks until it has gone: a runtime's end waits for it before it takes them
-  /// back, within its time.
+  /// Whether it may use blocks until it is destroyed. The end of a runtime then waits for it,
+  /// within the timeout, before it frees the blocks.
   [[nodiscard]] virtual bool uses_blocks() const noexcept { return false; }
 
   std::shared_ptr<runtime_core> core_;
   deferred* next_ = nullptr;
 };
 
-/// Memory of somebody else's that the runtime keeps: destroying it gives it back to its producer.
-/// That is done by the reclaim thread, since a producer may do anything then (DLPack: wait for a
-/// Python lock).
+/// Memory of another library that the runtime keeps. Its destructor returns the memory to its
+/// producer.
+///
+/// The reclaim thread destroys it, because a producer's deleter may run any code. A DLPack deleter
+/// may wait for a lock of Python.
 class foreign_memory : public deferred {
  private:
   friend class runtime_core;
@@ -43,7 +48,7 @@ class foreign_memory : public deferred {
   [[nodiscard]] bool ready(reclaim_thread& by) noexcept final;
   [[nodiscard]] bool is_import() const noexcept final { return true; }
 
-  use_state uses_;  // what it waits for
+  use_state uses_;  // the uses it waits for
 };
 
 }  // namespace sluice::detail

@@ -10,7 +10,7 @@ block_ref::block_ref(const block_ref& other) noexcept : record_(other.record_) {
 }
 
 void block_ref::drop() noexcept {
-  // The only handle there is can be neither copied nor dropped by anybody else.
+  // No other thread can copy or drop the only reference.
   if (record_->references.load(std::memory_order_acquire) == 1 ||
       record_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     record_->core->handles_gone(*record_);
@@ -49,7 +49,7 @@ bool detail::share_bytes(const byte_range& a, const byte_range& b) noexcept {
   if (!a.block || !b.block ||
       detail::block_record::of(a.block)->core != detail::block_record::of(b.block)->core)
     return false;
-  // Whose memory has been given back may have an address that is another one's by now.
+  // The address of freed memory may belong to another block by now.
   if (a.block.stale() || b.block.stale()) return false;
   const auto* const first = static_cast<const std::byte*>(a.address);
   const auto* const second = static_cast<const std::byte*>(b.address);

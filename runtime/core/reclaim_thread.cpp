@@ -33,9 +33,9 @@ void reclaim_thread::add(std::span<const timeline_point> points, allocation memo
 void reclaim_thread::wake() noexcept {
   if (woken_.exchange(true, std::memory_order_acq_rel)) return;
   {
-    const std::lock_guard lock(mutex_);  // or the thread could miss the notification
+    const std::lock_guard lock(mutex_);  // otherwise the thread could miss the notification
     if (!begun_) return woken_.store(false, std::memory_order_relaxed);
-    // Unless the thread has drained meanwhile: then nothing would set it again.
+    // If the thread has drained meanwhile, nothing would set `idle_` to true again.
     if (woken_.load(std::memory_order_relaxed)) idle_ = false;
   }
   changed_.notify_one();
@@ -48,7 +48,7 @@ void reclaim_thread::finish(const item& i) noexcept {
 void reclaim_thread::finish_ready() noexcept {
   if (runs_here()) return;
   std::unique_lock lock(mutex_);
-  // The pass that is under way may have looked already.
+  // The current pass may have passed the item already.
   const auto wanted = passes_ + 2;
   asked_ = true;
   changed_.notify_one();
@@ -92,7 +92,7 @@ void reclaim_thread::add(deferred* one) noexcept {
     begin();
     idle_ = false;
     one->next_ = std::exchange(arrived_deferred_, one);
-    changed_.notify_one();  // under the lock: it may hold the last share of the core
+    changed_.notify_one();  // under the lock: `one` may hold the last share of the core
   } catch (...) {
     if (one->is_import() || one->uses_blocks()) {
       let_go(one);
@@ -121,7 +121,7 @@ void reclaim_thread::stop() noexcept {
         return;
       }
     }
-    run();  // what came while the thread was ending
+    run();  // work that arrived while the thread was ending
   }
 }
 
@@ -143,10 +143,10 @@ void reclaim_thread::let_go(deferred* one) noexcept {
   const bool import = one->is_import();
   const bool user = one->uses_blocks();
   {
-    const user_code_scope users;  // a producer's deleter, a library's handle
+    const user_code_scope users;  // a producer's deleter or a library handle
     delete one;
   }
-  // All of them before what a runtime's end waits for.
+  // The end of a runtime waits for the other counters, so they follow.
   deferrals_.fetch_sub(1, std::memory_order_release);
   if (user) users_.fetch_sub(1, std::memory_order_release);
   if (import) {
@@ -157,7 +157,7 @@ void reclaim_thread::let_go(deferred* one) noexcept {
 
 bool reclaim_thread::passed(timeline_point point) noexcept {
   auto* source = core_.find(point.stream);
-  if (source == nullptr) return true;  // there are none: points were looked at when they came
+  if (source == nullptr) return true;  // unreachable: the caller checked the points
   source->advance();
   if (!source->completed(point.ticket)) return false;
   source->acquire(point.ticket);
@@ -167,7 +167,8 @@ bool reclaim_thread::passed(timeline_point point) noexcept {
 bool reclaim_thread::ready(item& i) noexcept {
   while (!i.points.empty()) {
     if (core_.device().lost()) {
-      // A task may still run: the memory stays with the device. What is only kept goes behind it.
+      // A task may still run, so the memory stays with the device. An item without memory waits for
+      // quiescence.
       if (i.memory.address == nullptr) return core_.quiescent();
       i.reclaim = nullptr;
       return true;
@@ -179,7 +180,7 @@ bool reclaim_thread::ready(item& i) noexcept {
 }
 
 bool foreign_memory::ready(reclaim_thread& by) noexcept {
-  // A launch that was lost has no point, and may be running.
+  // A lost launch has no point and may still run.
   if (by.core().device().lost()) return by.core().quiescent();
   return uses_.drop_if([&by](timeline_point point) { return by.passed(point); });
 }
@@ -215,7 +216,7 @@ void reclaim_thread::run() noexcept {
       }
       idle_ = false;
     }
-    // Acquire: what was pushed before `wake` is seen.
+    // Acquire: pushes before `wake` are visible.
     if (woken_.exchange(false, std::memory_order_acq_rel)) core_.releases().drain();
     waiting.remove_if([this](item& i) {
       if (!ready(i)) return false;

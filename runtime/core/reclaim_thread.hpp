@@ -17,9 +17,10 @@
 
 namespace sluice::detail {
 
-/// Gives memory back that has to wait for points and whose free may block: a thread of its own,
-/// started when it is first needed, so that neither lanes nor the completion thread ever wait for a
-/// driver's free or a foreign deleter.
+/// The thread of a runtime that frees what must wait for points, and makes frees that may block.
+///
+/// It starts when it is first needed. Lanes and the completion thread therefore never wait for a
+/// driver's free or a foreign deleter. Thread-safe unless a function states otherwise.
 class reclaim_thread {
  public:
   explicit reclaim_thread(runtime_core& core) : core_(core) {}
@@ -28,53 +29,57 @@ class reclaim_thread {
   ~reclaim_thread() { stop(); }
 
   using reclaim_function = void (*)(void* owner, allocation) noexcept;
-  /// See `resource_context::reclaim_after`. @throws std::bad_alloc, std::system_error
+  /// Calls `reclaim` for `memory` once `points` have completed. See
+  /// `resource_context::reclaim_after`.
+  /// @throws std::bad_alloc
+  /// @throws std::system_error if the thread cannot be started
   void add(std::span<const timeline_point> points, allocation memory, reclaim_function reclaim,
            void* owner);
-  /// Makes sure that there is a thread, so that `add` below needs no other. @throws
-  /// std::system_error
+  /// Starts the thread unless it runs, so that `add` below needs no new one.
+  /// @throws std::system_error if the thread cannot be started
   void start();
-  /// Takes `one` over, with its share of the core. There is a thread until the runtime has gone
-  /// where there are imports or a completion engine; if none can be made later, imports and
-  /// libraries go at once, in the calling thread, and what launches may still use never.
+  /// Takes over `one`, which holds a share of the core. With an import or a completion engine the
+  /// thread runs until the end of the runtime. If it must be started later and cannot be, imports
+  /// and libraries are destroyed at once on the calling thread. Objects that launches may still use
+  /// are then never destroyed.
   void add(deferred* one) noexcept;
-  /// Whether there is a thread.
+  /// Whether the thread runs.
   [[nodiscard]] bool begun() const noexcept {
     const std::lock_guard lock(mutex_);
     return begun_;
   }
-  /// Has the thread drain what waits for the driver on the release list. Lock-free but for the
-  /// first call since the thread last looked.
+  /// Makes the thread drain the release list, `push_for_driver` included. Lock-free, except for the
+  /// first call since the thread last drained.
   void wake() noexcept;
-  /// Waits, for a second at most, until everything whose points have completed by now has been
-  /// reclaimed. Not on this thread itself.
+  /// Waits until everything whose points have completed has been reclaimed, for at most a second.
+  /// Returns at once on this thread.
   void finish_ready() noexcept;
-  /// Waits until nothing is waiting, or the time is `end`. Whether nothing is.
+  /// Waits until nothing is left to reclaim, or until `end`. Returns whether nothing is left.
   [[nodiscard]] bool idle_by(std::chrono::steady_clock::time_point end) noexcept;
-  /// Finishes what is waiting (on a lost device without waiting for points: the runtime's memory
-  /// stays with the device, foreign memory goes back once nothing runs) and ends the thread. Not to
-  /// be called while something `deferred` may stay for long. What comes later starts another one.
+  /// Finishes the remaining work and ends the thread. On a lost device it does not wait for points:
+  /// the runtime's memory stays with the device, and foreign memory returns once nothing runs. Not
+  /// to be called while a `deferred` object may stay for long. A later `add` starts another thread.
   void stop() noexcept;
-  /// How much foreign memory is on its way back.
+  /// The number of foreign memories that are being returned.
   [[nodiscard]] std::size_t foreign() const noexcept {
     return foreign_.load(std::memory_order_acquire);
   }
-  /// How much is deferred that may use blocks.
+  /// The number of deferred objects that may use blocks.
   [[nodiscard]] std::size_t users() const noexcept {
     return users_.load(std::memory_order_acquire);
   }
-  /// How much is deferred, imports and others.
+  /// The number of deferred objects, imports included.
   [[nodiscard]] std::size_t deferrals() const noexcept {
     return deferrals_.load(std::memory_order_acquire);
   }
-  /// Whether `point` has completed, as the driver says now.
+  /// Whether `point` has completed. Queries the device.
   [[nodiscard]] bool passed(timeline_point point) noexcept;
   [[nodiscard]] runtime_core& core() noexcept { return core_; }
-  /// Whether nothing waits or is being reclaimed.
+  /// Whether nothing waits and nothing is being reclaimed.
   [[nodiscard]] bool idle() const noexcept;
-  /// Whether the calling thread is a reclaim thread, of any runtime.
+  /// Whether the calling thread is the reclaim thread of any runtime.
   [[nodiscard]] static bool is_reclaim_thread() noexcept;
-  /// Whether it is this one.
+  /// Whether the calling thread is this one.
   [[nodiscard]] bool runs_here() const noexcept;
 
  private:
@@ -85,7 +90,8 @@ class reclaim_thread {
     void* owner;
   };
 
-  /// Under the lock. @throws std::system_error
+  /// Starts the thread unless it runs, under the lock.
+  /// @throws std::system_error
   void begin();
   void run() noexcept;
   [[nodiscard]] bool ready(item& i) noexcept;
@@ -95,18 +101,17 @@ class reclaim_thread {
   runtime_core& core_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<item>
-      arrived_;  // goes over to the thread without an allocation, which could fail there
+  std::list<item> arrived_;  // spliced into the thread's list: an allocation there could fail
   std::condition_variable passed_;
   std::uint64_t passes_ = 0;        // over everything that waits
-  bool asked_ = false;              // somebody waits for a pass
-  std::atomic<bool> woken_{false};  // the release list has something for this thread
+  bool asked_ = false;              // a thread waits for a pass
+  std::atomic<bool> woken_{false};  // the release list has items for this thread
   bool idle_ = true;                // nothing waits
   deferred* arrived_deferred_ = nullptr;
   std::atomic<std::size_t> foreign_{0};
   std::atomic<std::size_t> users_{0};
   std::atomic<std::size_t> deferrals_{0};
-  bool begun_ = false;  // then `thread_` belongs to `stop`
+  bool begun_ = false;  // then only `stop` touches `thread_`
   bool stopping_ = false;
   std::thread thread_;
 };

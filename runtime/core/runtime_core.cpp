@@ -12,15 +12,16 @@
 namespace sluice::detail {
 namespace {
 
-/// The devices of all runtimes that this process has had, by serial number.
+/// The devices of all runtimes that this process has made, by serial number.
 class runtime_serials {
  public:
   static runtime_serials& instance() {
-    // Runtimes in static objects may outlive every other one: it is never destroyed.
+    // Never destroyed, because runtimes in static objects may outlive every other static object.
     static auto& all = *new runtime_serials;
     return all;
   }
-  /// The next number. @throws std::bad_alloc
+  /// Adds a runtime of `device` and returns its serial number.
+  /// @throws std::bad_alloc
   std::uint32_t add(device_id device) {
     const std::lock_guard lock(mutex_);
     devices_.push_back(device);
@@ -53,8 +54,8 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
                                                  bool explicit_waits) {
   const auto end = [](runtime_core* core) {
     if (core->device().inherited()) return leave_to_parent(core);
-    // A reclaim thread, where a foreign deleter held the last share or the import it belongs to,
-    // cannot join itself. And whoever gives the last back of what outlived a runtime does not wait.
+    // A reclaim thread cannot join itself. A thread that drops the last object that outlived a
+    // runtime does not wait for unfinished work.
     if (!reclaim_thread::is_reclaim_thread() && !core->ends_late()) {
       delete core;
       return;
@@ -81,7 +82,7 @@ bool runtime_core::ends_late() const noexcept {
 runtime_core::~runtime_core() {
   end_staging({});
   releases_->drain();
-  // Still there only if a recorder or an export outlived the runtime.
+  // The resource is left if `end_work` called `outlive`.
   if (resource_ && bound_) (void)finish_frees(clock::time_point::max());
   reclaimer_.stop();
   resource_.reset();
@@ -157,7 +158,7 @@ void runtime_core::note_retired(timeline& t) noexcept {
 }
 
 void runtime_core::sweep_retired() noexcept {
-  // Two for each that comes: more are not left than have unfinished work, or are looked at.
+  // Two visits for each retired stream bound the number of timelines left without unfinished work.
   for (int i = 0; i < 2; ++i) {
     auto* t = next_retired();
     if (t == nullptr) return;
@@ -230,7 +231,7 @@ bool runtime_core::settled(timeline_point point) const noexcept {
 bool runtime_core::completed(timeline_point point) const noexcept {
   if (!point) return true;
   auto* source = find(point.stream);
-  if (source == nullptr) return false;  // of another runtime: nothing is known of it
+  if (source == nullptr) return false;  // of another runtime: unknown
   if (!source->completed(point.ticket)) return false;
   source->acquire(point.ticket);
   return true;
@@ -246,7 +247,7 @@ void runtime_core::wait_until_complete(timeline_point point) noexcept {
   try {
     source->wait_until(point.ticket);
   } catch (const error&) {
-    // Lost: nothing runs any more.
+    // The device is lost, so the point will not complete.
   }
 }
 
@@ -260,7 +261,7 @@ void runtime_core::for_each_timeline(const std::function<void(timeline&)>& visit
     copied = false;
   }
   for (auto* t : active) visit(*t);
-  // Without memory for the copy, all that there have ever been.
+  // If the host has no memory for the copy, visits all timelines ever made.
   for (std::size_t index = 1; !copied; ++index) {
     auto* t = timeline_of_index_.load(index);
     if (t == nullptr) return;
@@ -284,7 +285,7 @@ timeline& runtime_core::adoption_timeline() {
       adoption_[adoption_count_] = &make_timeline();
       return *adoption_[adoption_count_++];
     } catch (...) {
-      if (adoption_count_ == 0) throw;  // otherwise a busy one will do
+      if (adoption_count_ == 0) throw;  // otherwise a busy stream is used
     }
   }
   return *adoption_[next_adoption_++ % adoption_count_];
@@ -296,14 +297,14 @@ void runtime_core::fence(timeline& stream, std::span<hazard_point> waits) {
   };
   const auto elsewhere = std::remove_if(waits.begin(), waits.end(), unneeded) - waits.begin();
   waits = waits.first(static_cast<std::size_t>(elsewhere));
-  // A few points are searched; more are sorted, so that the cost stays nearly linear.
+  // A few points are searched linearly. More are sorted, which keeps the cost nearly linear.
   const bool sorted = waits.size() > 16;
   if (sorted) {
     std::sort(waits.begin(), waits.end(), [](const hazard_point& a, const hazard_point& b) {
       return a.point.stream < b.point.stream;
     });
   }
-  std::size_t newest = 0;  // the points before this one are the newest of a stream each
+  std::size_t newest = 0;  // earlier elements are the newest point of one stream each
   for (const auto wait : waits) {
     const auto known = waits.first(newest).last(sorted && newest != 0 ? 1 : newest);
     const auto same = std::find_if(known.begin(), known.end(), [&](const hazard_point& k) {
@@ -348,7 +349,7 @@ void runtime_core::wait(stream_ref stream, timeline_point point) {
     throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
   require_known(point);
   hazard_point wait{point, hazard::free_after_use};
-  const point_reservation place(stream);  // keeps what a retired stream would give up
+  const point_reservation place(stream);  // keeps the slots of a retired stream
   fence(*detail::timeline::of(stream), {&wait, 1});
 }
 
@@ -369,12 +370,12 @@ void runtime_core::note_lease_wait(std::chrono::nanoseconds took) noexcept {
 
 runtime_statistics runtime_core::statistics() const {
   runtime_statistics s;
-  // What was done with their streams and memory comes before: see `runtime_statistics`.
+  // Read first, with acquire: see `runtime_statistics` for the order of the counters.
   s.imports = imports_.load(std::memory_order_acquire);
   s.exports = exports_.load(std::memory_order_acquire);
   s.streams = live_streams_.load(std::memory_order_relaxed);
   s.events = events_.load(std::memory_order_relaxed);
-  s.releases_pending = releases_->size();  // first: what is destroyed here may go on there
+  s.releases_pending = releases_->size();  // first: items destroyed here may continue there
   s.releases_pending += reclaimer_.users();
   s.recorders_abandoned = abandoned_.load(std::memory_order_relaxed);
   s.bytes_lost = bytes_lost_.load(std::memory_order_relaxed);
@@ -399,7 +400,8 @@ runtime_statistics runtime_core::statistics() const {
       for (auto& record : *all) {
         s.references += record.references.load(std::memory_order_relaxed);
         s.leases += record.lease.held();
-        if (record.lease.dying()) continue;  // or not begun, and no block before it ends meanwhile
+        // A record that has not begun is dying, too; no block begins before the lock is released.
+        if (record.lease.dying()) continue;
         const std::lock_guard guard(record.lease);
         s.points += record.uses.points();
       }

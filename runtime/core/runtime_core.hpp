@@ -29,10 +29,12 @@ namespace sluice::detail {
 
 class runtime_core;
 
-/// While it lives, the calling thread frees no block of `core` itself: what dies there is pushed on
-/// that runtime's release list. The completion thread holds one, so that no free stands between two
-/// replies. It drains this runtime's list and no other, so blocks of other runtimes are freed at
-/// once; a free of theirs that may call the driver is left to their reclaim thread if there is one.
+/// A scope in which the calling thread frees no block of `core` itself. A block that dies is pushed
+/// on that runtime's release list.
+///
+/// The completion thread holds one, so that no free stands between two replies. It drains only the
+/// list of its own runtime, so it frees blocks of other runtimes at once. A free of theirs that may
+/// call the driver is left to their reclaim thread if that runs.
 class deferred_frees_scope {
  public:
   explicit deferred_frees_scope(const runtime_core& core) noexcept;
@@ -44,23 +46,26 @@ class deferred_frees_scope {
   const runtime_core* before_;
 };
 
-/// How far a launch has come, for tests.
+/// The steps of a launch at which tests may stop it.
 enum class launch_step : std::uint8_t {
-  leasing,    ///< about to ask for the lease of one block
-  blocked,    ///< is about to wait for that lease; holds no other one, except in the turnstile
-  starved,    ///< its attempts have failed: is about to enter the turnstile
-  leased,     ///< has all leases and is not fenced yet
-  fenced,     ///< its waits are queued: preflight is done
-  enqueued,   ///< what it is for is queued, too: commit has begun
-  submitted,  ///< has its ticket, of which no block knows yet
-  published,  ///< one block knows of it, and its lease has been returned
+  leasing,    ///< before the request for the lease of one block
+  blocked,    ///< before the wait for that lease; holds no other one, except in the turnstile
+  starved,    ///< the attempts have failed: before the turnstile
+  leased,     ///< holds all leases; its waits are not queued yet
+  fenced,     ///< its waits are queued: the end of preflight
+  enqueued,   ///< its work is queued: the beginning of commit
+  submitted,  ///< has its ticket, which no block knows yet
+  published,  ///< one block knows the ticket, and its lease has been returned
 };
 
-/// What a runtime consists of and what may outlive it: stream records, block records, the release
-/// list. Shared by the runtime, its streams and its blocks.
+/// The part of a runtime that may outlive it: the records of streams and blocks, the release list.
+/// The runtime, its streams and its blocks share it. Thread-safe unless a function states
+/// otherwise.
 class runtime_core final : public runtime_context,
                            public std::enable_shared_from_this<runtime_core> {
  public:
+  /// Makes the core of a runtime. A detached thread destroys it if the thread that drops the last
+  /// share cannot or should not wait.
   [[nodiscard]] static std::shared_ptr<runtime_core> make(std::shared_ptr<sluice::device> device,
                                                           std::unique_ptr<memory_resource> resource,
                                                           bool explicit_waits);
@@ -72,15 +77,17 @@ class runtime_core final : public runtime_context,
   }
 
   [[nodiscard]] bool tasks_may_fail() const noexcept override { return tasks_may_fail_; }
-  /// What transfers share; made by the first one. @throws error `library_failure`, `device_lost`;
-  /// std::bad_alloc
+  /// The state that transfers share. The first call creates it.
+  /// @throws error `library_failure`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   [[nodiscard]] transfer_staging& staging();
-  /// See `runtime_options::pinned_limit`. Before the first transfer.
+  /// Sets `runtime_options::pinned_limit`, in bytes. Only before the first transfer.
   void limit_pinned(std::size_t bytes) noexcept { pinned_limit_ = bytes; }
-  /// Releases the pinned memory that is kept for later transfers.
+  /// Releases the pinned memory kept for later transfers.
   void trim_staging() noexcept;
 
-  /// Whether a completed point may stand for a wait.
+  /// Whether a completed point replaces a wait.
   [[nodiscard]] bool completion_orders() const noexcept override { return !explicit_waits_; }
   [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
   [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
@@ -93,115 +100,144 @@ class runtime_core final : public runtime_context,
   [[nodiscard]] std::shared_ptr<release_list> owners() noexcept override { return releases_; }
 
   void require_open() const override;
-  /// For functions that a lost device does not refuse. @throws error `device_lost` in a child of
-  /// `fork()` to which the parent's runtime was handed down
+  /// Checks that the device was not inherited through `fork`. For functions that a lost device does
+  /// not refuse.
+  /// @throws error `device_lost` in a child of `fork` if the runtime is the parent's
   void require_own_process() const {
     if (device_->inherited()) device_->require_usable();
   }
   [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
 
   // Streams
+  /// Creates a stream and its record.
+  /// @throws error `shutting_down`
+  /// @throws error `device_lost`
+  /// @throws error `library_failure`
+  /// @throws error `unsupported` if the runtime has made the most streams that it can
+  /// @throws std::bad_alloc
   [[nodiscard]] timeline& make_timeline(stream_priority priority = stream_priority::normal);
-  /// A record of a stream that somebody else made and destroys, after the record is retired.
+  /// Makes a record for a stream of another owner, which may destroy the stream once the record is
+  /// retired.
   [[nodiscard]] timeline& adopt_timeline(native_stream* native);
   void note_retired(timeline& t) noexcept override;
-  /// Looks at some of the retired timelines that still have their slots.
+  /// Visits some of the retired timelines that still have slots, and frees the slots where
+  /// possible.
   void sweep_retired() noexcept;
   [[nodiscard]] timeline* find(stream_id id) const noexcept override;
-  /// @throws error `stream_misuse` unless `stream` is a live stream of this runtime
+  /// The record of a live stream of this runtime.
+  /// @throws error `stream_misuse` if `stream` is not one
   [[nodiscard]] timeline& require(stream_ref stream) const;
-  /// Whether `point` is empty or has been made in this runtime.
+  /// Whether `point` is empty or belongs to this runtime.
   [[nodiscard]] bool knows(timeline_point point) const noexcept;
-  /// @throws error `stream_misuse` unless it is one of these
+  /// Checks that this runtime knows `point`.
+  /// @throws error `stream_misuse` if it does not
   void require_known(timeline_point point) const;
-  /// Whether `point` has completed; if so its effects are visible to this thread, as if it had
-  /// waited.
+  /// Whether `point` has completed. If so, the calling thread acquires its effects, as after a
+  /// wait.
   [[nodiscard]] bool settled(timeline_point point) const noexcept override;
   [[nodiscard]] bool completed(timeline_point point) const noexcept override;
   void look_at(timeline_point point) noexcept override;
   void wait_until_complete(timeline_point point) noexcept override;
   /// Visits the timelines that have slots. Everything on the others has completed.
   void for_each_timeline(const std::function<void(timeline&)>& visit) const;
-  /// After the device's loss: whether nothing of this runtime touches memory any more.
+  /// Whether no work of this runtime touches memory any more, after the loss of the device.
   [[nodiscard]] bool quiescent() const noexcept;
-  /// A stream of the runtime's own that carries no launches, to wait for foreign streams and to be
-  /// waited for by them: one that is idle where there is one, so that what one import waits for
-  /// does not delay another. Once one has been made there always is one. @throws error
-  /// `shutting_down`, `device_lost`, `library_failure`
+  /// An adoption stream: it carries no launches, waits for streams of other libraries, and is
+  /// waited for by them. Prefers an idle one, so that the wait of one import does not delay
+  /// another. After the first success there is always one.
+  /// @throws error `shutting_down`
+  /// @throws error `device_lost`
+  /// @throws error `library_failure`
   [[nodiscard]] timeline& adoption_timeline();
 
   // Blocks
-  /// Memory for a block, by a request without a generation.
+  /// Allocates a block. The request names no generation.
   [[nodiscard]] block_ref allocate(allocation_request request);
-  /// Sets memory for blocks of these sizes aside. @throws error `over_budget`
+  /// Reserves memory for blocks of these sizes, in bytes.
+  /// @throws error `over_budget`
   [[nodiscard]] memory_reservation reserve(std::span<const std::size_t> sizes);
-  /// Tells the resource that a block, of which this is known, was used against the rules.
+  /// Informs the resource of the misuse of a block. `known` is what is known of that block.
   void note_misuse(memory_misuse misuse, const allocation& known) noexcept;
-  /// Makes a block of memory that somebody else allocated: `owner` gives it back, on the reclaim
-  /// thread, once the block has been freed and its uses have completed. `written` is what it was
-  /// written up to. @throws error `shutting_down`, `device_lost`; std::bad_alloc
+  /// Makes a block of memory that other code allocated and has written up to `written`. Once the
+  /// block has been freed and its uses have completed, the reclaim thread destroys `owner`, which
+  /// returns the memory.
+  /// @throws error `shutting_down`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   [[nodiscard]] block_ref adopt(allocation memory, bool read_only, timeline_point written,
                                 std::unique_ptr<foreign_memory>& owner);
-  /// Keeps such memory, untracked, as long as the pointer has copies. @throws error as above;
-  /// std::bad_alloc, and `owner` may be gone
+  /// Keeps such memory, untracked, while copies of the pointer exist.
+  /// @throws error `shutting_down`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc; `owner` may then be empty
   [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
-  /// Whether the calling thread is the reclaim thread.
+  /// Whether the calling thread is the reclaim thread of this runtime.
   [[nodiscard]] bool reclaims_here() const noexcept { return reclaimer_.runs_here(); }
   void start_reclaiming() override { reclaimer_.start(); }
   void release_later(releasable* item) noexcept override {
     releases_->push_for_driver(item);
     reclaimer_.wake();
   }
-  /// Has the reclaim thread destroy `item` once it is ready.
+  /// Makes the reclaim thread destroy `item` once `item` is ready.
   void reclaim_later(std::unique_ptr<deferred> item) noexcept;
-  /// Keeps the memory of a block, beyond its free, until `unlend`. False when it has been freed.
+  /// Keeps the memory of a block until `unlend`, even after the block is freed. False if the memory
+  /// has been returned.
   [[nodiscard]] bool lend(block_record& record) noexcept;
+  /// Ends a `lend`. Returns the memory if this drops the last pin.
   void unlend(block_record& record) noexcept;
-  /// Frees a block that is not dying yet; false when it is.
+  /// Frees a block. False if it is already dying.
   bool free(block_record& record) noexcept;
-  /// Completes the free of a dying block of which no lease is held.
+  /// Completes the free of a dying block on which no lease is held.
   void complete_free(block_record& record) noexcept;
-  /// The last handle is gone: frees the block, or pushes it on the release list where the calling
-  /// thread defers frees.
+  /// Handles the drop of the last reference: frees the block, or pushes it on the release list if
+  /// the calling thread defers frees.
   void handles_gone(block_record& record) noexcept;
-  /// Frees a block whose last handle is gone. A thread that defers frees leaves a free that may
-  /// call the driver to the reclaim thread.
+  /// Frees a block without references. A thread that defers frees leaves a free that may call the
+  /// driver to the reclaim thread.
   void end_block(block_record& record) noexcept;
 
-  // What a resource asks for
+  // The interface of resources
   [[nodiscard]] stream_ref reclaim_stream() noexcept override { return reclaim_timeline_->ref(); }
   void wait(stream_ref stream, timeline_point point) override;
   void reclaim_after(std::span<const timeline_point> points, allocation memory,
                      void (*reclaim)(void* owner, allocation) noexcept, void* owner) override;
   void finish_reclaiming() noexcept override { reclaimer_.finish_ready(); }
 
-  /// Orders `stream` after what `waits` names: at most one wait per source stream. Reorders and
-  /// overwrites `waits`. @throws error, also `stream_misuse` for a point of another runtime
+  /// Orders later work of `stream` after `waits`, with at most one wait for each source stream.
+  /// Reorders and overwrites `waits`.
+  /// @throws error `stream_misuse` for a point of another runtime
+  /// @throws error as `timeline::wait_for`
   void fence(timeline& stream, std::span<hazard_point> waits);
   struct published_use {
     timeline_point point;
     std::uint64_t version;  // of the block, before this use
   };
-  /// Publishes what has been enqueued on `stream` as a use of `block` that depends on what it
-  /// reads, `depends_on`, and whose ticket is `first` or a later one. @throws error as
-  /// `device_runtime::record_use`
+  /// Publishes the work enqueued on `stream` as a use of `block`. The use depends on `depends_on`,
+  /// the writer of what it reads. Its work began at ticket `first` or later.
+  /// @throws error `stream_misuse` if the block or the stream belongs to another runtime, or if the
+  /// memory cannot be tracked or must not be written
+  /// @throws error `stale_ref` if the block has been freed
+  /// @throws error `library_failure`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   published_use publish_use(const block_ref& block, stream_ref stream, access_kind access,
                             timeline_point depends_on = {},
                             std::uint64_t first = timeline::no_ticket);
-  /// The error for a block of another runtime: `stale_ref` if it has been given back, otherwise
+  /// The error for a block of another runtime: `stale_ref` if the block has been freed, otherwise
   /// `code` with `text`.
   [[nodiscard]] static error foreign(const block_ref& block, errc code, const std::string& text);
-  /// The error of `function` for a block that has been freed; tells the resource of it, too.
+  /// The error of `function` for a freed block. Also informs the resource.
   [[nodiscard]] error freed_already(const block_ref& block, const char* function);
-  /// What a use that reads the block depends on: the launch that wrote it, unless that is known to
-  /// have succeeded. With the use state locked. @throws error `upstream_failed` when it has failed
+  /// The dependency of a use that reads the block: the launch that wrote it, or the empty point if
+  /// that is known to have succeeded. The caller has locked the use state.
+  /// @throws error `upstream_failed` if that launch has failed
   [[nodiscard]] timeline_point dependency_on(block_record& record) const;
   void forget_failures_later(timeline& t) noexcept override;
-  /// For tests: a wait for which this answers true is left out. Set before the first launch.
+  /// Omits each wait for which `left_out` returns true. For tests, before the first launch.
   using left_out_function = std::function<bool(hazard)>;
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
-  /// For tests: called at each step of each launch, on its thread; throws nothing. Set before the
-  /// first recorder is made.
+  /// Calls `called` at each step of each launch, on the launching thread. It must not throw. For
+  /// tests, before the first recorder is made.
   using step_function = std::function<void(launch_step)>;
   void at_each_step(step_function called) { at_step_ = std::move(called); }
   [[nodiscard]] const step_function* step_called() const noexcept {
@@ -228,10 +264,13 @@ class runtime_core final : public runtime_context,
 
   /// See `device_runtime::shut_down`.
   bool drain(std::chrono::milliseconds timeout) noexcept;
-  /// Frees every block, gives the resource and the streams back. After `drain`. Waits up to
-  /// `timeout` for libraries to end, as long for launches that were between preflight and commit
-  /// during the drain and for their work, and as long for other threads that drain the release
-  /// list; what is left then goes with the last of them.
+  /// Frees every block, returns the resource's memory and retires the streams. Called after
+  /// `drain`.
+  ///
+  /// `timeout` limits each of four waits: for libraries of ended lanes; for launches between
+  /// preflight and commit, their work, imports, transfers and frees together; for the reclaim
+  /// stream; for other threads that drain the release list. What is still in use afterwards stays
+  /// until its last user is destroyed.
   void tear_down(std::chrono::milliseconds timeout) noexcept;
 
  private:
@@ -239,74 +278,83 @@ class runtime_core final : public runtime_context,
 
   runtime_core(std::shared_ptr<sluice::device> device, std::unique_ptr<memory_resource> resource,
                bool explicit_waits);
-  /// The second half of making: what needs `shared_from_this`.
+  /// Completes the construction, where `shared_from_this` is needed.
   void start();
 
   static constexpr std::size_t slab_size = 64;
   using slab = std::array<block_record, slab_size>;
 
   [[nodiscard]] timeline& add_timeline(native_stream* native, bool owned);
+  /// Appends `t` to the list of retired timelines with slots.
   void queue_retired(timeline& t) noexcept;
-  /// By the thread that saw `t` give up its slots.
+  /// Removes `t` from the active timelines. Called by the thread that saw it free its slots.
   void leave_out(timeline& t) noexcept;
-  /// Forgets the outcomes of the oldest tickets of `t`, once the readers that may ask for them have
-  /// left: a call begins the grace period, the first call after its end forgets.
+  /// Forgets the outcomes of the oldest tickets of `t` once no reader may ask for them. One call
+  /// begins the grace period; the first call after its end forgets.
   void forget_failures(timeline& t) noexcept;
-  /// Notes in each block whose last write is a ticket of `t` up to `last` how that ended.
+  /// Records the outcome in each block whose last write is a ticket of `t` up to `last`.
   void note_outcomes(timeline& t, std::uint64_t last) noexcept;
+  /// Removes the oldest entry of that list. nullptr if there is none.
   [[nodiscard]] timeline* next_retired() noexcept;
-  /// Asks the resource, with `ask`, a second time where memory was short. Pools are emptied for
-  /// that only if they could keep enough: `bytes` are needed at most.
+  /// Calls `ask`, and once more after making room if memory was short. `bytes` are needed at most.
+  /// Pools are emptied only if that could provide enough.
   template <class Ask>
   auto obtain(std::size_t bytes, Ask ask) -> decltype(ask());
-  /// Whether the device has that many bytes in all, or does not say.
+  /// Whether the device has `bytes` bytes of memory in total. True if it does not report its size.
   [[nodiscard]] bool device_has(std::size_t bytes) const noexcept;
-  /// Whether ending this would wait for somebody whom the runtime's own end did not wait for.
+  /// Whether the destructor would wait for work that the runtime's end did not wait for.
   [[nodiscard]] bool ends_late() const noexcept;
-  /// Asks the resource for memory that a block is to lie in. @throws error as the resource,
-  /// `out_of_memory` with the tag
+  /// Requests memory for a block from the resource.
+  /// @throws error as the resource; `out_of_memory` names the tag
   [[nodiscard]] granted_memory grant(const allocation_request& request);
-  /// Waits until what has been committed has completed. The device is declared lost if it has not
-  /// by `end`, `limit` from the beginning on; false then, and if it was lost before.
+  /// Waits until all committed launches have completed. If they have not by `end`, declares the
+  /// device lost. Returns false then, or if the device was lost before. `limit` is the time until
+  /// `end`, for messages.
   bool finish_launches(clock::time_point end, std::chrono::milliseconds limit) noexcept;
-  /// Whether a launch, or an allocation, is about to take a ticket.
+  /// Whether a launch or an allocation is about to take a ticket.
   [[nodiscard]] bool launching() const noexcept;
-  /// All of `tear_down` but for what outlives it.
+  /// Does all of `tear_down`, except for what outlives the runtime.
   void end_work(std::chrono::milliseconds timeout) noexcept;
-  /// Has the resource give back all it keeps, after the last free, and ends the reclaim thread. The
-  /// device is declared lost if what that waits for has not ended by `end`; false where it does not
-  /// end then either, and the thread goes on.
+  /// Makes the resource return all memory that it keeps, after the last free, and ends the reclaim
+  /// thread. If frees are unfinished at `end`, declares the device lost and waits one more second.
+  /// False if they are unfinished even then: the thread continues.
   [[nodiscard]] bool finish_frees(clock::time_point end) noexcept;
-  /// Ends the transfers that are left, after `drain`.
+  /// Ends the remaining transfers, after `drain`.
   void end_staging(clock::time_point end) noexcept;
   /// Leaves the resource, the reclaim thread and the streams that order frees to `~runtime_core`.
   void outlive() noexcept;
-  /// A free record and the generation of the block that it will be of.
+  /// A free record and the generation of its next block.
   struct taken_record {
     block_record* record;
     std::uint64_t generation;
   };
-  /// Counts the block already.
+  /// Takes a free record and counts its block.
   [[nodiscard]] taken_record take_record();
+  /// Adds a slab of free records, unless another thread has.
+  /// @throws std::bad_alloc
   void grow_records();
+  /// Puts back a taken record of which no block was begun.
   void give_record(block_record& record) noexcept;
-  /// Gives memory back that no block became of, behind its allocation.
+  /// Frees memory for which no block was made, ordered after its allocation.
   void give_up(granted_memory& granted, stream_ref stream, timeline_point allocated) noexcept;
-  /// Makes a block, with one handle, of a record that has been filled in.
+  /// Begins a block, with one reference, in a record that has been filled in.
   [[nodiscard]] block_ref begin_block(const taken_record& taken) noexcept;
-  /// Under the lock of the records. The result, if any, is to be dropped behind it.
+  /// Puts a record on the free list, under the lock of the records. The caller drops the result, if
+  /// any, after unlocking.
   [[nodiscard]] std::shared_ptr<runtime_core> put_back(block_record& record) noexcept;
-  /// Whether the block's memory has gone back with its last pin.
+  /// Drops a pin. Returns whether it was the last one and the memory has been returned.
   [[nodiscard]] bool unpin(block_record& record) noexcept;
+  /// Returns the memory of a block to the resource, or its import to the reclaim thread. False for
+  /// an import.
   [[nodiscard]] bool give_memory_back(block_record& record) noexcept;
-  /// What is over of a block.
+  /// The parts of a block that end.
   struct block_end {
     bool life = false;
     bool memory = false;
     std::uint32_t holds = 0;
   };
-  /// Counts it, and gives the record back with its last hold. The last record of a runtime that is
-  /// gone ends `this`.
+  /// Counts the end, and puts the record back with its last hold. After the runtime's end, the last
+  /// record destroys `this`.
   void note_end(block_record& record, block_end end) noexcept;
   [[nodiscard]] std::size_t blocks() const noexcept {
     const std::lock_guard lock(records_lock_);
@@ -318,19 +366,19 @@ class runtime_core final : public runtime_context,
   std::shared_ptr<sluice::device> device_;
   const bool tasks_may_fail_;
   std::unique_ptr<memory_resource> resource_;
-  std::mutex misuse_mutex_;  // held where the resource goes, and where it is told of misuse
+  std::mutex misuse_mutex_;  // held to destroy the resource, and to inform it of misuse
   left_out_function left_out_;
   step_function at_step_;
   std::atomic<bool> closing_{false};
-  bool bound_ = false;  // the resource is
+  bool bound_ = false;  // the resource is bound
   bool torn_down_ = false;
-  bool outlived_ = false;  // by a recorder, or by what came in or went out
+  bool outlived_ = false;  // something that needs the resource outlived the runtime
 
   mutable std::mutex streams_mutex_;
   std::vector<std::unique_ptr<timeline>> timelines_;
-  std::vector<timeline*> active_;     // those with slots
-  std::uint64_t ended_launches_ = 0;  // of the others
-  std::uint64_t ended_waits_ = 0;     // likewise
+  std::vector<timeline*> active_;     // timelines with slots
+  std::uint64_t ended_launches_ = 0;  // of the other timelines
+  std::uint64_t ended_waits_ = 0;     // of the other timelines
   chunked_table<timeline*> timeline_of_index_;
   timeline* reclaim_timeline_ = nullptr;
 
@@ -345,7 +393,7 @@ class runtime_core final : public runtime_context,
 
   mutable std::mutex slabs_mutex_;  // taken before the lock of the records
   std::vector<std::unique_ptr<slab>> slabs_;
-  // Blocks begin and end under one short lock.
+  // One short lock covers the beginning and the end of blocks.
   mutable spin_lock records_lock_;
   block_record* unused_ = nullptr;
   std::size_t records_in_use_ = 0;
@@ -353,9 +401,9 @@ class runtime_core final : public runtime_context,
   std::size_t bytes_ = 0;
   std::size_t peak_bytes_ = 0;
   std::size_t blocks_ = 0;
-  std::shared_ptr<runtime_core> self_;  // once the runtime is gone, while records are in use
+  std::shared_ptr<runtime_core> self_;  // set after the runtime's end, while records are in use
 
-  mutable std::mutex staging_mutex_;  // covers making `staging_`
+  mutable std::mutex staging_mutex_;  // covers the creation of `staging_`
   std::unique_ptr<transfer_staging> staging_;
   std::size_t pinned_limit_ = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How blocks begin and end.
+// The beginning and the end of blocks.
 #include "runtime/core/runtime_core.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void runtime_core::grow_records() {
   const std::lock_guard growing(slabs_mutex_);
   {
     const std::lock_guard lock(records_lock_);
-    if (unused_ != nullptr) return;  // another thread has been here
+    if (unused_ != nullptr) return;  // another thread has added a slab
   }
   slabs_.push_back(std::make_unique<slab>());
   for (auto& record : *slabs_.back()) {
@@ -72,7 +72,7 @@ void runtime_core::note_end(block_record& record, block_end end) noexcept {
   record.holds -= end.holds;
   if (end.holds == 0 || record.holds != 0) return;
   if (record.pins.load(std::memory_order_relaxed) != 0 && !end.memory) {
-    // Memory that a consumer has for good: who may still look at its uses is to have finished.
+    // The consumer keeps the memory for good. The lock waits for threads that still read its uses.
     const std::lock_guard guard(record.lease);
     record.uses.begin({}, {});
   }
@@ -95,9 +95,9 @@ auto runtime_core::obtain(std::size_t bytes, Ask ask) -> decltype(ask()) {
     if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
     if (e.code() == errc::out_of_memory && !device_has(bytes)) throw;
   }
-  // Owners of completed launches may hold what is missing, or the resource itself.
+  // Owners of completed launches may hold the missing memory, or the resource itself.
   releases_->drain_and_wait();
-  // What libraries of ended lanes hold comes back a little later.
+  // Libraries of ended lanes return their memory a little later.
   if (reclaimer_.users() != 0) reclaimer_.finish_ready();
   resource_->drop_owners();
   if (bytes <= resource_->most_obtainable()) (void)resource_->make_room();
@@ -123,11 +123,11 @@ void runtime_core::note_misuse(memory_misuse misuse, const allocation& known) no
 
 granted_memory runtime_core::grant(const allocation_request& request) {
   try {
-    // What is reserved is charged already: it does not count against what can be had.
+    // Reserved bytes are already charged, so they do not count as obtainable.
     const auto bytes = request.reservation == nullptr ? resource_->footprint(request.bytes) : 0;
     return obtain(bytes, [&] { return resource_->allocate(request); });
   } catch (const error& e) {
-    // A device does not know what the memory is for.
+    // The device does not know the tag, so the message is completed here.
     if (e.code() != errc::out_of_memory) throw;
     throw error(e.code(),
                 std::string(e.what()) + ", wanted for '" + std::string(request.tag.name()) + "'",
@@ -148,13 +148,13 @@ block_ref runtime_core::allocate(allocation_request request) {
   try {
     if (bytes != 0) granted = grant(request);
     for (const auto& point : granted.inherited) require_known(point);
-    // Allocating is a use: the memory is ready when this point has completed.
+    // An allocation is a use: the memory is ready once this point has completed.
     if (auto* place = timeline::take(granted.ready_at)) {
       ordered = true;
       ready = {place->id(), place->submit()};
     }
   } catch (...) {
-    // When the stream was retired meanwhile (or the device is lost), its last ticket is behind the
+    // If the stream has been retired or the device is lost, the stream's last ticket follows the
     // allocation.
     if (granted.memory.address != nullptr) {
       give_up(granted, stream, ordered ? on.newest() : timeline_point{});
@@ -198,7 +198,7 @@ block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
   record.references.store(1, std::memory_order_relaxed);
   record.pins.store(1, std::memory_order_relaxed);
   record.holds = 2;
-  record.lease.revive();  // from here on statistics look at it
+  record.lease.revive();  // statistics read the record from here on
   return record.ref();
 }
 
@@ -224,7 +224,8 @@ std::shared_ptr<const void> runtime_core::keep(std::unique_ptr<foreign_memory>& 
   reclaimer_.start();
   owner->core_ = shared_from_this();
   count_import(1);
-  // If there is no memory for the count, the deleter is called with what is not armed yet.
+  // If the host has no memory for the control block, the deleter receives an owner that is not
+  // armed yet.
   return {owner.release(), [](foreign_memory* memory) noexcept {
             memory->core_->reclaimer_.add(memory);
           }};
@@ -329,7 +330,7 @@ void runtime_core::end_block(block_record& record) noexcept {
     if (record.lease.mark_dying() != lease::end::complete_now) {
       return note_end(record, {.holds = 1});
     }
-    // From here on the runtime's end waits for this block, so the resource is there.
+    // From here on the runtime's end waits for this block, so the resource exists.
     if (defers_frees_of != nullptr && record.memory.address != nullptr &&
         record.foreign == nullptr && !device_->lost() && !resource_->keeps(record.memory.bytes) &&
         reclaimer_.begun()) {
@@ -339,7 +340,8 @@ void runtime_core::end_block(block_record& record) noexcept {
       return;
     }
   }
-  // Exports have handles, so no pin is added meanwhile; but one may have been left behind.
+  // An export holds a reference, so no pin is added meanwhile. The pin of an earlier export may
+  // remain.
   const bool only_pin = record.pins.load(std::memory_order_acquire) == 1;
   note_end(
       record,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a runtime ends.
+// The end of a runtime.
 #include "runtime/base/deadline.hpp"
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/reports/slow_wait.hpp"
@@ -13,13 +13,13 @@
 namespace sluice::detail {
 namespace {
 
-// Made beforehand: an end may not want for memory.
+// Constructed in advance, so that the end of a runtime needs no memory.
 const error& work_unfinished = *new error(
     errc::shutting_down,
-    "work was still unfinished when the time for shutting down was over");  // outlives all threads
+    "work was still unfinished when the time for shutting down was over");  // never destroyed
 const error& memory_in_use = *new error(
     errc::shutting_down,
-    "memory was still in use when the time for shutting down was over");  // outlives all threads
+    "memory was still in use when the time for shutting down was over");  // never destroyed
 
 std::string describe_limit(std::chrono::milliseconds limit) {
   if (limit == std::chrono::milliseconds::max()) return "without a limit";
@@ -47,7 +47,7 @@ bool runtime_core::finish_launches(clock::time_point end,
     std::size_t busy = 0;
     for_each_timeline([&](timeline& t) { busy += t.advance() < t.newest().ticket ? 1 : 0; });
     if (busy == 0) {
-      // What comes after this one comes after all that work, too.
+      // Acquired, so that the caller's next accesses happen after all of that work.
       for_each_timeline([](timeline& t) { t.acquire(t.watermark()); });
       return true;
     }
@@ -67,7 +67,7 @@ bool runtime_core::finish_launches(clock::time_point end,
 }
 
 bool runtime_core::finish_frees(clock::time_point end) noexcept {
-  resource_->close();  // nobody else hands anything over meanwhile
+  resource_->close();  // no thread passes memory on meanwhile
   slow_wait waiting;
   const auto idle_by = [&](clock::time_point limit) {
     for (;;) {
@@ -80,13 +80,12 @@ bool runtime_core::finish_frees(clock::time_point end) noexcept {
       });
     }
   };
-  // What a resource keeps may go by the reclaim thread, which may give what it has waited for to a
-  // resource that keeps it: so a second time.
+  // The reclaim thread may pass kept memory to a resource that keeps it, hence the second round.
   for (int round = 0; round < 2; ++round) {
     (void)resource_->trim();
     if (!idle_by(end)) {
       device_->lose(memory_in_use);
-      // What a lost device still touches is not waited for here.
+      // Memory that a lost device still touches is not waited for here.
       if (!idle_by(clock::now() + std::chrono::seconds(1))) return false;
     }
     reclaimer_.stop();
@@ -97,7 +96,7 @@ bool runtime_core::finish_frees(clock::time_point end) noexcept {
 void runtime_core::outlive() noexcept {
   outlived_ = true;
   (void)resource_->trim();
-  if (reclaimer_.users() != 0) return;  // libraries end on the streams of their lanes
+  if (reclaimer_.users() != 0) return;  // libraries are destroyed on the streams of their lanes
   const std::lock_guard lock(adoption_mutex_);
   for_each_timeline([this](timeline& t) {
     const bool adopts = std::find(adoption_.begin(), adoption_.end(), &t) != adoption_.end();
@@ -108,30 +107,29 @@ void runtime_core::outlive() noexcept {
 void runtime_core::tear_down(std::chrono::milliseconds timeout) noexcept {
   if (std::exchange(torn_down_, true)) return;
   end_work(timeout);
-  // Two runtimes that depend on each other's tickets would keep each other.
+  // Two runtimes that depend on each other's tickets would keep each other alive.
   for_each_timeline([](timeline& t) { t.forget_upstream(); });
   releases_->drain();
-  // Whoever wants room in a budget that this runtime shares may be destroying what it had. For a
-  // thread that gives things back others may be waiting.
+  // A thread that makes room in a shared budget may be releasing owners of this runtime. A reclaim
+  // thread does not wait, because other threads may wait for it.
   const auto end = deadline_after(timeout);
   while (!reclaim_thread::is_reclaim_thread() && !releases_->rests() &&
          std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  // Recorders that are still around keep what they know of their streams.
+  // Recorders that outlive the runtime keep the core through their streams.
   {
     const std::lock_guard lock(streams_mutex_);
     for (const auto& t : timelines_) t->leave_core_to_holders(shared_from_this());
   }
-  // Handles that are still around keep what they know of their blocks.
+  // References that outlive the runtime keep the core through their blocks.
   const std::lock_guard lock(records_lock_);
   if (records_in_use_ != 0) self_ = shared_from_this();
 }
 
 void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   releases_->drain();
-  // Not on the thread that gives things back, where a producer that is given an import ends the
-  // runtime.
+  // The reclaim thread does not wait for itself: a producer's deleter may end the runtime there.
   const bool giving_back = reclaimer_.runs_here();
   const auto libraries_end = deadline_after(timeout);
   slow_wait waiting;
@@ -147,8 +145,8 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   const auto end = deadline_after(timeout);
-  // References that are still around become stale; records are walked without the lock, since slabs
-  // never go.
+  // References that still exist become stale. The records are visited without the lock, because
+  // slabs are never freed.
   for (std::size_t i = 0;; ++i) {
     slab* next = nullptr;
     {
@@ -158,15 +156,15 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     }
     for (auto& record : *next) (void)free(record);
   }
-  // Other threads may be completing frees; a recorder between preflight and commit completes its
+  // Other threads may be completing frees. A recorder between preflight and commit completes its
   // own. A launch without blocks has a reservation.
   while ((blocks() != 0 || launching()) && std::chrono::steady_clock::now() < end) {
     says("a launch between preflight and commit, or a free in another thread");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  // No preflight has succeeded since the blocks began to die: these were the last launches.
+  // No preflight has succeeded since the blocks began to die, so these are the last launches.
   (void)finish_launches(end, timeout);
-  // Imports are on their way back; they may be exports of our own.
+  // Imports are being returned. They may be exports of this runtime.
   while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
     says("imported memory that is still in use, or whose producer is taking it back");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -175,21 +173,20 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   const bool imported = !giving_back && reclaimer_.foreign() != 0;
   if (recorded || giving_back || reclaimer_.deferrals() != 0 ||
       exports_.load(std::memory_order_acquire) != 0) {
-    // The resource, its reclaim stream and the reclaim thread stay until that recorder is gone, or
-    // what came in or went out is back, or nothing runs that was lost; and the streams that order
-    // that.
+    // The resource, the reclaim thread and the streams that order frees stay until the recorder,
+    // the imports, the exports and the libraries have ended, or until lost work is quiescent.
     if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
     if (imported) report("work or a producer still holds imports of a runtime that is gone");
     return outlive();
   }
-  // Also serves the transfers of launches that were between preflight and commit.
+  // This also completes the transfers of launches that were between preflight and commit.
   end_staging(end);
   if (!finish_frees(end)) return outlive();
   {
     const std::lock_guard lock(misuse_mutex_);
     resource_.reset();
   }
-  // The frees that have to wait, too, have run when the device goes.
+  // Deferred frees, too, have run before the device is destroyed.
   try {
     reclaim_timeline_->reserve();
     const auto last = reclaim_timeline_->submit();
@@ -199,7 +196,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   } catch (...) {
-    // Lost: nothing runs any more.
+    // The device is lost, so the last ticket will not complete.
   }
   for_each_timeline([](timeline& t) { t.retire(); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a use is published without a recorder.
+// Uses that are published without a recorder.
 #include "runtime/core/runtime_core.hpp"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ void runtime_core::forget_failures_later(timeline& t) noexcept {
         },
         &t);
   } catch (...) {
-    // The next failure asks again.
+    // The next failure requests it again.
   }
 }
 
@@ -72,7 +72,7 @@ void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
     {
       const std::lock_guard lock(slabs_mutex_);
       if (i == slabs_.size()) break;
-      next = slabs_[i].get();  // slabs never go
+      next = slabs_[i].get();  // slabs are never freed
     }
     for (auto& record : *next) {
       const std::lock_guard lock(record.lease);
@@ -88,7 +88,7 @@ void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
 void runtime_core::forget_failures(timeline& t) noexcept {
   const std::unique_lock alone(t.forgetting_, std::try_to_lock);
   if (!alone) return t.forget_when_possible();
-  // Tickets that others still depend on keep their outcomes.
+  // Tickets that other tickets depend on keep their outcomes.
   const auto before_dependencies = [&](std::uint64_t last) {
     for_each_timeline(
         [&](timeline& other) { last = std::min(last, other.oldest_dependency_on(t.id()) - 1); });
@@ -97,13 +97,13 @@ void runtime_core::forget_failures(timeline& t) noexcept {
   if (t.forget_up_to_ == 0) {
     t.forget_up_to_ = before_dependencies(t.forgettable());
     if (t.forget_up_to_ == 0) return;
-    // From here on no launch comes to depend on one of these tickets.
+    // After this, no new launch depends on one of these tickets.
     note_outcomes(t, t.forget_up_to_);
     t.outcome_readers().begin_grace();
   }
   if (!t.outcome_readers().grace_over()) return t.forget_when_possible();
   const auto last = before_dependencies(std::exchange(t.forget_up_to_, 0));
-  // A launch may have published its ticket only now.
+  // A launch may have published its ticket since the first pass.
   note_outcomes(t, last);
   t.forget_outcomes(last);
 }

@@ -14,13 +14,13 @@
 
 namespace sluice::detail {
 
-/// One runtime for each device, made when it is first asked for. Thread-safe.
+/// One runtime for each device, created on first use. Thread-safe.
 class shared_runtimes {
  public:
   using device_opener = std::function<std::shared_ptr<device>(device_id)>;
 
-  /// Those of the process, which end at exit. It is itself never destroyed, so that it can answer
-  /// whoever asks later still.
+  /// The shared runtimes of the process, which end at exit. The object itself is never destroyed,
+  /// so later calls are still answered.
   [[nodiscard]] static shared_runtimes& instance();
 
   explicit shared_runtimes(device_opener open) : open_(std::move(open)) {}
@@ -28,13 +28,13 @@ class shared_runtimes {
   shared_runtimes& operator=(const shared_runtimes&) = delete;
   ~shared_runtimes() { end(); }
 
-  /// As `device_runtime::get`.
+  /// See `device_runtime::get`.
   [[nodiscard]] device_runtime& get(device_id id);
-  /// As `device_runtime::configure`.
+  /// See `device_runtime::configure`.
   void configure(device_id id, std::function<runtime_options()> make_options);
-  /// Refuses everything with `shutting_down` from now on, whoever waits for a runtime that is being
-  /// made included, and whoever makes it when it is done; destroys the runtimes, the one that was
-  /// made last first; then forgets how others were to be made.
+  /// Ends all shared runtimes. From now on every call throws `shutting_down`, including calls that
+  /// wait for a runtime being made and, at its end, the call that makes it. Destroys the runtimes,
+  /// the newest first, then the functions passed to `configure`.
   void end() noexcept;
 
  private:
@@ -46,26 +46,28 @@ class shared_runtimes {
     bool in_the_making = false;
   };
 
-  /// Before the mutex is locked, which a thread of the parent's may have held at a fork.
+  /// Checks that the parent of a fork made no runtimes here. Called before the mutex is locked,
+  /// because a thread of the parent may have held it at the fork.
   /// @throws error `device_lost`
   void require_own_process(device_id id) const;
   void require_open(device_id id) const;
-  /// Once nobody makes its runtime. `lock` holds the mutex, and may let go of it meanwhile.
+  /// The entry of `id`, once no thread makes its runtime. `lock` holds the mutex and may be
+  /// unlocked meanwhile.
   entry& settled_entry(device_id id, std::unique_lock<std::mutex>& lock);
-  /// Ends the making, of a runtime or of nothing.
+  /// Ends the creation of a runtime. `runtime` is null if it failed.
   void finish(device_id id, std::function<runtime_options()>&& make_options,
               std::unique_ptr<device_runtime> runtime);
 
-  /// In a child of `fork()`: whether the parent made runtimes here, or was making one.
+  /// Whether, in a child of `fork`, the parent made runtimes here or was making one.
   [[nodiscard]] bool inherited() const noexcept;
 
   const device_opener open_;
   std::atomic<std::uint32_t> used_at_{unused};  // the fork depth of the first `get`
-  std::mutex mutex_;                            // not held while anything is made or destroyed
+  std::mutex mutex_;                            // not held while a runtime is made or destroyed
   std::condition_variable changed_;
   bool ended_ = false;
   std::map<device_id, entry> entries_;
-  std::vector<std::unique_ptr<device_runtime>> made_;  // in the order of their making
+  std::vector<std::unique_ptr<device_runtime>> made_;  // in the order of creation
 };
 
 }  // namespace sluice::detail

@@ -21,7 +21,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     if (!taken) taken = take_after_asking();
     if (!taken) taken = take_new();
     if (!taken) return std::nullopt;
-    // It is out: no other thread touches the entry.
+    // The entry is marked as acquired, so no other thread accesses it.
     auto& e = entries_[*taken];
     pooled_stream handed(shared_from_this(), *taken);
     if (!e.owner) e.owner = {core_, &core_->make_timeline(options_.priority)};
@@ -35,13 +35,13 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     e.out = false;
     --acquired_;
     auto* on = detail::timeline::of(e.owner.ref());
-    if (on == nullptr) return;  // it could not be made
+    if (on == nullptr) return;  // its creation failed
     try {
-      // Work that nobody recorded counts, too.
+      // The ticket also covers work that no recorder knows.
       on->reserve();
       e.last = on->submit();
     } catch (...) {
-      e.owner = {};  // nobody could say when it is idle
+      e.owner = {};  // nothing could tell when it is idle
     }
   }
 
@@ -59,7 +59,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     bool out = false;
   };
 
-  /// Under the mutex.
+  /// Marks an entry as acquired, under the mutex.
   std::size_t take(std::size_t index) noexcept {
     entries_[index].out = true;
     ++acquired_;
@@ -67,10 +67,10 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     return index;
   }
 
-  /// One whose work is known to have completed, without asking the device.
+  /// A stream whose work is known to have completed, without a query of the device.
   std::optional<std::size_t> take_known_idle() noexcept {
     const std::lock_guard lock(mutex_);
-    // Round robin: what was given back last is the least likely to have finished.
+    // Round robin, because the newest released stream is the least likely to be idle.
     for (std::size_t i = 0; i < made_; ++i) {
       const auto index = (next_ + i) % made_;
       const auto& e = entries_[index];
@@ -80,7 +80,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     return std::nullopt;
   }
 
-  /// Asks the device about a few, without the mutex. The next call goes on with others.
+  /// Queries the device for a few streams, without the mutex. The next call continues with others.
   std::optional<std::size_t> take_after_asking() noexcept {
     for (std::size_t asked = 0; asked < stream_pool::most_asked; ++asked) {
       std::size_t index = 0;
@@ -97,7 +97,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
       if (on->advance() < last) continue;
       const std::lock_guard lock(mutex_);
       const auto& e = entries_[index];
-      // Others may have had it out meanwhile.
+      // Another thread may have acquired and released it meanwhile.
       if (!e.out && (!e.owner || detail::timeline::of(e.owner.ref())->completed(e.last)))
         return take(index);
     }
@@ -113,7 +113,8 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
   const std::shared_ptr<runtime_core> core_;
   const stream_pool_options options_;
   mutable std::mutex mutex_;
-  std::vector<entry> entries_;  // as many as there may be: one that is out never moves
+  // At its full size from the beginning, because an acquired entry must not move.
+  std::vector<entry> entries_;
   std::size_t made_ = 0;
   std::size_t next_ = 0;
   std::size_t ask_next_ = 0;

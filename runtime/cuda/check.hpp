@@ -10,12 +10,12 @@
 
 namespace sluice::cuda {
 
-/// The code under which a failed runtime call is reported.
+/// The error code of a failed call of the CUDA runtime.
 [[nodiscard]] constexpr errc code_of(cudaError_t status) noexcept {
   return status == cudaErrorMemoryAllocation ? errc::out_of_memory : errc::library_failure;
 }
 
-/// The error of a failed runtime call.
+/// The error of a failed call of the CUDA runtime.
 [[nodiscard]] inline error error_of(cudaError_t status,
                                     source_location where = source_location::current()) {
   return {code_of(status),
@@ -24,11 +24,12 @@ namespace sluice::cuda {
           where};
 }
 
-/// The one way to call the CUDA runtime. @throws error `out_of_memory` or `library_failure` with
-/// the raw status
+/// Checks a call of the CUDA runtime. Every checked call passes here or through the device.
+/// @throws error `out_of_memory` if `status` is `cudaErrorMemoryAllocation`, with the raw status
+/// @throws error `library_failure` for any other failure, with the raw status
 inline void check(cudaError_t status, source_location where = source_location::current()) {
   if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // do not leave it to an unrelated later call
+  (void)cudaGetLastError();  // so that an unrelated later call does not return it
   throw error_of(status, where);
 }
 

@@ -15,14 +15,14 @@ struct capture_state {
   unsigned passes = 0;
   bool exchanged = false;
   bool kept = false;
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // to be put back
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // to be restored
 };
 capture_state& of_this_thread() noexcept {
   static thread_local capture_state state;
   return state;
 }
 
-// Not the CUDA runtime's function, which makes a context on the thread's current GPU.
+// The CUDA runtime's function would create a context on the thread's current GPU.
 bool exchange(CUstreamCaptureMode& mode) noexcept {
   return driver().exchange_capture_mode(&mode) == CUDA_SUCCESS;
 }
@@ -38,8 +38,8 @@ CUcontext primary_context(int ordinal) {
   CUdevice gpu = 0;
   CUcontext context = nullptr;
   auto status = d.device_get(&gpu, ordinal);
-  // For its address: the CUDA runtime keeps it, and a reference of ours that outlived a
-  // `cudaDeviceReset` would be released from somebody else's.
+  // Only the address is needed: the CUDA runtime keeps the context. A reference that outlived a
+  // `cudaDeviceReset` would be released from a context of other code.
   if (status == CUDA_SUCCESS) status = d.primary_context_retain(&context, gpu);
   if (status == CUDA_SUCCESS) status = d.primary_context_release(gpu);
   if (status != CUDA_SUCCESS) {

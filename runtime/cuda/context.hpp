@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is current in a thread that calls CUDA.
+// The current context of a thread that calls CUDA.
 #pragma once
 
 #include "runtime/cuda/driver.hpp"
 
 namespace sluice::cuda {
 
-/// The one context on a GPU that the CUDA runtime, its libraries and the process share, made if
-/// there is none. It lasts as long as the CUDA runtime has it: until the process ends, or calls
-/// `cudaDeviceReset`, after which calls that need it fail. @throws error `library_failure`,
-/// `out_of_memory`
+/// The primary context of a GPU, which the CUDA runtime, its libraries and the process share.
+/// Creates it if there is none. It exists until the process exits or calls `cudaDeviceReset`. Calls
+/// that need it fail afterwards.
+/// @throws error `library_failure`
+/// @throws error `out_of_memory`
 [[nodiscard]] CUcontext primary_context(int ordinal);
 
-/// Makes `context` the calling thread's current one and returns the one before, which may be none.
-/// Not by `cudaSetDevice`: that makes a context, too, on the GPU that a thread goes back to.
+/// Makes `context` current in the calling thread. Returns the previous one, possibly null.
+/// `cudaSetDevice` is not used, because restoring would create a context on the previous GPU.
 inline CUcontext make_current(CUcontext context) noexcept {
   CUcontext previous = nullptr;
   (void)driver().context_get_current(&previous);
   if (previous != context) (void)driver().context_set_current(context);
   return previous;
 }
-/// Back to what `make_current` returned, whatever is current now.
+/// Restores the result of `make_current`, whatever context is current now.
 inline void make_current_again(CUcontext previous) noexcept {
   CUcontext now = nullptr;
   (void)driver().context_get_current(&now);
   if (now != previous) (void)driver().context_set_current(previous);
 }
 
-/// The calling thread, one of sluice's own that captures no streams, serves the device of `context`
-/// and no other: keeps that context current, and keeps a capture pass. Scopes of that context then
-/// make no calls of the driver. It is restored after code of users (`detail::user_code_scope`).
+/// Keeps `context` current in the calling thread, and keeps a capture pass open. Only for a thread
+/// that sluice makes for this device and that captures no streams. Scopes of that context then make
+/// no driver calls. After code of the program (`detail::user_code_scope`) the context is restored.
 void keep_current(CUcontext context) noexcept;
-/// Whether the calling thread keeps `context`, which is current then.
+/// Whether the calling thread keeps `context` current, and no other scope is open.
 [[nodiscard]] bool keeps_current(CUcontext context) noexcept;
 
-/// For calls that every launch makes and that no capture elsewhere forbids: makes a context
-/// current, and no more.
+/// Makes a context current, and nothing else. For calls that every launch makes and that no capture
+/// forbids.
 class launch_scope {
  public:
   explicit launch_scope(CUcontext context) noexcept
@@ -51,14 +52,15 @@ class launch_scope {
   CUcontext previous_;
 };
 
-/// Makes `context` current inside a capture pass. Returns what `leave` needs. They nest.
+/// Makes `context` current inside a capture pass. Returns the argument for `leave`. Scopes may
+/// nest.
 [[nodiscard]] void* enter(CUcontext context) noexcept;
-/// Restores what was current before, whatever is current now.
+/// Restores the previous context, whatever context is current now.
 void leave(void* entered) noexcept;
 
-/// Between the two, the calling thread may make calls that a stream capture of somebody else's
-/// would forbid it, and that would end that capture with an error: a capture in the mode "global"
-/// does so in all threads. They nest.
+/// Between these calls the calling thread may make calls that a stream capture of other code would
+/// forbid. A capture in mode "global" forbids them in all threads, and a forbidden call ends the
+/// capture with an error. Calls may nest.
 void begin_capture_pass() noexcept;
 void end_capture_pass() noexcept;
 

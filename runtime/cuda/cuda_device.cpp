@@ -72,7 +72,7 @@ bool sticky(cudaError_t status) noexcept {
     case cudaErrorDevicesUnavailable:
     case cudaErrorContextIsDestroyed:
     case cudaErrorUnknown:
-    case 226:  // cudaErrorContained, which CUDA 12.0 has no name for
+    case 226:  // cudaErrorContained, which CUDA 12.0 does not name
     case 721:  // cudaErrorTensorMemoryLeak, likewise
       return true;
     default:
@@ -80,18 +80,18 @@ bool sticky(cudaError_t status) noexcept {
   }
 }
 
-// Made beforehand, for when the host has no memory for words.
+// Constructed in advance, for when the host has no memory for a text.
 const error& failed_without_words =
-    *new error(errc::library_failure, "the GPU failed");  // outlives all threads
+    *new error(errc::library_failure, "the GPU failed");  // never destroyed
 
-/// Compares an event with timing on a stream of its own with the host's clock. Other timestamps are
-/// read as their distance from that event.
+/// Relates a timed event on a stream of its own to the host's clock. The time of another timestamp
+/// is its distance from that event.
 class cuda_timestamp_clock final : public timestamp_clock {
  public:
   using clock = std::chrono::steady_clock;
 
   explicit cuda_timestamp_clock(device& on) : device_(on) {
-    // A stream of high priority: its few records should not queue behind kernels.
+    // High priority: its few records should not queue after kernels.
     stream_ = on.create_stream(stream_priority::high);
     try {
       for (auto& a : anchors_) a.stamp = on.create_timestamp();
@@ -103,7 +103,8 @@ class cuda_timestamp_clock final : public timestamp_clock {
   ~cuda_timestamp_clock() override { release(); }
 
   bool anchor() noexcept override {
-    // The first record of several may find the GPU asleep; the tightest bounds count.
+    // The GPU may be asleep at the first record, so the measurement with the tightest bounds
+    // counts.
     bool any = false;
     for (int attempt = 0; attempt < 3; ++attempt) {
       auto& next = anchors_[1 - used_];
@@ -130,14 +131,14 @@ class cuda_timestamp_clock final : public timestamp_clock {
   }
 
  private:
-  /// A timestamp and the host's time of it.
+  /// A timestamp and its time on the host's clock.
   struct anchored {
     native_timestamp* stamp = nullptr;
     clock::time_point time{};
     clock::duration uncertainty{};
   };
 
-  /// Records `a` and finds out between which two moments the GPU reached it.
+  /// Records `a`, and bounds the time at which the GPU reached it.
   bool measure(anchored& a) noexcept {
     if (device_.lost()) return false;
     const current_device_scope scope(device_);
@@ -186,11 +187,11 @@ class cuda_device final : public device {
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = ordinal;
     check(cudaMemPoolCreate(&pool_, &properties));
-    // Keep what was freed, so that a steady state makes no system call and addresses are really
-    // used again.
+    // Keeps freed memory, so that a steady state makes no system call and reuses addresses.
     auto keep_all = ~std::uint64_t{0};
     auto status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all);
-    // The driver may not order one stream after another on its own: a free never delays a lane.
+    // The driver must not order streams after each other itself, because a free must not delay a
+    // lane.
     int off = 0;
     if (status == cudaSuccess) {
       status = cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &off);
@@ -235,13 +236,13 @@ class cuda_device final : public device {
   }
   bool capturing(native_stream* stream) noexcept override {
     if (lost()) return false;
-    // The default streams are those of the current device.
+    // A default stream is that of the current device.
     const launch_scope scope(context_);
     auto status = cudaStreamCaptureStatusNone;
     const auto answer = cudaStreamIsCapturing(as_stream(stream), &status);
     if (answer == cudaSuccess) return status != cudaStreamCaptureStatusNone;
     (void)cudaGetLastError();
-    // The legacy default stream, while a stream that it waits for is being captured.
+    // The legacy default stream answers this while a stream that it waits for is being captured.
     return answer == cudaErrorStreamCaptureImplicit;
   }
   bool captured(native_event* event) noexcept override {
@@ -253,9 +254,9 @@ class cuda_device final : public device {
   }
   void synchronize(native_stream* stream) override {
     require_usable();
-    // The driver would refuse, and end the capture.
+    // The driver would refuse the call and end the capture.
     if (capturing(stream)) throw error(errc::stream_misuse, "the stream is being captured");
-    // The default streams are those of the current device.
+    // A default stream is that of the current device.
     const current_device_scope scope(*this);
     checked(cudaStreamSynchronize(as_stream(stream)));
   }
@@ -286,21 +287,21 @@ class cuda_device final : public device {
     const current_device_scope scope(*this);
     refuse_capturing(stream);
     const auto native = as_stream(stream);
-    // The default streams are those of the current device.
+    // A default stream is that of the current device.
     if (native != cudaStreamLegacy && native != cudaStreamPerThread) require_own(native);
   }
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
-    // The default streams are those of the current device.
+    // A default stream is that of the current device.
     const current_device_scope scope(*this);
-    // One of them would be drawn into the other's capture, or end it.
+    // If only one is captured, the operation would join the other to the capture, or end it.
     refuse_capturing(source);
     refuse_capturing(stream);
     cudaEvent_t event = nullptr;
     checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     auto status = cudaEventRecord(event, as_stream(source));
     if (status == cudaSuccess) status = cudaStreamWaitEvent(as_stream(stream), event, 0);
-    // The driver lets go of it once it has completed; the wait that is queued is not lost.
+    // The driver destroys the event once it has completed. The queued wait remains.
     if (!lost()) (void)cudaEventDestroy(event);
     checked(status);
   }
@@ -311,13 +312,13 @@ class cuda_device final : public device {
     if (status == cudaSuccess) return event_state::complete;
     (void)cudaGetLastError();
     if (status == cudaErrorNotReady) return event_state::pending;
-    // An event of ours that is unknown went with its context.
+    // If an event of this device is unknown, its context has been destroyed.
     if (sticky(status) || status == cudaErrorInvalidResourceHandle ||
         status == cudaErrorCudartUnloading) {
       lose_for(status);
       return event_state::lost;
     }
-    // Anything else, a capture's errors above all, says nothing of the work.
+    // Any other error, for example one of a capture, says nothing about the work.
     return event_state::pending;
   }
   native_timestamp* create_timestamp() override {
@@ -361,7 +362,7 @@ class cuda_device final : public device {
   }
   void* allocate_async(std::size_t bytes, native_stream* stream) override {
     require_usable();
-    // The driver would empty its pool first.
+    // The driver would empty its pool before it fails.
     if (bytes > memory_) checked(cudaErrorMemoryAllocation, bytes);
     const current_device_scope scope(*this);
     void* address = nullptr;
@@ -374,8 +375,8 @@ class cuda_device final : public device {
   }
   void deallocate_finished(void* address) noexcept override {
     const current_device_scope scope(*this);
-    // Of memory from a pool the driver takes for granted that nothing uses it any more: `cudaFree`
-    // synchronises with nothing then, and a trim can give the memory back right away.
+    // For memory of a pool, the driver assumes that no work uses it: `cudaFree` synchronizes with
+    // nothing, and a trim can return the memory at once.
     if (!lost()) note(cudaFree(address));
   }
   std::size_t trim_async() noexcept override {
@@ -441,7 +442,7 @@ class cuda_device final : public device {
   }
   void write_word(native_stream* stream, std::atomic<std::uint32_t>& word,
                   std::uint32_t value) override {
-    static_assert(CU_STREAM_WRITE_VALUE_DEFAULT == 0);  // after a fence towards the whole system
+    static_assert(CU_STREAM_WRITE_VALUE_DEFAULT == 0);  // after a system-wide fence
     stream_memory_operation(driver().stream_write_value, "cuStreamWriteValue32", stream, word,
                             value);
   }
@@ -475,12 +476,12 @@ class cuda_device final : public device {
       (*f)();
     };
     checked(cudaLaunchHostFunc(as_stream(stream), call, owned.get()));
-    (void)owned.release();  // the driver's now; leaked when the context fails, as the function then
-                            // never runs
+    // The driver owns it now. A fault leaks it, because the function then never runs.
+    (void)owned.release();
   }
 
-  // A device that was given up may be healthy, and run what it was given; after a fault nothing
-  // runs, and the driver says the fault.
+  // A device that was given up may be healthy and still run its work. After a fault nothing runs,
+  // and the driver reports the fault.
   bool quiescent(native_stream* stream, native_event* last) noexcept override {
     if (!lost()) return false;
     const current_device_scope scope(*this);
@@ -488,7 +489,7 @@ class cuda_device final : public device {
     if (last != nullptr) {
       status = cudaEventQuery(as_event(last));
     } else {
-      // To ask a stream that is being captured would end the capture.
+      // Querying a stream that is being captured would end the capture.
       auto capture = cudaStreamCaptureStatusNone;
       status = cudaStreamIsCapturing(as_stream(stream), &capture);
       if (status == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
@@ -507,8 +508,10 @@ class cuda_device final : public device {
   void leave(void* previous) noexcept override { cuda::leave(previous); }
 
  private:
-  /// Both stream memory operations take a stream, an address, a value and flags. @throws error as
-  /// `wait_for_word`
+  /// Calls a stream memory operation. Both take a stream, an address, a value and flags.
+  /// @throws error `unsupported` if the driver has no stream memory operations
+  /// @throws error `library_failure`
+  /// @throws error `device_lost`
   void stream_memory_operation(decltype(driver_functions::stream_wait_value) operation,
                                const char* name, native_stream* stream,
                                const std::atomic<std::uint32_t>& word, std::uint32_t value) {
@@ -525,8 +528,9 @@ class cuda_device final : public device {
                   {"CUDA driver", static_cast<long>(status)});
     }
   }
-  /// @throws error `invalid_argument` when `stream` is of another GPU: it takes no event of this
-  /// one. `device_lost`
+  /// Checks that `stream` belongs to this GPU, which only then accepts an event of it.
+  /// @throws error `invalid_argument` if it belongs to another GPU
+  /// @throws error `device_lost`
   void require_own(cudaStream_t stream) {
     auto* const trial = create_event();
     const auto status = cudaEventRecord(as_event(trial), stream);
@@ -538,13 +542,13 @@ class cuda_device final : public device {
     throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
                 {"CUDA runtime", static_cast<long>(status)});
   }
-  /// Bytes that the pool has taken from the GPU. With the GPU current.
+  /// The bytes that the pool has taken from the GPU, which must be current.
   [[nodiscard]] std::size_t reserved() noexcept {
     std::uint64_t bytes = 0;
     (void)cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes);
     return bytes;
   }
-  /// Checks a call after which the device may turn out to be lost.
+  /// Checks a call that may reveal the loss of the device.
   void checked(cudaError_t status, std::size_t bytes = 0,
                source_location where = source_location::current()) {
     if (status == cudaSuccess) return;
@@ -558,7 +562,7 @@ class cuda_device final : public device {
     require_usable();
     throw error_of(status, where);
   }
-  /// Declares the device lost if `status` is one after which every later call fails.
+  /// Declares the device lost if every later call fails after `status`.
   void note(cudaError_t status) noexcept {
     if (sticky(status)) lose_for(status);
   }
@@ -570,6 +574,7 @@ class cuda_device final : public device {
     }
   }
 
+  /// Refuses a stream that is being captured.
   /// @throws error `invalid_argument`
   void refuse_capturing(native_stream* stream) {
     if (!capturing(stream)) return;
@@ -578,10 +583,10 @@ class cuda_device final : public device {
                 "captured");
   }
 
-  /// Before the first copy from or to another GPU: lets all others reach this one's pool, where the
-  /// hardware can; copies go through the host otherwise. All at once, and both pools of a copy:
-  /// while a copy runs nothing may become reachable that it touches. The driver has whichever GPU
-  /// it prefers do the copying, also one whose page tables are just being written, and that faults.
+  /// Lets all other GPUs reach this pool, where the hardware can; otherwise copies pass through the
+  /// host. Both devices of a copy do this before their first copy, because the driver chooses the
+  /// GPU that copies, and a GPU may fault if access changes while it copies. See
+  /// docs/concepts/devices_and_streams.md.
   void let_all_reach() {
     if (reachable_.load(std::memory_order_acquire)) return;
     const current_device_scope scope(*this);
@@ -601,7 +606,7 @@ class cuda_device final : public device {
     }
     if (!others.empty() &&
         cudaMemPoolSetAccess(pool_, others.data(), others.size()) != cudaSuccess) {
-      // Whoever can.
+      // One by one: those that can.
       for (const auto& other : others) (void)cudaMemPoolSetAccess(pool_, &other, 1);
     }
     (void)cudaGetLastError();
@@ -609,7 +614,7 @@ class cuda_device final : public device {
   }
 
   const CUcontext context_;
-  std::size_t memory_ = 0;  // of the GPU
+  std::size_t memory_ = 0;  // of the GPU, in bytes
   cudaMemPool_t pool_ = nullptr;
   std::mutex reachable_mutex_;
   std::atomic<bool> reachable_{false};
@@ -624,7 +629,7 @@ int device_count() noexcept {
 std::string why_absent(int ordinal) {
   const auto& found = devices();
   if (found.status == cudaErrorInsufficientDriver) {
-    // Also what the CUDA runtime says where there is no driver at all.
+    // The CUDA runtime also returns this status if there is no driver at all.
     int supported = 0;
     int needed = 0;
     if (cudaDriverGetVersion(&supported) != cudaSuccess || supported == 0) {
@@ -654,7 +659,7 @@ device_info describe(int ordinal) {
 
 std::shared_ptr<device> open(int ordinal) {
   return {new cuda_device(ordinal), [](cuda_device* opened) {
-            if (opened->inherited()) return;  // the driver's state is the parent's
+            if (opened->inherited()) return;  // the driver's state belongs to the parent
             detail::open_devices::instance().remove(*opened);
             delete opened;
           }};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the CUDA driver that the CUDA runtime has no counterpart of, or only one that makes
-// contexts on GPUs which nobody asked for.
+// Functions of the CUDA driver that have no counterpart in the CUDA runtime, or only one that
+// creates contexts on other GPUs.
 #pragma once
 
 #include <cuda.h>
 
 namespace sluice::cuda {
 
-/// The driver's function `name`, in the version of CUDA 12.0 (built with CUDA 12.0 to 12.4: of that
-/// toolkit), or null where there is none. Asked for, not linked: a machine without a GPU has no
-/// driver library. Thread-safe.
+/// The function `name` of the driver in its version of CUDA 12.0, or null. If built with CUDA 12.0
+/// to 12.4, in the version of that toolkit. Found at run time, because a machine without a GPU has
+/// no driver library to link. Thread-safe.
 [[nodiscard]] void* find_driver_function(const char* name) noexcept;
 
-/// Looked for once; null what the driver does not have.
+/// The driver's functions, found once. Null: the driver does not have it.
 struct driver_functions {
   decltype(&::cuDeviceGet) device_get = nullptr;
   decltype(&::cuDevicePrimaryCtxRetain) primary_context_retain = nullptr;
@@ -20,19 +20,19 @@ struct driver_functions {
   decltype(&::cuCtxGetCurrent) context_get_current = nullptr;
   decltype(&::cuCtxSetCurrent) context_set_current = nullptr;
   decltype(&::cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
-  // Callers ask for these two.
+  // Callers check these two.
   decltype(&::cuStreamWaitValue32) stream_wait_value = nullptr;
   decltype(&::cuStreamWriteValue32) stream_write_value = nullptr;
 
-  /// Whether all others are there, as they are for every device that has been opened.
+  /// Whether all other functions exist. True for every device that has been opened.
   [[nodiscard]] bool complete() const noexcept {
     return device_get && primary_context_retain && primary_context_release && context_get_current &&
            context_set_current && exchange_capture_mode;
   }
 };
 [[nodiscard]] const driver_functions& driver() noexcept;
-/// For tests, which count calls: from now on `driver` answers `with`. Returns what it answered
-/// before. No other thread may be using a GPU.
+/// Replaces the functions and returns the previous ones. For tests that count calls. No other
+/// thread may be using a GPU.
 driver_functions exchange_driver(const driver_functions& with) noexcept;
 
 }  // namespace sluice::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the CUDA device in builds without the CUDA toolkit.
+// The CUDA device of builds without the CUDA toolkit.
 #include "runtime/cuda/cuda_device.hpp"
 
 namespace sluice::cuda {

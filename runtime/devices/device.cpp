@@ -8,9 +8,9 @@
 namespace sluice {
 namespace {
 
-// Made beforehand, for when the host has no memory for words.
+// Constructed in advance, for when the host has no memory for a text.
 const error& lost_without_words =
-    *new error(errc::device_lost, "the device is lost");  // outlives all threads
+    *new error(errc::device_lost, "the device is lost");  // never destroyed
 
 }  // namespace
 
@@ -23,12 +23,12 @@ device::~device() {
 }
 
 void device::lose(const error& cause) noexcept {
-  if (inherited()) return;  // a thread of the parent's may have held the lock
+  if (inherited()) return;  // a thread of the parent may have held the lock
   {
     const std::lock_guard lock(loss_mutex_);
     if (loss_) return;
     loss_ = cause;
-    lost_.store(true, std::memory_order_release);  // also for who finds that it is known
+    lost_.store(true, std::memory_order_release);  // release: `loss_` has been written
   }
   on_loss();
 }

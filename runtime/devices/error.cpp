@@ -7,9 +7,9 @@
 namespace sluice {
 namespace {
 
-// Made beforehand: without memory there is none for words either, and a copy takes none.
+// Constructed in advance: a copy of it allocates nothing.
 const error& no_memory =
-    *new error(errc::out_of_memory, "the host has no memory left");  // outlives all threads
+    *new error(errc::out_of_memory, "the host has no memory left");  // never destroyed
 
 }  // namespace
 
@@ -59,7 +59,7 @@ error current_error() noexcept {
       return {errc::library_failure, "an exception that is no std::exception"};
     }
   } catch (...) {
-    return no_memory;  // for the words
+    return no_memory;  // for the text
   }
 }
 

@@ -19,21 +19,21 @@
 namespace sluice::detail {
 namespace {
 
-// How long the end of the process waits for tasks outside of library calls, which may never end.
+// The limit of the wait for tasks outside of library calls, which may never end.
 constexpr auto task_limit = std::chrono::seconds(10);
 
 constinit std::atomic<std::uint32_t> forks{0};
 constinit std::atomic<bool> ending{false};
 
-// Allocated in advance: ending a process needs no memory.
-fork_safe_mutex& left_mutex = *new fork_safe_mutex;  // of `leave_to_parent`; outlives all threads
+fork_safe_mutex& left_mutex = *new fork_safe_mutex;  // of `leave_to_parent`; never destroyed
+// Constructed in advance, so that the exit of the process needs no memory.
 const error& end_of_process =
-    *new error(errc::shutting_down, "the process ends");  // outlives all threads
+    *new error(errc::shutting_down, "the process ends");  // never destroyed
 
 }  // namespace
 
 open_devices& open_devices::instance() noexcept {
-  static constinit open_devices all;  // no destructor runs
+  static constinit open_devices all;  // never destroyed
   return all;
 }
 
@@ -46,7 +46,7 @@ void open_devices::add(device& opened) noexcept {
 
 void open_devices::remove(device& closed) noexcept {
   const std::lock_guard lock(mutex_);
-  if (closed.previous_open_ == nullptr && first_ != &closed) return;  // has been removed before
+  if (closed.previous_open_ == nullptr && first_ != &closed) return;  // already removed
   (closed.previous_open_ == nullptr ? first_ : closed.previous_open_->next_open_) =
       closed.next_open_;
   if (closed.next_open_ != nullptr) closed.next_open_->previous_open_ = closed.previous_open_;
@@ -67,7 +67,7 @@ void open_devices::after_fork_in_child() noexcept {
   forks.fetch_add(1, std::memory_order_relaxed);
   for (auto* d = first_; d != nullptr; d = d->next_open_) {
     d->inherited_.store(true, std::memory_order_relaxed);
-    // Every use of a device checks for loss already, so the fork costs no check of its own.
+    // Every use of a device checks for loss, so a fork needs no check of its own.
     d->lost_.store(true, std::memory_order_release);
   }
   open_turnstile_in_child();
@@ -136,7 +136,7 @@ struct process_hooks {
   process_hooks& operator=(const process_hooks&) = delete;
   ~process_hooks() { open_devices::instance().end(); }
 };
-// Constructed when the library is loaded, hence destroyed after the static objects of its users.
+// Constructed when the library is loaded, hence destroyed after the static objects of the program.
 const process_hooks hooks;
 
 }  // namespace

@@ -10,8 +10,8 @@ class device;
 
 namespace sluice::detail {
 
-/// The list of all device objects in the process, for the two events that concern all of them: a
-/// fork and the end of the process. Thread-safe.
+/// The list of all device objects in the process, for a fork and for the exit of the process.
+/// Thread-safe.
 class open_devices {
  public:
   [[nodiscard]] static open_devices& instance() noexcept;
@@ -19,9 +19,9 @@ class open_devices {
   void add(device& opened) noexcept;
   void remove(device& closed) noexcept;
 
-  /// Called when the process exits, after the destructors of younger static objects and before the
-  /// libraries' own. Declares every device lost, so that nothing new begins, and waits for the
-  /// tasks that are running: a library that is unloaded during a call can hang or crash.
+  /// Declares every device lost, so that nothing new begins, and waits for running tasks. A library
+  /// that is unloaded during a call can hang or crash. Called at the exit of the process, after the
+  /// destructors of the program's static objects and before those of the libraries.
   void end() noexcept;
 
   /// The handlers of `pthread_atfork`.
@@ -37,11 +37,11 @@ class open_devices {
 /// Whether `open_devices::end` has been called.
 [[nodiscard]] bool process_ends() noexcept;
 
-/// How many forks lie between this process and the one that loaded the library.
+/// The number of forks between this process and the one that loaded the library.
 [[nodiscard]] std::uint32_t fork_depth() noexcept;
 
-/// In a child of `fork()`: keeps an object of the parent's, which cannot be destroyed without the
-/// parent's threads, reachable until the child ends.
+/// Keeps an object of the parent reachable in a child of `fork`. The object cannot be destroyed
+/// without the parent's threads.
 void leave_to_parent(const void* object) noexcept;
 
 }  // namespace sluice::detail

@@ -5,13 +5,12 @@
 
 namespace sluice::detail {
 
-/// What the calling thread knows of the context that is current in it. A thread of sluice's own
-/// enters the context of the one device that it serves and stays there, so that its calls need not
-/// ask the driver.
+/// The context that the calling thread keeps current. A thread that sluice makes for one device
+/// enters its context once and stays in it, so its calls need not query the driver.
 struct own_thread {
-  const void* context = nullptr;  ///< entered for the thread's life; null on threads of users
-  void (*restore)(const void* context) noexcept = nullptr;  ///< makes it current again
-  unsigned suspended = 0;  ///< scopes of other contexts and of user code that are open
+  const void* context = nullptr;                            ///< null on threads of the program
+  void (*restore)(const void* context) noexcept = nullptr;  ///< makes the context current again
+  unsigned suspended = 0;  ///< open scopes of other contexts and of user code
 
   [[nodiscard]] static own_thread& here() noexcept;
 };

@@ -21,8 +21,8 @@ void AnnotateIgnoreSyncEnd(const char* file, int line);
 }
 #endif
 
-/// Tells ThreadSanitizer what a library that is not instrumented touches, and the end of the
-/// process which streams are inside a library.
+/// Announces the memory accesses of libraries without instrumentation to ThreadSanitizer, and
+/// records which streams are inside a library call.
 namespace sluice::host {
 
 #if defined(SLUICE_THREAD_SANITIZER)
@@ -31,10 +31,11 @@ inline constexpr bool thread_sanitizer_on = true;
 inline constexpr bool thread_sanitizer_on = false;
 #endif
 
-/// The calling thread, if it is a stream's, enters or leaves a library.
+/// Records that the calling thread enters or leaves a library. No effect unless it is a stream's
+/// thread.
 void note_library_call(bool entered) noexcept;
 
-/// The calling thread reads, or writes, `bytes` bytes from `address`.
+/// Announces that the calling thread reads `bytes` bytes at `address`.
 inline void annotate_read([[maybe_unused]] const void* address,
                           [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(SLUICE_THREAD_SANITIZER)
@@ -57,9 +58,12 @@ struct write_range {
   std::size_t bytes;
 };
 
-/// Surrounds one call of a library: announces the ranges of the call's own arguments before and
-/// after it, so that a race with either end is seen, and hides the library's internal
-/// synchronisation, which no GPU would have.
+/// The scope of one library call. Before and after the call it announces the ranges of the
+/// arguments, so that ThreadSanitizer reports a race with either end. It hides the library's
+/// internal synchronization, which a GPU would not have.
+///
+///     const library_call_scope scope({{x, x_bytes}}, {{y, y_bytes}});
+///     cblas_saxpy(n, a, x, 1, y, 1);
 class library_call_scope {
  public:
   library_call_scope(std::initializer_list<read_range> reads,
@@ -82,8 +86,7 @@ class library_call_scope {
   }
 
  private:
-  // The lists live until the end of the full expression that declares the scope only in the
-  // caller's frame, so their elements are copied.
+  // The lists exist only until the end of the declaration, so their elements are copied.
   template <class Range>
   struct copied {
     copied(std::initializer_list<Range> list) noexcept {

@@ -33,7 +33,7 @@ class record_task final : public host_task {
   }
   ~record_task() override { event_.let_go(); }
   void run(host_stream& stream) override {
-    // After loss nothing is reached any more.
+    // After a loss no record is reached.
     if (stream.owner().lost()) return;
     event_.reach(value_, takes_failure_ ? stream.take_failure() : std::nullopt);
   }
@@ -93,7 +93,7 @@ host_timestamp& as_timestamp(native_timestamp* stamp) noexcept {
   return *reinterpret_cast<host_timestamp*>(stamp);
 }
 
-/// The stream threads read the steady clock themselves.
+/// Host timestamps need no conversion: stream threads read the steady clock.
 class host_timestamp_clock final : public timestamp_clock {
  public:
   bool anchor() noexcept override { return true; }
@@ -155,9 +155,9 @@ class host_device final : public device {
 
   native_stream* create_stream(stream_priority) override {
     const std::lock_guard lock(mutex_);
-    require_usable();  // under the lock: a stream that a loss does not see would never be quiescent
+    require_usable();  // under the lock: a stream that a loss misses would never be quiescent
     join_stopped();
-    // The place first: a stream whose thread runs could not be dropped for want of one.
+    // The element first: a stream whose thread runs could not be dropped if this allocation failed.
     auto& place = streams_.emplace_back();
     try {
       place = std::make_unique<host_stream>(*this, ++stream_count_, options_);
@@ -181,10 +181,10 @@ class host_device final : public device {
       meeting& met;
       ~back() {
         const std::lock_guard lock(self.mutex_);
-        self.meetings_.push_back(met);  // there is room
+        self.meetings_.push_back(met);  // has capacity
       }
     } const giving_back{*this, met};
-    // The failures before it belong to the tickets, not to this meeting.
+    // Earlier failures belong to tickets, not to this meeting.
     auto* const task = new record_task(as_event(met.event), ++met.value, false);
     as_event(met.event).mark_recorded(met.value);
     as_stream(stream).submit(task);
@@ -201,7 +201,7 @@ class host_device final : public device {
 
   void destroy_event(native_event* event) noexcept override {
     const std::lock_guard lock(mutex_);
-    // One that is waited for has to be woken at a loss: it stays as long as the device.
+    // A pending event must be woken by a loss, so it stays as long as the device.
     if (as_event(event).pending()) return;
     events_.erase(&as_event(event));
     as_event(event).let_go();
@@ -224,7 +224,7 @@ class host_device final : public device {
 
   void require_followable(native_stream* stream) override {
     require_usable();
-    // Numbers of CUDA's, no addresses.
+    // Values up to 2 are CUDA's default streams, not addresses.
     if (reinterpret_cast<std::uintptr_t>(stream) <= 2) {
       throw error(errc::invalid_argument, "stream: a host device has no default streams");
     }
@@ -235,7 +235,7 @@ class host_device final : public device {
     auto joint = std::make_unique<host_rendezvous>();
     auto reach = std::make_unique<join_task>(*joint, &host_rendezvous::reach);
     auto wait = std::make_unique<join_task>(*joint, &host_rendezvous::wait);
-    (void)joint.release();  // the tasks' now
+    (void)joint.release();  // the tasks own it now
     as_stream(source).submit(reach.release());
     as_stream(stream).submit(wait.release());
   }
@@ -253,7 +253,7 @@ class host_device final : public device {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(streams_.begin(), streams_.end(),
                                     [&](const auto& s) { return s.get() == &as_stream(stream); });
-    return found == streams_.end() || (*found)->quiescent();  // one that is gone has been joined
+    return found == streams_.end() || (*found)->quiescent();  // a destroyed one has been joined
   }
 
   native_timestamp* create_timestamp() override {
@@ -392,8 +392,7 @@ class host_device final : public device {
   }
 
  private:
-  /// An event that a synchronising thread and a stream meet at, and the last value it was recorded
-  /// with.
+  /// An event at which a synchronizing thread meets a stream, and the value last recorded in it.
   struct meeting {
     native_event* event = nullptr;
     std::uint64_t value = 0;
@@ -431,7 +430,7 @@ class host_device final : public device {
   std::size_t meetings_made_ = 0;
   std::unordered_set<void*> allocated_;
   std::vector<std::unique_ptr<host_stream>>
-      streams_;  // last: their threads end before the rest goes
+      streams_;  // last: their threads exit before other members are destroyed
   std::uint64_t stream_count_ = 0;
 };
 
@@ -440,10 +439,10 @@ class host_device final : public device {
 
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
   return {new host::host_device(options), [](host::host_device* opened) {
-            if (opened->inherited()) return;  // the streams' threads are the parent's
-            // The end of the process must not reach a device that is being destroyed.
+            if (opened->inherited()) return;  // the streams' threads belong to the parent
+            // The exit of the process must not reach a device that is being destroyed.
             detail::open_devices::instance().remove(*opened);
-            // A task of the device's may have held the last reference; its thread cannot join
+            // A task of the device may have held the last reference, and its thread cannot join
             // itself.
             if (host::host_stream::of_this_thread() != nullptr) {
               std::thread([opened] { delete opened; }).detach();

@@ -10,23 +10,23 @@ void host_rendezvous::reach(host_stream& source) noexcept {
   std::optional<error> failure;
   if (source.owner().lost()) failure = source.owner().loss();
   event_.reach(1, std::move(failure));
-  // The release is for the waiter, which may delete; what is acquired is its leaving early only.
+  // Release: the waiter may delete this. Acquire: orders only after a waiter that left early.
   if (left_.exchange(part::source_left, std::memory_order_acq_rel) == part::waiter_left)
     delete this;
 }
 
 void host_rendezvous::wait(host_stream& stream) noexcept {
-  // Loss of a device wakes its own events only; this one looks for itself.
+  // The loss of a device wakes its own events only, so this wait polls.
   while (!event_.wait_for(1, stream.owner(), std::chrono::milliseconds(10))) {
   }
   if (event_.state(1) == event_state::pending) {
-    // Lost. The order in which the two leave matters now, and nothing else does.
+    // The device is lost, so only the order of the two departures matters.
     if (left_.exchange(part::waiter_left, std::memory_order_acq_rel) == part::source_left)
       delete this;
     return;
   }
   if (event_.state(1) == event_state::failed) stream.fail(event_.failure());
-  // The other one is about to leave. To learn that by a read orders nothing behind this stream.
+  // The source is about to leave. A load orders no thread after this stream.
   while (left_.load(std::memory_order_acquire) != part::source_left) std::this_thread::yield();
   delete this;
 }

@@ -7,9 +7,11 @@
 
 namespace sluice::host {
 
-/// Where one stream waits, once, for another one, which may be of another device. Belongs to the
-/// two tasks that meet here, whose devices may go one before the other, and goes with the later of
-/// them. The edge is that of an event: from the stream that is waited for to the one that waits.
+/// The point at which one stream waits, once, for another stream, possibly of another device.
+///
+/// It belongs to the two tasks that meet, because either device may be destroyed first. The later
+/// task destroys it. Like an event, it orders the waiting stream after the awaited one and nothing
+/// else.
 class host_rendezvous {
  public:
   host_rendezvous() = default;
@@ -17,9 +19,10 @@ class host_rendezvous {
   host_rendezvous& operator=(const host_rendezvous&) = delete;
   ~host_rendezvous() = default;
 
-  /// For the stream that is waited for; ends its part.
+  /// Ends the part of the awaited stream. On that stream's thread.
   void reach(host_stream& source) noexcept;
-  /// For the stream that waits; ends its part. Returns early when its device is lost.
+  /// Waits for the awaited stream, and ends the part of the waiting one. On its thread. Returns
+  /// early if its device is lost.
   void wait(host_stream& stream) noexcept;
 
  private:

@@ -15,7 +15,7 @@ class anchor_task final : public host_task {
   void run(host_stream&) override {}
 };
 
-/// Tells the stream that it has been reached.
+/// A marker that calls a function of the stream.
 class mark_task final : public host_task {
  public:
   using function = void (host_stream::*)() noexcept;
@@ -26,15 +26,14 @@ class mark_task final : public host_task {
   function reached_;
 };
 
-// Made beforehand, for when the host has no memory for words.
+// Constructed in advance, for when the host has no memory for a text.
 const error& failure_unknown =
-    *new error(errc::library_failure, "the failure is no longer known");  // outlives all threads
-const error& scripted_loss =
-    *new error(errc::device_lost, "scripted loss");  // outlives all threads
+    *new error(errc::library_failure, "the failure is no longer known");      // never destroyed
+const error& scripted_loss = *new error(errc::device_lost, "scripted loss");  // never destroyed
 
 thread_local host_stream* running_here = nullptr;
 
-// Vigna's splitmix64: one multiplication-mixed counter, enough for delays.
+// Vigna's splitmix64: sufficient for random delays.
 std::uint64_t next_random(std::uint64_t& state) noexcept {
   state += 0x9e3779b97f4a7c15U;
   auto z = state;

@@ -19,25 +19,25 @@ namespace sluice::host {
 
 class host_stream;
 
-/// What the host device has for an event: the newest record asked for, and the newest that a stream
-/// thread has reached. Each event has its own flag, and a wait acquires that flag only: exactly the
-/// edges of a GPU.
+/// An event of the host device: the newest value that was recorded, and the newest that a stream's
+/// thread has reached. Each event has its own flag, and a wait acquires only that flag. The
+/// happens-before edges are therefore exactly those of a GPU.
 class host_event {
  public:
-  /// Made with one share; each queued task that names it holds another. Holding more orders nobody,
-  /// and letting go orders only who destroys it.
+  /// Adds a share. An event is constructed with one; each queued task that uses it holds another.
+  /// Adding a share orders no thread. Dropping one orders only the thread that destroys the event.
   void hold() noexcept { shares_.fetch_add(1, std::memory_order_relaxed); }
   void let_go() noexcept {
     if (shares_.fetch_sub(1, std::memory_order_release) != 1) return;
     (void)shares_.load(std::memory_order_acquire);
     delete this;
   }
-  /// Whether a record has been queued that no stream has reached.
+  /// Whether a record is queued that no stream has reached.
   [[nodiscard]] bool pending() const noexcept {
     return reached_.load(std::memory_order_relaxed) / 2 < recorded_.load(std::memory_order_relaxed);
   }
 
-  /// Producer side: a record with `value` is about to be queued.
+  /// Notes that a record with `value` is about to be queued. For the submitting thread.
   void mark_recorded(std::uint64_t value) noexcept {
     recorded_.store(value, std::memory_order_relaxed);
   }
@@ -45,35 +45,36 @@ class host_event {
     return recorded_.load(std::memory_order_relaxed) >= value;
   }
 
-  /// Stream thread: the record with `value` has been reached; `failure` is what went wrong since
-  /// the last record.
+  /// Notes that the record with `value` has been reached. `failure` is the failure since the
+  /// previous record, if any. For the stream's thread.
   void reach(std::uint64_t value, std::optional<error> failure) noexcept;
   [[nodiscard]] event_state state(std::uint64_t value) const noexcept;
   void acquire() const noexcept { (void)reached_.load(std::memory_order_acquire); }
   /// Blocks until the record with `value` is reached or the device is lost.
   void wait(std::uint64_t value, const device& owner) noexcept;
-  /// The same, for at most about `longest`. Whether it was for one of these reasons.
+  /// Waits for at most about `longest`. Returns whether the record was reached or the device was
+  /// lost.
   [[nodiscard]] bool wait_for(std::uint64_t value, const device& owner,
                               std::chrono::nanoseconds longest) noexcept;
-  /// Wakes the waiters, so that they look at the device's loss.
+  /// Wakes the waiters, which then check for the loss of the device.
   void wake() noexcept { signal_.raise(); }
   [[nodiscard]] error failure() const;
 
  private:
   std::atomic<std::uint32_t> shares_{1};
   std::atomic<std::uint64_t> recorded_{0};
-  std::atomic<std::uint64_t> reached_{0};  // value * 2, plus 1 when the work before it failed
+  std::atomic<std::uint64_t> reached_{0};  // value * 2, plus 1 if the work before it failed
   detail::one_way_signal signal_;
-  std::optional<error> failure_;  // written before reached_, read after acquiring it
+  std::optional<error> failure_;  // written before `reached_`, read after acquiring it
 };
 
-/// One piece of work in a stream's queue.
+/// One task in a stream's queue.
 class host_task {
  public:
   enum class kind : std::uint8_t {
     work,
     marker
-  };  // markers (records, waits) are not delayed, never fail and run after loss, too
+  };  // markers (records, waits) have no delay, never fail, and run after a loss
 
   explicit host_task(kind k = kind::work) noexcept : kind_(k) {}
   host_task(const host_task&) = delete;
@@ -88,7 +89,7 @@ class host_task {
   std::atomic<host_task*> next_{nullptr};
 };
 
-/// A task made of a callable.
+/// A task that calls a callable.
 template <class Function>
 class function_task final : public host_task {
  public:
@@ -102,54 +103,55 @@ class function_task final : public host_task {
 
 /// A stream of the host device: a thread that runs a queue in order.
 ///
-/// Submitting is one-way: the queue is a list whose links producers release and the thread
-/// acquires, and the thread writes nothing that a producer reads. So a producer learns nothing of
-/// finished work by submitting more.
+/// Submission is one-way. The queue is a list: a submitting thread stores a link with release
+/// order, and the stream's thread loads it with acquire order. The stream's thread writes nothing
+/// that a submitting thread reads. Submitting therefore orders no thread after finished work.
 class host_stream {
  public:
   host_stream(device& owner, std::uint64_t number, const host_device_options& options);
   host_stream(const host_stream&) = delete;
   host_stream& operator=(const host_stream&) = delete;
-  /// Joins the thread, after the queued work has run.
+  /// Joins the thread after the queued work has run.
   ~host_stream();
 
-  /// Queues `task` and owns it. Any thread; tasks of one thread keep their order.
+  /// Queues `task` and takes ownership of it. Callable from any thread. Tasks of one thread keep
+  /// their order.
   void submit(host_task* task) noexcept;
-  /// Queues `task` as a launch or a copy that the fault script may strike.
+  /// Queues `task` as a launch or a copy, to which the fault script applies.
   void submit_counted(host_task* task, fault_target target) noexcept;
-  /// Queues the end: the thread leaves after the work before it. Only the first call counts. The
-  /// caller keeps calls of this, of `ending` and of `submit_quiescence` apart.
+  /// Queues the end: the thread exits after the work before it. Only the first call has an effect.
+  /// The caller serializes calls of this function, `ending` and `submit_quiescence`.
   void stop() noexcept {
     if (end_) submit(end_.release());
   }
   /// Whether the end has been queued.
   [[nodiscard]] bool ending() const noexcept { return end_ == nullptr; }
-  /// After the device's loss: whether the task that was running has returned and the rest is
-  /// discarded.
+  /// Whether the running task has returned and the rest has been discarded, after the loss of the
+  /// device.
   [[nodiscard]] bool quiescent() const noexcept {
     return quiescent_.load(std::memory_order_acquire);
   }
-  /// Queues the mark that makes `quiescent` true. Only the first call counts.
+  /// Queues the marker that makes `quiescent` true. Only the first call has an effect.
   void submit_quiescence() noexcept {
     if (quiescence_) submit(quiescence_.release());
   }
-  /// The stream whose thread the calling thread is; null on other threads.
+  /// The stream whose thread is the calling one, or nullptr.
   [[nodiscard]] static host_stream* of_this_thread() noexcept;
-  /// Stream thread only: whether it is inside a library.
+  /// Notes whether the thread is inside a library call. For the stream's thread.
   void set_in_library(bool inside) noexcept {
     in_library_.store(inside, std::memory_order_relaxed);
   }
   [[nodiscard]] bool in_library() const noexcept {
     return in_library_.load(std::memory_order_relaxed);
   }
-  /// Whether the thread has left. Then the destructor does not block.
+  /// Whether the thread has exited. The destructor then does not block.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
-  /// Stream thread only: takes what failed since the last call.
+  /// Takes the failure since the last call. For the stream's thread.
   [[nodiscard]] std::optional<error> take_failure() noexcept {
     return std::exchange(failure_, std::nullopt);
   }
-  /// Stream thread only: notes a failure for the next record.
+  /// Notes a failure for the next record. For the stream's thread.
   void fail(const error& why) noexcept {
     if (!failure_) failure_ = why;
   }
@@ -157,7 +159,7 @@ class host_stream {
 
  private:
   void run() noexcept;
-  // What the marks do, on the stream's thread.
+  // The effects of the marker tasks, on the stream's thread.
   void leave() noexcept { leaving_ = true; }
   void be_quiescent() noexcept { quiescent_.store(true, std::memory_order_release); }
   void execute(host_task& task) noexcept;
@@ -167,15 +169,15 @@ class host_stream {
   std::optional<host_jitter> jitter_;
   std::shared_ptr<fault_script> faults_;
   std::uint64_t random_state_;
-  // Made with the stream, since neither its end nor a loss may want for memory; the queue's once
-  // they are in it.
+  // Constructed with the stream, because neither its end nor a loss may need memory. Submitting one
+  // moves it into the queue.
   std::unique_ptr<host_task> end_;
   std::unique_ptr<host_task> quiescence_;
-  std::atomic<host_task*> newest_;  // producers' end
-  host_task* oldest_;  // the thread's end: the task run last, kept as the list's anchor
+  std::atomic<host_task*> newest_;  // the submitting threads' end
+  host_task* oldest_;  // the thread's end: the last task run, kept as the list's anchor
   detail::one_way_signal signal_;
-  std::optional<error> failure_;  // stream thread only
-  bool leaving_ = false;          // stream thread only
+  std::optional<error> failure_;  // used only by the stream's thread
+  bool leaving_ = false;          // used only by the stream's thread
   std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> in_library_{false};

@@ -7,13 +7,14 @@
 
 namespace sluice::host {
 
-/// A timestamp of the host device. A stream thread stores the time; its accesses are relaxed, so
-/// that reading or reusing a timestamp orders no thread after the stream's work.
+/// A timestamp of the host device. The stream's thread stores the time. All accesses are relaxed,
+/// so reading or reusing a timestamp orders no thread after the stream's work.
 class host_timestamp {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// Made with one share; each queued task that names it holds another.
+  /// Adds a share. A timestamp is constructed with one; each queued task that uses it holds
+  /// another.
   void hold() noexcept { shares_.fetch_add(1, std::memory_order_relaxed); }
   void let_go() noexcept {
     if (shares_.fetch_sub(1, std::memory_order_release) != 1) return;

@@ -22,12 +22,12 @@ std::size_t physical_memory() noexcept {
   return bytes;
 }
 
-/// An allocation that happens on the stream: whoever uses the memory elsewhere without waiting for
-/// it races with this.
+/// The allocation, as a write on the stream. A use on another stream that does not wait for it is a
+/// data race with this task.
 class allocation_task final : public host_task {
  public:
   explicit allocation_task(std::size_t bytes) noexcept : bytes_(bytes) {}
-  /// Before it is submitted.
+  /// Sets the address. Called before the task is submitted.
   void allocated(void* address) noexcept { address_ = address; }
   void run(host_stream&) override { annotate_write(address_, bytes_); }
 
@@ -40,7 +40,7 @@ class allocation_task final : public host_task {
 
 void* allocate_aligned(std::size_t bytes) {
   void* address = nullptr;
-  // Linux would promise more than there is and kill the process when it is touched.
+  // Linux would grant more memory than exists, and kill the process when it is touched.
   if (bytes <= physical_memory()) {
     address = std::aligned_alloc(block_alignment,
                                  (bytes + block_alignment - 1) / block_alignment * block_alignment);
@@ -70,10 +70,10 @@ void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
   const auto freed_here = [&](const block& b) {
     return b.freed_on == &stream;
   };
-  // Blocks that no other stream may use yet come first: the budget counts on it.
+  // Blocks that other streams cannot use yet are taken first: the budget relies on it.
   auto b = std::find_if(blocks.rbegin(), blocks.rend(), freed_here);
   if (b == blocks.rend()) {
-    // On another stream the completed free stands for a wait.
+    // For a block freed on another stream, the completed free replaces a wait.
     b = std::find_if(blocks.rbegin(), blocks.rend(), [](const block& f) { return f.reached(); });
   }
   if (b == blocks.rend()) return nullptr;
@@ -84,11 +84,11 @@ void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
 }
 
 void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
-  // Beyond what there is, rounding may overflow.
+  // For sizes beyond the physical memory, rounding may overflow.
   const auto rounded = bytes <= physical_memory() ? size_class(bytes) : bytes;
   const std::lock_guard lock(mutex_);
-  // What can fail for want of memory comes first: an address that `take` gives may be in use by
-  // work before the free, so it could not go to the system.
+  // Everything that may throw precedes `take`, because work before the free may still use the block
+  // that it returns, so that block could not be returned to the system.
   auto entry = used_.extract(used_.emplace(nullptr, rounded).first);
   std::unique_ptr<allocation_task> begin;
   if constexpr (thread_sanitizer_on) begin = std::make_unique<allocation_task>(rounded);
@@ -97,14 +97,14 @@ void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
     try {
       address = allocate_aligned(rounded);
     } catch (const error&) {
-      if (rounded > physical_memory()) throw;  // whatever is given back
+      if (rounded > physical_memory()) throw;  // freeing memory would not help
       (void)give_back();
       address = allocate_aligned(rounded);
     }
     bytes_ += rounded;
   }
   entry.key() = address;
-  used_.insert(std::move(entry));  // takes no memory: the table has been large enough for it
+  used_.insert(std::move(entry));  // allocates nothing: the table was large enough
   if constexpr (thread_sanitizer_on) {
     begin->allocated(address);
     stream.submit(begin.release());
@@ -128,8 +128,7 @@ void stream_ordered_pool::deallocate(void* address, host_stream& stream) noexcep
     stream.submit(task.release());
     used_.erase(used);
   } catch (const std::bad_alloc&) {
-    // The block stays used until the pool goes: lost for now, but never handed out while it is in
-    // use.
+    // The block stays in `used_` until the pool is destroyed: lost, but never reused while in use.
   }
 }
 
@@ -138,7 +137,7 @@ void stream_ordered_pool::deallocate_finished(void* address) noexcept {
   const auto used = used_.find(address);
   if (used == used_.end()) return;
   const auto bytes = used->second;
-  annotate_write(address, bytes);  // a use that has not ended after all races with this
+  annotate_write(address, bytes);  // an unfinished use races with this
   used_.erase(used);
   try {
     free_[bytes].push_back({address, bytes, nullptr, nullptr});

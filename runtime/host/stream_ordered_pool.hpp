@@ -12,33 +12,33 @@
 
 namespace sluice::host {
 
-/// Memory that is handed out and taken back in stream order, as a CUDA memory pool does: a block
-/// freed on a stream is given out again at once on that stream, and on another one only when the
-/// free has been reached.
+/// A stream-ordered pool, like a memory pool of CUDA. A block freed on a stream is available to
+/// that stream at once, and to other streams once the free has been reached. Thread-safe.
 class stream_ordered_pool {
  public:
   stream_ordered_pool() = default;
   stream_ordered_pool(const stream_ordered_pool&) = delete;
   stream_ordered_pool& operator=(const stream_ordered_pool&) = delete;
-  /// All memory is returned to the system; nothing may be in use.
+  /// Returns all memory to the system. No memory may be in use.
   ~stream_ordered_pool();
 
+  /// Allocates `bytes` bytes, ordered on `stream`.
   /// @throws error `out_of_memory`
   [[nodiscard]] void* allocate(std::size_t bytes, host_stream& stream);
   void deallocate(void* address, host_stream& stream) noexcept;
-  /// Takes memory back that no unfinished work touches, as the calling thread knows.
+  /// Frees memory that no unfinished work uses. The calling thread must be ordered after all uses.
   void deallocate_finished(void* address) noexcept;
-  /// Bytes taken from the system and not returned.
+  /// The bytes taken from the system and not returned.
   [[nodiscard]] std::size_t bytes() const noexcept;
-  /// Returns what is kept for later, and free by now, to the system.
+  /// Returns kept memory whose free has been reached to the system. Returns its bytes.
   std::size_t trim() noexcept;
 
  private:
   struct block {
     void* address = nullptr;
     std::size_t bytes = 0;
-    host_stream* freed_on = nullptr;                  // null: in no stream's order
-    std::shared_ptr<std::atomic<bool>> free_reached;  // null: at once
+    host_stream* freed_on = nullptr;                  // null: not ordered on a stream
+    std::shared_ptr<std::atomic<bool>> free_reached;  // null: reached
     [[nodiscard]] bool reached() const noexcept {
       return !free_reached || free_reached->load(std::memory_order_acquire);
     }
@@ -50,11 +50,11 @@ class stream_ordered_pool {
   mutable std::mutex mutex_;
   std::unordered_map<void*, std::size_t> used_;
   std::map<std::size_t, std::vector<block>> free_;  // by size class
-  std::size_t bytes_ = 0;                           // of both
+  std::size_t bytes_ = 0;                           // of used and free blocks
 };
 
-/// Memory of the system, aligned to 256 bytes. @throws error `out_of_memory`, also for more than
-/// the machine has
+/// Memory of the system, aligned to 256 bytes.
+/// @throws error `out_of_memory` if the system has none, or for more than the physical memory
 [[nodiscard]] void* allocate_aligned(std::size_t bytes);
 void deallocate_aligned(void* address) noexcept;
 

@@ -44,7 +44,7 @@ class imported_array final : public detail::foreign_memory {
   ~imported_array() override {
     if (array_.release != nullptr) array_.release(&array_);
   }
-  /// Moves the array here, as the interface has it: by its bits.
+  /// Moves the array here bitwise, as Arrow's interface specifies.
   void arm(ArrowArray& array) noexcept {
     array_ = array;
     array.release = nullptr;
@@ -54,7 +54,7 @@ class imported_array final : public detail::foreign_memory {
   ArrowArray array_{};
 };
 
-/// What an array that is out has for itself. Goes with its release.
+/// The data of an exported array. Its release callback destroys it.
 struct exported_array {
   std::array<const void*, 2> buffers{};
   detail::lent_memory lent;
@@ -110,7 +110,7 @@ arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device
   if (array.length != 0) {
     detail::require_aligned(base, offset, read.type, "buffers[1]", "offset");
   }
-  // The runtime keeps track of it as read-only memory.
+  // The runtime tracks the block as read-only, so the cast is safe.
   read.address = static_cast<std::byte*>(const_cast<void*>(array.buffers[1])) + offset;
   return read;
 }
@@ -153,7 +153,7 @@ arrow_array export_arrow(device_runtime& runtime, const column& memory,
   arrow_array out{};
   out.schema.format = format;
   out.schema.name = "";
-  // What it points to is static.
+  // The schema refers to static data only.
   out.schema.release = [](ArrowSchema* self) {
     self->release = nullptr;
   };

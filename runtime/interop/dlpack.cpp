@@ -57,7 +57,8 @@ data_type described_type(element_type type) noexcept {
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
-/// @throws error `invalid_argument` naming `shape` when it is negative
+/// Checks that no dimension is negative.
+/// @throws error `invalid_argument` naming `shape`
 void require_extents(std::span<const std::int64_t> shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
@@ -68,13 +69,13 @@ void require_extents(std::span<const std::int64_t> shape) {
 }
 
 /// Row-major strides without gaps.
-/// @throws error `invalid_argument` naming `shape` when the number of elements overflows
+/// @throws error `invalid_argument` naming `shape` if the number of elements overflows
 std::vector<std::int64_t> compact_strides(std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t next = 1;
   for (auto i = shape.size(); i-- != 0;) {
     strides[i] = next;
-    // An empty dimension leaves no elements, but the others still have strides.
+    // An empty dimension leaves no elements, but the other dimensions still have strides.
     const auto extent = shape[i] == 0 ? 1 : shape[i];
     if (next > most / extent) {
       throw field_error(errc::invalid_argument, "shape", "the number of elements overflows");
@@ -102,14 +103,14 @@ std::int64_t extent_of(std::span<const std::int64_t> shape, std::span<const std:
   return last + 1;
 }
 
-/// Gives an imported tensor back.
+/// Returns an imported tensor to its producer.
 template <class Tensor>
 class imported_tensor final : public detail::foreign_memory {
  public:
   ~imported_tensor() override {
     if (deleter_ != nullptr) deleter_(tensor_);
   }
-  /// A tensor without deleter is not looked at again.
+  /// Takes over the tensor. A tensor without a deleter is not accessed again.
   void arm(Tensor* tensor) noexcept {
     tensor_ = tensor;
     deleter_ = tensor->deleter;
@@ -136,7 +137,7 @@ external_tensor import_any(device_runtime& runtime, Tensor* tensor, bool read_on
   return {std::move(memory), std::move(read.shape), std::move(read.strides)};
 }
 
-/// A tensor that is out. Goes with its deleter.
+/// An exported tensor. Its deleter destroys it.
 struct exported_tensor {
   versioned_tensor tensor{};
   std::vector<std::int64_t> shape;

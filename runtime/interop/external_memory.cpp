@@ -11,7 +11,7 @@
 namespace sluice::detail {
 namespace {
 
-/// A runtime-owned stream that has a place for one more ticket.
+/// An adoption stream with a reservation for one more ticket.
 class adoption {
  public:
   explicit adoption(runtime_core& core) : on_(core.adoption_timeline()) {
@@ -35,14 +35,14 @@ class adoption {
   timeline& on_;
   const epoch_reader until_published_{on_.outcome_readers()};
   bool reserved_ = false;
-  std::uint64_t first_ = 0;  // the next ticket when this began: another thread may take it
+  std::uint64_t first_ = 0;  // the next ticket at construction; another thread may take it
 };
 
-// CUDA's `cudaStreamLegacy` and `cudaStreamPerThread`.
+// The values of CUDA's `cudaStreamLegacy` and `cudaStreamPerThread`.
 constexpr std::uintptr_t legacy_default_stream = 1;
 constexpr std::uintptr_t default_stream_of_thread = 2;
 
-/// The stream that a deleter, on any thread, finds the work of `stream` on.
+/// The stream that a deleter on any thread can follow to be ordered after the work of `stream`.
 foreign_stream for_any_thread(device_id device, foreign_stream stream) {
   const bool of_thread =
       device.kind == device_kind::cuda &&
@@ -77,8 +77,7 @@ void require_device(device_id device, std::int32_t type, std::int64_t id,
         errc::invalid_argument, type_field,
         "memory of device type " + std::to_string(type) + " is not memory of " + to_string(device));
   }
-  // There is one memory of the host, and managed memory is that of every GPU; DLPack numbers them
-  // 0.
+  // Host memory and managed memory belong to no single GPU. DLPack numbers them 0.
   if (type == dlpack::cuda && id != device.ordinal) {
     throw field_error(
         errc::invalid_argument, id_field,
@@ -96,7 +95,7 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
   std::optional<adoption> on;
   timeline_point written;
   if (options.stream || memory.event != nullptr) {
-    // Now: later on the stream, or the event, would stand for other work.
+    // Followed now, because the stream or the event may stand for other work later.
     if (options.stream) core.device().require_followable(options.stream->native());
     on.emplace(core);
     if (options.stream) core.device().follow(on->native(), options.stream->native());
@@ -112,8 +111,8 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
       memory.type);
 }
 
-/// A block that is lent, until `end`, which may have to be tried again: while the consumer's stream
-/// is being captured nobody can say what is queued on it, and to wait for it would end the capture.
+/// A lent block. `end` may have to be retried: while the consumer's stream is being captured its
+/// work is unknown, and waiting for it would end the capture.
 class loan final : public deferred {
  public:
   loan(block_ref block, access_kind access) : block_(std::move(block)), access_(access) {}
@@ -127,8 +126,8 @@ class loan final : public deferred {
   [[nodiscard]] access_kind access() const noexcept { return access_; }
   void set_stream(foreign_stream stream) noexcept { stream_ = stream; }
 
-  /// Orders later uses after the consumer's and gives the block back. False, and nothing may use
-  /// the block, while the consumer's stream is being captured.
+  /// Orders later uses after the consumer's, and ends the loan. False while the consumer's stream
+  /// is being captured: no use of the block is allowed then.
   [[nodiscard]] bool end() noexcept {
     auto& core = *block_record::of(block_)->core;
     try {
@@ -140,7 +139,7 @@ class loan final : public deferred {
       if (!core.device().lost()) {
         report("exported memory stays allocated: the consumer's stream cannot be waited for",
                current_error().what());
-        refused_ = false;  // said; uses stay refused if they were
+        refused_ = false;  // reported; uses that were refused stay refused
         return true;
       }
     }
@@ -152,7 +151,7 @@ class loan final : public deferred {
  private:
   [[nodiscard]] bool ready(reclaim_thread&) noexcept override { return end(); }
 
-  /// False while the stream is being captured.
+  /// Publishes the consumer's use. False while the stream is being captured.
   [[nodiscard]] bool publish(runtime_core& core) {
     const auto stream = stream_->native();
     if (core.device().capturing(stream)) return false;
@@ -162,8 +161,8 @@ class loan final : public deferred {
       core.device().follow(on.native(), stream);
       used = on.submit();
     } catch (...) {
-      if (core.device().capturing(stream)) return false;  // since a moment ago
-      // Rather wait for the work than leave it unprotected.
+      if (core.device().capturing(stream)) return false;  // since the check above
+      // A superfluous wait is better than a use that no later launch waits for.
       core.device().synchronize(stream);
       return true;
     }
@@ -204,7 +203,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   auto& device = core.device();
   if (stream) device.require_followable(stream->native());
   auto& on = core.adoption_timeline();
-  // The consumer is one more launch, with an empty body, on a stream that follows it.
+  // The consumer is a launch with an empty body, on a stream that the consumer's stream follows.
   auto recorder = launch_recorder::strict(on.ref());
   recorder.use(loan_->block(), access, false);
   recorder.preflight();

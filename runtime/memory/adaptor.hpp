@@ -12,8 +12,9 @@
 
 namespace sluice::detail {
 
-/// A resource over another one that passes everything on. @throws error `invalid_argument` when
-/// `upstream` is missing, naming the function `maker`
+/// The base of adaptors: a resource that forwards every call to `upstream`.
+/// @throws error `invalid_argument` if `upstream` is missing; `maker` is the name of the function
+/// in the message
 class memory_adaptor : public memory_resource {
  public:
   memory_adaptor(std::unique_ptr<memory_resource> upstream, std::string_view maker)
@@ -51,7 +52,7 @@ class memory_adaptor : public memory_resource {
 
  protected:
   [[nodiscard]] memory_resource& upstream() const noexcept { return *upstream_; }
-  /// For a destructor whose own members upstream still needs as it goes.
+  /// Destroys upstream early, for a destructor whose members upstream still uses.
   void drop_upstream() noexcept { upstream_.reset(); }
 
  private:

@@ -71,7 +71,7 @@ class async_resource final : public memory_resource {
     if (waiting_.load(std::memory_order_relaxed) != 0) context_->finish_reclaiming();
     return pooled_->release();
   }
-  /// Under a budget sizes are rounded as a pool does, so that freed memory is had again.
+  /// Under a budget sizes are rounded like those of a pool, so that freed memory can be reused.
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return pooled_ ? detail::size_class(bytes) : bytes;
   }
@@ -85,21 +85,21 @@ class async_resource final : public memory_resource {
                        [&](const timeline_point& point) { return point.stream == stream.id(); });
   }
 
-  /// Frees in the order of `stream`, unless that has been retired. Whether it did.
+  /// Queues the free on `stream`, unless that has been retired. Returns whether it did.
   [[nodiscard]] bool free_on(stream_ref stream, void* address) noexcept {
     return detail::timeline::of(stream)->unless_retired([&](native_stream* native) noexcept {
       context_->device().deallocate_async(address, native);
     });
   }
 
-  /// Without a budget the driver orders the free after the uses.
+  /// Frees without a budget: the driver orders the free after the uses.
   void give_back(const allocation& memory, stream_ref stream,
                  std::span<const timeline_point> unfinished) {
     if (only_on(stream, unfinished) && free_on(stream, memory.address)) return;
     free_on_reclaim_stream(memory, unfinished);
   }
 
-  // A free never delays a stream that carries launches: the waits go on the reclaim stream.
+  // The waits are queued on the reclaim stream, because a free must not delay launches.
   void free_on_reclaim_stream(const allocation& memory,
                               std::span<const timeline_point> unfinished) {
     const auto reclaim = context_->reclaim_stream();
@@ -107,8 +107,8 @@ class async_resource final : public memory_resource {
     context_->device().deallocate_async(memory.address, reclaim.native());
   }
 
-  /// Under a budget the memory is charged until the device has reached the free, and is known to
-  /// have.
+  /// Frees under a budget: the memory stays charged until the device is known to have reached the
+  /// free.
   void give_back_charged(const allocation& memory, stream_ref stream,
                          std::span<const timeline_point> unfinished) {
     const auto all = [&](auto condition) {
@@ -128,7 +128,7 @@ class async_resource final : public memory_resource {
            finished ? timeline_point{} : point_behind(context_->reclaim_stream(), place));
       return;
     }
-    // Frees that wait for different streams do not wait for each other: each has its own points.
+    // Each free waits for its own points, so frees do not wait for each other.
     waiting_.fetch_add(1, std::memory_order_relaxed);
     try {
       context_->reclaim_after(
@@ -145,7 +145,7 @@ class async_resource final : public memory_resource {
     }
   }
 
-  /// Frees memory that nothing uses.
+  /// Frees memory that no work uses.
   void free_finished(const allocation& memory) noexcept {
     context_->device().deallocate_finished(memory.address);
     try {
@@ -156,7 +156,7 @@ class async_resource final : public memory_resource {
     }
   }
 
-  /// Frees in the order of `stream` and has a ticket taken behind that. Whether it freed.
+  /// Queues the free on `stream` and takes a ticket after it. Returns whether it did.
   [[nodiscard]] bool free_charged_on(stream_ref stream, const allocation& memory) {
     auto freed = detail::pooled_memory::make(memory.bytes);
     point_reservation place;
@@ -170,12 +170,12 @@ class async_resource final : public memory_resource {
     return true;
   }
 
-  /// A point behind all that is queued on `stream`, which may have been retired since.
+  /// A point after everything queued on `stream`, which may have been retired meanwhile.
   [[nodiscard]] static timeline_point point_behind(stream_ref stream, point_reservation& place) {
     try {
       return {stream.id(), detail::timeline::take(place)->submit()};
     } catch (...) {
-      // A retired stream's last ticket is behind everything. Otherwise the next one will be.
+      // The last ticket of a retired stream follows everything. Otherwise the next ticket will.
       const bool retired = detail::timeline::of(stream)->retired();
       auto point = detail::timeline::of(stream)->newest();
       if (!retired) ++point.ticket;
@@ -190,8 +190,8 @@ class async_resource final : public memory_resource {
   }
 
   resource_context* context_ = nullptr;
-  std::optional<detail::pooled_memory> pooled_;  // under a budget
-  std::atomic<std::size_t> waiting_{0};          // frees for which the reclaim thread waits
+  std::optional<detail::pooled_memory> pooled_;  // set under a budget
+  std::atomic<std::size_t> waiting_{0};          // frees that the reclaim thread has not made yet
 };
 
 }  // namespace

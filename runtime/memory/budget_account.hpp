@@ -12,34 +12,36 @@
 
 namespace sluice::detail {
 
-/// The share of one resource in a budget. Whoever asks it for room shares it.
+/// The share of one resource in a budget. A thread that asks it for room holds a share of it.
 class budget_account : public std::enable_shared_from_this<budget_account> {
  public:
-  /// `holder` keeps memory under the resource and lives until `close`; `owners` may hold blocks of
-  /// it.
+  /// `holder` keeps memory under the resource, and must live until `close`. Items of `owners` may
+  /// hold blocks of it; null: none.
   budget_account(std::shared_ptr<memory_budget> budget, memory_resource& holder,
                  std::shared_ptr<release_list> owners) noexcept
       : budget_(std::move(budget)), holder_(holder), owners_(std::move(owners)) {}
   budget_account(const budget_account&) = delete;
   budget_account& operator=(const budget_account&) = delete;
   ~budget_account() = default;
-  /// From now on the holder, which is ready for use, may be asked for room. @throws std::bad_alloc;
-  /// error `device_lost` (the budget is the parent process's)
+  /// Attaches the account: the holder, which is ready for use, may be asked for room.
+  /// @throws std::bad_alloc
+  /// @throws error `device_lost` if the budget belongs to the parent process
   void open() {
     budget_->attach(shared_from_this());
     open_ = true;
   }
-  /// From now on nobody asks the holder for room; waits for who does at this moment.
+  /// Ends requests for room to the holder. Waits for a request in progress.
   void close() noexcept {
     const std::lock_guard lock(asking_);
     closed_ = true;
   }
-  /// The holder is gone. What is still held is lost with its device.
+  /// Detaches the account after the holder has been destroyed. Memory still held has been lost with
+  /// its device, and is discharged.
   void end() noexcept {
     if (open_) budget_->detach(*this);
     budget_->discharge(held());
   }
-  /// Asks the holder for room.
+  /// Asks the holder to return unused memory. Returns its bytes.
   [[nodiscard]] std::size_t give_room() noexcept {
     const std::lock_guard lock(asking_);
     return closed_ ? 0 : holder_.release_unused();
@@ -50,6 +52,7 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   [[nodiscard]] tag_totals& tags() noexcept { return tags_; }
   [[nodiscard]] const tag_totals& tags() const noexcept { return tags_; }
 
+  /// Charges `bytes` bytes.
   /// @throws error `over_budget`
   void charge(std::size_t bytes, const allocation_request& request);
   void discharge(std::size_t bytes, memory_reservation* back_to) noexcept;
@@ -64,14 +67,15 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   std::shared_ptr<memory_budget> budget_;
   memory_resource& holder_;
   const std::shared_ptr<release_list> owners_;
-  bool open_ = false;  // by the runtime's making and ending only
-  std::mutex asking_;  // held while the holder is asked
+  bool open_ = false;  // used only by the creation and the end of the runtime
+  std::mutex asking_;  // held while the holder is asked for room
   bool closed_ = false;
   std::atomic<std::size_t> held_{0};
   tag_totals tags_;
 };
 
-/// Why `bytes` more for `what` do not fit. @throws std::bad_alloc
+/// The error of a request of `what` for `bytes` bytes that do not fit.
+/// @throws std::bad_alloc
 [[nodiscard]] error over_budget(const memory_budget& budget, std::size_t bytes,
                                 std::string_view what);
 

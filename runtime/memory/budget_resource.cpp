@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-/// What resources under a budget see of their runtime: charges go to the account, too.
+/// The context of resources under a budget, which also forwards charges to the account.
 class charged_context final : public detail::context_adaptor {
  public:
   charged_context(resource_context& context, detail::budget_account& account)
@@ -53,7 +53,7 @@ class budget_resource final : public memory_resource {
 
   ~budget_resource() override {
     close_account();
-    upstream_.reset();  // what it gives back as it goes is still discharged
+    upstream_.reset();  // memory that it returns meanwhile is discharged
     if (account_) account_->end();
   }
 
@@ -86,7 +86,7 @@ class budget_resource final : public memory_resource {
   std::size_t release_unused() noexcept override { return upstream_->release_unused(); }
   std::size_t make_room() noexcept override {
     const auto given = account_->make_room();
-    return given + upstream_->make_room();  // of a budget under this one
+    return given + upstream_->make_room();  // of a budget below this one
   }
   void drop_owners() noexcept override {
     account_->drop_owners();
@@ -118,7 +118,7 @@ class budget_resource final : public memory_resource {
   [[nodiscard]] bool is_reserved_here(const allocation_request& request) const {
     if (request.reservation == nullptr) return false;
     if (request.reservation->budget() == budget_.get()) return true;
-    if (under_another_) return false;  // it is of that one
+    if (under_another_) return false;  // it belongs to that one
     throw error(errc::invalid_argument, request.reservation->budget() == nullptr
                                             ? "from: an empty reservation"
                                             : "from: a reservation of another budget");
@@ -133,7 +133,7 @@ class budget_resource final : public memory_resource {
                       std::to_string(request.bytes) + ", and " + std::to_string(from.left()) +
                       " are left in the reservation");
     }
-    // What a pool had already, and so was not charged again, goes back to all.
+    // Reserved bytes that a pool did not need to charge again return to the budget.
     auto set_aside = from.part(most);
     auto charged_to_it = request;
     charged_to_it.reservation = &set_aside;

@@ -9,8 +9,8 @@
 
 namespace sluice::detail {
 
-/// What an adaptor hands down in its own context's place: everything is passed up. Whoever makes
-/// one keeps it until its upstream has gone.
+/// A context that forwards every call. An adaptor passes it to its upstream in place of its own
+/// context. The adaptor keeps it until upstream has been destroyed.
 class context_adaptor : public resource_context {
  public:
   explicit context_adaptor(resource_context& context) noexcept : context_(context) {}

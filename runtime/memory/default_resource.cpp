@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-// Of the interface, for every resource that has no budget under it.
+// The default of the interface, for resources without a budget below them.
 memory_reservation memory_resource::reserve(std::size_t) {
   return {};
 }

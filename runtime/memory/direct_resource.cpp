@@ -25,7 +25,7 @@ class direct_resource final : public memory_resource {
 
   void deallocate(allocation memory, stream_ref,
                   std::span<const timeline_point> unfinished) noexcept override {
-    // Always on the reclaim thread: a driver's plain free may wait for the whole device.
+    // Always on the reclaim thread, because a driver's plain free may wait for the whole device.
     try {
       context_->reclaim_after(
           unfinished, memory,
@@ -40,7 +40,7 @@ class direct_resource final : public memory_resource {
     }
   }
 
-  // The reclaim thread frees it.
+  // The reclaim thread makes the call of the driver.
   bool keeps(std::size_t) const noexcept override { return true; }
 
   std::size_t trim() noexcept override {

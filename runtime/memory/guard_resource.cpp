@@ -25,26 +25,26 @@ constexpr std::byte zone_byte{0xBD};
 constexpr std::byte allocated_byte{0xFF};
 constexpr std::byte freed_byte{0xDF};
 constexpr std::size_t least_staging = std::size_t{1} << 20;
-/// Far from where sums of sizes overflow.
+/// Small enough that no sum of sizes overflows.
 constexpr std::size_t most_red_zone = std::size_t{1} << 30;
 
-/// A block as the guard knows it.
+/// A block with the guard's records of it.
 struct guarded {
   allocation memory;             // as handed out, inside its red zones
   allocation whole;              // as upstream granted it
-  stream_ref stream;             // that it was filled on,
-  std::uint64_t filled = 0;      // behind this ticket
-  timeline_points unfinished{};  // when it was freed
-  bool poisoned = false;         // it holds nothing but `freed_byte`
-  bool unsure = false;           // something could not be compared
+  stream_ref stream;             // the stream of the fill
+  std::uint64_t filled = 0;      // the ticket after the fill
+  timeline_points unfinished{};  // at the free
+  bool poisoned = false;         // all bytes are `freed_byte`
+  bool unsure = false;           // a comparison was not possible
 };
 
-/// What is not as it should be in some bytes.
+/// The unexpected bytes in a range.
 struct damage {
   std::size_t first = 0;
   std::size_t count = 0;
 
-  /// Looks at `bytes`, which begin at `position` of the whole.
+  /// Compares `bytes`, which begin at `position` of the whole range, with `expected`.
   void look(std::span<const std::byte> bytes, std::byte expected, std::size_t position = 0) {
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       if (bytes[i] == expected) continue;
@@ -73,11 +73,11 @@ class guard_resource final : public detail::memory_adaptor {
   ~guard_resource() override {
     if (context_ == nullptr) return;
     (void)empty();
-    // What is left has been lost with the device.
+    // The remaining blocks have been lost with the device.
     options_.counters->unchecked += freed_.size() + quarantine_.size();
     auto& device = context_->device();
     const auto reclaim = context_->reclaim_stream();
-    // What runs on a lost device may not end; then the memory stays with it.
+    // Work on a lost device may not end. The staging memory then stays with the device.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (device.lost() && !detail::timeline::of(reclaim)->quiescent()) {
       if (std::chrono::steady_clock::now() >= limit) return;
@@ -131,7 +131,7 @@ class guard_resource final : public detail::memory_adaptor {
         return tell({.finding = guard_finding::double_free, .block = memory});
       }
       auto block = found->second;
-      // A pool above grants it to others than it was asked for.
+      // A pool above may have granted the block again, with another tag and generation.
       block.memory.tag = memory.tag;
       block.memory.generation = memory.generation;
       block.unfinished.append(unfinished);
@@ -196,7 +196,7 @@ class guard_resource final : public detail::memory_adaptor {
   std::string_view name() const noexcept override { return "guard"; }
 
  private:
-  /// By the order of their frees.
+  /// Blocks by the number of their free.
   using blocks = std::map<std::uint64_t, guarded>;
 
   [[nodiscard]] std::size_t zone() const noexcept { return options_.red_zone; }
@@ -206,7 +206,7 @@ class guard_resource final : public detail::memory_adaptor {
 
   // Allocation
 
-  /// Fills a new block and its zones on its stream and returns the ticket behind it.
+  /// Fills a new block and its red zones on its stream. Returns the ticket after the fill.
   std::uint64_t fill(const guarded& block, point_reservation place) {
     auto& on = *detail::timeline::of(block.stream);
     auto* const memory = static_cast<std::byte*>(block.memory.address);
@@ -223,7 +223,7 @@ class guard_resource final : public detail::memory_adaptor {
     return detail::timeline::take(place)->submit({}, nullptr, first);
   }
 
-  /// Gives memory back that `stream` may have been made to fill.
+  /// Returns memory that may have been filled on `stream`.
   void give_up(granted_memory& granted, stream_ref stream) noexcept {
     try {
       auto& on = *detail::timeline::of(stream);
@@ -232,7 +232,7 @@ class guard_resource final : public detail::memory_adaptor {
         granted.inherited.push_back({on.id(), on.submit()});
       } catch (...) {
         if (!on.retired()) throw;
-        granted.inherited.push_back(on.newest());  // its last ticket is behind all of its work
+        granted.inherited.push_back(on.newest());  // its last ticket follows all of its work
       }
       upstream().deallocate(granted.memory, stream, granted.inherited.view());
     } catch (...) {
@@ -249,10 +249,10 @@ class guard_resource final : public detail::memory_adaptor {
       const std::lock_guard lock(mutex_);
       freed = freed_.extract(number);
     }
-    if (freed) finish(std::move(freed));  // else a trim was here before
+    if (freed) finish(std::move(freed));  // otherwise a trim has taken it
   }
 
-  /// Checks a block whose uses have ended, and keeps it or gives it back. Under `checking_`.
+  /// Checks a block whose uses have ended, then keeps or returns it. Under `checking_`.
   void finish(blocks::node_type freed) noexcept {
     auto& block = freed.mapped();
     const auto number = freed.key();
@@ -279,10 +279,10 @@ class guard_resource final : public detail::memory_adaptor {
     for (auto& [_, oldest] : leaving) leave_quarantine(oldest);
   }
 
-  /// Compares a freed block's red zones, and if it is to be kept fills all of it.
+  /// Compares the red zones of a freed block. Fills all of it if it is to be kept.
   void compare_zones(guarded& block, bool keep) {
     const auto reclaim = context_->reclaim_stream();
-    // They have completed; but compute-sanitizer believes in waits only.
+    // The uses have completed, but compute-sanitizer recognizes only waits.
     for (const auto& point : block.unfinished) context_->wait(reclaim, point);
     auto* const begin = begin_of(block);
     const bool done = run([&](device& device, native_stream* native) {
@@ -293,7 +293,7 @@ class guard_resource final : public detail::memory_adaptor {
     });
     block.poisoned = keep && done;
     auto* filled_on = detail::timeline::of(block.stream);
-    filled_on->wait_until(block.filled);  // has been reached, but nobody may have looked
+    filled_on->wait_until(block.filled);  // it has completed, but the watermark may lag
     block.unsure = !done || filled_on->failure_of(block.filled).has_value();
     if (block.unsure) return;
     damage before;
@@ -311,7 +311,8 @@ class guard_resource final : public detail::memory_adaptor {
     }
   }
 
-  /// Under `checking_`, as the next ones.
+  /// Checks a block that leaves the quarantine, and returns it. Under `checking_`, like the next
+  /// functions.
   void leave_quarantine(guarded& block) noexcept {
     try {
       compare_freed(block);
@@ -341,12 +342,12 @@ class guard_resource final : public detail::memory_adaptor {
   }
 
   void give_back(const guarded& block) noexcept {
-    // The guard's own last look at it, which has ended, stands for all uses before it.
+    // The guard's own last access, which has completed, follows all earlier uses.
     upstream().deallocate(block.whole, context_->reclaim_stream(), {&last_look_, 1});
     ++(block.unsure ? options_.counters->unchecked : options_.counters->checked);
   }
 
-  /// The device did not do what it was asked to: who knows what it still does.
+  /// Abandons a block after a failed operation: the device may still use it.
   void lose() noexcept {
     ++options_.counters->unchecked;
     stays();
@@ -356,8 +357,8 @@ class guard_resource final : public detail::memory_adaptor {
     detail::report("memory stays allocated", current_error().what());
   }
 
-  /// Gives back what is in quarantine, and before that what has not got there although its uses
-  /// have ended. What was freed up to now goes past the quarantine. Returns how many bytes.
+  /// Returns the blocks of the quarantine, and freed blocks whose uses have ended. Blocks freed
+  /// before this call do not enter the quarantine. Returns the number of bytes.
   std::size_t empty() noexcept {
     if (context_->device().lost()) return 0;
     const std::lock_guard checking(checking_);
@@ -390,7 +391,7 @@ class guard_resource final : public detail::memory_adaptor {
     return given;
   }
 
-  /// Asks the device about the last uses of what has been freed.
+  /// Queries the device about the last uses of freed blocks.
   void look_at_uses() noexcept {
     try {
       timeline_points open;
@@ -404,7 +405,7 @@ class guard_resource final : public detail::memory_adaptor {
       }
       for (const auto& point : open) context_->look_at(point);
     } catch (const std::bad_alloc&) {
-      // The reclaim thread will ask.
+      // The reclaim thread will query the device.
     }
   }
 
@@ -412,7 +413,8 @@ class guard_resource final : public detail::memory_adaptor {
     return block.memory.bytes + 2 * zone();
   }
 
-  /// Runs what `enqueue` puts on the reclaim stream to its end; false if part of it has failed.
+  /// Runs the work that `enqueue` puts on the reclaim stream, and waits for it. False if part of it
+  /// failed.
   template <class Enqueue>
   bool run(Enqueue enqueue) {
     auto& on = *detail::timeline::of(context_->reclaim_stream());
@@ -430,14 +432,14 @@ class guard_resource final : public detail::memory_adaptor {
     return !on.failure_of(ticket);
   }
 
-  // What is known; under `mutex_`
+  // The guard's knowledge of blocks; under `mutex_`
 
   void remember(const allocation& freed) noexcept {
     if (freed.generation == 0 || remembered_.empty()) return;
     remembered_[remembered_count_++ % remembered_.size()] = freed;
   }
 
-  /// A block that is being given back, or has been.
+  /// A block that is being freed, or has been.
   [[nodiscard]] allocation known(std::uint64_t generation) const noexcept {
     for (const auto& freed : remembered_) {
       if (freed.generation == generation) return freed;
@@ -448,7 +450,7 @@ class guard_resource final : public detail::memory_adaptor {
     return {nullptr, 0, "unknown", generation};
   }
 
-  /// The live block that has the first byte of `gone`.
+  /// The live block that contains the first byte of `gone`.
   [[nodiscard]] std::optional<allocation> at(const allocation& gone) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(gone.address);
     for (const auto& [_, block] : live_) {
@@ -478,20 +480,19 @@ class guard_resource final : public detail::memory_adaptor {
   guard_options options_;
   resource_context* context_ = nullptr;
 
-  // Held by whoever asks the device about freed memory, and so longer than a thread that allocates
-  // or frees may wait.
+  // Held during queries of the device, so longer than an allocating or freeing thread may wait.
   std::mutex checking_;
   const std::size_t staging_bytes_ = std::max(least_staging, 2 * options_.red_zone);
   std::byte* staging_ = nullptr;
   timeline_point last_look_{};  // on the reclaim stream; under `checking_`
 
-  mutable std::mutex mutex_;  // never held while the device is asked
+  mutable std::mutex mutex_;  // never held during a query of the device
   std::unordered_map<void*, guarded> live_;
-  blocks freed_;       // may be in use
-  blocks quarantine_;  // is not
+  blocks freed_;       // possibly in use
+  blocks quarantine_;  // not in use
   std::size_t quarantined_ = 0;
   std::uint64_t frees_ = 0;
-  std::uint64_t released_ = 0;  // what was freed up to this number is not held back any more
+  std::uint64_t released_ = 0;          // blocks freed up to this number skip the quarantine
   std::vector<allocation> remembered_;  // a ring
   std::size_t remembered_count_ = 0;
 

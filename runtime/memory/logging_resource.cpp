@@ -19,7 +19,7 @@ memory_record record_of(memory_event event, const allocation& memory, stream_id 
           .generation = memory.generation};
 }
 
-/// Logs what resources at the bottom give back to the device.
+/// Logs memory that the resources below return to the device.
 class logged_context final : public detail::context_adaptor {
  public:
   logged_context(resource_context& context, memory_log_sink& sink)
@@ -42,7 +42,7 @@ class logging_resource final : public detail::memory_adaptor {
  public:
   logging_resource(std::unique_ptr<memory_resource> under, std::shared_ptr<memory_log_sink> sink)
       : memory_adaptor(std::move(under), "make_logging_resource"), sink_(std::move(sink)) {}
-  // Whatever upstream gives back as it goes is still logged.
+  // Memory that upstream returns in its destructor is still logged.
   ~logging_resource() override { drop_upstream(); }
 
   void bind(resource_context& context) override {
@@ -69,12 +69,12 @@ class logging_resource final : public detail::memory_adaptor {
 
   void deallocate(allocation memory, stream_ref stream,
                   std::span<const timeline_point> unfinished) noexcept override {
-    // Before anybody else can have been granted it.
+    // Before another thread can be granted the memory.
     if (sink_) sink_->log(record_of(memory_event::free, memory, stream.id()));
     upstream().deallocate(memory, stream, unfinished);
   }
 
-  // A sink may block.
+  // A sink may block, so a free through a log may, too.
   bool keeps(std::size_t bytes) const noexcept override {
     return !sink_ && memory_adaptor::keeps(bytes);
   }

@@ -26,8 +26,9 @@ std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
     std::mutex mutex;
     std::map<device_id, std::shared_ptr<memory_budget>> budgets;
   };
-  // Never destroyed: runtimes in static objects may outlive every other object. A forked child
-  // begins anew: the memory is the parent's, and a thread that is gone may hold a lock.
+  // Never destroyed, because runtimes in static objects may outlive every other object. A child of
+  // `fork` begins a new registry: the memory belongs to the parent, and a thread of the parent may
+  // have held the lock.
   static constinit std::atomic<registry*> current{nullptr};
   auto* known = current.load(std::memory_order_acquire);
   while (known == nullptr || known->depth != detail::fork_depth()) {
@@ -98,19 +99,20 @@ memory_budget::account_list memory_budget::accounts() const {
 
 void memory_budget::drop_owners() noexcept {
   try {
-    // Under no lock: their destructors may end runtimes, which wait for whoever asks those.
+    // Without a lock: destructors of owners may end runtimes, which wait for threads that ask them
+    // for room.
     for (const auto& account : accounts()) {
       if (account->owners_) account->owners_->drain();
     }
   } catch (const std::bad_alloc&) {
-    // They go when their own runtimes drop them.
+    // The owners are released when their own runtimes drain.
   }
 }
 
 std::size_t memory_budget::make_room() noexcept {
   std::size_t given = 0;
   try {
-    // Making room may take a while: nobody else who looks at the budget waits for that.
+    // Without a lock, because making room may take long and other threads read the budget.
     for (const auto& account : accounts()) given += account->give_room();
   } catch (const std::bad_alloc&) {
     return 0;

@@ -18,7 +18,7 @@ constexpr std::string_view column_names =
     "order,event,thread,stream,address,bytes,tag,generation,result\n";
 constexpr std::size_t written_at_once = 64 * 1024;
 
-/// As RFC 4180 has it: quoted where it must be, quotes doubled.
+/// Appends a field as specified by RFC 4180: quoted if necessary, with doubled quotes.
 void append_field(std::string& line, std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
     line += text;
@@ -61,9 +61,9 @@ std::string line_of(const memory_record& record) {
   return line;
 }
 
-/// What `call` returns, which writes to a file or sets its size. Where that fails, errno alone says
-/// so: SIGXFSZ (the limit on file sizes) and SIGPIPE (no reader) would end a program that does not
-/// ignore them. They are kept from this thread only; how the program handles them is left alone.
+/// Returns the result of `call`, which writes to a file or sets its size. A failure is reported
+/// only by errno: SIGXFSZ (file size limit) and SIGPIPE (no reader) would end a program that does
+/// not ignore them. Both are blocked in this thread only; the program's handlers are not changed.
 template <class Call>
 auto without_signals_of_failure(Call call) noexcept {
   sigset_t of_failure;
@@ -78,7 +78,7 @@ auto without_signals_of_failure(Call call) noexcept {
   const auto result = call();
   const int why = errno;
   const int raised = why == EPIPE ? SIGPIPE : why == EFBIG ? SIGXFSZ : 0;
-  // One that was pending before is somebody else's.
+  // A signal that was pending before belongs to other code.
   if (result < 0 && raised != 0 && ::sigismember(&pending_before, raised) == 0) {
     sigset_t ours;
     (void)::sigemptyset(&ours);
@@ -181,7 +181,7 @@ void memory_log_file::write_collected() noexcept {
     size_ += static_cast<std::int64_t>(collected_.size());
   } else {
     count_lost(collected_records_);
-    // Half a line would spoil what comes after it.
+    // Half a line would corrupt the lines after it.
     (void)without_signals_of_failure([&] { return ::ftruncate(file_, size_); });
   }
   collected_.clear();

@@ -19,14 +19,14 @@
 namespace sluice {
 namespace {
 
-/// Memory that waits to be handed out again.
+/// Memory that can be handed out again.
 struct free_block {
   allocation memory;           // as upstream granted it
-  timeline_points unfinished;  // uses that had not completed when it was freed
+  timeline_points unfinished;  // uses that had not completed at the free
 };
 
-/// The free blocks of one size that were granted last for one stream, the newest last for the most
-/// part.
+/// The free blocks of one size that were last granted on one stream, mostly in the order of their
+/// frees.
 struct stream_list {
   stream_ref stream;
   std::vector<free_block> blocks;
@@ -35,10 +35,10 @@ struct stream_list {
 /// The free blocks of one size.
 struct bin {
   std::vector<stream_list> lists;
-  // Where the search for a block that may be used goes on, round after round.
+  // The position at which the next search continues.
   std::size_t next_list = 0;
   std::size_t next_block = 0;
-  std::size_t looks = 0;  // left over by searches, see `looks_gained`
+  std::size_t looks = 0;  // the unused allowance of earlier searches, see `looks_gained`
 
   [[nodiscard]] std::size_t size() const noexcept {
     std::size_t sum = 0;
@@ -47,13 +47,13 @@ struct bin {
   }
 };
 
-/// What one search for a block that no other stream may still be using knows.
+/// The state of one search for a block that no other stream may still use.
 struct search {
   stream_id for_stream{};
-  timeline_points asked{};  // points of the streams that the device has been asked about
-  timeline_points open{};   // of those still to be asked about, the newest that was in the way
+  timeline_points asked{};  // points of the streams that the device has been queried about
+  timeline_points open{};   // the newest unfinished points, to be queried
   std::size_t may_look = 0;
-  std::size_t looked = 0;  // blocks that it need not look at again
+  std::size_t looked = 0;  // blocks that it need not visit again
 };
 
 class pool_resource final : public detail::memory_adaptor {
@@ -108,7 +108,7 @@ class pool_resource final : public detail::memory_adaptor {
         return;
       }
     } catch (const std::bad_alloc&) {
-      // Without memory to note it, it goes back at once.
+      // If the host has no memory to note the block, it is returned at once.
     }
     memory.tag = memory.first_tag;
     upstream().deallocate(memory, stream, unfinished);
@@ -147,33 +147,33 @@ class pool_resource final : public detail::memory_adaptor {
   std::string_view name() const noexcept override { return "pool"; }
 
  private:
-  /// Where a walk through all blocks is.
+  /// The position of a walk over all blocks.
   struct position {
     std::size_t bin = 0;
     std::size_t list = 0;
     std::size_t block = 0;
   };
-  // So many of its own blocks, the newest, an allocation looks at.
+  // The number of its own newest blocks that an allocation visits.
   static constexpr std::size_t looked_at = 8;
-  // At so many blocks a search looks while it holds the lock.
+  // The number of blocks that a search visits under the lock at a time.
   static constexpr std::size_t looked_at_once = 64;
-  // Before more memory is asked for, the blocks of all streams are looked at until one is found or
-  // all have been seen. Where thousands are in use this would make each allocation as slow as they
-  // are many, so a search may look at this many and at what earlier searches had left over; the
-  // next one goes on where it ended, so all are seen in turn.
-  // The bound: of a size of which up to so many blocks are kept, memory is added only when all of
-  // them are in use. Of n blocks beyond, it is added only when each was in use when it was looked
-  // at in the last n / looks_gained searches, or was handed out or moved by one of them: about as
-  // many as are in use at one time. Allocations from a stream's own blocks make no search; even if
-  // they kept in step with the searches, no stream's list would get beyond about twice that.
+  // The allowance of one search over the blocks of all streams, which bounds the time of an
+  // allocation. A search also uses the allowance that earlier ones left, and continues at their
+  // position.
+  //
+  // With up to this many blocks of a size, the pool grows only if all of them are in use. With n
+  // blocks beyond, it grows only if each was in use when it was visited by the last n /
+  // looks_gained searches, or one of these searches took or moved it. That is about the number of
+  // blocks in use at one time. Allocations from a stream's own blocks make no search; even in step
+  // with searches they at most double a stream's list.
   static constexpr std::size_t looks_gained = 256;
 
-  /// What a walk that gives blocks back knows.
+  /// The state of a walk that returns blocks.
   struct release {
-    timeline_points asked{};  // points of the streams that the device has been asked about
-    timeline_points open{};   // of those still to be asked about, the newest that was in the way
+    timeline_points asked{};  // points of the streams that the device has been queried about
+    timeline_points open{};   // the newest unfinished points, to be queried
     std::size_t count = 0;
-    std::array<free_block, looked_at_once> blocks{};  // out of the lists
+    std::array<free_block, looked_at_once> blocks{};  // taken out of the lists
     std::array<stream_ref, looked_at_once> on{};
   };
 
@@ -185,7 +185,8 @@ class pool_resource final : public detail::memory_adaptor {
     return {.memory = block.memory, .inherited = std::move(block.unfinished)};
   }
 
-  /// What can be handed out without a wait for another stream, or, where that is wanted, with one.
+  /// Finds a block that needs no wait for another stream or, if the options prefer it, one that
+  /// does.
   std::optional<free_block> find(std::size_t number, stream_ref stream) {
     std::unique_lock lock(lock_);
     auto* kept = bin_of(number);
@@ -197,8 +198,8 @@ class pool_resource final : public detail::memory_adaptor {
     if (!found && options_.prefer_unfinished) found = take_unfinished(number, stream);
     while (!found && (!all.open.empty() || (all.may_look != 0 && all.looked < kept->size()))) {
       lock.unlock();
-      // Asking the device costs less than new memory, but not while others want the lists; those
-      // get their turn between two looks, too.
+      // A query of the device costs less than new memory. It runs without the lock, and other
+      // threads may take the lock between two steps of the search.
       for (const auto& point : all.open) context_->look_at(point);
       all.asked.append(all.open.view());
       all.open.clear();
@@ -211,7 +212,7 @@ class pool_resource final : public detail::memory_adaptor {
     return found;
   }
 
-  /// Of `stream`'s own blocks: a late one that no other stream may still be using.
+  /// One of the newest blocks of `stream` that no other stream may still use.
   std::optional<free_block> take_own(bin& kept, stream_ref stream) noexcept {
     for (auto& list : kept.lists) {
       if (!(list.stream == stream)) continue;
@@ -228,9 +229,8 @@ class pool_resource final : public detail::memory_adaptor {
     return std::nullopt;
   }
 
-  /// Of the blocks of all streams that come next: one that no other stream may still be using.
-  /// Where there is none and the device has still to be asked about something, they come next once
-  /// more.
+  /// The next block, over all streams, that no other stream may still use. If there is none and the
+  /// device must be queried first, the next call visits the same blocks again.
   std::optional<free_block> look_on(bin& kept, search& all) {
     const auto most = std::min({looked_at_once, all.may_look, kept.size()});
     auto at = kept.next_list;
@@ -260,7 +260,8 @@ class pool_resource final : public detail::memory_adaptor {
     return std::nullopt;
   }
 
-  /// Notes what is in the way and has not been asked about.
+  /// Whether no other stream may still use `block`. Notes unfinished points that have not been
+  /// queried.
   [[nodiscard]] bool usable(const free_block& block, search& all) const {
     bool yes = true;
     for (const auto& point : block.unfinished) {
@@ -272,7 +273,7 @@ class pool_resource final : public detail::memory_adaptor {
     return yes;
   }
 
-  /// Any block, one of `stream`'s own first.
+  /// Any block, preferably one of `stream`.
   std::optional<free_block> take_unfinished(std::size_t number, stream_ref stream) noexcept {
     auto* kept = bin_of(number);
     if (kept == nullptr) return std::nullopt;
@@ -314,7 +315,7 @@ class pool_resource final : public detail::memory_adaptor {
     for (auto& list : lists) {
       if (list.stream == stream) return list;
     }
-    // Lists of streams that are gone are of use while they hold something.
+    // The lists of retired streams are kept while they hold blocks.
     const auto gone = [](const stream_list& list) {
       return list.blocks.empty() && detail::timeline::of(list.stream)->retired();
     };
@@ -325,8 +326,8 @@ class pool_resource final : public detail::memory_adaptor {
     return lists.emplace_back(stream_list{stream, {}});
   }
 
-  /// Takes blocks that no unfinished work uses out of the lists: from `next` on, and no more than
-  /// `looked_at_once` are looked at. Whether that was the last of them.
+  /// Takes blocks that no unfinished work uses out of the lists. Visits at most `looked_at_once`
+  /// blocks, beginning at `next`. Returns whether these were the last ones.
   [[nodiscard]] bool take_unused(position& next, release& round) noexcept {
     const std::lock_guard lock(lock_);
     for (std::size_t looked = 0; looked < looked_at_once;) {
@@ -352,7 +353,7 @@ class pool_resource final : public detail::memory_adaptor {
     return false;
   }
 
-  /// Notes what the device has still to be asked about.
+  /// Whether no unfinished work uses `block`. Notes unfinished points that have not been queried.
   [[nodiscard]] bool unused(const free_block& block, release& round) const noexcept {
     bool yes = true;
     for (const auto& point : block.unfinished) {
@@ -362,15 +363,15 @@ class pool_resource final : public detail::memory_adaptor {
       try {
         round.open.push_back(point);
       } catch (const std::bad_alloc&) {
-        // Then the block stays for now.
+        // The block then stays for now.
       }
     }
     return yes;
   }
 
-  /// Gives back what no unfinished work uses, as the device says now.
+  /// Returns the blocks that no unfinished work uses, after queries of the device.
   std::size_t give_unused_back() noexcept {
-    if (context_->device().lost()) return 0;  // the memory is lost with it
+    if (context_->device().lost()) return 0;  // the memory is lost with the device
     std::size_t given = 0;
     try {
       release round;
@@ -392,14 +393,14 @@ class pool_resource final : public detail::memory_adaptor {
         last = false;
       }
     } catch (const std::bad_alloc&) {
-      // The rest stays for now.
+      // The other blocks stay for now.
     }
     return given;
   }
 
   void give_back(free_block& block, stream_ref stream) noexcept {
     drop_settled(block.unfinished);
-    // What nobody uses does not go behind the work that a lane has still to do.
+    // The free of an unused block must not queue after the work of a lane.
     const auto on = block.unfinished.empty() ? context_->reclaim_stream() : stream;
     upstream().deallocate(block.memory, on, block.unfinished.view());
   }
@@ -412,7 +413,7 @@ class pool_resource final : public detail::memory_adaptor {
       bins.swap(bins_);
       given = std::exchange(kept_, 0);
     }
-    if (context_->device().lost()) return 0;  // the memory is lost with it
+    if (context_->device().lost()) return 0;  // the memory is lost with the device
     for (auto& kept : bins) {
       for (auto& list : kept.lists) {
         for (auto& block : list.blocks) give_back(block, list.stream);
@@ -423,10 +424,9 @@ class pool_resource final : public detail::memory_adaptor {
 
   const pool_options options_;
   resource_context* context_ = nullptr;
-  // Held for a look at some lists. A list that is new or grows takes memory under it, which is
-  // rare.
+  // Held for short searches. Only a new or growing list allocates under it, which is rare.
   mutable detail::spin_lock lock_;
-  std::vector<bin> bins_;  // by size class
+  std::vector<bin> bins_;  // by number of size class
   std::size_t kept_ = 0;
 };
 

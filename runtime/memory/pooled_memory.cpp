@@ -28,8 +28,8 @@ void pooled_memory::add(free freed, timeline_point reached) noexcept {
 
 pooled_memory::free pooled_memory::take_for(std::size_t bytes, stream_id stream) noexcept {
   const std::lock_guard lock(mutex_);
-  // The oldest on its own stream. Whichever block of that stream the pool hands out, those that
-  // stay noted are then reached no earlier than those that stay in the pool.
+  // The oldest entry of the stream. Whichever block of that stream the pool hands out, the entries
+  // left are reached no earlier than the blocks left in the pool.
   auto at = kept_.lower_bound({bytes, {stream, 0}});
   if (at != kept_.end() && at->bytes == bytes && at->reached.stream == stream) {
     return kept_.extract(at);
@@ -54,7 +54,7 @@ std::size_t pooled_memory::release() noexcept {
       try {
         asked.push_back(point);
       } catch (const std::bad_alloc&) {
-        // Then the stream is asked again.
+        // The stream is then queried again.
       }
       context_.look_at(point);
       return context_.completed(point);
@@ -72,7 +72,7 @@ std::size_t pooled_memory::release() noexcept {
 std::size_t pooled_memory::release(std::size_t bytes) noexcept {
   auto& device = context_.device();
   const auto given = device.trim_async();
-  // What a lost device holds stays charged until the resource ends.
+  // Memory of a lost device stays charged until the resource is destroyed.
   if (bytes != 0 && !device.lost()) context_.discharge_pooled(bytes);
   return given;
 }

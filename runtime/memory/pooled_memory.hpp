@@ -9,20 +9,22 @@
 
 namespace sluice::detail {
 
-/// What one charged resource has freed into its device's pool. The pool may keep that memory, so
-/// it stays charged until a trim has returned it to the system or an allocation takes it over.
-/// Thread-safe.
+/// The memory that one charged resource has freed into the pool of its device.
 ///
-/// It counts on two things: a device's pool takes no memory from the system while it has a free
-/// block of the very size that is asked for which the asking stream may use; and of these it
-/// prefers one that was freed on that stream. So an allocation that takes memory over here makes
-/// the pool no larger. Where another runtime on the device took the block first, that one was
+/// The pool may keep that memory, so it stays charged until a trim has returned it to the system,
+/// or until an allocation takes it over. Thread-safe.
+///
+/// Two properties of a device's pool make this exact. It takes no memory from the system while it
+/// has a free block of the requested size that the allocating stream may use. Among such blocks it
+/// prefers one freed on that stream. An allocation that takes memory over here therefore does not
+/// enlarge the pool. If another runtime on the device took the block first, that runtime was
 /// charged for it.
 class pooled_memory {
  public:
   explicit pooled_memory(resource_context& context) noexcept : context_(context) {}
 
-  /// A free, and the point at which the device reaches it. The empty point: it was reached at once.
+  /// A free, and the point at which the device reaches it. The empty point means that it has been
+  /// reached.
   struct entry {
     std::size_t bytes = 0;
     timeline_point reached{};
@@ -31,25 +33,27 @@ class pooled_memory {
   using entries = std::multiset<entry>;
   using free = entries::node_type;
 
-  /// What `add` takes. @throws std::bad_alloc
+  /// Makes the argument of `add`.
+  /// @throws std::bad_alloc
   [[nodiscard]] static free make(std::size_t bytes);
-  /// Memory has been freed, and the device reaches that at `reached`. Also for what `take_for` took
-  /// out and did not need.
+  /// Notes that memory has been freed and that the device reaches the free at `reached`. Also takes
+  /// back an unneeded result of `take_for`.
   void add(free freed, timeline_point reached) noexcept;
 
-  /// Takes out memory of that size which an allocation on `stream` is going to reuse, and with it
-  /// its charge. Empty where there is none.
+  /// Removes memory of this size that an allocation on `stream` will reuse, with its charge. Empty
+  /// if there is none.
   [[nodiscard]] free take_for(std::size_t bytes, stream_id stream) noexcept;
 
-  /// Trims the device's pool and discharges what the device has reached. Returns how many bytes
-  /// the device says that it gave up.
+  /// Trims the device's pool and discharges the frees that the device has reached. Returns the
+  /// bytes that the device reports as returned.
   std::size_t release() noexcept;
-  /// Trims the device's pool and discharges these bytes, which have been freed and are not noted.
+  /// Trims the device's pool and discharges `bytes` bytes that have been freed and are not noted
+  /// here.
   std::size_t release(std::size_t bytes) noexcept;
 
  private:
   resource_context& context_;
-  std::mutex mutex_;  // never held while anybody waits for work
+  std::mutex mutex_;  // never held during a wait for work
   entries kept_;
 };
 

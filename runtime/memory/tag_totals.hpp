@@ -15,9 +15,9 @@
 
 namespace sluice::detail {
 
-/// What the live blocks of each tag hold. Adding takes no memory and one short lock per tag:
-/// tags are string literals, few, and found by address. When there is no room for another tag, it
-/// counts as "other". Thread-safe.
+/// The bytes and the number of live blocks of each tag. Tags are string literals, few, and found by
+/// address, so adding allocates nothing and takes one short lock of the tag. If there is no room
+/// for another tag, it counts as "other". Thread-safe.
 class tag_totals {
  public:
   void add(allocation_tag tag, std::size_t bytes) noexcept {
@@ -33,7 +33,7 @@ class tag_totals {
     --t.blocks;
   }
 
-  /// What all of them hold.
+  /// The bytes of all tags together.
   [[nodiscard]] std::size_t bytes() const noexcept {
     auto sum = bytes_of(other_);
     for (const auto& t : totals_) {
@@ -42,8 +42,8 @@ class tag_totals {
     return sum;
   }
 
-  /// Adds what is held to `sums`; equal texts are one tag, wherever they lie. @throws
-  /// std::bad_alloc
+  /// Adds the totals to `sums`. Equal texts at different addresses are one tag.
+  /// @throws std::bad_alloc
   void collect(std::vector<tagged_memory>& sums) const {
     for (const auto& t : totals_) {
       if (t.key.load(std::memory_order_acquire) != nullptr) add_to(sums, t.name, t);
@@ -53,8 +53,8 @@ class tag_totals {
 
  private:
   struct total {
-    // The literal's first character; the text's length may differ at one address, so it is part of
-    // the name that is written before the key.
+    // The address of the literal's first character. Texts at one address may differ in length, so
+    // the length is part of `name`, which is written before the key.
     std::atomic<const char*> key{nullptr};
     std::atomic<bool> claimed{false};
     std::string_view name;
@@ -96,7 +96,7 @@ class tag_totals {
         t.key.store(name.data(), std::memory_order_release);
         return t;
       }
-      // Somebody else is just writing this one's name.
+      // Another thread is writing the name of this entry.
       while (key == nullptr) key = t.key.load(std::memory_order_acquire);
       if (key == name.data() && t.name.size() == name.size()) return t;
     }

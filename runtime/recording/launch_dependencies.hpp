@@ -10,12 +10,12 @@
 
 namespace sluice::detail {
 
-/// What a launch depends on, between its recorder's preflight and commit.
+/// The dependencies of a launch, between its recorder's preflight and commit.
 class launch_dependencies {
  public:
-  /// The unfinished points whose failure is the launch's own.
+  /// The unfinished points whose failure makes the launch fail.
   [[nodiscard]] static std::span<const timeline_point> of(const launch_recorder& recorder) noexcept;
-  /// Adds one ticket of another runtime.
+  /// Adds a ticket of another runtime. A recorder holds at most one.
   static void add(launch_recorder& recorder,
                   std::unique_ptr<cross_runtime_dependency> upstream) noexcept;
 };

@@ -23,7 +23,7 @@ class recorder_state {
   recorder_state& operator=(const recorder_state&) = delete;
   ~recorder_state() = default;
 
-  /// The state is that of a new recorder.
+  /// Begins a new recorder in this state.
   void begin(timeline& stream, recorder_mode mode) {
     if (!stream.hold_core()) shared_core_ = stream.core().shared_from_this();
     core_ = &stream.core();
@@ -32,7 +32,8 @@ class recorder_state {
     at_step_ = core_->step_called();
     phase_ = phase::recording;
   }
-  /// The recorder is destroyed. Keeps memory, and returns the core, which may be destroyed with it.
+  /// Ends the recorder. Keeps memory for the next one. Returns the core, which may be destroyed
+  /// with the result.
   [[nodiscard]] std::shared_ptr<runtime_core> end() noexcept {
     abandon();
     uses_.clear();
@@ -46,7 +47,7 @@ class recorder_state {
     rejection_.reset();
     auto* const held_by = std::exchange(stream_, nullptr);
     if (held_by == nullptr || shared_core_) return std::move(shared_core_);
-    return held_by->let_go_of_core();  // last: the core may be destroyed from here on
+    return held_by->let_go_of_core();  // last: the core may be destroyed afterwards
   }
 
   [[nodiscard]] stream_id launch_stream() const noexcept { return stream_->id(); }
@@ -87,7 +88,8 @@ class recorder_state {
     }
   }
 
-  /// `waits`: at a conflict of leases; otherwise it answers false there, and is as before.
+  /// With `waits`, waits at a conflict of leases. Otherwise returns false there and changes
+  /// nothing.
   bool preflight(bool waits) {
     if (rejection_) {
       if (open()) phase_ = phase::refused;
@@ -98,11 +100,11 @@ class recorder_state {
       phase_ = phase::preflighted;
       return true;
     }
-    const auto before = std::exchange(phase_, phase::refused);  // until it has succeeded
+    const auto before = std::exchange(phase_, phase::refused);  // until preflight has succeeded
     core_->require_open();
     (void)core_->require(stream_->ref());
-    // Checked again under the leases; but a freed block and the one that got its record cannot both
-    // be leased.
+    // Checked again under the leases. A freed block and the block that reuses its record cannot
+    // both be leased, so it is checked here, too.
     for (const auto& u : uses_) {
       if (stale(u)) throw stale_error(u);
     }
@@ -179,8 +181,8 @@ class recorder_state {
     std::uint64_t generation;
     access_kind access;
     bool whole;
-    allocation_tag tag;    // for messages: the block may be gone by then
-    std::uint64_t fenced;  // the version of the block's uses that the launch waits for
+    allocation_tag tag;    // for messages, when the block may no longer exist
+    std::uint64_t fenced;  // the version of the uses that the launch waits for
   };
   struct one_per_block {
     [[nodiscard]] static bool before(const use& a, const use& b) noexcept {
@@ -191,15 +193,15 @@ class recorder_state {
       return a.record == b.record && a.generation == b.generation;
     }
     static void absorb(use& known, const use& added) noexcept {
-      // A whole write stays one only if nothing is read.
+      // A merged use is whole only if both were.
       known.whole = known.whole && added.whole;
       known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
                                               static_cast<unsigned>(added.access));
     }
   };
-  static constexpr std::size_t most_kept = 4096;  // elements of memory, by a state without recorder
+  static constexpr std::size_t most_kept = 4096;  // elements of memory kept in a spare state
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
-  /// Whether uses may be registered, and preflight called.
+  /// Whether registration and preflight are allowed.
   [[nodiscard]] bool open() const noexcept {
     return phase_ == phase::recording || phase_ == phase::cancelled;
   }
@@ -228,7 +230,7 @@ class recorder_state {
     u.record->lease.lock();
     unlock_and_give_lease(u);
   }
-  /// The caller has locked the uses of the block.
+  /// Returns a lease. The caller has locked the uses of the block.
   void unlock_and_give_lease(const use& u) noexcept {
     auto& lease = u.record->lease;
     const bool last = u.access == access_kind::read ? lease.unlock_and_release_shared()
@@ -240,8 +242,7 @@ class recorder_state {
     while (count != 0) give_lease(uses_[--count]);
   }
 
-  /// Takes the leases of all uses. If `waits` is false, answers false at a conflict, with nothing
-  /// held.
+  /// Takes the leases of all uses. Without `waits`, returns false at a conflict and holds nothing.
   [[nodiscard]] bool take_leases(bool waits) {
     holder_ = &lease_holder::of_this_thread();
     if (holder_->in_turnstile()) {
@@ -257,7 +258,8 @@ class recorder_state {
     return true;
   }
 
-  /// All or nothing, in the order of the records' addresses. Returns the use that is in conflict.
+  /// Takes all leases or none, in address order of the records. Returns the use in conflict, or
+  /// nullptr.
   [[nodiscard]] const use* try_all(lease_request request) {
     for (std::size_t taken = 0; taken < uses_.size(); ++taken) {
       const auto& u = uses_[taken];
@@ -270,7 +272,7 @@ class recorder_state {
     return nullptr;
   }
 
-  /// The block that a thread waits to write; readers that hold nothing are kept out meanwhile.
+  /// Registers a waiting writer at the block that it waits for, which keeps new readers out.
   class registered_writer {
    public:
     registered_writer() noexcept = default;
@@ -288,11 +290,11 @@ class recorder_state {
     block_record* record_ = nullptr;
   };
 
-  /// Attempts to take all leases at a time, and holds none while it waits. False if that has failed
-  /// too often.
+  /// Attempts to take all leases at once, and holds none while it waits. False after too many
+  /// attempts.
   [[nodiscard]] bool take_together() {
     registered_writer registered;
-    // A thread that holds a lease may not wait, so it must not be stopped by threads that do.
+    // A thread that holds a lease must not wait, so waiting threads must not stop it.
     const bool holds_others = holder_->holds_any();
     const auto request = holds_others ? lease_request::barging : lease_request::yielding;
     for (int attempt = 0; attempt < attempts_before_turnstile; ++attempt) {
@@ -305,7 +307,7 @@ class recorder_state {
     return false;
   }
 
-  /// As the owner of the turnstile: takes one lease after the other, and holds them while it waits.
+  /// Takes the leases one by one as the owner of the turnstile, and holds them while it waits.
   void take_in_turn() {
     for (std::size_t taken = 0; taken < uses_.size(); ++taken) {
       const auto& u = uses_[taken];
@@ -338,13 +340,13 @@ class recorder_state {
   }
 
   [[nodiscard]] error stale_error(const use& u) const {
-    // Nothing keeps the block: another one may have its record by now.
+    // No reference keeps the block, so another one may use its record by now.
     core_->note_misuse(memory_misuse::stale_use, {.tag = u.tag, .generation = u.generation});
     return {errc::stale_ref, "memory '" + std::string(u.tag.name()) +
                                  "', which the launch uses, has been given back"};
   }
 
-  /// Keeps outcomes of the tickets of `of` until the launch has been published.
+  /// Keeps the outcomes of the tickets of `of` until the launch has been published.
   void read_outcomes_of(timeline& of) {
     for (const auto& known : outcomes_) {
       if (known.of == &of) return;
@@ -361,7 +363,7 @@ class recorder_state {
     stop_reading_outcomes();
   }
 
-  /// Under the leases: checks identities and earlier failures, and queues the waits.
+  /// Checks identities and earlier failures, and queues the waits. Under the leases.
   void fence() {
     waits_.clear();
     read_outcomes_of(*stream_);
@@ -380,7 +382,7 @@ class recorder_state {
       u.fenced = u.record->uses.version();
     }
     if (dependencies_.size() > 8) {
-      // Blocks that one launch wrote bring the same point.
+      // Several blocks written by one launch yield the same point.
       std::sort(dependencies_.begin(), dependencies_.end(), [](timeline_point a, timeline_point b) {
         return a.stream != b.stream ? a.stream < b.stream : a.ticket < b.ticket;
       });
@@ -409,8 +411,8 @@ class recorder_state {
       u.record->lease.lock();
       if (point) {
         auto& known = u.record->uses;
-        // What came since preflight without a lease (a use outside of a recorder, an export that is
-        // back) was not waited for, so nothing stands for it. Readers only add in either case.
+        // A use published without a lease since preflight was not waited for, so nothing may be
+        // cleared.
         if (known.version() == u.fenced) {
           known.publish(u.access, point, *core_, may_fail);
         } else {
@@ -426,11 +428,12 @@ class recorder_state {
     return point;
   }
 
-  /// When no ticket could be had for the work: what to publish in its place, so that nothing is
-  /// left unprotected; the empty point once the work is waited for.
+  /// The point to publish if no ticket is available: the last ticket of a retired stream, or the
+  /// empty point after waiting for the work.
   [[nodiscard]] timeline_point stand_in(const error& why) noexcept {
-    if (stream_->retired()) return stream_->newest();  // its last ticket is behind all of its work
-    // What is captured is not queued.
+    // The last ticket of a retired stream follows all of its work.
+    if (stream_->retired()) return stream_->newest();
+    // Work on a captured stream is not queued, so it needs no wait.
     if (stream_->captured()) return {};
     try {
       stream_->synchronize();
@@ -440,7 +443,7 @@ class recorder_state {
     return {};
   }
 
-  /// No lease protects this: it only adds.
+  /// Publishes without a lease, so it clears no earlier point.
   void publish_unfenced(const std::optional<error>& failure) {
     const epoch_reader until_published(stream_->outcome_readers());
     timeline_point point;
@@ -462,7 +465,7 @@ class recorder_state {
   void abandon() noexcept {
     if (uses_.empty()) return;
     if (core_->device().inherited()) {
-      // The leases are the parent's, but this thread counts them.
+      // The leases belong to the parent, but this thread's counter includes them.
       if (phase_ == phase::preflighted) holder_->remove(static_cast<std::uint32_t>(uses_.size()));
       return;
     }
@@ -482,11 +485,11 @@ class recorder_state {
     }
   }
 
-  runtime_core* core_ = nullptr;               // held by the stream's record, or
-  std::shared_ptr<runtime_core> shared_core_;  // of a runtime that was gone already
+  runtime_core* core_ = nullptr;  // held by the timeline of the stream, or by the next member
+  std::shared_ptr<runtime_core> shared_core_;  // set if the runtime had been destroyed
   timeline* stream_ = nullptr;
   recorder_mode mode_ = recorder_mode::strict;
-  const runtime_core::step_function* at_step_ = nullptr;  // a test's
+  const runtime_core::step_function* at_step_ = nullptr;  // of a test
   phase phase_ = phase::recording;
   merged_list<use, one_per_block, 8> uses_;
   small_vector<hazard_point, 16> waits_;
@@ -496,7 +499,8 @@ class recorder_state {
   };
 
   dependency_points dependencies_;
-  small_vector<read_outcomes, 8> outcomes_;  // of the launch's stream and those it depends on
+  // Of the launch's stream and of the streams it depends on.
+  small_vector<read_outcomes, 8> outcomes_;
   std::unique_ptr<cross_runtime_dependency> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   lease_holder* holder_ = nullptr;
@@ -505,8 +509,7 @@ class recorder_state {
 
 namespace {
 
-/// States of recorders that are gone, per thread: a recorder takes no heap memory in the steady
-/// state.
+/// Spare states of each thread, so that a recorder allocates no heap memory in the steady state.
 struct spare_states {
   static constexpr std::size_t most = 4;
   std::array<recorder_state*, most> kept{};
@@ -514,7 +517,8 @@ struct spare_states {
   ~spare_states();
 };
 thread_local spare_states spare;
-/// Set when the thread's states have gone; a recorder of a later destructor must not look at them.
+/// Set after the thread's spare states are destroyed. Recorders of later destructors must not use
+/// them.
 thread_local bool spare_ended = false;
 
 spare_states::~spare_states() {
@@ -532,7 +536,7 @@ state_ptr take_state() {
 }  // namespace
 
 void recorder_state_deleter::operator()(recorder_state* state) const noexcept {
-  // May end the runtime's core, and with it recorders of which this thread keeps the states.
+  // Dropping the core may destroy it, and with it recorders whose states this thread keeps.
   const auto core = state->end();
   if (!spare_ended && spare.count < spare_states::most) {
     spare.kept[spare.count++] = state;

@@ -30,7 +30,7 @@ constexpr auto shortest_interval = std::chrono::seconds(1);
 constexpr auto longest_interval = std::chrono::seconds(64);
 constexpr auto longest_exit = std::chrono::seconds(1);
 
-// On that thread everything outside of this file runs inside a handler's call.
+// Set on the writer thread: reports made there come from a handler.
 thread_local bool is_writer = false;
 
 void write_all(const char* data, std::size_t size) noexcept {
@@ -48,7 +48,7 @@ void write_all(const char* data, std::size_t size) noexcept {
   }
 }
 
-/// In one call, so that a line is not mixed with what others write.
+/// Writes the line in one call, so that it does not mix with other output.
 void write_line(const report_message& message) noexcept {
   std::array<char, report_table::longest_text + 64> line;
   const auto length = static_cast<int>(message.text.size());
@@ -62,7 +62,7 @@ void write_line(const report_message& message) noexcept {
 
 /// Delivers the reports of this process on a thread of its own, which the first report starts.
 ///
-/// It has no destructor: threads may report until the very end of the process.
+/// It has no destructor, because threads may report until the very end of the process.
 class report_writer {
  public:
   void add(std::string_view what, std::string_view why) noexcept {
@@ -95,7 +95,7 @@ class report_writer {
     report_handler* previous = nullptr;
     if (is_writer) {
       previous = handler_.exchange(handler, std::memory_order_acq_rel);
-      // Its call is running: the writer deletes it afterwards.
+      // The replaced handler is running, so the writer deletes it afterwards.
       if (previous == running_) to_delete_ = std::exchange(previous, nullptr);
     } else {
       const std::lock_guard lock(calling_);
@@ -116,7 +116,8 @@ class report_writer {
     (void)flush(deadline);
   }
 
-  /// In a child of `fork`, which has no writer thread. The parent delivers its own reports.
+  /// Resets the writer in a child of `fork`, which has no writer thread. The parent delivers its
+  /// own reports.
   void begin_child() noexcept {
     table_.clear();
     for (auto* counter : {&reported_, &delivered_, &dropped_, &flush_asked_, &flush_done_}) {
@@ -125,15 +126,15 @@ class report_writer {
     started_.store(false, std::memory_order_relaxed);
     exit_by_.store(not_exiting, std::memory_order_relaxed);
     is_writer = false;
-    // The parent's writer may have held it.
+    // The parent's writer may have held the lock.
     new (&calling_) std::mutex;
   }
 
  private:
   struct delivered_text {
-    std::uint64_t sequence = 0;  // of the text that was delivered last from this slot
+    std::uint64_t sequence = 0;  // of the text delivered last from this slot
     clock::duration interval{};
-    clock::time_point due{};  // when its repetitions are
+    clock::time_point due{};  // when its repetitions are due
   };
 
   void wake() noexcept {
@@ -141,7 +142,7 @@ class report_writer {
     arrived_.raise();
   }
 
-  /// Whether there is a writer thread now. Calls no `operator new`.
+  /// Starts the writer thread unless it runs. Returns whether it runs. Calls no `operator new`.
   bool start() noexcept {
     if (started_.load(std::memory_order_relaxed)) return true;
     if (started_.exchange(true, std::memory_order_relaxed)) return true;
@@ -192,7 +193,7 @@ class report_writer {
     }
   }
 
-  /// Delivers what is due, the oldest text first. Returns when to look again if nothing arrives.
+  /// Delivers the texts that are due, the oldest first. Returns when the next one is due.
   std::optional<clock::time_point> deliver(std::array<delivered_text, report_table::slots>& texts,
                                            bool everything) noexcept {
     struct due_text {
@@ -226,7 +227,7 @@ class report_writer {
         text = {due[i].sequence, shortest_interval, now + shortest_interval};
         table_.take(due[i].slot, 1);
         pass_on({line, 1});
-        // What was repeated meanwhile, unless it has gone and its slot has another text.
+        // Repetitions that arrived meanwhile, unless the slot holds another text by now.
         const auto rest = table_.look(due[i].slot);
         if (rest.waiting == 0) continue;
         if (!everything || rest.sequence != due[i].sequence) {
@@ -271,7 +272,7 @@ class report_writer {
       if (running_ != nullptr) {
         try {
           (*running_)(message);
-        } catch (...) {  // there is nobody to tell
+        } catch (...) {  // an exception has no receiver
         }
         running_ = nullptr;
         delete std::exchange(to_delete_, nullptr);
@@ -287,17 +288,17 @@ class report_writer {
   std::atomic<std::uint64_t> delivered_{0};
   std::atomic<std::uint64_t> dropped_{0};
   std::atomic<bool> started_{false};
-  // Raised by any thread, without acquiring anything.
+  // Raised by any thread, which acquires nothing.
   std::atomic<std::uint64_t> arrivals_{0};
   one_way_signal arrived_;
-  // Only who waits for a flush acquires from the writer.
+  // Only a thread that waits for a flush acquires from the writer.
   std::atomic<std::uint64_t> flush_asked_{0};
   std::atomic<std::uint64_t> flush_done_{0};
   one_way_signal flushed_;
-  // Held while a handler runs; no reporting thread takes it.
+  // Held while a handler runs. No reporting thread takes it.
   std::mutex calling_;
   std::atomic<report_handler*> handler_{nullptr};
-  report_handler* running_ = nullptr;    // of the writer, as all below
+  report_handler* running_ = nullptr;    // used only by the writer, like all members below
   report_handler* to_delete_ = nullptr;  // replaced by its own call
   struct {
     std::uint64_t said = 0;
@@ -310,7 +311,7 @@ class report_writer {
 static_assert(std::is_trivially_destructible_v<report_writer>);
 constinit report_writer writer;
 
-/// Made when the library is loaded and so destroyed after the objects of the program.
+/// Constructed when the library is loaded, hence destroyed after the static objects of the program.
 struct process_watch {
   process_watch() noexcept {
     (void)::pthread_atfork(nullptr, nullptr, [] { writer.begin_child(); });

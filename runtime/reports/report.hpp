@@ -5,11 +5,11 @@
 
 namespace sluice::detail {
 
-/// Reports `what` (and `why`, after a colon), as one line. See `set_report_handler`.
+/// Reports `what`, and `why` after a colon, as one line. See `set_report_handler`.
 ///
-/// May be called by any thread, in any destructor and while the process exits. Never waits for the
-/// line to be written and calls no `operator new`. It synchronizes with nothing that other threads
-/// did, so that ThreadSanitizer still sees a missing fence between stream threads that report.
+/// Callable from any thread, in any destructor, and while the process exits. Does not wait for
+/// delivery, except while the process exits. Calls no `operator new`. Acquires nothing from other
+/// threads, so it hides no missing wait between stream threads from ThreadSanitizer.
 void report(std::string_view what, std::string_view why = {}) noexcept;
 
 }  // namespace sluice::detail

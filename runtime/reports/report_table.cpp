@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view separator = ": ";
 constexpr std::string_view ellipsis = "...";
 
-/// FNV-1a.
+/// The FNV-1a hash of the text.
 std::uint64_t hash_of(std::string_view what, std::string_view why) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const auto part : {what, why.empty() ? why : separator, why}) {
@@ -43,7 +43,7 @@ class composer {
 }  // namespace
 
 report_table::added report_table::add(std::string_view what, std::string_view why) noexcept {
-  // Neither `free` nor `claimed`, whatever is counted.
+  // The key differs from `free` and `claimed` for every count.
   const std::uint64_t hash = hash_of(what, why) >> (count_bits + 1) << count_bits;
   const std::uint64_t key = hash == free ? count_mask + 1 : hash;
   for (;;) {
@@ -66,7 +66,7 @@ report_table::added report_table::add(std::string_view what, std::string_view wh
       room_word = word;
     }
     if (room == nullptr) return added::dropped;
-    // If it fails, another thread has made progress with that slot.
+    // If this fails, another thread has made progress with that slot.
     if (!room->word.compare_exchange_strong(room_word, claimed, std::memory_order_relaxed)) {
       continue;
     }
@@ -112,7 +112,7 @@ std::string_view report_table::read(std::size_t slot, text_buffer& into) const n
 }
 
 void report_table::take(std::size_t slot, std::uint32_t count) noexcept {
-  // Orders the loads of the text before the slot can be seen as reusable.
+  // Release: the loads of the text happen before the slot is seen as reusable.
   slots_[slot].word.fetch_sub(count, std::memory_order_release);
 }
 

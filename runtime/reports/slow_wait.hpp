@@ -7,13 +7,19 @@
 
 namespace sluice::detail {
 
-/// Reports what a shutdown waits for, once, when the wait has taken several seconds. Call `look` in
-/// each round of the wait.
+/// Reports once what a shutdown waits for, if the wait takes more than three seconds.
+///
+///     slow_wait waiting;
+///     while (!done()) {
+///       waiting.look([] { return "the end of the runtime waits for ..."; });
+///       pause();
+///     }
 class slow_wait {
  public:
   slow_wait() noexcept;
 
-  /// `describe` returns the text of the report. It is called at most once.
+  /// Checks the time; called in each round of the wait. `describe` returns the text of the report,
+  /// and is called at most once.
   template <class Describe>
   void look(Describe describe) noexcept {
     if (said_ || std::chrono::steady_clock::now() < due_) return;
@@ -25,7 +31,7 @@ class slow_wait {
     }
   }
 
-  /// For tests: how long a wait takes before it is reported.
+  /// Sets the time after which a wait is reported. For tests.
   static void set_patience(std::chrono::milliseconds patience) noexcept;
 
  private:

@@ -24,7 +24,7 @@ pinned_pool::~pinned_pool() {
 }
 
 pinned_memory pinned_pool::try_acquire(std::size_t bytes) {
-  // A piece of four times the size or more is left to larger requests.
+  // A kept piece of four times the size or more is left to larger requests.
   constexpr std::size_t largest_excess = 4;
   pinned_memory piece;
   {
@@ -38,7 +38,7 @@ pinned_memory pinned_pool::try_acquire(std::size_t bytes) {
       return piece;
     }
     if (!fits) {
-      // What freeing cannot meet frees nothing.
+      // If freeing cannot make the request fit, nothing is freed.
       if (bytes <= limit_ && held_ - kept_bytes_ - awaiting_ <= limit_ - bytes) reclaim_kept();
       return {};
     }

@@ -16,7 +16,8 @@ namespace sluice::detail {
 class pinned_pool;
 class runtime_context;
 
-/// Owns one piece of pinned memory; destroying it returns the piece to its pool.
+/// Owns one piece of pinned memory. Its destructor returns the piece to the pool. Movable, not
+/// copyable.
 class pinned_memory {
  public:
   pinned_memory() noexcept = default;
@@ -45,13 +46,18 @@ class pinned_memory {
   std::size_t bytes_ = 0;
 };
 
-/// The pinned memory of one runtime: allocated on demand up to a limit, kept for reuse up to a
-/// smaller one, and freed by the runtime's reclaim thread, because a driver's free of pinned memory
-/// may synchronise the device. Returning a piece makes no driver call. Thread-safe; pieces may
-/// outlive the runtime.
+/// The pinned memory of one runtime.
+///
+///     if (auto piece = pool->try_acquire(bytes)) {
+///       std::memcpy(piece.get(), source, bytes);
+///     }  // the piece returns to the pool
+///
+/// Memory is allocated on demand up to a limit, and kept for reuse up to `most_kept`. The runtime's
+/// reclaim thread frees it, because a driver's free of pinned memory may synchronize the device.
+/// Returning a piece makes no driver call. Pieces may outlive the runtime. Thread-safe.
 class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
  public:
-  /// Returned pieces are kept for reuse up to this many bytes in total.
+  /// The pool keeps returned pieces for reuse up to this total size, in bytes.
   static constexpr std::size_t most_kept = std::size_t{64} << 20U;
 
   [[nodiscard]] static std::shared_ptr<pinned_pool> make(runtime_context& context,
@@ -60,21 +66,24 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
   pinned_pool& operator=(const pinned_pool&) = delete;
   ~pinned_pool();
 
-  /// At least `bytes` bytes, or nothing where that would exceed the limit. Kept pieces that stand
-  /// in the way of the limit are then on their way to the reclaim thread. Does not wait.
-  /// @throws error `out_of_memory`, `device_lost`; std::bad_alloc
+  /// A piece of at least `bytes` bytes, or none if that would exceed the limit. Never waits. If
+  /// only kept pieces exhaust the limit, they are handed to the reclaim thread.
+  /// @throws error `out_of_memory`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   [[nodiscard]] pinned_memory try_acquire(std::size_t bytes);
-  /// Throws the error for a request of `bytes` that `try_acquire` did not meet.
-  /// @throws error `over_budget`, naming the limit and the bytes that await release
+  /// Refuses a request of `bytes` that `try_acquire` did not meet. The message names the limit and
+  /// the bytes that await release.
+  /// @throws error `over_budget`, always
   [[noreturn]] void refuse(std::size_t bytes) const;
 
   /// Hands every kept piece to the reclaim thread.
   void trim() noexcept;
   /// Frees every kept piece. Pieces that return later are freed by the returning thread. The
-  /// runtime calls it when it ends, before its reclaim thread does.
+  /// runtime calls it at its end, before its reclaim thread ends.
   void close() noexcept;
 
-  /// Bytes allocated and not freed yet, whether in use, kept or waiting for the reclaim thread.
+  /// Bytes allocated and not yet freed: in use, kept, or waiting for the reclaim thread.
   [[nodiscard]] std::size_t held() const noexcept;
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
 
@@ -84,20 +93,21 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
 
   pinned_pool(runtime_context& context, std::size_t limit);
   void give_back(std::byte* address, std::size_t bytes) noexcept;
-  /// Under the lock. False when the reclaim thread could not take the piece over.
+  /// Hands a piece to the reclaim thread, under the lock. False if that is impossible.
   [[nodiscard]] bool reclaim(std::byte* address, std::size_t bytes) noexcept;
-  /// Under the lock: hands kept pieces to the reclaim thread.
+  /// Hands kept pieces to the reclaim thread, under the lock.
   void reclaim_kept() noexcept;
-  /// `awaited`: bytes of it that the reclaim thread was to free.
+  /// Frees memory on the calling thread. `awaited` of its bytes were counted for the reclaim
+  /// thread.
   void free_now(void* address, std::size_t bytes, std::size_t awaited = 0) noexcept;
 
   const std::shared_ptr<device> device_;
   const std::size_t limit_;
   mutable std::mutex mutex_;
-  runtime_context* context_;  // null once the runtime has ended
+  runtime_context* context_;  // null after the runtime's end
   pieces kept_;
   std::size_t kept_bytes_ = 0;
-  std::size_t awaiting_ = 0;  // bytes that the reclaim thread is to free
+  std::size_t awaiting_ = 0;  // bytes that the reclaim thread will free
   std::size_t held_ = 0;
 };
 

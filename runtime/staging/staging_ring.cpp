@@ -39,7 +39,7 @@ void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, s
   const auto first = next_;
   job->first = first;
   job->chunks = chunks;
-  // Before the first command, which may block until it has run (CUDA_LAUNCH_BLOCKING).
+  // Before the first command, which with CUDA_LAUNCH_BLOCKING blocks until it has run.
   if (!thread_->take(job)) throw error(errc::shutting_down, "the runtime has ended");
   next_ += chunks;
   try {
@@ -71,7 +71,7 @@ void staging_ring::enqueue_chunks(timeline& stream, std::byte* address, std::siz
     });
   }
   if (upload) return;
-  // The launch ends when the last slot has been emptied.
+  // The launch ends once the last slot has been emptied.
   on_stream(stream,
             [&](native_stream* native) { device.wait_for_word(native, staged_, first + chunks); });
 }

@@ -11,16 +11,17 @@ namespace sluice::detail {
 
 namespace {
 
-/// What the inbox of a thread that has stopped points to. The first call may throw std::bad_alloc.
+/// The inbox of a thread that has stopped points to this job. The first call may throw
+/// std::bad_alloc.
 staging_job* closed_inbox() {
-  static auto& closed = *new staging_job;  // outlives all threads
+  static auto& closed = *new staging_job;  // never destroyed
   return &closed;
 }
 
-// Made beforehand: an end may not run out of memory.
+// Constructed in advance, so that the end of a runtime needs no memory.
 const error& transfers_unfinished =
     *new error(errc::shutting_down,
-               "transfers were still unfinished when their runtime ended");  // outlives all threads
+               "transfers were still unfinished when their runtime ended");  // never destroyed
 
 }  // namespace
 
@@ -59,7 +60,7 @@ void staging_thread::run() noexcept {
   constexpr auto spin = std::chrono::microseconds(50);
   constexpr auto shortest = std::chrono::microseconds(10);
   constexpr auto longest = std::chrono::microseconds(250);
-  staging_job* oldest_jobs = nullptr;  // of each ring that has any
+  staging_job* oldest_jobs = nullptr;  // the oldest job of each ring that has one
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
   const auto changed = [this] {
@@ -69,7 +70,7 @@ void staging_thread::run() noexcept {
   for (;;) {
     const bool stopping = stopping_.load(std::memory_order_acquire);
     take_inbox(oldest_jobs, stopping ? closed_inbox() : nullptr);
-    // An abandoned transfer moves nothing, so its launch must not succeed.
+    // An abandoned transfer moves no data, so its launch must not succeed.
     if (stopping && oldest_jobs != nullptr) context_.device().lose(transfers_unfinished);
     if (advance(oldest_jobs)) {
       pause = shortest;

@@ -18,7 +18,7 @@ constexpr std::uint32_t usual_slots = 4;
 
 constexpr std::size_t least_limit = std::size_t{256} << 20U;
 
-/// A transfer of all the device's memory, in chunks of a ring with one slot, needs half of this.
+/// The default limit: twice what a transfer of all device memory needs with a ring of one slot.
 std::size_t usual_limit(runtime_context& context) {
   return std::max(least_limit, context.device().info().memory_bytes / 32);
 }
@@ -37,7 +37,7 @@ std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::
                     to_string(context_.device().id()) + " does not have");
   }
   context_.require_open();
-  // Allocated outside the lock: other streams do not wait for it.
+  // Allocated outside the lock, so that other streams do not wait for it.
   std::shared_ptr<staging_ring> made;
   const std::shared_ptr<staging_thread> thread = [&] {
     const std::lock_guard lock(mutex_);
@@ -75,7 +75,7 @@ std::shared_ptr<staging_ring> transfer_staging::make_ring(
     if (auto memory = pool_->try_acquire(wanted)) {
       return std::make_shared<staging_ring>(thread, std::move(memory), slot_bytes, slots);
     }
-    // Fewer slots and smaller ones are slower, and need less.
+    // Fewer or smaller slots are slower and need less memory.
     if (slots != 1) {
       slots /= 2;
     } else if (slot_bytes != least_slot) {

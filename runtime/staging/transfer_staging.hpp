@@ -16,11 +16,11 @@ class runtime_context;
 class staging_thread;
 class timeline;
 
-/// What the transfers of one runtime share: its pinned memory, a staging ring for each stream that
-/// transfers, and the staging thread. Thread-safe.
+/// The state that the transfers of one runtime share: pinned memory, a staging ring for each stream
+/// that transfers, and the staging thread. Thread-safe.
 class transfer_staging {
  public:
-  /// Transfers up to this size use a piece of their own instead of a ring.
+  /// Transfers up to this size, in bytes, use a piece of their own instead of a ring.
   static constexpr std::size_t piece_bytes = std::size_t{64} << 10U;
 
   transfer_staging(runtime_context& context, std::size_t limit);
@@ -28,21 +28,29 @@ class transfer_staging {
   transfer_staging& operator=(const transfer_staging&) = delete;
   ~transfer_staging() { close({}); }
 
-  /// `piece_bytes` bytes, or nothing where the limit of pinned memory is reached.
-  /// @throws error `out_of_memory`, `device_lost`; std::bad_alloc
+  /// A piece of `piece_bytes` bytes, or none if the limit of pinned memory is reached.
+  /// @throws error `out_of_memory`
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   [[nodiscard]] pinned_memory try_piece() { return pool_->try_acquire(piece_bytes); }
-  /// The ring of `stream`, for a transfer of `bytes` bytes. It returns its memory when the last
-  /// transfer that uses it has gone. @throws error `over_budget`, `unsupported`, `out_of_memory`,
-  /// `device_lost`; std::bad_alloc, std::system_error
+  /// The ring of `stream`, for a transfer of `bytes` bytes. Its memory returns to the pool with the
+  /// last transfer that uses it.
+  /// @throws error `over_budget` if the limit of pinned memory is reached
+  /// @throws error `unsupported` if the driver has no stream memory operations
+  /// @throws error `out_of_memory`
+  /// @throws error `device_lost`
+  /// @throws error `shutting_down`
+  /// @throws std::bad_alloc
+  /// @throws std::system_error if a thread cannot be started
   [[nodiscard]] std::shared_ptr<staging_ring> ring_for(timeline& stream, std::size_t bytes);
 
   [[nodiscard]] pinned_pool& pool() noexcept { return *pool_; }
-  /// At the runtime's end: waits for transfers under way until `end`, ends the staging thread and
-  /// frees what the pool keeps.
+  /// Waits until `end` for transfers in progress, ends the staging thread, and frees the memory
+  /// that the pool keeps. Called at the runtime's end.
   void close(std::chrono::steady_clock::time_point end) noexcept;
 
  private:
-  /// Under the lock: the ring of `stream` if it serves a transfer of `bytes` bytes.
+  /// The ring of `stream` if it can serve a transfer of `bytes` bytes. Under the lock.
   [[nodiscard]] std::shared_ptr<staging_ring> known_ring(timeline& stream, std::size_t bytes);
   [[nodiscard]] std::shared_ptr<staging_ring> make_ring(
       const std::shared_ptr<staging_thread>& thread, std::size_t bytes);

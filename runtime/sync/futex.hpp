@@ -7,13 +7,13 @@
 
 namespace sluice::detail {
 
-/// Sleeps while `word` is `seen`, for at most `longest` if that is given. Returns after each
-/// wake-up, also a spurious one: `std::atomic::wait` goes back to sleep if the word is `seen` again
-/// by then. Orders nothing.
+/// Sleeps while `word` equals `seen`, for at most `longest` if given. Returns after each wake-up,
+/// spurious ones included. `std::atomic::wait` would sleep again if the word equals `seen` by then.
+/// Establishes no order between threads.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                 const std::chrono::nanoseconds* longest = nullptr) noexcept;
 
-/// Wakes all threads that sleep on `word`. Orders nothing.
+/// Wakes all threads that sleep on `word`. Establishes no order between threads.
 void futex_wake_all(const std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace sluice::detail

@@ -7,7 +7,7 @@
 namespace sluice::detail {
 namespace {
 
-/// What one thread looks at. Used again by a later thread; lives as long as the process.
+/// The word of one thread. A later thread reuses it. It is never destroyed.
 struct alignas(64) reader_word {
   std::atomic<const timeline*> reads{nullptr};
   std::atomic<bool> taken{true};
@@ -29,10 +29,11 @@ reader_word* take_word() noexcept {
 }
 
 thread_local reader_word* my_word = nullptr;
-/// Gives the word back with the thread. What later destructors of the thread take stays taken.
+/// Releases the word at thread exit. A word that a later destructor of the thread takes is never
+/// released.
 struct word_return {
   ~word_return() {
-    // The next owner's words stand for what this thread has looked at, too.
+    // Release: the next owner's stores into the word then also cover the reads of this thread.
     my_word->taken.store(false, std::memory_order_release);
     my_word = nullptr;
   }
@@ -40,7 +41,7 @@ struct word_return {
 
 std::atomic<const timeline*>& word_of_this_thread() noexcept {
   if (my_word == nullptr) {
-    // Without memory, the word of a thread that ends.
+    // If the host has no memory, the thread waits for the word of a thread that exits.
     while ((my_word = take_word()) == nullptr) std::this_thread::yield();
     thread_local const word_return at_the_end;
     (void)at_the_end;

@@ -7,13 +7,17 @@ namespace sluice::detail {
 
 class timeline;
 
-/// While it lives, the calling thread may look at the slots of a timeline, unless that has given
-/// them up already: `open` says whether. One at a time for each thread.
+/// A hazard pointer: keeps the event slots of one timeline from being freed while the calling
+/// thread reads them. A thread holds at most one at a time.
 ///
-/// Each thread says in a word of its own what it looks at, so that readers learn nothing of each
-/// other (ThreadSanitizer would take it for an order) and share no cache line. A reader writes its
-/// word and then reads the timeline's flag; who gives slots up writes the flag and then reads the
-/// words: one of the two sees the other (both are sequentially consistent).
+///     const hazard_pointer reading(source, source.slots_given_up_);
+///     if (reading.open()) device.wait(native, source.slot_of(ticket).event, ticket);
+///
+/// The reader publishes the timeline in a word of its own, then checks the flag of the timeline.
+/// The reclaimer sets the flag, then scans all words. Both sides are sequentially consistent, so
+/// the reader sees the flag or the reclaimer sees the word. Readers share no cache line and do not
+/// synchronize with each other, because ThreadSanitizer would take that for an order of their work.
+/// See docs/concepts/timelines_and_hazards.md.
 class hazard_pointer {
  public:
   hazard_pointer(const timeline& of, const std::atomic<bool>& given_up) noexcept;
@@ -21,11 +25,12 @@ class hazard_pointer {
   hazard_pointer& operator=(const hazard_pointer&) = delete;
   ~hazard_pointer() { word_.store(nullptr, std::memory_order_release); }
 
-  /// Otherwise everything on the timeline has completed, and its effects are visible to this
-  /// thread.
+  /// Whether the slots may be read. If false, everything on the timeline has completed, and its
+  /// effects are visible to the calling thread.
   [[nodiscard]] bool open() const noexcept { return open_; }
 
-  /// After the flag of `of` has been set: whether some thread may still be looking at its slots.
+  /// Whether any thread may still read the slots of `of`. The caller has set the flag of `of`
+  /// before.
   [[nodiscard]] static bool any(const timeline& of) noexcept;
 
  private:

@@ -10,7 +10,7 @@ namespace sluice::detail {
 
 namespace {
 
-/// Pauses a thread that waits for one that is at work, or yields to it.
+/// Backoff while another thread holds the lock: pauses, and yields after 64 rounds.
 void back_off(int& round) noexcept {
   if (round++ < 64) {
     spin_pause();
@@ -46,7 +46,7 @@ std::uint32_t lease::change_and_wake(Wakes wakes, Changed changed,
                                return changed(wakes_sleepers(word) ? word & ~sleepers_bit : word);
                              },
                              order);
-  // A thread that goes to sleep meanwhile either finds the word changed or is notified.
+  // A thread about to sleep finds the word changed, or is woken.
   if (wakes_sleepers(before)) futex_wake_all(word_);
   return before;
 }
@@ -89,7 +89,7 @@ void lease::lock() noexcept {
 bool lease::unlock_and_release_shared() noexcept {
   const auto before = word_.load(std::memory_order_relaxed);
   const auto readers = before & readers_mask;
-  // As long as there are other readers, no thread that sleeps can go on.
+  // While other readers remain, no sleeper can make progress.
   const bool wakes =
       (before & sleepers_bit) != 0 && (readers == one_reader || readers == readers_mask);
   const auto cleared = wakes ? locked_bit | sleepers_bit : locked_bit;
@@ -117,8 +117,8 @@ void lease::wait_while(Stops stops) noexcept {
   const auto word =
       change([&](std::uint32_t w) { return !blocked(w); },
              [](std::uint32_t w) { return w | sleepers_bit; }, std::memory_order_relaxed);
-  // A thread that changes the word so that a sleeper can go on sees the bit and wakes it. The wait
-  // also ends if another thread locks the use state first; that costs the caller one attempt.
+  // A thread that unblocks a sleeper sees the bit and wakes it. The wait also ends if another
+  // thread has locked the use state; that costs the caller one attempt.
   if (blocked(word)) futex_wait(word_, word | sleepers_bit);
 }
 
@@ -137,7 +137,7 @@ void lease::register_writer() noexcept {
 }
 
 void lease::withdraw_writer() noexcept {
-  // While the block is written, its release wakes the sleepers.
+  // While the block is written, the release of the exclusive lease wakes the sleepers.
   (void)change_and_wake([](std::uint32_t word) { return (word & exclusive_bit) == 0; },
                         [](std::uint32_t word) { return word - one_writer_waiting; },
                         std::memory_order_relaxed);

@@ -10,7 +10,7 @@
 namespace sluice::detail {
 namespace {
 
-/// Counters of threads that have ended are used again by later threads.
+/// All counters. A later thread reuses the counter of a thread that has ended.
 struct lease_holders {
   fork_safe_mutex mutex;
   std::vector<std::unique_ptr<lease_holder>> all;
@@ -37,7 +37,7 @@ struct lease_holders {
   }
 };
 
-/// The counter of this thread, once it has one.
+/// The counter of this thread, or nullptr before its first use.
 constinit thread_local lease_holder* here = nullptr;
 
 }  // namespace
@@ -50,7 +50,7 @@ lease_holder& lease_holder::of_this_thread() {
     lease_holders& holders;
     ~at_thread_exit() {
       holders.give_back(here);
-      // A launch of a later destructor takes another counter, which is not used again.
+      // A launch from a later destructor takes another counter, which is never reused.
       here = nullptr;
     }
   };

@@ -8,8 +8,8 @@ namespace sluice::detail {
 void one_way_signal::raise() noexcept {
   const auto before = word_.fetch_add(2, std::memory_order_release);
   if ((before & 1U) == 0) return;
-  // The sleepers announce themselves again if they find nothing; a bit set meanwhile costs one
-  // needless wake-up.
+  // Sleepers set the bit again if they find nothing. A bit set in between costs one needless
+  // wake-up.
   word_.fetch_and(~1U, std::memory_order_relaxed);
   futex_wake_all(word_);
 }

@@ -7,21 +7,25 @@
 
 namespace sluice::detail {
 
-/// Wakes sleepers without ordering the raiser after them.
+/// Wakes sleepers without ordering the raising thread after them.
 ///
-/// The library's `atomic::wait` counts its waiters in an atomic that the notifier reads with
-/// acquire: that would order the notifier after whatever the waiter did before it slept, an edge
-/// that no GPU has and behind which ThreadSanitizer would hide a missing fence. Here the raiser's
-/// only access is a read-modify-write with release, so synchronisation goes one way: from `raise`
-/// to the return of `wait`.
+///     // sleeper
+///     signal.wait([&] { return done.load(std::memory_order_acquire); });
+///     // any other thread
+///     done.store(true, std::memory_order_release);
+///     signal.raise();
+///
+/// The raising thread acquires nothing, so synchronization has one direction: from `raise` to the
+/// return of `wait`. The standard library's `notify_all` reads the number of waiters with acquire
+/// order. That would order the notifier after the waiter, which no GPU does, and it would hide
+/// missing waits from ThreadSanitizer. Thread-safe.
 class one_way_signal {
  public:
-  /// Wakes all sleepers. What happened before is visible to whoever returns from `wait` because of
-  /// it.
+  /// Wakes all sleepers. Synchronizes with a return of `wait` that this call causes.
   void raise() noexcept;
 
-  /// Returns when `ready()` is true. `ready` must read, with acquire where it matters, state that
-  /// is changed before `raise`; it is called at least once.
+  /// Returns once `ready()` is true. `ready` reads state that is changed before `raise`, with
+  /// acquire order if the caller depends on it. It is called at least once.
   template <class Ready>
   void wait(Ready ready) noexcept {
     for (int spins = 0; spins < 256; ++spins) {
@@ -35,7 +39,7 @@ class one_way_signal {
     }
   }
 
-  /// The same, for at most about `longest`.
+  /// Waits for at most about `longest`. It may return before `ready()` is true.
   template <class Ready>
   void wait_for(std::chrono::nanoseconds longest, Ready ready) noexcept {
     if (ready()) return;
@@ -44,8 +48,8 @@ class one_way_signal {
   }
 
  private:
-  // Bit 0: somebody sleeps or is about to. The rest counts raises, so that a raise between looking
-  // and sleeping is seen.
+  // Bit 0: a thread sleeps or is about to. The other bits count raises, so a raise between the
+  // check and the sleep is not lost.
   std::atomic<std::uint32_t> word_{0};
 
   std::uint32_t announce_sleeper() noexcept {

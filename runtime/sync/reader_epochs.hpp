@@ -7,15 +7,18 @@
 
 namespace sluice::detail {
 
-/// Epoch-based reclamation: tells when the last of the readers that were there has left.
+/// Epoch-based reclamation: tells when the last of the current readers has left.
 ///
-/// A reader enters before it learns what it will look up, and leaves once it has looked. The
-/// reclaimer first makes sure that no new reader can learn of what is to go, then begins a grace
-/// period, and reclaims when that is over. Entering orders nothing: the lock, or the ticket, under
-/// which a reader learns what to look up must order it before the reclaimer's change or after it.
+///     // reader                                // reclaimer, one thread at a time
+///     const epoch_reader reading(epochs);      // make the object unreachable for new readers
+///     // look the object up, use it            epochs.begin_grace();
+///                                             // retry until epochs.grace_over(), then reclaim
+///
+/// Entering establishes no order. The lock or the ticket under which a reader finds the object must
+/// therefore order the reader before or after the reclaimer's change.
 class reader_epochs {
  public:
-  /// Returns the epoch to leave.
+  /// Enters, and returns the epoch for `leave`.
   [[nodiscard]] unsigned enter() noexcept {
     const auto epoch = epoch_.load(std::memory_order_relaxed);
     entered_[epoch].fetch_add(1, std::memory_order_relaxed);
@@ -23,12 +26,12 @@ class reader_epochs {
   }
   void leave(unsigned epoch) noexcept { left_[epoch].fetch_add(1, std::memory_order_release); }
 
-  /// The reclaimer's, which is one thread at a time.
+  /// Begins a grace period. Only for the reclaimer, which is one thread at a time.
   void begin_grace() noexcept { turned_ = false; }
-  /// Whether every reader has left that entered before `begin_grace`.
+  /// Whether every reader that entered before `begin_grace` has left. Only for the reclaimer.
   [[nodiscard]] bool grace_over() noexcept {
-    // A reader that was delayed in `enter` may count in the epoch that is about to begin: so that
-    // one must be empty, too, before it begins.
+    // A reader delayed in `enter` may count in the next epoch, so that one must be empty before it
+    // begins.
     if (!earlier_left()) return false;
     if (!turned_) {
       epoch_.store(1 - epoch_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -36,7 +39,7 @@ class reader_epochs {
     }
     return earlier_left();
   }
-  /// Whether `grace_over` would get on. Any thread may ask.
+  /// Whether `grace_over` would make progress. Callable from any thread.
   [[nodiscard]] bool earlier_left() const noexcept {
     const auto earlier = 1 - epoch_.load(std::memory_order_relaxed);
     const auto left = left_[earlier].load(std::memory_order_acquire);
@@ -44,14 +47,14 @@ class reader_epochs {
   }
 
  private:
-  // Readers enter on one thread and often leave on another one.
+  // Readers enter on one thread and often leave on another one, hence the two cache lines.
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> entered_{};
   std::atomic<unsigned> epoch_{0};
   bool turned_ = false;
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> left_{};
 };
 
-/// A reader from its construction to its end.
+/// A scope that enters an epoch and leaves it.
 class epoch_reader {
  public:
   explicit epoch_reader(reader_epochs& of) noexcept : of_(of), epoch_(of.enter()) {}

@@ -11,10 +11,10 @@
 namespace sluice::detail {
 namespace {
 
-// A release that waits for the waiting thread would otherwise hold it for ever.
+// Bounds the wait, because a release on another thread may itself wait for the waiting thread.
 constexpr auto longest_wait = std::chrono::seconds(10);
 
-/// The drains of this thread, the innermost first.
+/// The drains that run on this thread, the innermost first.
 struct drain_frame {
   const release_list* list;
   const drain_frame* outer;
@@ -30,13 +30,14 @@ bool drains_here(const release_list& list) noexcept {
 
 }  // namespace
 
-/// Counts one drain. A drain inside another one of the same list is part of that one.
+/// Counts one drain. A nested drain of the same list is part of the outer one.
 class release_list::drain_scope {
  public:
   explicit drain_scope(release_list& list) noexcept
       : frame_{&list, innermost}, counts_(!drains_here(list)) {
     if (counts_) {
-      // Sequentially consistent: a waiter that does not see this drain has drained before it.
+      // Sequentially consistent: a drain that a waiter does not see takes its items after the
+      // waiter's.
       parity_ = list.epoch_.load(std::memory_order_seq_cst) & 1U;
       list.draining_[parity_].fetch_add(1, std::memory_order_seq_cst);
     }
@@ -108,7 +109,7 @@ releasable* release_list::take_some(std::size_t most) noexcept {
 
 std::size_t release_list::release_chain(releasable* oldest) noexcept {
   if (oldest == nullptr) return 0;
-  const user_code_scope users;  // destructors of what launches own
+  const user_code_scope users;  // the items' destructors are code of the program
   std::size_t released = 0;
   while (oldest != nullptr) {
     auto* next = oldest->next_released_;
@@ -123,7 +124,7 @@ std::size_t release_list::release_chain(releasable* oldest) noexcept {
 void release_list::drain() noexcept {
   const drain_scope scope(*this);
   release_chain(take_all());
-  release_chain(take_all());  // blocks that died in the first round, on a thread that defers frees
+  release_chain(take_all());  // releases of the first round push blocks if this thread defers frees
   release_chain(for_driver_.take());
 }
 
@@ -133,10 +134,10 @@ std::size_t release_list::drain_some(std::size_t most) noexcept {
 }
 
 void release_list::drain_and_wait() noexcept {
-  // Twice: the drains that are waited for may push what only the driver can free.
+  // The awaited drains may push items that only `drain` frees, hence the second round.
   for (int round = 0; round < 2; ++round) {
     drain();
-    // A release does not wait for other threads, which may wait for it.
+    // A release does not wait for other threads, because they may wait for it.
     if (innermost != nullptr) return;
     wait_for_drains();
   }

@@ -12,12 +12,13 @@
 
 namespace sluice::detail {
 
-/// The intrusive list of what completed launches owned. A push is one atomic exchange of a pointer
-/// and allocates nothing; the thread that drains releases the items, oldest first. A release may
-/// push and drain itself.
+/// The intrusive list of the owners of completed launches.
 ///
-/// Items whose release may call the driver are pushed with `push_for_driver`. `drain_some`, which
-/// the completion thread calls, leaves them to the reclaim thread and to `drain`. Thread-safe.
+/// A push takes no lock and allocates nothing: it is one counter increment and one compare-and-swap
+/// loop. The draining thread releases the items, oldest first. A release may push and drain.
+///
+/// Items whose release may call the driver are pushed with `push_for_driver`. The completion thread
+/// calls `drain_some`, which leaves them to the reclaim thread and to `drain`. Thread-safe.
 class release_list {
  public:
   release_list() = default;
@@ -25,37 +26,39 @@ class release_list {
   release_list& operator=(const release_list&) = delete;
   ~release_list() { drain(); }
 
-  /// Takes ownership of `item`.
+  /// Pushes `item` and takes ownership of it.
   void push(releasable* item) noexcept;
-  /// The same for an item whose release may call the driver. Counted once, also if this is called
-  /// by the item's own release.
+  /// Pushes an item whose release may call the driver, and takes ownership of it. The release of an
+  /// item may push the item itself again.
   void push_for_driver(releasable* item) noexcept;
 
-  /// Releases every item pushed so far, and what these push.
+  /// Releases the items pushed so far, then the items that these releases pushed, then the items of
+  /// `push_for_driver`.
   void drain() noexcept;
-  /// Releases at most `most` items, and none of `push_for_driver`. Returns how many.
+  /// Releases at most `most` items, none of them from `push_for_driver`. Returns their number.
   std::size_t drain_some(std::size_t most) noexcept;
-  /// Drains, and waits until every drain that other threads have begun by now has ended and what
-  /// these pushed is released, too. Waits for ten seconds at most, and not inside a release.
+  /// Drains, then waits until every drain that other threads have begun has ended, and drains
+  /// again. The wait takes at most ten seconds. Inside a release there is no wait.
   void drain_and_wait() noexcept;
 
-  /// Whether `drain_some` would find nothing.
+  /// Whether `drain_some` would find no item.
   [[nodiscard]] bool empty() const noexcept {
     return pushed_.empty() && !taken_any_.load(std::memory_order_relaxed);
   }
-  /// Whether items of `push_for_driver` wait.
+  /// Whether items of `push_for_driver` are left.
   [[nodiscard]] bool waits_for_driver() const noexcept { return !for_driver_.empty(); }
-  /// Whether no other thread is draining at this moment. True inside a release.
+  /// Whether no other thread is draining now. Inside a release the result is always true.
   [[nodiscard]] bool rests() const noexcept;
-  /// Items that have not been released yet. Observing a decrease synchronizes with the release.
+  /// The number of items that have not been released. Observing a decrease synchronizes with the
+  /// release.
   [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
 
  private:
-  /// A lock-free stack of which all items are taken at once.
+  /// A lock-free stack. All items are taken at once.
   class chain {
    public:
     void push(releasable* item) noexcept;
-    /// All items, oldest first.
+    /// Takes all items, oldest first.
     [[nodiscard]] releasable* take() noexcept;
     [[nodiscard]] bool empty() const noexcept {
       return newest_.load(std::memory_order_acquire) == nullptr;
@@ -76,13 +79,13 @@ class release_list {
   chain for_driver_;
   std::atomic<std::size_t> size_{0};
 
-  // Taken from `pushed_` by `drain_some` and left over, oldest first.
+  // Items that `drain_some` took from `pushed_` and did not release, oldest first.
   spin_lock taken_lock_;
   releasable* taken_ = nullptr;
   std::atomic<bool> taken_any_{false};
 
-  // Drains under way, by the parity of the epoch in which they began. A waiter advances the epoch
-  // twice, so that later drains cannot keep it waiting.
+  // Drains in progress, by the parity of the epoch in which they began. A waiter advances the epoch
+  // twice, so later drains do not prolong its wait.
   std::atomic<std::uint32_t> epoch_{0};
   std::atomic<std::uint32_t> draining_[2]{};
   std::mutex waiting_;

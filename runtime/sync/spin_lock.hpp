@@ -6,7 +6,7 @@
 
 namespace sluice::detail {
 
-/// Tells the processor that this is a spinning loop.
+/// Tells the processor that the calling thread spins.
 inline void spin_pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -15,7 +15,8 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-/// A lock of one byte for sections of a few dozen instructions, or one call. Meets *Lockable*.
+/// A lock of one byte, for a few dozen instructions or one call. Yields after 64 rounds. Meets
+/// *Lockable*.
 class spin_lock {
  public:
   void lock() noexcept {

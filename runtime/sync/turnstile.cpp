@@ -9,7 +9,7 @@
 namespace sluice::detail {
 namespace {
 
-/// A fair lock: the threads pass in the order of their numbers.
+/// A fair lock: threads enter in the order of their numbers.
 struct turnstile {
   alignas(64) std::atomic<std::uint32_t> next{0};
   std::atomic<std::uint32_t> serving{0};

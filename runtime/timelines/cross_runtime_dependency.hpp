@@ -14,17 +14,19 @@ namespace sluice::detail {
 class runtime_core;
 class timeline;
 
-/// A ticket of another runtime that a ticket here has been made to wait for, and whose failure is
-/// that one's too. Keeps what is left of that runtime. Whoever settles the ticket puts this on the
-/// release list: the last share of a core must not go under the locks of a timeline.
+/// A ticket of another runtime that a ticket of this one waits for. If it fails, this one fails.
+///
+/// It keeps the core of the other runtime alive. The thread that settles the ticket pushes it on
+/// the release list, because the last share of a core must not be dropped under the locks of a
+/// timeline.
 struct cross_runtime_dependency final : releasable {
-  /// Before the ticket is taken.
+  /// Constructed before the ticket of the other runtime is taken.
   cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on);
 
   std::shared_ptr<runtime_core> core;
   timeline* stream;
   std::uint64_t ticket = 0;
-  std::optional<epoch_reader> outcome;  // until it has been asked for
+  std::optional<epoch_reader> outcome;  // ends once the outcome has been read
 };
 
 }  // namespace sluice::detail

@@ -23,17 +23,17 @@ void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) n
   }
 }
 
-// Made beforehand, for when the host has no memory for words.
+// Constructed in advance, for when the host has no memory for a text.
 const error& failed_without_words =
-    *new error(errc::upstream_failed, "an earlier launch failed");  // outlives all threads
+    *new error(errc::upstream_failed, "an earlier launch failed");  // never destroyed
 
 const error& reason_forgotten =
     *new error(errc::upstream_failed,
                "a launch failed, or its outcome is no longer known: many launches have failed on "
-               "its stream since");  // outlives all threads
+               "its stream since");  // never destroyed
 
-/// What a launch fails with that depends on one that failed with `why`. A chain of them shares one
-/// text.
+/// The error of a launch that depends on one that failed with `why`. The launches of a chain share
+/// one text.
 error upstream_failure(const error& why) noexcept {
   if (why.code() == errc::upstream_failed) return why;
   try {
@@ -108,23 +108,22 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 }
 
 void timeline::reserve() {
-  // Somebody else's stream: what was launched on it now would not run, and its event never be
-  // reached.
+  // Work enqueued during the capture would not run, so its event would never complete.
   if (captured()) {
     throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
   }
   ask_now_and_then();
   const std::lock_guard lock(submission_);
   if (rings_ == nullptr) {
-    ++reserved_;  // retired, and complete: there will be no submission
+    ++reserved_;  // retired and complete, so no submission follows
     return;
   }
   const auto submitted = submitted_.load(std::memory_order_relaxed);
   const auto* r = newest_ring_.load(std::memory_order_relaxed);
-  // Acquire: a slot is used again only after the advancing thread has let go of it.
+  // Acquire: a slot is reused only after the advancing thread has finished with it.
   const auto done = std::max(watermark(), r->start - 1);
   if (submitted + reserved_ + 1 - done > r->mask + 1) {
-    // Tickets that are reserved but not taken go to the new ring, too.
+    // Tickets that are reserved and not taken use the new ring, too.
     auto larger = make_ring(submitted + 1, (r->mask + 1) * 2, nullptr);
     larger->older = std::move(rings_);
     rings_ = std::move(larger);
@@ -137,12 +136,12 @@ void timeline::reserve() {
 
 void timeline::ask_now_and_then() noexcept {
   const auto submitted = submitted_.load(std::memory_order_relaxed);
-  // Numbers of different moments may not fit together: that costs a question.
+  // The values are read at different times; an inconsistent pair costs one superfluous query.
   const auto before = ring_start_.load(std::memory_order_relaxed) - 1;
   const auto used = submitted - std::max(watermark_.load(std::memory_order_relaxed), before);
   const auto capacity = capacity_.load(std::memory_order_relaxed);
   if (used <= capacity / 2) return;
-  // On a stream that does not get on every launch would ask, and be told nothing.
+  // On a stalled stream every launch would query in vain.
   if (submitted < asks_at_.load(std::memory_order_relaxed) && used < capacity) return;
   asks_at_.store(submitted + capacity / 8, std::memory_order_relaxed);
   advance();
@@ -167,7 +166,7 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
                                     std::unique_ptr<cross_runtime_dependency>& upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
-  // The caller gets the slot's memory in exchange, so that large launches need none every time.
+  // The caller receives the slot's memory, so large launches allocate none each time.
   if (dependencies.empty()) {
     s.dependencies.clear();
   } else {
@@ -205,7 +204,7 @@ std::uint64_t timeline::advance_locked() noexcept {
   const auto newest = submitted_.load(std::memory_order_acquire);
   if (done == newest || device_.lost()) return done;
   if (context_.tasks_may_fail()) {
-    // Each ticket's own outcome is asked for, in order: the host device answers for nothing.
+    // The outcome of each ticket is queried, in order: a query of the host device is cheap.
     while (done != newest) {
       const auto state = query(done + 1);
       if (state == event_state::pending || state == event_state::lost) break;
@@ -231,7 +230,7 @@ std::uint64_t timeline::advance_locked() noexcept {
 std::uint64_t timeline::newest_reached(std::uint64_t done, std::uint64_t last) noexcept {
   auto state = query(done + 1);
   if (state == event_state::pending || state == event_state::lost) return done;
-  // An answer "complete" costs ten times "pending": ask the newest first, then halve what is open.
+  // A query answered "complete" costs ten times one answered "pending", hence the bisection.
   ++done;
   auto open = last;
   while (done < open) {
@@ -258,15 +257,16 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   if (state == event_state::failed) {
     note_failure(ticket, device_.failure_of(s.event), true);
   } else if (const auto before = failure_between(s.first, ticket)) {
-    // Another thread took a ticket of this stream while the launch was being enqueued.
+    // Another thread took a ticket of this stream while this launch was being enqueued.
     fail(ticket, *before);
   } else {
     for (const auto& dependency : s.dependencies) {
       auto* source = context_.find(dependency.stream);
       if (source == nullptr) continue;
       if (source != this && !source->completed(dependency.ticket)) {
-        // It has completed, since this ticket waited for it, but its own timeline may not know yet.
-        // If another thread is advancing that one, this ticket is settled at the next attempt.
+        // The dependency has completed, because this ticket waited for it, but its timeline may not
+        // know yet. If another thread is advancing that timeline, the next attempt settles this
+        // ticket.
         source->advance();
         if (!source->completed(dependency.ticket)) return false;
       }
@@ -285,7 +285,7 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
 bool timeline::settle_upstream(std::uint64_t ticket,
                                const cross_runtime_dependency& upstream) noexcept {
   auto& source = *upstream.stream;
-  // As within one runtime, it has completed, but its own timeline may not know yet.
+  // The dependency has completed, but its timeline may not know yet.
   if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
     if (!source.device_.lost()) return false;
     fail(ticket, upstream_failure(source.device_.loss()));
@@ -380,7 +380,7 @@ void timeline::forget_reason() {
   } else if (forgotten_.empty() || forgotten_.back().last < range.first) {
     forgotten_.push_back(range);
   } else {
-    // Of a ticket that was settled after newer ones had been forgotten.
+    // The ticket was settled after newer ones had been forgotten.
     forgotten_.insert(std::partition_point(forgotten_.begin(), forgotten_.end(),
                                            [&](const auto& r) { return r.last < range.first; }),
                       range);
@@ -396,7 +396,7 @@ std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_
     return std::nullopt;
   }
   const std::lock_guard lock(failures_mutex_);
-  // One that is forgotten may have been found there.
+  // A forgotten failure may have been found at one of these tickets.
   if (first < outcomes_from_) return reason_forgotten;
   for (auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
                                          [&](const auto& r) { return r.last < first; });
@@ -414,8 +414,8 @@ void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_t
   const auto behind = failures_.upper_bound(ticket);
   if (behind != failures_.begin()) {
     auto& before = std::prev(behind)->second;
-    if (before.last >= ticket) return;  // it has a reason already
-    // A copy of an error shares its text: the tickets of a chain make one entry.
+    if (before.last >= ticket) return;  // it already has a reason
+    // Copies of an error share its text, so the tickets of a chain make one entry.
     if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
         !found_there) {
       before.last = ticket;
@@ -427,7 +427,7 @@ void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_t
     failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
     while (failures_.size() > most_reasons) forget_reason();
   } catch (...) {
-    // Without memory to remember the failure, nothing after it can be trusted.
+    // If the failure cannot be remembered, no later result can be trusted.
     device_.lose(why);
   }
   store_maximum(newest_failed_, ticket);
@@ -447,7 +447,7 @@ void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::u
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   if (ticket == 0 || &source == this) return false;
   if (context_.completion_orders() && source.completed(ticket)) {
-    // The completed point stands for a wait.
+    // The completed point replaces a wait.
     source.acquire(ticket);
     return false;
   }
@@ -455,20 +455,20 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   if (waited_->load(source.id_.index) >= ticket) return false;
   auto* cached = waited_->at(source.id_.index);
   const hazard_pointer reading(source, source.slots_given_up_);
-  if (!reading.open()) return false;  // it has completed meanwhile, as above
+  if (!reading.open()) return false;  // it has completed meanwhile
   auto* const event = source.slot_of(ticket).event;
   if (!unless_retired([&](native_stream* native) { device_.wait(native, event, ticket); })) {
     throw error(errc::stream_misuse, "the stream has been retired");
   }
   waits_.fetch_add(1, std::memory_order_relaxed);
-  // Only now: a second thread must not skip a wait that is not queued yet.
+  // Updated after the wait is queued, so that another thread does not skip it too early.
   if (cached != nullptr) store_maximum(*cached, ticket);
   return true;
 }
 
 bool timeline::captured() noexcept {
   if (owned_) return false;
-  const std::lock_guard lock(submission_);  // its maker may destroy it once it has been retired
+  const std::lock_guard lock(submission_);  // the stream's owner may destroy it once it is retired
   return !retired() && device_.capturing(native_);
 }
 
@@ -479,7 +479,7 @@ bool timeline::hold_core() noexcept {
       return true;
     }
   }
-  return false;  // the count must not grow again once it may have reached zero
+  return false;  // the count must not grow again after it may have reached zero
 }
 
 std::shared_ptr<runtime_core> timeline::let_go_of_core() noexcept {
@@ -489,7 +489,7 @@ std::shared_ptr<runtime_core> timeline::let_go_of_core() noexcept {
 }
 
 void timeline::leave_core_to_holders(std::shared_ptr<runtime_core> core) noexcept {
-  // Stored before the bit is set: the last holder may look as soon as it is.
+  // Stored before the bit is set, because the last holder may read it at once.
   core_of_holders_ = std::move(core);
   if (core_holds_.fetch_or(runtime_gone_bit, std::memory_order_acq_rel) == 0) {
     core_of_holders_.reset();
@@ -517,14 +517,14 @@ void timeline::synchronize() {
     } const keeping{*this};
     device_.synchronize(native_);
   }
-  // The watermark has to follow: another thread may have begun to advance it earlier.
+  // Another thread may have begun to advance before the work finished, so the watermark may lag.
   wait_until(newest);
 }
 
 void timeline::retire() noexcept {
   if (device_.inherited()) return;
   if (retired()) {
-    const std::lock_guard over(submission_);  // who retires it is still using the native stream
+    const std::lock_guard over(submission_);  // the retiring thread still uses the native stream
     return;
   }
   std::unique_ptr<cross_runtime_dependency> none;
@@ -533,7 +533,7 @@ void timeline::retire() noexcept {
     reserve();
     reserved = true;
   } catch (...) {
-    // Only a launch that commits after its stream has gone misses the last ticket.
+    // Without a last ticket only a launch that commits after the end of its stream is unprotected.
   }
   {
     const std::lock_guard lock(submission_);
@@ -544,7 +544,7 @@ void timeline::retire() noexcept {
       if (reserved) (void)take_ticket({}, nullptr, no_ticket, none);
       behind = reserved;
     } catch (...) {
-      // The device is lost: `quiescent` says whether something runs.
+      // The device is lost: `quiescent` tells whether work still runs.
     }
     if (owned_ && keepers_ == 0) device_.destroy_stream(native_);
     gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
@@ -558,22 +558,22 @@ bool timeline::give_up_slots() noexcept {
   const std::lock_guard lock(advancing_, std::adopt_lock);
   if (newest_ring_.load(std::memory_order_acquire) == nullptr) return true;
   const auto done = watermark_.load(std::memory_order_relaxed);
-  // Where waits are to be queued for completed points, too, the events stay.
+  // If waits are queued even for completed points, the events stay.
   if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
       !context_.completion_orders()) {
     return false;
   }
   if (!slots_given_up_.load(std::memory_order_relaxed)) {
-    // Whoever finds the flag set gets the effects of all the work with it.
+    // A thread that finds the flag set thereby acquires the effects of all work.
     if (done != 0) device_.acquire(slot_of(done).event, done);
     slots_given_up_.store(true, std::memory_order_seq_cst);
   }
-  if (hazard_pointer::any(*this)) return false;  // of before; the next time
+  if (hazard_pointer::any(*this)) return false;  // an earlier reader; the caller retries
   std::unique_ptr<ring> rings;
   decltype(waited_) waited;
   {
     const std::lock_guard submission(submission_);
-    if (reserved_ != 0) return false;  // a launch is being made although the stream has gone
+    if (reserved_ != 0) return false;  // a launch on the retired stream is in progress
     rings = std::move(rings_);
     waited = std::move(waited_);
     newest_ring_.store(nullptr, std::memory_order_relaxed);
@@ -583,7 +583,7 @@ bool timeline::give_up_slots() noexcept {
 }
 
 bool timeline::quiescent() noexcept {
-  // Somebody may be queueing something in a driver that blocks; then it is not.
+  // A thread may be queuing work in a driver that blocks: then the stream is not quiescent.
   if (!submission_.try_lock()) return false;
   const std::lock_guard lock(submission_, std::adopt_lock);
   native_event* last = nullptr;

@@ -27,144 +27,176 @@ namespace sluice::detail {
 class runtime_context;
 class runtime_core;
 
-/// What a launch depends on: at most a point for each block, so no heap for up to eight.
+/// The points that a launch depends on, at most one for each block. Up to eight need no heap
+/// memory.
 using dependency_points = small_vector<timeline_point, 8>;
 
-/// A stream's record: its tickets, the pooled events behind them and the watermark of what has
-/// completed. Lives as long as the runtime's core, longer than the stream; its events and tables go
-/// once the stream has been retired and everything on it has completed.
+/// The record of one stream: its tickets, their pooled events, and the watermark.
+///
+///     t.reserve();                        // may allocate
+///     // enqueue the work on t.native()
+///     const auto ticket = t.submit();     // allocates nothing
+///     t.wait_until(ticket);
+///
+/// A timeline lives as long as the runtime's core, and longer than its stream. Its events and
+/// tables are freed once the stream has been retired and everything on it has completed.
+/// Thread-safe unless a function states otherwise. docs/concepts/timelines_and_hazards.md explains
+/// the model.
 class timeline {
  public:
-  /// `owned`: the native stream is destroyed when this one is retired.
+  /// With `owned`, `retire` destroys the native stream.
+  /// @throws error `library_failure` if an event cannot be created
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   timeline(runtime_context& context, stream_id id, native_stream* native, bool owned);
   timeline(const timeline&) = delete;
   timeline& operator=(const timeline&) = delete;
   ~timeline();
 
-  /// The record that a reference names; nullptr for none.
+  /// The record that a reference names, or nullptr.
   [[nodiscard]] static timeline* of(stream_ref stream) noexcept { return stream.timeline_; }
-  /// The stream of a reservation, which the caller is to use up; nullptr for none.
+  /// Takes over the stream of a reservation, which the caller must use up. nullptr if there is
+  /// none.
   [[nodiscard]] static timeline* take(point_reservation& place) noexcept {
     return std::exchange(place.on_, nullptr);
   }
   [[nodiscard]] stream_ref ref() noexcept { return stream_ref(this); }
 
-  /// The core of its runtime; defined there.
+  /// The core of the timeline's runtime. Defined with the core.
   [[nodiscard]] runtime_core& core() const noexcept;
   [[nodiscard]] sluice::device& device() const noexcept { return device_; }
   [[nodiscard]] stream_id id() const noexcept { return id_; }
   [[nodiscard]] native_stream* native() const noexcept { return native_; }
+  /// The point of the newest ticket.
   [[nodiscard]] timeline_point newest() const noexcept {
     return {id_, submitted_.load(std::memory_order_acquire)};
   }
+  /// The newest ticket that is known to have completed. Does not query the device.
   [[nodiscard]] std::uint64_t watermark() const noexcept {
     return watermark_.load(std::memory_order_acquire);
   }
+  /// Whether `ticket` is known to have completed. Does not query the device.
   [[nodiscard]] bool completed(std::uint64_t ticket) const noexcept {
     return watermark() >= ticket;
   }
 
-  /// Makes sure that one `submit` finds an event slot, so that it allocates nothing.
-  /// @throws error, also `stream_misuse` when the stream was adopted and is being captured;
-  /// std::bad_alloc
+  /// Reserves an event slot, so that one `submit` allocates nothing.
+  /// @throws error `stream_misuse` if the stream was adopted and is being captured
+  /// @throws error `library_failure` if an event cannot be created
+  /// @throws error `device_lost`
+  /// @throws std::bad_alloc
   void reserve();
-  /// Takes a reservation back.
+  /// Cancels one reservation.
   void unreserve() noexcept;
-  /// Whether a launch is being made, perhaps in a driver that blocks.
+  /// Whether a launch is in progress. It may be blocked in the driver.
   [[nodiscard]] bool has_reservations() noexcept {
     const std::unique_lock lock(submission_, std::try_to_lock);
     return !lock || reserved_ != 0;
   }
 
-  /// Takes the next ticket for the work enqueued so far and records its event; uses up one
-  /// reservation. `dependencies` are unfinished points whose failure is this ticket's failure too;
-  /// `failure` says that it has failed already. `first` is the ticket that came next when the
-  /// launch began: a failure of its work is noted for whichever ticket was taken first, so one of
-  /// the tickets from there on is its own. `upstream` is one of another runtime, for which the
-  /// stream waits already.
-  /// @throws error `device_lost`, `stream_misuse` (the stream has been retired); then no ticket was
-  ///   taken
+  /// Takes the next ticket for all work enqueued so far, and records its event. Uses up one
+  /// reservation.
+  /// @param dependencies unfinished points of this runtime; if one of them fails, this ticket fails
+  /// @param failure the error of a launch that has already failed, or nullptr
+  /// @param first the next ticket at the time when the launch began. A failure of the launch's work
+  /// is noted at the ticket taken next after that work, so it is at one of the tickets from `first`
+  /// on.
+  /// @param upstream a ticket of another runtime, for which the stream already waits; if it fails,
+  /// this ticket fails
+  /// @throws error `device_lost`; no ticket was taken
+  /// @throws error `stream_misuse` if the stream has been retired; no ticket was taken
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket,
                        std::unique_ptr<cross_runtime_dependency> upstream = nullptr);
+  /// The value of `first` for a launch without one.
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
-  /// Asks the driver and moves the watermark. Anyone may; somebody else doing it makes this a
-  /// no-op. Returns the watermark.
+  /// Queries the device and advances the watermark. Does nothing if another thread is advancing it.
+  /// Returns the watermark.
   std::uint64_t advance() noexcept;
-  /// Advances until `ticket` has completed. Blocks. @throws error `device_lost`, also when it is
-  /// `waiting`, the device that the caller works for, if that is another one
+  /// Blocks until `ticket` has completed, and advances the watermark meanwhile.
+  /// @throws error `device_lost` if this device is lost, or `waiting`, another device that the
+  /// caller works for
   void wait_until(std::uint64_t ticket, const sluice::device* waiting = nullptr);
 
-  /// Why `ticket`, which has completed, failed; nothing when it succeeded. Takes a mutex only for
-  /// tickets up to the newest that failed. The reasons of the newest `most_reasons` failures are
-  /// kept; older tickets are known to have failed, without a reason. Only for one of
-  /// `outcome_readers` is the answer certain: otherwise a ticket that succeeded counts as failed
-  /// once more than `most_reasons + most_forgotten / 2` later ones have failed.
+  /// The error of `ticket`, which has completed. Empty if it succeeded.
+  ///
+  /// Takes a mutex only for tickets up to the newest failed one. The reasons of the newest
+  /// `most_reasons` failures are kept. Older failed tickets are known without a reason. The answer
+  /// is certain only for a reader that has entered `outcome_readers`. For others a ticket that
+  /// succeeded counts as failed once more than `most_reasons + most_forgotten / 2` later ones have
+  /// failed.
   [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const;
   static constexpr std::size_t most_reasons = 1024;
-  /// The failure of a ticket whose reason is no longer known.
+  /// The error of a ticket whose reason has been forgotten.
   [[nodiscard]] static const error& forgotten_failure() noexcept;
-  /// How many ranges of tickets that failed without a known reason are kept; beyond it the core
-  /// forgets the older half (`runtime_core::forget_failures`) as soon as nobody asks for them.
+  /// The number of ranges of failed tickets that are kept without a reason. Beyond it, the core
+  /// forgets the older half (`runtime_core::forget_failures`) once no reader may ask for their
+  /// outcomes.
   static constexpr std::size_t most_forgotten = 4096;
-  /// Who is going to ask for outcomes of this stream. Enters before the ticket is taken; or, if it
-  /// is one that a block was written by, under the guard of that block.
+  /// The readers of outcomes of this stream. A reader enters before the ticket is taken. For the
+  /// last write of a block, it enters under the lock of the block's use state.
   [[nodiscard]] reader_epochs& outcome_readers() noexcept { return outcome_readers_; }
-  /// Up to which ticket the outcomes may be forgotten; 0 while there are few.
+  /// The last ticket whose outcome may be forgotten, or 0 while few outcomes are kept.
   [[nodiscard]] std::uint64_t forgettable() const;
-  /// Forgets which tickets up to `last` have failed. From then on all of them count as failed.
+  /// Forgets the ranges of failed tickets that end at `last` or earlier. Every ticket up to the end
+  /// of the newest of them then counts as failed.
   void forget_outcomes(std::uint64_t last) noexcept;
-  /// How many failures are known, with and without a reason: for tests.
+  /// The number of entries for failed tickets, with and without a reason. For tests.
   [[nodiscard]] std::size_t known_failures() const;
-  /// The oldest ticket of `source` whose outcome decides that of an unsettled ticket here;
-  /// `no_ticket` if none.
+  /// The oldest ticket of `source` on whose outcome an unsettled ticket of this stream depends, or
+  /// `no_ticket`.
   [[nodiscard]] std::uint64_t oldest_dependency_on(stream_id source) noexcept;
-  /// Tries again to forget outcomes once an earlier reader has left.
+  /// Requests another attempt to forget outcomes, once an earlier reader has left.
   void forget_when_possible() noexcept { wants_to_forget_.store(true, std::memory_order_relaxed); }
-  /// Makes the effects of the completed work up to `ticket` visible to this thread.
+  /// Makes the effects of the completed work up to `ticket` visible to the calling thread.
   void acquire(std::uint64_t ticket) noexcept;
 
-  /// Orders later work of this stream, which has a reservation, after `ticket` of `source`, unless
-  /// that is known to be so. Returns whether a wait was queued. @throws error `device_lost`,
-  /// `library_failure`, `stream_misuse` (the stream has been retired)
+  /// Orders later work of this stream after `ticket` of `source`. The caller has a reservation on
+  /// this stream. Queues no wait if the order is known to hold already. Returns whether a wait was
+  /// queued.
+  /// @throws error `device_lost`
+  /// @throws error `library_failure` if the device refuses the wait
+  /// @throws error `stream_misuse` if the stream has been retired
   bool wait_for(timeline& source, std::uint64_t ticket);
 
-  /// Orders later work of a stream of `elsewhere`, a device of the same kind, after `ticket`.
-  /// @throws error as the device
+  /// Orders later work of `stream`, which belongs to `elsewhere`, after `ticket`. Both devices must
+  /// be of the same kind.
+  /// @throws error `stream_misuse` on a host device if the event of `ticket` was not recorded
+  /// @throws error `device_lost`
   void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
-  /// Says that the work of `ticket`, which is not known to have completed, failed or will have.
+  /// Declares that the work of `ticket`, which is not known to have completed, fails.
   void fail(std::uint64_t ticket, const error& why) noexcept { note_failure(ticket, why, false); }
 
-  /// When nobody asks any more whether what has not completed will have failed: lets go of the
-  /// other runtimes that this depends on.
+  /// Drops the dependencies of unsettled tickets on other runtimes. Only for when no reader will
+  /// ask whether those tickets fail.
   void forget_upstream() noexcept;
 
-  /// How many waits `wait_for` has queued, for statistics.
+  /// The number of waits that `wait_for` has queued, for statistics.
   [[nodiscard]] std::uint64_t waits() const noexcept {
     return waits_.load(std::memory_order_relaxed);
   }
 
-  /// Keeps the core alive until `let_go_of_core`. The timeline counts the recorder, so that
-  /// launches on different streams share no counter. Returns false once the runtime is gone: then
-  /// the caller takes a share of the core instead.
+  /// Keeps the core alive until `let_go_of_core`. Each timeline counts its own recorders, so
+  /// launches on different streams share no counter. Returns false if the runtime has been
+  /// destroyed: the caller then takes a share of the core.
   [[nodiscard]] bool hold_core() noexcept;
-  /// Returns a share of the core, to be dropped after everything else, if the runtime is gone and
-  /// this was the last hold.
+  /// Ends one hold. If the runtime has been destroyed and this was the last hold, returns a share
+  /// of the core, which the caller drops after everything else.
   [[nodiscard]] std::shared_ptr<runtime_core> let_go_of_core() noexcept;
-  /// The runtime is gone: from now on `core` lives until the last hold ends. Called once.
+  /// Keeps `core` alive until the last hold ends. Called once, at the end of the runtime.
   void leave_core_to_holders(std::shared_ptr<runtime_core> core) noexcept;
 
-  /// The stream is gone: takes a last ticket and destroys the native stream behind its work.
-  /// Idempotent.
+  /// Takes a last ticket, and destroys an owned native stream after its queued work. Idempotent.
   void retire() noexcept;
-  /// Blocks until what is queued so far has finished, also when the stream is retired meanwhile.
-  /// @throws error as the device
+  /// Blocks until all work queued so far has finished, even if the stream is retired meanwhile.
+  /// @throws error `stream_misuse` if the stream is being captured
+  /// @throws error `device_lost`
   void synchronize();
-  /// Whether this is somebody else's stream, not retired, and is being captured.
+  /// Whether this is an adopted stream that has not been retired and is being captured.
   [[nodiscard]] bool captured() noexcept;
-  /// Calls `function`, which is short, with the native stream unless that has
-  /// been retired; it is not retired meanwhile. Returns whether it was called.
+  /// Calls `function` with the native stream, unless that has been retired. The stream is not
+  /// retired during the call, so the call must be short. Returns whether `function` was called.
   template <class Function>
   bool unless_retired(Function function) noexcept(noexcept(function(nullptr))) {
     const std::lock_guard lock(submission_);
@@ -172,11 +204,11 @@ class timeline {
     function(native_);
     return true;
   }
-  /// Once everything on a retired stream is known to have completed: gives events and tables back.
-  /// Whether that has been done.
+  /// Frees events and tables, if the stream is retired and everything on it is known to have
+  /// completed. Returns whether they have been freed. Never blocks: the caller retries.
   bool give_up_slots() noexcept;
   [[nodiscard]] bool retired() const noexcept { return retired_.load(std::memory_order_acquire); }
-  /// After the device's loss: whether nothing on this stream touches memory any more.
+  /// Whether no work of this stream touches memory any more, after the loss of the device.
   [[nodiscard]] bool quiescent() noexcept;
 
  private:
@@ -185,10 +217,10 @@ class timeline {
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
     std::unique_ptr<cross_runtime_dependency> upstream;
-    /// Whether the ticket fails when another one has.
+    /// Whether the failure of another ticket makes this one fail.
     [[nodiscard]] bool depends() const noexcept { return !dependencies.empty() || upstream; }
   };
-  /// Of tickets that failed for one reason, up to `last`.
+  /// A range of tickets that failed for one reason. Its first ticket is the key in `failures_`.
   struct failed_tickets {
     std::uint64_t last;
     error why;
@@ -199,8 +231,8 @@ class timeline {
     std::uint64_t last;
     bool found_there;
   };
-  /// The slots of tickets from `start` on, until a larger ring takes over. Never moves; goes with
-  /// all the others.
+  /// The slots of the tickets from `start` until the first ticket of a larger ring. It never moves,
+  /// and is freed together with all other rings.
   struct ring {
     std::uint64_t start = 0;
     std::uint64_t mask = 0;
@@ -208,38 +240,43 @@ class timeline {
     std::unique_ptr<ring> older;
   };
 
-  /// Whether the native stream is there; one of our own then stays until `let_go_of_stream`.
+  /// Keeps the native stream until `let_go_of_stream`. False if the stream has been retired.
   [[nodiscard]] bool keep_stream() noexcept;
+  /// Ends one `keep_stream`. The last one destroys a retired, owned stream.
   void let_go_of_stream() noexcept;
+  /// Makes a ring with events in its slots.
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
                                                 std::unique_ptr<ring> older);
-  /// For who takes tickets, who advances over unfinished ones, and slot readers.
+  /// The slot of a ticket. Only for threads that take tickets, advance over unfinished ones, or
+  /// hold a hazard pointer.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  /// Destroys the events of a ring and of all older ones.
   void destroy_events(const ring* newest) noexcept;
-  /// Takes the next ticket. Under `submission_`, so that an `upstream` that is of no use, and may
-  /// be the last of another runtime, is left to the caller.
+  /// Takes the next ticket, under `submission_`. If it throws, `upstream` stays with the caller,
+  /// because it may hold the last share of another core, which must not be dropped under that lock.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first,
                             std::unique_ptr<cross_runtime_dependency>& upstream);
-  /// Where half of the newest ring is open, now and then what has completed; always before it is
-  /// full, reservations aside.
+  /// Advances at intervals while more than half of the newest ring is in use, and at every call
+  /// once all of it is. Reservations do not count as use.
   void ask_now_and_then() noexcept;
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
-  /// `advance` under its lock. Returns the watermark.
+  /// `advance`, under its lock. Returns the watermark.
   std::uint64_t advance_locked() noexcept;
-  /// The newest ticket up to `last` whose event has been reached; `done` if none after it has.
+  /// The newest ticket up to `last` whose event has completed, or `done` if there is none after it.
   [[nodiscard]] std::uint64_t newest_reached(std::uint64_t done, std::uint64_t last) noexcept;
-  /// The first ticket from `from` on that depends on others, or `newest`.
+  /// The first ticket not before `from` that depends on others, or `newest`.
   [[nodiscard]] std::uint64_t next_dependent(std::uint64_t from,
                                              std::uint64_t newest) const noexcept;
-  /// Finds out whether `ticket`, whose work has ended, failed. False when that is not known yet.
+  /// Determines whether `ticket`, whose work has ended, failed. False if that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
+  /// Determines whether the dependency on another runtime failed. False if that is not known yet.
   [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
                                      const cross_runtime_dependency& upstream) noexcept;
-  /// Under `advancing_`.
+  /// Drops the dependency of a slot on another runtime. Under `advancing_`.
   void let_go(slot& s) noexcept;
-  /// `found_there`: the device found it at this ticket, so it may be of work whose ticket came
-  /// later.
+  /// Notes a failure. With `found_there` the device found it at this ticket, so it may belong to
+  /// work whose ticket was taken later.
   void note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept;
   /// The first failure that the device found at a ticket from `first` on and before `last`.
   [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
@@ -249,55 +286,56 @@ class timeline {
   const stream_id id_;
   native_stream* const native_;
   const bool owned_;
-  const bool acquires_;  // a completed event must be acquired for its effects to be visible
+  const bool acquires_;  // the effects of completed work must be acquired from its event
   std::atomic<bool> retired_{false};
   bool gone_ = false;  // the native stream may have been destroyed
   std::atomic<bool> slots_given_up_{false};
 
-  // Covers: take the ticket, record the event, publish the slot (and growing the ring); and what
-  // must not be queued on a stream that is being retired (`unless_retired`).
+  // Covers a ticket, the record of its event, the publication of its slot, and the growth of the
+  // ring. Also covers calls that must not meet a stream being retired (`unless_retired`).
   alignas(64) spin_lock submission_;
-  // Recorders that hold the core, and whether the runtime is gone. Only the launching thread writes
-  // it in the usual case, and it has this cache line for the submission anyway.
+  // Counts the recorders that hold the core; one bit marks a destroyed runtime. It shares the cache
+  // line of `submission_`, because the launching thread needs both.
   std::atomic<std::uint32_t> core_holds_{0};
   static constexpr std::uint32_t runtime_gone_bit = 0x8000'0000;
-  std::shared_ptr<runtime_core> core_of_holders_;  // once the runtime is gone
+  std::shared_ptr<runtime_core> core_of_holders_;  // once the runtime has been destroyed
   std::uint64_t reserved_ = 0;
-  unsigned keepers_ = 0;  // of the native stream: a retired one is destroyed by the last of them
+  unsigned keepers_ = 0;  // users of the native stream: the last one destroys it if it is retired
   std::unique_ptr<ring> rings_;
   std::atomic<ring*> newest_ring_{nullptr};
-  std::atomic<std::uint64_t> ring_start_{1};  // the first ticket of that one
-  std::atomic<std::uint64_t> capacity_{0};    // of that one
+  std::atomic<std::uint64_t> ring_start_{1};  // the first ticket of the newest ring
+  std::atomic<std::uint64_t> capacity_{0};    // of the newest ring
   std::atomic<std::uint64_t> submitted_{0};
-  std::atomic<std::uint64_t> asks_at_{0};           // the ticket whose launch asks the device again
+  std::atomic<std::uint64_t> asks_at_{0};  // the launch of this ticket queries the device again
   std::atomic<std::uint64_t> newest_dependent_{0};  // the newest ticket that depends on others
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};
 
-  /// Under the mutex: keeps of the oldest failure only that it failed.
+  /// Reduces the oldest failure to the fact that it failed. Under the mutex.
   void forget_reason();
 
   alignas(64) std::atomic<std::uint64_t> newest_failed_{0};
   mutable std::mutex failures_mutex_;
-  std::map<std::uint64_t, failed_tickets> failures_;  // by their first
-  std::vector<ticket_range> forgotten_;               // whose reasons are gone; older, in order
-  std::uint64_t outcomes_from_ = 1;  // tickets before it whose outcome is no longer known
+  std::map<std::uint64_t, failed_tickets> failures_;  // by their first ticket
+  std::vector<ticket_range> forgotten_;               // failures without a reason, older, in order
+  std::uint64_t outcomes_from_ = 1;  // the outcomes of earlier tickets have been forgotten
   std::atomic<bool> wants_to_forget_{false};
   reader_epochs outcome_readers_;
-  spin_lock forgetting_;            // covers the core's `forget_failures`
+  spin_lock forgetting_;            // covers `runtime_core::forget_failures`
   std::uint64_t forget_up_to_ = 0;  // the ticket whose grace period has begun
 
-  // The newest ticket of each other stream (by index) that this stream has been made to wait for.
+  // The newest ticket of each other stream, by its index, that this stream already waits for.
   std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;
   std::atomic<std::uint64_t> waits_{0};
 
   friend class runtime_core;
-  timeline* next_retired_ = nullptr;  // of those with slots; under the core's lock
+  timeline* next_retired_ = nullptr;  // the next retired timeline with slots; under the core's lock
 };
 
-/// Calls `submit`, which enqueues something on the native stream, with that. A stream that is
-/// retired meanwhile is destroyed after it. @throws error `stream_misuse`
+/// Calls `submit`, which enqueues work, with the native stream. If the stream is retired meanwhile,
+/// it is destroyed after that work.
+/// @throws error `stream_misuse` if the stream has been retired
 template <class Submit>
 void on_stream(timeline& stream, Submit submit) {
   if (!stream.unless_retired(submit)) {
