@@ -52,7 +52,7 @@ class continuation : public releasable {
 ///
 /// The destructor waits until no continuation is pending. After a loss that is immediate, and the
 /// destructor waits at most a second for quiescent streams. The reclaim thread then takes over the
-/// owners of launches on the other streams.
+/// owners of launches on streams that are not quiescent.
 class completion_engine {
  public:
   /// An engine for the launches of `runtime`. Starts a thread, unless `strategy` is `synchronous`.
