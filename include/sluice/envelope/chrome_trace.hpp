@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// What a trace does with a launch when its buffer is full.
+/// The treatment of a new launch when the buffer of a trace is full.
 enum class when_full : std::uint8_t {
   drop_newest,       ///< drops the new launch: the trace shows the beginning
   overwrite_oldest,  ///< overwrites the oldest completed launch: the trace shows the end
@@ -19,7 +19,7 @@ enum class when_full : std::uint8_t {
 /// Options of a `chrome_trace`.
 struct chrome_trace_options {
   std::size_t capacity = 65'536;            ///< launches kept; each takes at most 320 bytes
-  when_full full = when_full::drop_newest;  ///< what happens to launches above the capacity
+  when_full full = when_full::drop_newest;  ///< the treatment of launches above the capacity
   bool timestamps = true;  ///< stamps launches on the device; see `kernel_trace::wants_timestamps`
 };
 

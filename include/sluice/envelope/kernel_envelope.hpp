@@ -91,7 +91,8 @@ class kernel_envelope {
   }
 
   /// Launches `closure` on the lane `on` and answers `token` exactly once, with `output` or with an
-  /// error. Does not synchronize, except with `completion_strategy::synchronous`.
+  /// error. May wait for leases of other launches. Does not synchronize, except with
+  /// `completion_strategy::synchronous`.
   ///
   /// `used` are the owners of everything that the launch touches, from `access_all`. Call it on the
   /// thread that owns the lane. The envelope may be destroyed before the launch completes. The

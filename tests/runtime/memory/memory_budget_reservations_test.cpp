@@ -47,7 +47,7 @@ TEST_P(budget_on, returns_what_was_reserved_and_not_used) {
   }
   auto first = reserve({2048});
   auto second = std::move(first);
-  EXPECT_EQ(first.left(), 0u);  // NOLINT(bugprone-use-after-move): what it says
+  EXPECT_EQ(first.left(), 0u);  // NOLINT(bugprone-use-after-move): it is empty
   EXPECT_EQ(second.left(), 2048u);
   second = reserve({1024});
   EXPECT_EQ(budget().snapshot().reserved, 1024u);
@@ -134,7 +134,7 @@ TEST_P(budget_on, refuses_an_empty_reservation) {
   auto aside = reserve({4096});
   const auto moved = std::move(aside);
   EXPECT_TRUE(throws(errc::invalid_argument, "from: an empty reservation", [&] {
-    // NOLINTNEXTLINE(bugprone-use-after-move): what it is about
+    // NOLINTNEXTLINE(bugprone-use-after-move): the test needs it
     (void)runtime().allocate_bytes(1024, stream(), "a", aside);
   }));
 }

@@ -245,7 +245,7 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   elsewhere.ref().device().copy(result.data(), a.data(), a.bytes(),
                                 copy_direction::device_to_device, elsewhere.ref().native());
   const auto used = recorder.commit();
-  a = {};  // freed behind a use that does not end before the gate opens
+  a = {};  // freed after a use that does not end before the gate opens
   if (GetParam().ordered && !GetParam().pooled) {
     auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime())->reclaim_stream());
     EXPECT_FALSE(reclaim->wait_for(*detail::timeline::of(elsewhere.ref()), used.ticket))
