@@ -43,7 +43,7 @@ class gate {
 /// Under compute-sanitizer, synchronizing a stream also waits for other streams.
 void rest(stream_ref on);
 
-/// Waits until `condition()` returns true. The test's time limit ends a wait in vain.
+/// Waits until `condition()` returns true. The test's time limit ends an endless wait.
 template <class Condition>
 void await(Condition condition) {
   while (!condition()) std::this_thread::yield();

@@ -40,6 +40,10 @@ class continuation : public releasable {
 
 /// Runs the continuations of one runtime's launches. Thread-safe.
 ///
+///     completion_engine::expect(stream, *work);  // before the launch takes its ticket
+///     const auto point = recorder.commit();
+///     engine.submit(stream, point.ticket, std::move(work));
+///
 /// The engine completes failed and successful launches alike: in the order of each stream's
 /// tickets, outside of all locks. docs/concepts/envelope_and_completion.md explains its thread.
 ///

@@ -61,13 +61,14 @@ struct kernel_times {
   std::optional<time_point> ended{};  ///< the launch had finished
   time_point detected{};              ///< the completion engine detected the completion
 
-  /// The wait for earlier work. On an idle stream it is the time of the enqueueing call. Missing
-  /// without `begun`.
+  /// The wait for earlier work, with the time of the hook `before_enqueue`. Missing without
+  /// `begun`.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> queueing() const noexcept {
     if (!begun) return std::nullopt;
     return *begun - enqueued;
   }
-  /// The execution time on the device. Missing without `begun` or `ended`.
+  /// The execution time on the device. On an idle stream it includes the time of the enqueueing
+  /// call. Missing without `begun` or `ended`.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> execution() const noexcept {
     if (!begun || !ended) return std::nullopt;
     return *ended - *begun;
@@ -103,8 +104,9 @@ struct kernel_times {
 /// reported with its text.
 ///
 /// `after_timestamps` is called only if `wants_timestamps` returns true. Each launch then costs two
-/// timestamps on the device and one allocation. Without timestamps to read, because memory or a
-/// thread is missing or the service is ending, the thread that called `after_complete` calls it.
+/// timestamps on the device and one allocation; other launches cost nothing. If the host has no
+/// memory or no thread for timestamps, the thread that called `after_complete` calls
+/// `after_timestamps`.
 class kernel_trace {
  public:
   kernel_trace() = default;
@@ -135,6 +137,10 @@ class kernel_trace {
 [[nodiscard]] std::uint64_t dropped_trace_exceptions() noexcept;
 
 /// A trace that calls several traces in order. An exception of one does not affect the others.
+///
+///     const std::vector<std::shared_ptr<kernel_trace>> traces{
+///         std::make_shared<chrome_trace>(), std::make_shared<nvtx_trace>()};
+///     gemm.trace(std::make_shared<fan_out_trace>(traces));  // a kernel_envelope
 class fan_out_trace final : public kernel_trace {
  public:
   /// A trace that calls `traces`. Null pointers are skipped.

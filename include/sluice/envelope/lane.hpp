@@ -42,6 +42,10 @@ struct lane_load {
 
 /// A stream with its library handle, workspace and plans.
 ///
+///     lane on{service};
+///     auto handle = std::make_shared<blas_handle>(on.stream());
+///     on.keep(handle);
+///
 /// One library actor or one thread owns a lane, and only this owner launches on it. Destroying a
 /// lane does not wait. Its stream and its library object are destroyed after its last launch.
 ///
