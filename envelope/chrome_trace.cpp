@@ -19,7 +19,7 @@ using clock = std::chrono::steady_clock;
 using detail::traced_launch;
 using nlohmann::json;
 
-// How long `json` waits for timestamps.
+// The longest time that `json` waits for timestamps.
 constexpr auto longest_wait = std::chrono::seconds(1);
 
 }  // namespace
@@ -47,7 +47,7 @@ struct chrome_trace::state {
 
 namespace {
 
-/// Turns launches into the events of the format.
+/// Converts launches into the events of the format.
 class event_writer {
  public:
   event_writer(clock::time_point begun, bool timestamps) : begun_(begun), timestamps_(timestamps) {}
@@ -62,7 +62,7 @@ class event_writer {
  private:
   static constexpr int host_process = 1;
 
-  /// A stream. Its slices do not overlap.
+  /// The track of one stream. Its slices do not overlap.
   struct track {
     std::size_t number = 0;
     clock::time_point free{};
@@ -74,8 +74,8 @@ class event_writer {
     return 2 + (device.kind == device_kind::cuda ? 0 : 1000) + device.ordinal;
   }
 
-  /// Where a launch's end is missing, its slice ends when its completion was detected, unless the
-  /// next launch on the stream is known to have begun before.
+  /// Computes the ends of the slices. A launch without a timestamp at its end ends at its
+  /// detection, or at the begin of the next launch on the stream if that is earlier.
   void set_ends(const std::vector<traced_launch>& launches) {
     ends_.resize(launches.size());
     std::map<std::uint64_t, clock::time_point> next_begun;
@@ -115,7 +115,7 @@ class event_writer {
   const track& track_of(const traced_launch& l) {
     auto& on = tracks_[track_key(l)];
     if (on.number == 0) {
-      // Numbered here: viewers read a `tid` as 32 bits.
+      // Numbers of its own, because viewers read a `tid` as 32 bits.
       on.number = tracks_.size();
       name_track(process_of(l.what.device), on.number, to_string(l.what.device),
                  "stream " + std::to_string(l.what.stream.index));

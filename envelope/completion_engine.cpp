@@ -20,13 +20,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How long an engine's end, or a synchronous launch, waits for what runs on a lost device.
+// How long the engine's destructor and a synchronous launch wait for quiescent streams of a lost
+// device.
 constexpr auto rest_limit = std::chrono::seconds(1);
-// So many items of the release list are released between two replies, and more only if the reply
-// before added more.
+// The items that the thread releases at a time. Between two replies it releases more if the last
+// reply added more.
 constexpr std::size_t released_between_replies = 32;
-// While replies are due, the release list is left alone up to this many items beyond what is in
-// flight.
+// Between two replies the thread releases items only if the backlog exceeds the pending launches by
+// more than this.
 constexpr std::size_t backlog_allowance = 512;
 
 }  // namespace
@@ -42,21 +43,21 @@ struct completion_engine::state {
   std::atomic<bool> stopping{false};
   std::thread thread;
 
-  /// What a host function touches. It may run late, and it must not be the one to end a runtime.
+  /// The state that host functions share: they may run late, and must not hold the runtime's core.
   struct alarm {
-    std::atomic<std::uint64_t> wakes{0};  // host functions that have run
+    std::atomic<std::uint64_t> wakes{0};  // the number of host functions that have run
     detail::one_way_signal changed;
   };
   std::shared_ptr<alarm> wake = std::make_shared<alarm>();
 
-  // The completion thread's own:
+  // Only the completion thread uses these:
   struct queue {
     detail::timeline* timeline = nullptr;
     continuation* oldest = nullptr;
     continuation* newest = nullptr;
   };
   std::vector<queue> queues;
-  continuation* unreleased = nullptr;  // answered after loss; their streams may not be quiescent
+  continuation* unreleased = nullptr;  // answered after a loss; their streams may not be quiescent
 
   void take_inbox() noexcept {
     auto* item = inbox.exchange(nullptr, std::memory_order_acquire);
@@ -77,7 +78,7 @@ struct completion_engine::state {
   void append(continuation* item) noexcept {
     for (auto& q : queues) {
       if (q.timeline == item->timeline_) {
-        // Two threads may hand over in another order than that of their tickets.
+        // Threads may submit in an order different from that of their tickets.
         insert_in_order(q, item);
         return;
       }
@@ -100,7 +101,8 @@ struct completion_engine::state {
     }
   }
 
-  /// Completes what can be completed. Returns whether there was anything.
+  /// Completes every continuation whose ticket has completed, or all after a loss. Returns whether
+  /// there was one.
   bool complete_ready() noexcept {
     bool any = false;
     const bool lost = core->device().lost();
@@ -121,8 +123,8 @@ struct completion_engine::state {
     return any;
   }
 
-  /// Between replies: releases as much as keeps the backlog below twice what is in flight plus
-  /// 1024. `before` is what it was before the last reply.
+  /// Keeps the backlog below twice the launches in flight plus 1024. `before` is the backlog before
+  /// the last reply.
   void bound_backlog(std::size_t before) noexcept {
     const auto now = core->releases().size();
     if (now <= pending.load(std::memory_order_relaxed) + backlog_allowance) return;
@@ -135,7 +137,7 @@ struct completion_engine::state {
   }
 
   void complete(continuation* item, bool finished) noexcept {
-    const detail::user_code_scope users;  // hooks, and the reply
+    const detail::user_code_scope users;  // for hooks and the reply
     if (finished) {
       const auto failure = item->timeline_->failure_of(item->ticket_);
       leave_outcomes(*item);
@@ -148,7 +150,7 @@ struct completion_engine::state {
     pending.fetch_sub(1, std::memory_order_release);
   }
 
-  /// After loss: lets go of what belongs to streams that have come to rest.
+  /// After a loss: releases the owners of launches whose streams are quiescent.
   void release_quiescent() noexcept {
     for (auto** link = &unreleased; *link != nullptr;) {
       auto* item = *link;
@@ -161,7 +163,8 @@ struct completion_engine::state {
     }
   }
 
-  /// What the runtime keeps of launches that may run for ever: what they use.
+  /// Owners of launches that may still run on a lost device. The reclaim thread destroys them once
+  /// `ready` returns true.
   class kept final : public detail::deferred {
    public:
     explicit kept(continuation* items) noexcept : items_(items) {}
@@ -180,7 +183,8 @@ struct completion_engine::state {
     continuation* items_;
   };
 
-  /// Leaves answered launches to the runtime, which lets them go once nothing of them runs.
+  /// Passes answered launches to the reclaim thread, which destroys their owners once their streams
+  /// are quiescent.
   void leave(continuation* items) noexcept {
     try {
       core->reclaim_later(std::make_unique<kept>(items));
@@ -214,7 +218,8 @@ completion_engine::~completion_engine() {
   state_->stopping.store(true, std::memory_order_release);
   state_->wake->changed.raise();
   if (!state_->thread.joinable()) return;
-  // A continuation may have dropped the last owner of this engine: then the thread ends on its own.
+  // A continuation may have dropped the last owner of this engine on the completion thread, which
+  // cannot join itself.
   if (state_->thread.get_id() == std::this_thread::get_id()) {
     state_->thread.detach();
   } else {
@@ -278,7 +283,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
         });
       });
     } catch (...) {
-      // Only the early wake-up is lost; the event is asked anyway.
+      // Only the early wake-up is lost: the thread also queries the event.
     }
   }
   item->next_ = s.inbox.load(std::memory_order_relaxed);

@@ -14,7 +14,7 @@ std::uint64_t next_launch_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-/// Opens the continuation to the launching side.
+/// Gives the launching functions access to the private state of a continuation.
 class launch {
  public:
   explicit launch(launch_continuation& work) noexcept : work_(work) {}
@@ -27,7 +27,7 @@ class launch {
     work_.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
     work_.load_->commands.fetch_add(work_.commands_, std::memory_order_relaxed);
   }
-  /// Answers a launch that was not made. Its owners go first.
+  /// Answers a launch that was not made, after its owners have been destroyed.
   static void refuse(std::unique_ptr<launch_continuation> work, const error& why) noexcept {
     struct parts {
       std::unique_ptr<launch_continuation> work;
@@ -56,7 +56,7 @@ void launch_continuation::complete(const error* failure,
     });
     if (info_.timed) timing_.complete(*trace_, info_, known);
   }
-  // A client that has the reply can have the memory back at once.
+  // A client that has received the reply can allocate the memory again at once.
   if (failure == nullptr) used_.release_blocks();
   const auto load = std::move(load_);
   load->commands.fetch_sub(commands_, std::memory_order_seq_cst);
@@ -69,7 +69,7 @@ void launch_continuation::complete(const error* failure,
       failure,
       [](detached_answer& answer, void* context) {
         const auto& given = *static_cast<parts*>(context);
-        given.release();  // this object belongs to the release list from here on
+        given.release();  // from here on this object belongs to the release list
         answer.give(given.failure);
       },
       &p);
@@ -83,7 +83,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   std::optional<launch_recorder> recorder;
   bool reserved = false;
   try {
-    runtime_core::of(on.runtime())->require_open();  // a recorder without operands would not ask
+    runtime_core::of(on.runtime())->require_open();  // without operands no recorder checks it
     recorder = launch_recorder::strict(on.stream());
     for (std::size_t i = 0; i < l.used().size(); ++i) {
       recorder->use(l.used()[i].block, l.used()[i].access, l.used()[i].whole);
@@ -92,7 +92,8 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
     if (recorder->recorded_count() == 0) {
       timeline::of(on.stream())->reserve();
       reserved = true;
-      // Again: from the reservation on the runtime's end waits for this launch.
+      // Checked again, because the end of the runtime waits for this launch only from the
+      // reservation on.
       runtime_core::of(on.runtime())->require_open();
     }
   } catch (...) {
@@ -101,7 +102,7 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
     return;
   }
 
-  // From here to the hand-over nothing throws.
+  // Nothing throws from here to the submission.
   launch(*work).begin();
   call_trace(l.trace(), [&](kernel_trace& trace) { trace.before_enqueue(l.info()); });
   std::optional<error> failure;
@@ -137,8 +138,8 @@ void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on wh
   } else if (when == reply_on::enqueued) {
     work->answer_enqueued();
   }
-  // A point that could not be had stands behind everything: after a loss the engine asks for no
-  // ticket, and otherwise what is on the stream has completed.
+  // A launch without a point gets a substitute ticket: after a loss the engine ignores tickets, and
+  // otherwise the stream's work has completed.
   const auto ticket = point ? point.ticket
                             : (on.runtime().device().lost() ? timeline->newest().ticket + 1
                                                             : timeline->newest().ticket);

@@ -21,7 +21,7 @@ void detail::drop_trace_exception() noexcept {
   }
 }
 
-// Each trace is called on its own, so that one that throws does not silence the others.
+// A separate `call_trace` for each trace keeps an exception of one from skipping the others.
 void fan_out_trace::before_enqueue(const kernel_info& info) {
   for (auto& t : traces_)
     detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.before_enqueue(info); });

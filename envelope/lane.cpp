@@ -10,13 +10,13 @@
 namespace sluice {
 namespace {
 
-/// What a lane leaves: its stream, and what it kept, which goes first.
+/// The remains of a lane: its stream, and the kept library object, which is destroyed first.
 struct lane_remains {
   stream on;
   std::shared_ptr<void> kept;
 };
 
-/// Hands over what a lane leaves once the lane's last launch has completed, or nothing of it runs.
+/// The last continuation of a lane. Its destructor passes the lane's remains to the reclaim thread.
 class lane_end final : public continuation {
  public:
   explicit lane_end(lane_remains remains)
@@ -37,7 +37,7 @@ class lane_end final : public continuation {
 lane::~lane() {
   if (!kept_ && in_flight() == 0) return;
   if (service_->device().inherited()) {
-    // The library's own threads, or its part of the driver's state, are the parent's.
+    // The library's threads and its driver state belong to the parent process.
     detail::leave_to_parent(new (std::nothrow) std::shared_ptr<void>(std::move(kept_)));
     return;
   }
@@ -49,8 +49,8 @@ lane::~lane() {
       detail::timeline::of(on)->reserve();
       ticket = detail::timeline::of(on)->submit();
     } catch (...) {
-      // Lost: the engine completes it at once, whatever the ticket. Otherwise the newest ticket
-      // is behind every launch.
+      // After a loss the engine completes the continuation whatever its ticket; otherwise the
+      // newest ticket covers every launch.
       ticket = detail::timeline::of(on)->newest().ticket + (service_->device().lost() ? 1 : 0);
     }
     service_->engine().submit(on, ticket, std::move(end));

@@ -31,7 +31,7 @@ void launch_timing::complete(kernel_trace& trace, const kernel_info& info,
     return;
   }
   launch_->times = known;
-  const auto reader = launch_->reader;  // the launch may be gone before `hand_over` returns
+  const auto reader = launch_->reader;  // `hand_over` may destroy the launch before it returns
   reader->hand_over(std::move(launch_));
 }
 

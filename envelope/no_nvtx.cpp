@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for NVTX in builds without the CUDA toolkit.
+// Replaces NVTX in builds without the CUDA toolkit.
 #include "envelope/nvtx_range.hpp"
 
 namespace sluice::detail {

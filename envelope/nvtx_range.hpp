@@ -3,18 +3,18 @@
 
 #include <cstdint>
 
-/// The one door to NVTX. In builds without the CUDA toolkit the functions do nothing.
+/// The only access to NVTX. Without the CUDA toolkit at build time the functions do nothing.
 namespace sluice::detail {
 
 [[nodiscard]] bool nvtx_available() noexcept;
-/// Begins and ends a nested range of the calling thread.
+/// Begin and end a nested range of the calling thread.
 void nvtx_push(const char* label) noexcept;
 void nvtx_pop() noexcept;
-/// Begins a range that any thread may end.
+/// Begins a range that any thread may end. Returns its id.
 [[nodiscard]] std::uint64_t nvtx_begin(const char* label) noexcept;
 void nvtx_end(std::uint64_t range) noexcept;
 
-/// A range for the life of the object, if there is a label.
+/// A range for the lifetime of the object. An empty label draws no range.
 class nvtx_range {
  public:
   explicit nvtx_range(const char* label) noexcept : open_(label[0] != '\0') {

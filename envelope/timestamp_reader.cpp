@@ -13,10 +13,10 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How long one comparison of the clocks is used: crystals drift by some microseconds a second.
+// How long a comparison of the clocks stays valid: they drift apart by microseconds per second.
 constexpr auto anchor_interval = std::chrono::seconds(1);
 constexpr auto nap = std::chrono::milliseconds(1);
-constexpr int most_idle = 16;  // naps without a launch
+constexpr int most_idle = 16;  // naps without a launch before the thread sleeps until woken
 
 }  // namespace
 
@@ -49,8 +49,8 @@ timed_launch::~timed_launch() {
 }
 
 void timed_launch::give_back() noexcept {
-  // Release: this thread's reads of the timestamps precede their next records. The thread that
-  // takes them acquires nothing: it must learn nothing of completed launches.
+  // Release orders this thread's reads of the timestamps before their next records. `take` acquires
+  // nothing, because a launching thread must not synchronize with completed launches.
   if (pair != nullptr) pair->free->fetch_or(pair->bit, std::memory_order_release);
   pair = nullptr;
 }
@@ -62,7 +62,7 @@ timestamp_pair* timestamp_reader::take() noexcept {
       auto& free = chunks_[i]->free;
       for (auto bits = free.load(std::memory_order_relaxed); bits != 0;) {
         const auto bit = bits & (~bits + 1);
-        // Relaxed: see `timed_launch::give_back`.
+        // Relaxed, as explained in `timed_launch::give_back`.
         if (free.compare_exchange_weak(bits, bits & ~bit, std::memory_order_relaxed)) {
           return &chunks_[i]->pairs[static_cast<std::size_t>(std::countr_zero(bit))];
         }
@@ -84,7 +84,7 @@ bool timestamp_reader::grow(std::size_t seen) noexcept {
       pair.free = &made->free;
       pair.bit = std::uint64_t{1} << i;
       pair.begin = device_->create_timestamp();
-      if (pair.begin == nullptr) return false;  // the device has none at all
+      if (pair.begin == nullptr) return false;  // the device has no timestamps
       pair.end = device_->create_timestamp();
     }
   } catch (...) {
@@ -123,7 +123,8 @@ void timestamp_reader::stop() noexcept {
   }
   stopping_.store(true, std::memory_order_release);
   changed_.raise();
-  // A trace may have dropped the last owner of the service.
+  // A trace may have dropped the last owner of the service on this thread, which cannot join
+  // itself.
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();
   } else {
@@ -136,10 +137,10 @@ void timestamp_reader::run() noexcept {
   try {
     clock_ = device_->make_timestamp_clock();
   } catch (...) {
-    // All timestamps are missing.
+    // Without a clock all timestamps are missing.
   }
-  // Neither launching nor completing threads wake this one while there are launches: it looks from
-  // time to time, and sleeps until woken only after a while without any.
+  // While launches are outstanding, the thread polls, so that neither launching nor completing
+  // threads have to wake it.
   for (int idle = 0;;) {
     const bool stopping = stopping_.load(std::memory_order_acquire);
     if (read_inbox()) {
@@ -186,8 +187,8 @@ void timestamp_reader::read(timed_launch& launch) noexcept {
       (void)clock_->anchor();
       anchored_ = now;
     }
-    // The comparison of the clocks may be off by microseconds, never by so much that an effect
-    // precedes its cause.
+    // The comparison of the clocks is accurate to microseconds only, so the order of the times is
+    // enforced.
     if (launch.ended) times.ended = clock_->time_of(launch.pair->end);
     if (times.ended) times.ended = std::clamp(*times.ended, times.enqueued, times.detected);
     if (launch.begun) times.begun = clock_->time_of(launch.pair->begin);
@@ -199,7 +200,7 @@ void timestamp_reader::read(timed_launch& launch) noexcept {
 
 void timestamp_reader::deliver(std::unique_ptr<timed_launch> launch) noexcept {
   launch->give_back();
-  const user_code_scope users;  // the hook, and the trace's end
+  const user_code_scope users;  // for the hook and the trace's destructor
   call_trace(launch->trace.get(),
              [&](kernel_trace& trace) { trace.after_timestamps(launch->info, launch->times); });
   launch.reset();

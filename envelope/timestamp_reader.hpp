@@ -24,28 +24,30 @@ class timestamp_reader;
 struct timestamp_pair {
   native_timestamp* begin = nullptr;
   native_timestamp* end = nullptr;
-  std::atomic<std::uint64_t>* free = nullptr;  // of its chunk
-  std::uint64_t bit = 0;                       // in there
+  std::atomic<std::uint64_t>* free = nullptr;  // the word of its chunk
+  std::uint64_t bit = 0;                       // its bit in that word
 };
 
-/// What the reading thread needs of a launch. Each has memory of its own: launches reuse
-/// timestamps, and nothing else, without being ordered after the launches before.
+/// The state that the timestamp thread needs of one launch.
+///
+/// Each launch allocates its own. Launches reuse only timestamps, and doing so does not order them
+/// after earlier launches.
 struct timed_launch {
   timed_launch() = default;
   timed_launch(const timed_launch&) = delete;
   timed_launch& operator=(const timed_launch&) = delete;
   ~timed_launch();
-  /// Returns the timestamps to the pool.
+  /// Makes the timestamps available to other launches.
   void give_back() noexcept;
 
   std::shared_ptr<timestamp_reader> reader;
   std::shared_ptr<kernel_trace> trace;
-  std::shared_ptr<const void> names;  // keeps the strings of `info`
+  std::shared_ptr<const void> names;  // keeps the strings of `info` alive
   kernel_info info;
   kernel_times times;
   timestamp_pair* pair = nullptr;
   bool begun = false;  // the first timestamp has been recorded
-  bool ended = false;  // the second one, too
+  bool ended = false;  // the second timestamp has been recorded
   timed_launch* next = nullptr;
 };
 
@@ -57,19 +59,23 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   timestamp_reader& operator=(const timestamp_reader&) = delete;
   ~timestamp_reader();
 
-  /// Makes a launch, with a pair of timestamps unless the device has none or too many are in use;
-  /// starts the thread. Any thread. @throws std::bad_alloc, std::system_error
+  /// Makes the state of a launch, and starts the thread. Thread-safe.
+  ///
+  /// The launch has no timestamps if the device has none, or if too many are in use.
+  /// @throws std::bad_alloc if there is no memory
+  /// @throws std::system_error if the thread cannot be started
   [[nodiscard]] std::unique_ptr<timed_launch> make();
-  /// By the thread that saw the launch complete. Takes no lock and makes no driver call.
+  /// Passes a completed launch to the thread. Takes no lock and makes no driver call.
   void hand_over(std::unique_ptr<timed_launch> launch) noexcept;
-  /// Returns when all launches handed over so far have been delivered. What is handed over later
-  /// is delivered at once, without timestamps.
+  /// Returns when all launches handed over so far have been delivered.
+  ///
+  /// Launches handed over later are delivered at once by the calling thread, without timestamps.
   void stop() noexcept;
 
  private:
   static constexpr std::size_t pairs_in_chunk = 64;
   static constexpr std::size_t most_chunks = 64;
-  /// Timestamps are made 64 pairs at a time; bit i of `free` stands for pair i.
+  /// A group of 64 pairs that are created together. Bit i of `free` stands for pair i.
   struct chunk {
     std::array<timestamp_pair, pairs_in_chunk> pairs{};
     std::atomic<std::uint64_t> free{~std::uint64_t{0}};
@@ -82,28 +88,28 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   [[nodiscard]] bool grow(std::size_t seen) noexcept;
   void destroy(const chunk& c) noexcept;
   void run() noexcept;
-  /// Whether there was a launch.
+  /// Reads and delivers the launches in the inbox. Returns whether there was one.
   bool read_inbox() noexcept;
-  /// Ends the inbox, if it is empty.
+  /// Closes the inbox if it is empty. Returns whether it did.
   [[nodiscard]] bool close() noexcept;
   void read(timed_launch& launch) noexcept;
   static void deliver(std::unique_ptr<timed_launch> launch) noexcept;
   [[nodiscard]] timed_launch* closed() noexcept { return &closed_; }
 
   const std::shared_ptr<sluice::device> device_;
-  std::mutex starting_;  // launching threads only
+  std::mutex starting_;  // only launching threads and `stop` take it
   std::thread thread_;
   std::atomic<bool> started_{false};
   std::atomic<bool> stopping_{false};
-  std::atomic<std::size_t> outstanding_{0};  // launches made and not delivered
+  std::atomic<std::size_t> outstanding_{0};  // launches that were made and have not been destroyed
   std::array<std::unique_ptr<chunk>, most_chunks> chunks_;
   std::atomic<std::size_t> chunk_count_{0};
 
   std::atomic<timed_launch*> inbox_{nullptr};  // newest first
-  timed_launch closed_;                        // stands in the inbox after the end
+  timed_launch closed_;                        // the inbox holds it after `close`
   one_way_signal changed_;
 
-  // The thread's own:
+  // Only the timestamp thread uses these:
   std::unique_ptr<timestamp_clock> clock_;
   std::chrono::steady_clock::time_point anchored_{};
 };

@@ -11,9 +11,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How many records a launch tries to overwrite, where older launches are still in flight.
+// The most records that a launch tries to overwrite while they are in flight.
 constexpr int most_attempts = 16;
-// Buckets of the index: launches in flight are few, however many have completed.
+// The most buckets of the index. It holds only launches whose hooks have not all run.
 constexpr std::size_t most_buckets = 4096;
 
 clock::rep ticks_of(clock::time_point t) noexcept {
@@ -40,14 +40,14 @@ trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
       index_(std::bit_ceil(std::clamp<std::size_t>(capacity / 2, 1, most_buckets))) {}
 
 trace_buffer::bucket& trace_buffer::bucket_of(std::uint64_t launch_id) noexcept {
-  // Fibonacci hashing by the product's highest bits: consecutive ids spread evenly.
+  // Fibonacci hashing with the highest bits of the product spreads consecutive ids evenly.
   const auto mixed = launch_id * 0x9e3779b97f4a7c15U;
   return index_[std::rotl(mixed, std::countr_zero(index_.size())) & (index_.size() - 1)];
 }
 
 trace_buffer::record* trace_buffer::claim() noexcept {
   if (!overwrites_) {
-    // The load first: a full buffer's line is shared by all threads, and nobody writes it.
+    // Loading first keeps the line of a full buffer unmodified, so all threads can share it.
     if (next_.load(std::memory_order_relaxed) >= records_.size()) return nullptr;
     const auto number = next_.fetch_add(1, std::memory_order_relaxed);
     if (number >= records_.size()) return nullptr;
@@ -67,7 +67,7 @@ bool trace_buffer::overwrite(record& r, std::uint64_t number) noexcept {
   auto state = r.state.load(std::memory_order_relaxed);
   const auto before = phase_of(state);
   if (before == in_flight || before == timing) return false;
-  const auto old = r.launch_id();  // of that state, if it is still the same now:
+  const auto old = r.launch_id();  // valid only if the exchange below succeeds
   if (!r.state.compare_exchange_strong(state, state_of(number, in_flight),
                                        std::memory_order_relaxed)) {
     return false;
@@ -105,7 +105,7 @@ trace_buffer::place trace_buffer::find(std::uint64_t launch_id) noexcept {
 }
 
 void trace_buffer::leave(place p) noexcept {
-  // Release: the accesses before precede those of the launch that takes the place.
+  // Release orders earlier accesses before those of the launch that takes the place next.
   p.in->launches[p.at].store(0, std::memory_order_release);
   in_flight_.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -123,7 +123,7 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
     return;
   }
   if (!enter(info.launch_id, *r)) {
-    // Its bucket is full. The record stays unused until it is overwritten.
+    // The bucket is full. The record stays unused until it is overwritten.
     const auto number = number_of(r->state.load(std::memory_order_relaxed));
     r->state.store(state_of(number, unused), std::memory_order_release);
     count_left_out();
@@ -180,7 +180,8 @@ void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noe
   auto& r = at(p);
   auto state = r.state.load(std::memory_order_acquire);
   const auto number = number_of(state);
-  // The record may be another launch's by now: of this state only if the exchange succeeds.
+  // Another launch may own the record by now; the exchange succeeds only if it is in the same
+  // state.
   if (phase_of(state) != complete_untimed || r.launch_id() != launch_id ||
       !r.state.compare_exchange_strong(state, state_of(number, timing),
                                        std::memory_order_relaxed)) {
@@ -212,7 +213,7 @@ std::vector<traced_launch> trace_buffer::launches() const {
       copy.begun = known_time(r.begun.load(std::memory_order_acquire));
       copy.ended = known_time(r.ended.load(std::memory_order_acquire));
     }
-    // Another number: the record has been overwritten meanwhile.
+    // A different number means that the record was overwritten during the copy.
     if (number_of(r.state.load(std::memory_order_relaxed)) == number_of(state)) {
       copies.push_back(copy);
     }

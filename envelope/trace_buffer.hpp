@@ -16,8 +16,7 @@
 
 namespace sluice::detail {
 
-/// What a trace keeps of a launch. Names are cut to a fixed length, so that recording one allocates
-/// nothing.
+/// One launch of a trace. Names are cut to a fixed length, so that recording allocates nothing.
 struct traced_launch {
   using time_point = std::chrono::steady_clock::time_point;
   struct short_name {
@@ -45,26 +44,28 @@ struct traced_launch {
   std::optional<time_point> ended;
 };
 
-/// The launches of a trace: a bounded buffer that is made at once. Recording takes no lock and
-/// allocates nothing.
+/// A bounded buffer for the launches of a trace. Recording takes no lock and allocates nothing.
 ///
-/// A launch has a record, and a place in the index until its last hook. Both are reused by
-/// launches of other threads. All their accesses are atomic, and whoever reuses them acquires
-/// nothing: a launching thread must not learn of completed work from a trace.
+/// Until its last hook, a launch has a record and a place in the index. Launches of other threads
+/// reuse both. All accesses are atomic, and reuse acquires nothing, because a launching thread must
+/// not synchronize with completed work through a trace.
 class trace_buffer {
  public:
-  /// `overwrites`: a launch that finds the buffer full replaces the oldest one that has completed,
-  /// whether or not it has been timed.
+  /// A buffer for `capacity` launches.
+  ///
+  /// If `overwrites` is true, a launch that finds the buffer full overwrites the oldest completed
+  /// launch, whether or not that one has its timestamps. It is dropped if the oldest launches are
+  /// in flight.
   trace_buffer(std::size_t capacity, bool overwrites);
 
   void begin(const kernel_info& info) noexcept;
   void enqueued(std::uint64_t launch_id) noexcept;
-  /// The launch has completed; `more`: `timed` follows.
+  /// Records the completion. `more` means that `timed` follows.
   void completed(std::uint64_t launch_id, const error* failure, bool more) noexcept;
   void timed(std::uint64_t launch_id, const kernel_times& times) noexcept;
 
-  /// Of launches that have completed, how many were to be timed, and how many no longer are: they
-  /// have been timed or overwritten.
+  /// `untimed` counts completed launches that wait or waited for timestamps. `settled` counts those
+  /// of them that have been timed or overwritten.
   [[nodiscard]] std::uint64_t untimed() const noexcept {
     return untimed_.load(std::memory_order_acquire);
   }
@@ -72,18 +73,19 @@ class trace_buffer {
     return settled_.load(std::memory_order_acquire);
   }
 
-  /// Copies of the launches that have completed.
+  /// Returns copies of the completed launches.
   [[nodiscard]] std::vector<traced_launch> launches() const;
   [[nodiscard]] std::uint64_t left_out() const noexcept;
 
  private:
-  // The state of a record: its number in the order of recording, and how far the launch is.
+  // The phase of a record. Its state combines the phase with the record's number in the order of
+  // recording.
   enum phase : std::uint64_t {
-    unused,            // free
-    in_flight,         // the launch's threads write the record
-    complete_untimed,  // free to be overwritten, and to be timed
-    timing,            // the thread that brings timestamps writes the record
-    complete,          // free to be overwritten
+    unused,            // can be overwritten
+    in_flight,         // the hooks of the launch write the record
+    complete_untimed,  // can be overwritten or timed
+    timing,            // `timed` writes the record
+    complete,          // can be overwritten
   };
   [[nodiscard]] static constexpr std::uint64_t state_of(std::uint64_t number, phase p) noexcept {
     return number << 3U | p;
@@ -101,8 +103,10 @@ class trace_buffer {
   static_assert(offsetof(traced_launch::description, launch_id) == 0);
   using ticks = std::chrono::steady_clock::rep;
 
-  /// Values are stored with release and copied with acquire: a copy that saw a value of the next
-  /// launch finds another `state` afterwards.
+  /// The record of one launch.
+  ///
+  /// Values are stored with release order and copied with acquire order. A copy that has read a
+  /// value of the next launch therefore finds a different `state` afterwards.
   struct record {
     [[nodiscard]] std::uint64_t launch_id() const noexcept {
       return what[0].load(std::memory_order_relaxed);
@@ -111,13 +115,13 @@ class trace_buffer {
     std::array<std::atomic<std::uint64_t>, words> what{};
     std::atomic<ticks> enqueue_end{0};
     std::atomic<ticks> detected{0};
-    std::atomic<ticks> begun{0};  // 0: unknown
-    std::atomic<ticks> ended{0};  // 0: unknown
+    std::atomic<ticks> begun{0};  // 0: missing
+    std::atomic<ticks> ended{0};  // 0: missing
     std::atomic<int> failure{0};  // an `errc`; 0 for success
   };
 
-  /// Where launches are found until their last hook: each has a place among the eight of its
-  /// bucket.
+  /// A part of the index. Each launch has one of the eight places of its bucket until its last
+  /// hook.
   struct bucket {
     static constexpr std::size_t places = 8;
     std::array<std::atomic<std::uint64_t>, places> launches{};  // 0: free
@@ -129,7 +133,7 @@ class trace_buffer {
     [[nodiscard]] explicit operator bool() const noexcept { return in != nullptr; }
   };
 
-  /// A counter on one of several cache lines, so that threads seldom share one.
+  /// A counter on a cache line of its own, so that threads seldom share one.
   struct alignas(64) counter {
     std::atomic<std::uint64_t> value{0};
   };
@@ -148,10 +152,10 @@ class trace_buffer {
   const bool overwrites_;
   std::vector<record> records_;
   std::vector<bucket> index_;
-  // Neither line is written any more once a buffer that does not overwrite is full and what it
-  // holds has completed.
+  // In a full buffer that does not overwrite, these two lines are not written after its launches
+  // have completed.
   alignas(64) std::atomic<std::uint64_t> next_{0};       // the number of the next record
-  alignas(64) std::atomic<std::uint64_t> in_flight_{0};  // places taken in the index
+  alignas(64) std::atomic<std::uint64_t> in_flight_{0};  // the number of taken places in the index
   std::array<counter, 16> left_out_;
   std::atomic<std::uint64_t> untimed_{0};
   std::atomic<std::uint64_t> settled_{0};

@@ -5,11 +5,11 @@
 
 // CMake reads the version from these three lines; nothing else states it.
 
-/// First number of the version. A release that raises it may break every caller.
+/// The major version. A release that raises it may break every caller.
 #define SLUICE_VERSION_MAJOR 0
-/// Second number of the version. While the first is 0, a release that raises it may break callers.
+/// The minor version. While the major version is 0, a release that raises it may break callers.
 #define SLUICE_VERSION_MINOR 1
-/// Third number of the version. A release that raises only this one breaks no caller.
+/// The patch version. A release that raises only this number breaks no caller.
 #define SLUICE_VERSION_PATCH 0
 
 namespace sluice {
@@ -18,7 +18,7 @@ namespace sluice {
 #define SLUICE_VERSION_TEXT(major, minor, patch) \
   SLUICE_TEXT_OF(major) "." SLUICE_TEXT_OF(minor) "." SLUICE_TEXT_OF(patch)
 
-/// The version of these headers, for example "0.1.0". The characters end with a zero.
+/// The version of these headers, for example "0.1.0". A null character follows the text.
 inline constexpr std::string_view version =
     SLUICE_VERSION_TEXT(SLUICE_VERSION_MAJOR, SLUICE_VERSION_MINOR, SLUICE_VERSION_PATCH);
 

@@ -93,7 +93,7 @@ TEST_F(chrome_trace_test, has_a_slice_for_each_launch_and_each_call) {
     EXPECT_EQ(slice.at("args").at("sizes"), json({1, 2, 3, 0}));
     EXPECT_EQ(slice.at("args").at("launch"), calls[i].at("args").at("launch"));
     EXPECT_EQ(slice.at("args").contains("failure"), i == 2);
-    // One after the other on the stream, each after its call began.
+    // Slices follow each other on the stream, and each begins after its enqueueing call began.
     EXPECT_GE(slice.at("ts").get<double>(), end);
     EXPECT_GE(slice.at("dur").get<double>(), 0.0);
     EXPECT_GE(slice.at("ts").get<double>(), calls[i].at("ts").get<double>() - 1e-3);
@@ -110,7 +110,7 @@ TEST_F(chrome_trace_test, gives_each_stream_a_track_with_a_name) {
       lanes.push_back(std::make_unique<lane>(service_));
       launch(*lanes.back(), trace, "gemm");
     }
-    // The same stream numbers again, of another runtime of the same device.
+    // Streams with the same numbers, of another runtime on the same device.
     auto other = std::make_shared<device_service>("host");
     for (int i = 0; i < 2; ++i) {
       lanes.push_back(std::make_unique<lane>(other));
@@ -126,7 +126,7 @@ TEST_F(chrome_trace_test, gives_each_stream_a_track_with_a_name) {
   }
   EXPECT_EQ(tracks.size(), 6u);
   for (const auto& [process, thread] : tracks) {
-    // Perfetto reads both as 32 bits and puts everything larger on one track.
+    // Perfetto reads both as 32 bits and puts larger numbers on one track.
     EXPECT_LE(process, std::numeric_limits<std::uint32_t>::max());
     EXPECT_LE(thread, std::numeric_limits<std::uint32_t>::max());
     EXPECT_GE(thread, 0);
@@ -153,7 +153,7 @@ TEST_F(chrome_trace_test, counts_what_does_not_fit) {
   EXPECT_EQ(parsed.at("otherData").at("left_out"), 7);
 }
 
-// Verdict by the test's time limit: looking launches up in a full buffer took some 100 µs each.
+// The test's time limit decides: a look-up in a full buffer took about 100 µs.
 TEST_F(chrome_trace_test, does_not_look_launches_up_when_full) {
   constexpr std::uint64_t capacity = 65'536;
   constexpr std::uint64_t launches = 4'000'000;
@@ -257,7 +257,8 @@ TEST_F(chrome_trace_test, may_have_no_room_at_all) {
   EXPECT_TRUE(json::parse(ring->json()).at("traceEvents").empty());
 }
 
-// Moments are in microseconds of the trace, which began between `made_after` and `made_before`.
+// Times are microseconds since the begin of the trace, which lies between `made_after` and
+// `made_before`.
 TEST_F(chrome_trace_test, tells_queueing_execution_and_detection_apart) {
   using clock = std::chrono::steady_clock;
   const auto made_after = clock::now();
@@ -351,7 +352,7 @@ TEST_F(chrome_trace_test, marks_missing_timestamps) {
   }
 }
 
-// A trace that passes hooks on, but not the wish for timestamps.
+// The trace forwards the hooks, but not `wants_timestamps`.
 TEST_F(chrome_trace_test, does_not_wait_for_timestamps_that_nobody_asked_for) {
   const auto chrome = std::make_shared<chrome_trace>(
       chrome_trace_options{.capacity = 2, .full = when_full::overwrite_oldest});
@@ -426,7 +427,7 @@ TEST_F(chrome_trace_test, serves_several_lanes_and_readers_at_once) {
   for (const auto& slice : launches)
     requests.insert(slice.at("args").at("launch").get<std::uint64_t>());
   EXPECT_EQ(requests.size(), launches.size());
-  // On one track no two slices overlap.
+  // The slices of one track do not overlap.
   std::map<std::int64_t, double> ends;
   for (const auto& slice : launches) {
     auto& end = ends[slice.at("tid").get<std::int64_t>()];
@@ -446,7 +447,7 @@ TEST_F(chrome_trace_test, a_ring_serves_several_lanes_and_readers_at_once) {
   for (std::size_t t = 0; t < threads; ++t) {
     launching.emplace_back([&, t] {
       lane on(service_);
-      // The name, the label and the stream say the same of each launch.
+      // Name, label and stream identify the thread of each launch.
       const auto name = "op" + std::to_string(t);
       for (std::size_t i = 0; i < each; ++i) launch(on, trace, name, name);
       --running;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine on its own, with continuations of the test.
+// The engine alone, with continuations of the test.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -24,7 +24,7 @@ namespace {
 using namespace sluice;
 using namespace sluice::test;
 
-/// Calls a function with the failure, after releasing; says when it is destroyed.
+/// Calls `f` with the failure after `release`, and `destroyed` in the destructor.
 class calling final : public continuation {
  public:
   using function = std::function<void(std::optional<errc>)>;
@@ -111,7 +111,7 @@ TEST_P(completion_engine_test, may_be_given_work_by_a_continuation) {
   EXPECT_EQ(calls, 2);
 }
 
-// More launches fail than their stream remembers before the first of them is answered.
+// More launches fail than their stream remembers, before the first of them is answered.
 TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
   if (std::get<1>(GetParam()) == completion_strategy::synchronous) {
     GTEST_SKIP() << "each launch is answered before the next one is made";
@@ -136,7 +136,7 @@ TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
     if (i % 32 == 0) stream.synchronize();
   }
   stream.synchronize();
-  detail::runtime_core::of(runtime())->finish_reclaiming();  // where the stream forgets
+  detail::runtime_core::of(runtime())->finish_reclaiming();  // the stream forgets here
   EXPECT_EQ(right + wrong, 0u) << "the engine waits";
   opened.set_value();
   settle(*service_);
@@ -145,7 +145,7 @@ TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
 }
 
 TEST_P(completion_engine_test, takes_streams_that_come_and_go) {
-  // More than the engine has made room for, and all of them retired with work in flight.
+  // More streams than the engine reserves space for; all are retired with work in flight.
   std::atomic<int> calls{0};
   for (int i = 0; i < 100; ++i) {
     const auto stream = runtime().create_stream();
@@ -169,7 +169,7 @@ TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_own
     if (!waits) closed.hold(stream);
     auto& engine = own->engine();
     const auto ticket = take_ticket(stream);
-    // Under `synchronous` the caller needs the engine until the call returns.
+    // With `synchronous` the caller needs the engine until the call returns.
     const auto kept = waits ? own : nullptr;
     engine.submit(
         stream, ticket,
@@ -184,7 +184,7 @@ TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_own
 }
 
 TEST_P(completion_engine_test, ends_again_and_again) {
-  // Whatever the strategy has queued behind the launches may still be about to run.
+  // Work that the strategy has queued after the launches may not have run yet.
   for (int round = 0; round < 50; ++round) {
     mailbox<int> box;
     {
@@ -210,14 +210,14 @@ TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
   closed.hold(stream);
   std::vector<std::uint64_t> tickets;
   for (int i = 0; i < 5; ++i) tickets.push_back(take_ticket(stream));
-  std::vector<int> order;  // by the completion thread only
+  std::vector<int> order;  // only the completion thread writes it
   for (const int i : {3, 1, 4, 0, 2}) {
     service_->engine().submit(
         stream, tickets[static_cast<std::size_t>(i)],
         std::make_unique<calling>([&order, i](std::optional<errc>) { order.push_back(i); }));
   }
   EXPECT_EQ(service_->engine().pending(), 5u);
-  // The engine has taken all five over once it has completed what was handed over after them.
+  // When a later submission has completed, the engine has taken all five.
   const auto other = runtime().create_stream();
   std::atomic<bool> taken{false};
   service_->engine().submit(other, take_ticket(other),
@@ -229,7 +229,7 @@ TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
 }
 
 TEST_P(gated_completion_test, wakes_for_work_that_comes_while_it_sleeps) {
-  // The engine is idle again before each round.
+  // The engine is idle at the start of each round.
   for (int i = 0; i < 200; ++i) {
     std::atomic<bool> called{false};
     service_->engine().submit(

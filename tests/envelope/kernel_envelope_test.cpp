@@ -22,7 +22,7 @@ using namespace sluice;
 using namespace sluice::test;
 using names = std::vector<std::string>;
 
-/// A token whose answer is noted in `trace` as "reply" or "error".
+/// A token that records its answer in `trace` as "reply" or "error".
 reply_token<words> noting(const std::shared_ptr<recording_trace>& trace) {
   return reply_token<words>::from([trace](const words&) { trace->note("reply"); },
                                   [trace](const error&) { trace->note("error"); });
@@ -39,7 +39,7 @@ class kernel_envelope_test : public service_test {
     envelope_.trace(trace_).nvtx_label("fill words");
   }
 
-  /// Launches a fill of `out` and waits until nothing is left of it.
+  /// Fills `out` with one launch, and waits until its owners have been released.
   void run(const words& out, reply_on when, bool fails = false) {
     envelope_.run(on(), access_all(runtime(), write(out, "out")), noting(trace_), out,
                   {.when = when, .sizes = {64, 2, 3, 4}}, [&](const launch_context& context) {
@@ -204,7 +204,7 @@ TEST_P(kernel_envelope_test, does_not_answer_a_request_that_has_been_answered) {
 }
 
 TEST_P(kernel_envelope_test, holds_nothing_any_more_when_the_reply_arrives) {
-  // Whoever gets the reply and drops its references can have the memory at once.
+  // A client that drops its references when the reply arrives can allocate the memory at once.
   const auto before = runtime().bytes_outstanding();
   std::size_t then = 1;
   std::optional<errc> code;
@@ -231,7 +231,7 @@ TEST_P(kernel_envelope_test, holds_nothing_any_more_when_the_reply_arrives) {
 }
 
 TEST_P(kernel_envelope_test, outlives_its_names) {
-  // The envelope goes as soon as the launch is made: what the hooks see has to last.
+  // The envelope is destroyed right after the launch; the strings of the hooks must live longer.
   const auto out = allocate();
   const std::string long_name(200, 'n');
   mailbox<words> box;
@@ -268,7 +268,7 @@ TEST_P(kernel_envelope_test, a_copy_keeps_its_own_trace_and_label) {
 INSTANTIATE_TEST_SUITE_P(devices, kernel_envelope_test,
                          testing::Combine(every_device(), every_strategy()), name_of_where);
 
-/// What only shows when a stream stands behind a gate.
+/// Tests that need a stream behind a closed gate.
 class gated_envelope_test : public service_test {};
 
 TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
@@ -282,7 +282,7 @@ TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
   closed.hold(on().stream());
   mailbox<words> box;
   run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out, filling(out, 2));
-  // Another lane's whole round trip later there is still no answer.
+  // There is no reply even after a complete launch on another lane.
   lane other(service_);
   mailbox<words> aside;
   run_kernel(other, access_all(runtime(), write(early, "early")), aside.token(), early,
@@ -306,7 +306,7 @@ TEST_P(gated_envelope_test, a_long_kernel_does_not_delay_another_streams_replies
              filling(slow, 1));
   lane other(service_);
   const auto fast = allocate();
-  // Fresh memory of the gated stream would wait for it.
+  // The launch must not wait for the gate, so it needs memory of its own stream.
   const auto mine = runtime().allocate<std::uint32_t>(64, other.stream());
   for (std::uint32_t i = 0; i < 100; ++i) {
     mailbox<words> box;
@@ -320,7 +320,7 @@ TEST_P(gated_envelope_test, a_long_kernel_does_not_delay_another_streams_replies
 }
 
 TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
-  // Three lanes; each takes what the one before left, while nothing has run yet.
+  // Three lanes: each launch uses the output of the previous one before any of them has run.
   constexpr std::size_t count = 256;
   lane second(service_);
   lane third(service_);
@@ -355,7 +355,7 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
   }
   first_reply = {};
   second_reply = {};
-  // No client has a reference any more; the owners keep both blocks.
+  // The clients hold no reference; the owners keep both blocks.
   EXPECT_EQ(last_reply.count(), 0u);
   EXPECT_EQ(service_->engine().pending(), 3u);
   EXPECT_EQ(runtime().bytes_outstanding(), 2 * count * sizeof(std::uint32_t));
@@ -378,7 +378,7 @@ TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
   constexpr int launches = 50;
   for (int i = 0; i < launches; ++i) {
     auto out = allocate();
-    // Whoever completes the launch drops the last references: the output's and an owner's.
+    // The completion thread drops the last references: the output's and an owner's.
     auto used = access_all(runtime(), write(out, "out"));
     used.keep(std::make_shared<words>(allocate()));
     auto filled = filling(out, 1);
@@ -387,7 +387,7 @@ TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
   settle(*service_);
   EXPECT_EQ(taken.load(), launches);
   EXPECT_EQ(elsewhere.load(), 0);
-  open_service();  // the one whose launches are counted goes
+  open_service();  // replaces the service whose launches were counted
 }
 
 TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped) {
@@ -407,7 +407,7 @@ TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped)
                                    copy_direction::device_to_host, context.native());
     });
   }
-  // Memory of the same size, asked for now, is not what the kernels are going to use.
+  // A new allocation of the same size does not reuse the memory of the pending kernels.
   const auto other = allocate(count);
   EXPECT_EQ(runtime().bytes_outstanding(), 2 * count * sizeof(std::uint32_t));
   EXPECT_FALSE(plan_alive.expired());
@@ -422,7 +422,7 @@ TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped)
 TEST_P(gated_envelope_test, answers_in_the_order_of_the_stream) {
   gate closed;
   const auto out = allocate();
-  std::vector<int> order;  // by the completion thread only, read when all is over
+  std::vector<int> order;  // the completion thread writes it; the test reads it at the end
   closed.hold(on().stream());
   int launches = 0;
   for (; !on().full(); ++launches) {

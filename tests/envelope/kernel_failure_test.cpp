@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fault injected at each step of the envelope. After each there has been exactly one reply with
-// the right code, and nothing is left: no lease, no byte, no release, no forgotten recorder. And
-// the next launch succeeds, wherever the device has not been lost.
+// Faults at each step of the envelope. After each fault there is exactly one reply with the
+// expected code, and no lease, byte, release or unfinished recorder is left. Unless the device is
+// lost, the next launch succeeds.
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/recording_trace.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -26,7 +26,7 @@ class kernel_failure_test : public service_test {
  protected:
   void TearDown() override {
     if (service_ && !service_->device().lost()) {
-      // The process goes on.
+      // The next launch succeeds.
       const auto next = allocate();
       fill(next, 77);
       expect_filled(next, 77);
@@ -35,7 +35,7 @@ class kernel_failure_test : public service_test {
     service_test::TearDown();
   }
 
-  /// Exactly one reply: this error.
+  /// Expects exactly one reply: this error.
   void expect_failure(const mailbox<words>& box, errc code, const std::string& word = {}) {
     const auto first = box.wait();
     ASSERT_TRUE(first.failure);
@@ -51,7 +51,7 @@ class kernel_failure_test : public service_test {
   mailbox<words> box_;
 };
 
-// Step 1: access. The references are checked before anything is held; what it throws is the reply.
+// Access (step 2 of a launch): the references are checked before anything is acquired.
 
 TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
   const auto good = allocate();
@@ -70,7 +70,7 @@ TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
         refused{foreign, 0, errc::invalid_argument}, refused{good, 65, errc::invalid_argument}}) {
     const mailbox<words> box;
     const auto token = box.token();
-    // As every actor does it.
+    // As in an actor, the exception becomes the reply.
     try {
       run_kernel(on(), access_all(runtime(), read(good, "a"), write(r.ref, "second", r.elements)),
                  token, r.ref, [](const launch_context&) { FAIL() << "must not run"; });
@@ -81,7 +81,7 @@ TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
   }
 }
 
-// Step 2: the leases.
+// Preflight (step 4 of a launch).
 
 TEST_P(kernel_failure_test, memory_given_back_after_access) {
   {
@@ -158,7 +158,7 @@ TEST_P(kernel_failure_test, an_input_whose_launch_has_failed) {
                [](const launch_context&) { FAIL() << "must not run"; });
     expect_failure(box, errc::upstream_failed, "the cause");
   }
-  // Writing all of it makes it good again; writing a part does not.
+  // A write of the whole block clears the failure; a partial write does not.
   mailbox<words> part;
   run_kernel(on(), access_all(runtime(), write(in.subspan(0, 8), "in")), part.token(), in,
              [](const launch_context&) { FAIL() << "must not run"; });
@@ -167,7 +167,7 @@ TEST_P(kernel_failure_test, an_input_whose_launch_has_failed) {
   expect_filled(in, 4);
 }
 
-// Step 4: the closure.
+// The closure (step 5 of a launch).
 
 TEST_P(kernel_failure_test, a_closure_that_throws_before_it_has_enqueued_anything) {
   const auto out = allocate();
@@ -230,7 +230,7 @@ TEST_P(kernel_failure_test, an_output_that_cannot_be_copied_for_its_enqueued_rep
   EXPECT_EQ(values, 0);
 }
 
-// Shutting down.
+// Shutdown.
 
 TEST_P(kernel_failure_test, launches_while_shutting_down) {
   const auto out = allocate();
@@ -249,7 +249,7 @@ TEST_P(kernel_failure_test, launches_while_shutting_down) {
 INSTANTIATE_TEST_SUITE_P(devices, kernel_failure_test,
                          testing::Combine(every_device(), every_strategy()), name_of_where);
 
-/// Faults that only the host device can be made to have.
+/// Faults that only the host device can produce.
 class host_failure_test : public kernel_failure_test {};
 
 TEST_P(host_failure_test, a_kernel_that_fails_on_the_device) {
@@ -316,7 +316,7 @@ TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on
 
 TEST_P(host_failure_test, memory_that_is_not_to_be_had) {
   faults_->fail_nth(fault_target::allocation, 1, 2);
-  // As an actor does that makes its output.
+  // As in an actor that allocates its output.
   const auto token = box_.token();
   try {
     const auto out = allocate();
@@ -368,7 +368,7 @@ INSTANTIATE_TEST_SUITE_P(devices, host_failure_test,
                          testing::Combine(testing::Values(std::string("host")), every_strategy()),
                          name_of_where);
 
-/// Faults that strike while the stream stands behind a gate.
+/// Faults while the stream is behind a closed gate.
 class gated_failure_test : public kernel_failure_test {};
 
 TEST_P(gated_failure_test, a_failed_closure_is_answered_at_once_and_its_owners_wait) {
@@ -441,7 +441,7 @@ TEST_P(gated_failure_test, loss_answers_everything_at_once_and_keeps_owners_unti
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       auto used = access_all(runtime(), read_write(x, "x"));
       used.keep(plan);
-      // On two streams: one stands behind the gate, the other behind the first.
+      // One stream is behind the gate; the other waits for the first.
       run_kernel(i % 2 == 0 ? on() : second, std::move(used), boxes[i].token(), x, filling(x, 2));
     }
     plan.reset();
@@ -449,7 +449,7 @@ TEST_P(gated_failure_test, loss_answers_everything_at_once_and_keeps_owners_unti
   closed.wait_until_reached(1);
   device_->lose(error(errc::library_failure, "the cause"));
   for (const auto& box : boxes) EXPECT_EQ(box.failure(), errc::device_lost);
-  // The gated stream has not got on: what it may touch stays.
+  // The gated stream is not quiescent, so the owners of its launch stay.
   EXPECT_FALSE(plan_alive.expired());
   closed.open();
   settle(*service_);
@@ -518,7 +518,7 @@ TEST_P(gated_host_failure_test, an_enqueued_reply_hands_a_late_failure_down_the_
   EXPECT_NE(std::string(answer.failure->what()).find("the first link"), std::string::npos);
   settle(*service_);
   EXPECT_EQ(early.count() + middle.count() + last.count(), 3u);
-  // Known by now: the next reader is refused before it is launched.
+  // The failure is known now: the next reader is refused before it is launched.
   run_kernel(second, access_all(runtime(), read(y, "y")), box_.token(), y,
              [](const launch_context&) { FAIL() << "must not run"; });
   expect_failure(box_, errc::upstream_failed, "the first link");

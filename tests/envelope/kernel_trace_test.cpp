@@ -96,7 +96,7 @@ TEST(fan_out_trace, passes_timestamps_to_those_who_want_them) {
   EXPECT_TRUE(timing->launches()[0].times.ended);
 }
 
-// In a process of its own, where no hook has thrown before.
+// In a child process, where no hook has thrown before.
 TEST(kernel_trace_deathtest, reports_the_first_exception_with_its_text) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto throw_twice = [] {

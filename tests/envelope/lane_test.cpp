@@ -33,7 +33,7 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   on().on_room([&] { ++rooms; });
   gate closed;
   closed.hold(on().stream());
-  EXPECT_FALSE(on().want_room());  // there is room: no call will come
+  EXPECT_FALSE(on().want_room());  // there is room, so `room` is not called
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(on().full());
     launch(on(), replies);
@@ -46,7 +46,7 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   settle(*service_);
   EXPECT_EQ(on().in_flight(), 0u);
   EXPECT_FALSE(on().full());
-  EXPECT_EQ(rooms, 1);  // once, however many launches complete
+  EXPECT_EQ(rooms, 1);  // once, for any number of completed launches
   EXPECT_EQ(replies, 3);
   EXPECT_FALSE(on().want_room());
 }
@@ -62,7 +62,7 @@ TEST_P(lane_test, is_full_of_device_commands_too) {
   for (; !on().full(); ++launches) {
     transfer.run(on(), operands(), box.token(), 0, {.commands = 193}, [](const launch_context&) {});
   }
-  EXPECT_EQ(launches, 5U);  // four have fewer than 800
+  EXPECT_EQ(launches, 5U);  // four launches enqueue fewer than 800 commands
   EXPECT_TRUE(on().want_room());
   closed.open();
   (void)box.wait(launches);
@@ -72,7 +72,7 @@ TEST_P(lane_test, is_full_of_device_commands_too) {
 }
 
 TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
-  // Each launch waits for two streams, and nothing runs before the gate opens.
+  // Each launch waits for two streams, and none runs before the gate opens.
   const auto first = runtime().create_stream();
   const auto second = runtime().create_stream();
   gate closed;
@@ -97,7 +97,7 @@ TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
 }
 
 TEST_P(lane_test, never_loses_the_call_for_room) {
-  // The lane is filled as fast as it empties; were one call lost, this would never end.
+  // The lane is filled as fast as it empties; a lost call would make this loop endless.
   open_service({}, {.most_in_flight = 2});
   std::counting_semaphore<> room(0);
   std::atomic<int> replies{0};
@@ -191,7 +191,8 @@ INSTANTIATE_TEST_SUITE_P(devices, lane_test,
                          testing::Combine(every_device(), asynchronous_strategies()),
                          name_of_where);
 
-// The end of a library's handle waits for the whole device: not on the thread that answers.
+// Destroying a library handle may synchronize the whole device, so it must not happen on the
+// completion thread.
 TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_end) {
   struct slow_to_end {
     std::binary_semaphore& may_end;
@@ -209,7 +210,7 @@ TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_en
   settle(*service_);
 }
 
-// Who is short of memory waits for what a library on its way out still holds.
+// An allocation that is short of memory waits for the memory of a library that is being destroyed.
 TEST(lane_at_the_budgets_limit, gives_back_what_its_library_held) {
   struct slow_to_end {
     gpu_ref<std::uint32_t> held;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timestamps of launches: what they mean, what they cost (in calls of the device), and what becomes
-// of them when something fails. Times are compared with moments before and after the events that
-// they stand for, never with durations.
+// Timestamps of launches: their meaning, their cost in calls of the device, and failures. The tests
+// compare times with moments before and after the events, never with durations.
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/recording_trace.hpp"
 #include "tests/envelope/timing_trace.hpp"
@@ -24,7 +23,7 @@ using namespace sluice;
 using namespace sluice::test;
 using clock = std::chrono::steady_clock;
 
-/// A host device that counts what timestamps cost, and refuses what a test tells it to.
+/// A host device that counts the calls for timestamps and fails those that a test selects.
 class counting_device final : public forwarding_device {
  public:
   struct counts {
@@ -41,7 +40,7 @@ class counting_device final : public forwarding_device {
   counting_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
 
   std::shared_ptr<counts> seen = std::make_shared<counts>();
-  /// Called before a timestamp is made, and asked before one is recorded.
+  /// Called before a timestamp is created, and queried before one is recorded.
   std::function<void()> at_create = [] {
   };
   std::function<bool(std::size_t nth)> records = [](std::size_t) {
@@ -195,7 +194,7 @@ TEST_F(launch_timing_test, reuses_timestamps_and_makes_them_before_the_leases) {
     (void)box.wait();
     (void)trace_->wait(i + 1);
   }
-  EXPECT_EQ(seen_->created, 128u);  // 64 pairs at a time
+  EXPECT_EQ(seen_->created, 128u);  // pairs are created in groups of 64
   EXPECT_EQ(seen_->recorded, 2 * launches);
   EXPECT_EQ(seen_->clocks, 1u);
   for (const auto& l : trace_->launches()) EXPECT_TRUE(l.times.begun && l.times.ended);
@@ -217,7 +216,7 @@ TEST_F(launch_timing_test, has_a_bounded_number_of_timestamps) {
 }
 
 TEST_F(launch_timing_test, a_timestamp_that_cannot_be_recorded_is_missing) {
-  // The first launch's first one, the second one's second, both of the third.
+  // Fails the begin of the first launch, the end of the second, and both stamps of the third.
   device_->records = [](std::size_t nth) {
     return nth != 0 && nth != 3 && nth != 4 && nth != 5;
   };
@@ -251,7 +250,7 @@ TEST_F(launch_timing_test, the_clocks_are_compared_before_reading_and_every_seco
   EXPECT_FALSE(trace_->wait(1)[0].times.ended);
   EXPECT_EQ(seen_->anchors, 1u);
   seen_->anchor_fails = false;
-  // The next comparison is due in a second, whatever came of this one.
+  // The next comparison is due after a second, whether or not this one failed.
   std::size_t launches = 1;
   while (seen_->anchors < 2) {
     (void)launch(trace_).wait();
@@ -301,7 +300,7 @@ TEST_F(launch_timing_test, all_are_delivered_before_the_service_has_ended) {
   const auto delivered = trace_->launches();
   ASSERT_EQ(delivered.size(), launches);
   for (std::size_t i = 0; i < launches; ++i) {
-    // The envelopes have gone; their names have not.
+    // The envelopes have been destroyed; their names have not.
     EXPECT_EQ(delivered[i].library, "tests");
     EXPECT_EQ(delivered[i].operation, "nothing");
     EXPECT_EQ(delivered[i].label, "a label");

@@ -23,18 +23,18 @@
 
 namespace sluice::test {
 
-/// What arrived for one request: a value or an error.
+/// The answer to one request: a value or an error.
 template <class T>
 struct reply {
   std::optional<T> value;
   std::optional<error> failure;
 };
 
-/// Where replies arrive. Copies are the same place.
+/// The destination of replies. Copies share it.
 template <class T>
 class mailbox {
  public:
-  /// A token whose answer arrives here.
+  /// A token that delivers its answer here.
   [[nodiscard]] reply_token<T> token() const {
     return reply_token<T>::from(
         [s = state_](T value) {
@@ -49,19 +49,19 @@ class mailbox {
     const std::lock_guard lock(state_->mutex);
     return state_->replies.size();
   }
-  /// Blocks until there are `count` replies; returns the last of them.
+  /// Waits for `count` replies and returns the last one.
   reply<T> wait(std::size_t count = 1) const {
     std::unique_lock lock(state_->mutex);
     state_->arrived.wait(lock, [&] { return state_->replies.size() >= count; });
     return state_->replies[count - 1];
   }
-  /// The value that arrives first; a test failure when it is an error.
+  /// Waits for the first reply and returns its value. An error fails the test.
   T value() const {
     auto first = wait();
     if (first.failure) ADD_FAILURE() << "the reply is an error: " << first.failure->what();
     return first.value.value_or(T{});
   }
-  /// The code of the error that arrives first; nothing when it is a value.
+  /// Waits for the first reply and returns its error code, or nothing for a value.
   std::optional<errc> failure() const {
     const auto first = wait();
     return first.failure ? std::optional(first.failure->code()) : std::nullopt;
@@ -85,8 +85,8 @@ class mailbox {
 
 using words = gpu_ref<std::uint32_t>;
 
-/// Waits until every launch of the service has been answered and its owners are gone, whoever drops
-/// them.
+/// Waits until every launch of the service has been answered and its owners have been destroyed, on
+/// any thread.
 inline void settle(device_service& service) {
   while (service.engine().pending() != 0) std::this_thread::yield();
   do {
@@ -94,12 +94,12 @@ inline void settle(device_service& service) {
   } while (service.runtime().statistics().releases_pending != 0);
 }
 
-/// Nothing of any launch is left: no bytes, blocks, leases, completed owners or forgotten
-/// recorders. All references of the test have to be gone.
+/// Expects that no launch has left bytes, blocks, leases, owners or unfinished recorders. The test
+/// must have dropped its references before.
 inline void expect_nothing_left(device_service& service) {
   settle(service);
   auto left = service.runtime().statistics();
-  // After a loss owners go when their streams have come to rest.
+  // After a loss, owners are released once their streams are quiescent.
   while (service.device().lost() && (left.blocks != 0 || left.releases_pending != 0)) {
     settle(service);
     left = service.runtime().statistics();
@@ -112,13 +112,13 @@ inline void expect_nothing_left(device_service& service) {
   EXPECT_EQ(service.engine().pending(), 0u);
 }
 
-/// A closure that fills `out`, on every device. It holds no reference: owners do.
+/// A closure that fills `out` on any device. It holds no reference, because the launch has owners.
 inline auto filling(const words& out, std::uint32_t value) {
   return [address = out.data(), count = out.size(), value](const launch_context& context) {
     context.stream.device().fill(address, &value, sizeof value, count, context.native());
   };
 }
-/// A closure that copies `from` to `to`, on every device.
+/// A closure that copies `from` to `to` on any device.
 inline auto copying(const words& to, const words& from) {
   return [to = to.data(), from = from.data(), bytes = to.bytes()](const launch_context& context) {
     context.stream.device().copy(to, from, bytes, copy_direction::device_to_device,
@@ -126,7 +126,7 @@ inline auto copying(const words& to, const words& from) {
   };
 }
 
-/// Memory of the process that the device copies to without blocking anybody.
+/// Host memory to which the device copies without blocking the caller.
 inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& on,
                                               std::size_t count) {
   auto* memory = static_cast<std::uint32_t*>(on->allocate_staging(count * sizeof(std::uint32_t)));
@@ -150,7 +150,8 @@ inline std::string to_string(completion_strategy strategy) {
 
 using where = std::tuple<std::string, completion_strategy>;
 
-/// A service and a lane for each device and completion strategy. Afterwards nothing may be left.
+/// A service and a lane for each device and completion strategy. `TearDown` expects that nothing is
+/// left.
 class service_test : public testing::TestWithParam<where> {
  protected:
   void SetUp() override {
@@ -172,7 +173,8 @@ class service_test : public testing::TestWithParam<where> {
     expect_nothing_left(*service_);
   }
 
-  /// A service on the fixture's device, with a lane; another one takes the place of the one before.
+  /// Opens a service with a lane on the fixture's device. It replaces the previous service and
+  /// lane.
   void open_service(runtime_options options = {}, lane_options of_lane = {}) {
     lane_.reset();
     service_.reset();
@@ -186,7 +188,7 @@ class service_test : public testing::TestWithParam<where> {
   [[nodiscard]] words allocate(std::size_t count = 64) const {
     return runtime().allocate<std::uint32_t>(count, lane_->stream(), "test");
   }
-  /// Fills `out` by a launch that is answered when it has finished.
+  /// Fills `out` with one launch, and waits for its reply.
   void fill(const words& out, std::uint32_t value) const {
     mailbox<words> box;
     run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out,
@@ -198,7 +200,7 @@ class service_test : public testing::TestWithParam<where> {
   }
 
   std::shared_ptr<device> device_;
-  std::shared_ptr<fault_script> faults_;  // on the host
+  std::shared_ptr<fault_script> faults_;  // only on the host
   std::shared_ptr<device_service> service_;
   std::unique_ptr<lane> lane_;
 };
@@ -207,7 +209,7 @@ inline auto every_strategy() {
   return testing::Values(completion_strategy::polled, completion_strategy::host_function,
                          completion_strategy::synchronous);
 }
-/// Those under which the launching thread does not wait, so that it may stand before a gate.
+/// The strategies with which the launching thread does not wait for a closed gate.
 inline auto asynchronous_strategies() {
   return testing::Values(completion_strategy::polled, completion_strategy::host_function);
 }

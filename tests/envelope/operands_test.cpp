@@ -22,7 +22,7 @@ class access_check : public device_test {
   [[nodiscard]] gpu_ref<float> allocate(std::size_t count) const {
     return runtime().allocate<float>(count, stream(), "test");
   }
-  /// Nothing was queued and nothing is held.
+  /// Expects that nothing was queued and no lease is held.
   void expect_untouched(std::uint64_t launches) const {
     EXPECT_EQ(runtime().statistics().launches, launches);
     EXPECT_EQ(runtime().statistics().leases, 0u);
@@ -152,7 +152,7 @@ TEST_P(access_check, memory_that_is_too_small_is_named) {
                      [&] { (void)access_all(runtime(), read(a, "a", 5)); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "a: has 8 bytes",
                      [&] { (void)access_all(runtime(), read(a.subspan(2, 2), "a", 3)); }));
-  // So many elements that their bytes cannot be counted.
+  // A number of elements whose size in bytes overflows.
   EXPECT_TRUE(throws(errc::invalid_argument, "a: ", [&] {
     (void)access_all(runtime(), read(a, "a", static_cast<std::size_t>(-1)));
   }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch owned is released between replies: in time, and without a driver call there.
+// Owners of launches are released between replies, in time and without driver calls on that thread.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/support/forwarding_device.hpp"
@@ -20,13 +20,13 @@ using namespace sluice::test;
 
 class owner_release : public service_test {};
 
-// Behind a gate all launches are ready at once, so that no pass of the completion thread is idle.
+// Behind a gate all launches become ready at once, so no pass of the completion thread is idle.
 TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
   constexpr std::size_t launches = 20'000;
   constexpr std::size_t allowance = 1024;
   struct observed {
     std::atomic<std::size_t> replies{0};
-    std::atomic<std::size_t> excess{0};  // over twice what is in flight
+    std::atomic<std::size_t> excess{0};  // the backlog above twice the launches in flight
   };
   class observing final : public continuation {
    public:
@@ -58,7 +58,7 @@ TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
   EXPECT_LE(seen.excess, allowance);
 }
 
-// Also where each launch leaves more dead blocks than the completion thread releases at a time.
+// The bound also holds if each launch leaves more blocks than the thread releases at a time.
 TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
   constexpr std::size_t launches = 100;
   constexpr std::size_t blocks = 100;
@@ -85,7 +85,7 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
   EXPECT_LE(largest, 2 * launches + 1024);
 }
 
-// The client that has a reply shares its memory with nobody.
+// When the reply arrives, the client holds the only references to its memory.
 TEST_P(owner_release, drops_the_operands_before_the_reply) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<std::size_t> references{0};
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(devices, owner_release,
                          testing::Combine(every_device(), asynchronous_strategies()),
                          name_of_where);
 
-/// Notes the threads that give memory back to the device.
+/// Records the threads that return memory to the device.
 class watching_device final : public forwarding_device {
  public:
   explicit watching_device(std::shared_ptr<device> real) : forwarding_device({}, std::move(real)) {}
@@ -145,7 +145,7 @@ class watching_device final : public forwarding_device {
   std::atomic<std::size_t> frees_{0};
 };
 
-// A completion thread drains the list of its own runtime only.
+// A completion thread drains only the release list of its own runtime.
 TEST(owner_release_on_the_host, frees_blocks_of_other_runtimes_at_once) {
   device_runtime other(open_host_device());
   const auto stream = other.create_stream();
@@ -163,7 +163,7 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
   const maker stacks[] = {
       +[] { return make_async_resource(); },
       +[] { return make_direct_resource({.tracked = true}); },
-      // Keeps one block: the next free goes back to where it came from.
+      // The pool keeps one block, so the next free returns memory to the device.
       +[] { return make_pool_resource(make_async_resource(), {.most_kept = 256}); },
   };
   for (const auto make : stacks) {
@@ -186,7 +186,8 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
           in = {};
           auto token = reply_token<words>::from(
               [&](const words&) {
-                completing = std::this_thread::get_id();  // and the output dies here
+                completing =
+                    std::this_thread::get_id();  // the output's last reference is dropped here
                 ++replies;
               },
               [](const error&) {});

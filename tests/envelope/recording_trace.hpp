@@ -11,7 +11,7 @@
 
 namespace sluice::test {
 
-/// What one hook saw.
+/// The arguments of one hook call.
 struct hook_call {
   std::string hook;
   std::string library;
@@ -26,10 +26,10 @@ struct hook_call {
   std::chrono::nanoseconds latency{};
 };
 
-/// Writes down in which order things happen: the hooks, and what the test adds.
+/// Records the order of hook calls and of the test's own entries.
 class recording_trace final : public kernel_trace {
  public:
-  /// Called in each hook, before it is written down.
+  /// Called in each hook before the hook is recorded.
   std::function<void(const std::string& hook)> in_hook;
 
   void before_enqueue(const kernel_info& info) override { add("before_enqueue", info); }

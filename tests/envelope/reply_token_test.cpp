@@ -15,7 +15,7 @@ namespace {
 
 using namespace sluice;
 
-/// What a receiver saw.
+/// The calls that a receiver has received.
 struct seen {
   std::atomic<int> values{0};
   std::atomic<int> errors{0};
@@ -99,7 +99,7 @@ TEST(reply_token, answers_once_under_racing_threads) {
     for (int t = 0; t < threads; ++t) {
       racing.emplace_back([&, t, mine = token]() mutable {
         start.arrive_and_wait();
-        // A completion, a deadline and a drop, all at once.
+        // A result, a deadline and a drop race with each other.
         if (t % 3 == 0 && mine.succeed(t)) ++first;
         if (t % 3 == 1 && mine.fail(error(errc::deadline_exceeded, "late"))) ++first;
         mine = {};

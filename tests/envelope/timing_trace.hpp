@@ -12,7 +12,7 @@
 
 namespace sluice::test {
 
-/// Asks for timestamps and writes them down.
+/// Requests timestamps and records them.
 class timing_trace final : public kernel_trace {
  public:
   struct launch {
@@ -22,7 +22,7 @@ class timing_trace final : public kernel_trace {
     std::string label;
     kernel_times times;
   };
-  /// Called in these hooks.
+  /// Called in the hooks of these names.
   std::function<void()> in_after_complete;
   std::function<void()> in_after_timestamps;
 
@@ -40,12 +40,12 @@ class timing_trace final : public kernel_trace {
     if (in_after_timestamps) in_after_timestamps();
   }
 
-  /// The timestamps that have arrived, in the order of their arrival.
+  /// The timestamps received so far, in the order of arrival.
   [[nodiscard]] std::vector<launch> launches() const {
     const std::lock_guard lock(mutex_);
     return launches_;
   }
-  /// Blocks until there are those of `count` launches.
+  /// Waits for the timestamps of `count` launches.
   [[nodiscard]] std::vector<launch> wait(std::size_t count) const {
     std::unique_lock lock(mutex_);
     more_.wait(lock, [&] { return launches_.size() >= count; });

@@ -16,7 +16,7 @@ constexpr std::size_t absurd_size = std::size_t{1} << 50U;  // words
 constexpr std::size_t shared_blocks = 8;
 constexpr std::size_t shared_size = 1024;  // words
 
-/// Powers of two are equally likely.
+/// Draws a size; each power of two is equally likely.
 std::size_t random_size(std::mt19937_64& random) {
   const auto bits = std::uniform_int_distribution<unsigned>(1, 14)(random);
   return std::min(largest, std::uniform_int_distribution<std::size_t>(1, 1ULL << bits)(random));
@@ -47,7 +47,7 @@ lane_thread::~lane_thread() {
   }
   changed_.notify_one();
   thread_.join();
-  // `on_room` refers to this object.
+  // The function of `on_room` refers to this object.
   while (lane_.in_flight() != 0) std::this_thread::yield();
 }
 
@@ -178,7 +178,7 @@ void load::send_one(request_kind kind, std::mt19937_64& random,
       }
     });
   } catch (...) {
-    // The token answers as it goes.
+    // The token answers when it is destroyed.
   }
 }
 

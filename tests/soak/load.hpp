@@ -20,8 +20,10 @@
 
 namespace sluice::test {
 
-/// A lane with the thread that owns it. Requests are launched in the order in which they came, and
-/// wait while the lane is full. The destructor launches what is left.
+/// A lane with the thread that owns it.
+///
+/// The thread launches requests in the order of `post`, and they wait while the lane is full. The
+/// destructor launches the remaining requests.
 class lane_thread {
  public:
   using request = std::function<void(lane&)>;
@@ -45,16 +47,16 @@ class lane_thread {
   std::thread thread_;
 };
 
-/// What senders ask for, and what came of it.
+/// The kinds of requests.
 enum class request_kind : std::uint8_t {
-  fill,      ///< of new memory of a random size
+  fill,      ///< fills new memory of a random size
   shared,    ///< reads and writes memory that all senders share
-  many,      ///< of 40 blocks
-  large,     ///< of 4 MiB
-  refused,   ///< an operand is too small
-  absurd,    ///< 2^50 elements
-  failing,   ///< the closure throws
-  late,      ///< fails on the device, on the host only
+  many,      ///< uses 40 blocks
+  large,     ///< uses 4 MiB
+  refused,   ///< has an operand that is too small
+  absurd,    ///< needs 2^50 elements
+  failing,   ///< has a closure that throws
+  late,      ///< fails on the device; only on the host
   departed,  ///< the client drops its reply and its references at once
 };
 inline constexpr std::size_t request_kinds = 9;
@@ -76,7 +78,7 @@ class load {
  public:
   struct options {
     std::size_t senders = 16;
-    std::ptrdiff_t in_flight = 64;  ///< of one sender
+    std::ptrdiff_t in_flight = 64;  ///< for each sender
     std::uint64_t seed = 0;
     std::vector<request_kind> kinds;  ///< drawn with equal probability
   };
@@ -84,7 +86,7 @@ class load {
   load(device_service& service, std::vector<std::unique_ptr<lane_thread>>& lanes, options o);
   load(const load&) = delete;
   load& operator=(const load&) = delete;
-  /// Waits for every answer.
+  /// Waits for all answers.
   ~load();
 
   [[nodiscard]] const load_totals& totals() const noexcept { return totals_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A long random load of requests of which many fail: nothing is left of it, and the backlog of
-// owners stays bounded all the time. SLUICE_SOAK_SECONDS says for how long (default 2).
+// A long random load of requests, many of which fail. Nothing may be left at the end, and the
+// backlog of owners stays bounded. SLUICE_SOAK_SECONDS sets the duration (default 2).
 #include "runtime/core/runtime_core.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/soak/load.hpp"
@@ -67,7 +67,7 @@ TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
     auto lanes = make_lanes(service);
     load clients(*service, lanes, {.seed = random, .kinds = all});
     for (const auto end = clock::now() + time; clock::now() < end;) {
-      // What is in flight changes meanwhile: the larger of two readings counts.
+      // The number in flight changes during the reading, so the larger of two readings counts.
       auto flying = service->engine().pending();
       const auto backlog = detail::runtime_core::of(service->runtime())->releases().size();
       flying = std::max(flying, service->engine().pending());
@@ -79,9 +79,9 @@ TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
                 GetParam().c_str(), peak, excess);
     return excess;
   };
-  // All that may grow has grown before.
+  // A first run lets pools, rings and tables grow to their final size.
   (void)run(std::chrono::milliseconds(500));
-  // Retired streams give their events up one by one, and their threads end later.
+  // Retired streams free their events one by one, and their threads end later.
   const auto rest = [&] {
     settle(*service);
     for (int i = 0; i < 100; ++i) {
@@ -105,7 +105,7 @@ TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
   await([&] { return threads_of_this_process() <= threads_before; });
 }
 
-/// A client that sends one small request after the other, and the latency of each.
+/// Sends small requests one after the other and returns the latency of each.
 std::vector<double> closed_loop(device_service& service, lane_thread& on,
                                 std::chrono::milliseconds time) {
   std::vector<double> microseconds;
@@ -127,7 +127,7 @@ std::vector<double> closed_loop(device_service& service, lane_thread& on,
   return microseconds;
 }
 
-// Prints figures and holds nothing against a clock.
+// Prints figures; no verdict depends on a duration.
 TEST_P(soak, tells_what_an_innocent_client_feels_beside_a_hostile_one) {
   const auto seed = make_generator()();
   const auto service = std::make_shared<device_service>(GetParam());

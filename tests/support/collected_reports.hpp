@@ -13,8 +13,8 @@
 
 namespace sluice::test {
 
-/// Receives the reports of the process while it exists, instead of standard error. One at a time.
-/// Thread-safe.
+/// Collects the reports of the process during its lifetime. They do not reach standard error. Only
+/// one object may exist at a time. Thread-safe.
 class collected_reports {
  public:
   struct message {
@@ -24,7 +24,7 @@ class collected_reports {
   };
 
   collected_reports() {
-    flush();  // what earlier tests reported
+    flush();  // earlier tests may have reported
     set_report_handler([this](const report_message& received) {
       const std::lock_guard lock(mutex_);
       messages_.push_back({std::string(received.text), received.count, std::this_thread::get_id()});
@@ -37,19 +37,19 @@ class collected_reports {
     set_report_handler({});
   }
 
-  /// The messages about everything that has been reported.
+  /// The messages of everything reported so far.
   [[nodiscard]] std::vector<message> messages() const {
     flush();
     const std::lock_guard lock(mutex_);
     return messages_;
   }
-  /// Their texts, a line each.
+  /// The texts of the messages, one a line.
   [[nodiscard]] std::string text() const {
     std::string lines;
     for (const auto& one : messages()) lines += one.text + '\n';
     return lines;
   }
-  /// How many reports the messages with this text stand for.
+  /// The number of reports that the messages with this text stand for.
   [[nodiscard]] std::uint64_t count(const std::string& of) const {
     std::uint64_t sum = 0;
     for (const auto& one : messages()) sum += one.text == of ? one.count : 0;

@@ -8,8 +8,8 @@
 
 namespace sluice::test {
 
-/// Whether NVIDIA's compute-sanitizer watches this process: it is run with SLUICE_EXPLICIT_WAITS=1
-/// (see CONTRIBUTING.md).
+/// Whether the process runs under NVIDIA's compute-sanitizer. CONTRIBUTING.md runs it with
+/// SLUICE_EXPLICIT_WAITS=1.
 inline bool under_compute_sanitizer() {
   const char* value = std::getenv("SLUICE_EXPLICIT_WAITS");
   return value != nullptr && std::string_view(value) == "1";
@@ -17,7 +17,7 @@ inline bool under_compute_sanitizer() {
 
 }  // namespace sluice::test
 
-/// Skips the test, visibly, under compute-sanitizer, because of what that does.
+/// Skips the test under compute-sanitizer. The output names the reason `because`.
 #define SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(because) \
   if (::sluice::test::under_compute_sanitizer())     \
   GTEST_SKIP() << "not under compute-sanitizer: " << (because)

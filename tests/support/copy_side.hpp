@@ -23,7 +23,7 @@ namespace sluice::test {
 using words = gpu_ref<std::uint32_t>;
 using values = std::vector<std::uint32_t>;
 
-/// Also "pretended:N".
+/// Opens a device. "pretended:N" is a pretended GPU.
 inline std::shared_ptr<sluice::device> open(const std::string& name) {
   if (name.starts_with("pretended:")) {
     static const auto real = open_host_device();
@@ -55,7 +55,7 @@ struct side {
     auto* t = detail::runtime_core::of(*runtime)->find(point.stream);
     return t->advance() >= point.ticket;
   }
-  /// Why a launch, which has completed, failed.
+  /// The failure of a completed launch.
   [[nodiscard]] std::optional<error> failure_of(timeline_point point) const {
     return detail::runtime_core::of(*runtime)->find(point.stream)->failure_of(point.ticket);
   }

@@ -13,14 +13,13 @@
 
 namespace sluice::test {
 
-/// From now on a segmentation fault prints the thread's name and its calls before it ends the
-/// process, so that one that strikes once in a hundred runs tells where. The sanitizers do that
-/// themselves.
+/// Makes a segmentation fault print the thread's name and its call stack before the process ends.
+/// The sanitizers do this themselves.
 inline void report_crashes() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   std::array<void*, 64> frames{};
-  (void)backtrace(frames.data(), 1);  // loads what it needs now, not in the handler
-  // The handler has a stack of its own on the main thread; elsewhere it uses the thread's.
+  (void)backtrace(frames.data(), 1);  // loads its library now, not in the handler
+  // On the main thread the handler has a stack of its own; other threads use theirs.
   static std::array<char, 64 * 1024> stack;
   stack_t alternate{};
   alternate.ss_sp = stack.data();

@@ -18,7 +18,7 @@
 
 namespace sluice::test {
 
-/// Whether this machine has a device of the kind that `name` ("host", "cuda", "cuda:1") asks for.
+/// Whether this machine has the device called `name`: "host", "cuda", "cuda:1".
 inline bool has_device(const std::string& name) {
   const device_id wanted = parse_device_id(name);
   if (wanted.kind == device_kind::host) return true;
@@ -28,13 +28,14 @@ inline bool has_device(const std::string& name) {
   return false;
 }
 
-/// Runs each test on the device that its parameter names, over a runtime and a stream of its own.
-/// Without such a device the test is skipped.
+/// Runs each test on the device that its parameter names, with a new runtime and a stream.
 ///
 ///     class gemm : public sluice::test::device_test {};
 ///     TEST_P(gemm, is_right) { auto a = upload(runtime(), stream(), values); ... }
 ///     INSTANTIATE_TEST_SUITE_P(devices, gemm, sluice::test::every_device(),
 ///                              sluice::test::parameter_name);
+///
+/// The test is skipped if the machine has no such device.
 class device_test : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -58,7 +59,7 @@ class device_test : public ::testing::TestWithParam<std::string> {
   sluice::stream stream_;
 };
 
-/// The devices that a suite is instantiated for.
+/// The devices for which a suite is instantiated.
 inline auto every_device() {
   return ::testing::Values(std::string("host"), std::string("cuda"));
 }
@@ -72,7 +73,7 @@ inline std::string parameter_name(const ::testing::TestParamInfo<std::string>& p
   return name;
 }
 
-/// The elements of `values` in new device memory. Synchronises `stream`.
+/// Copies `values` into new device memory. Synchronizes `stream`.
 template <std::ranges::contiguous_range Values>
 [[nodiscard]] auto upload(device_runtime& runtime, stream_ref stream, const Values& values) {
   const std::span source(values);
@@ -90,7 +91,7 @@ template <std::ranges::contiguous_range Values>
   return ref;
 }
 
-/// The elements of `ref`, after everything that was recorded for them. Synchronises `stream`.
+/// Copies the elements of `ref` to the host, after every recorded write. Synchronizes `stream`.
 template <element T>
 [[nodiscard]] std::vector<T> download(const gpu_ref<T>& ref, stream_ref stream) {
   std::vector<T> values(ref.size());

@@ -10,7 +10,7 @@
 
 namespace sluice::test {
 
-/// Succeeds when `function` throws a `sluice::error` with `code` whose text contains `word`.
+/// Succeeds if `function` throws a `sluice::error` with `code` and a text that contains `word`.
 template <class Function>
 ::testing::AssertionResult throws(errc code, const std::string& word, Function&& function) {
   try {

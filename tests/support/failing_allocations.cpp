@@ -9,7 +9,7 @@ namespace {
 
 thread_local std::uint64_t made = 0;
 thread_local std::uint64_t until_failure = 0;
-thread_local bool stays = false;  // what fails then, and does from then on
+thread_local bool stays = false;  // later allocations fail, too
 thread_local bool failing = false;
 thread_local const std::function<void()>* before_failure = nullptr;
 
@@ -49,7 +49,7 @@ std::uint64_t allocations_made() noexcept {
 
 }  // namespace sluice::test
 
-// Those of the whole program.
+// These replace the operators of the whole program.
 void* operator new(std::size_t bytes) {
   fail_if_due();
   if (auto* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;

@@ -11,19 +11,23 @@
 
 namespace sluice::test {
 
-/// Makes the n-th allocation of the calling thread from now on fail, once; `also`, which stays
-/// until then, is called before. 0: none.
+/// Makes the n-th further allocation of the calling thread fail, once. 0: none.
+///
+/// `also` is called before the failure and must exist until then.
 void fail_allocation(std::uint64_t nth, const std::function<void()>* also = nullptr) noexcept;
-/// Makes all allocations of the calling thread from the n-th one on fail, until one of the two is
-/// called with 0.
+/// Makes all further allocations of the calling thread fail from the n-th on, until one of the two
+/// functions is called with 0.
 void fail_allocations_from(std::uint64_t nth) noexcept;
-/// Whether that allocation, or the first of them, is still to come.
+/// Whether the failure, or the first one, is still ahead.
 [[nodiscard]] bool allocation_is_to_fail() noexcept;
-/// How many allocations the calling thread has made.
+/// The number of allocations that the calling thread has made.
 [[nodiscard]] std::uint64_t allocations_made() noexcept;
 
-/// Calls `attempt` with the first, the second, the third … allocation of this thread failing, until
-/// it succeeds; `unharmed` is called after each failure. Returns the number of failures.
+/// Calls `attempt` repeatedly. The first call runs with the first allocation of this thread
+/// failing, the second call with the second, and so on.
+///
+/// Ends when a call makes no allocation that fails. Calls `unharmed` after each call that threw.
+/// Returns the number of allocations that failed.
 template <class Attempt, class Unharmed>
 int with_each_allocation_failing(Attempt attempt, Unharmed unharmed) {
   for (int nth = 1;; ++nth) {

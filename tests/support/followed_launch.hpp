@@ -11,10 +11,10 @@
 
 namespace sluice::test {
 
-/// Follows the launch of one thread through its steps and stops it at one of them.
+/// Observes the launch of one thread and stops it at a chosen step.
 class followed_launch {
  public:
-  /// Launches of `runtime` can be followed, by recorders made from now on.
+  /// Makes the launches of `runtime` observable, for recorders created from now on.
   static void allow(device_runtime& runtime) {
     detail::runtime_core::of(runtime)->at_each_step([](detail::launch_step step) {
       if (current() != nullptr) current()->arrive(step);
@@ -25,7 +25,7 @@ class followed_launch {
   followed_launch(const followed_launch&) = delete;
   followed_launch& operator=(const followed_launch&) = delete;
 
-  /// As long as it lives, the launches of this thread are those that are followed.
+  /// During its lifetime, the launches of the current thread are observed.
   class here {
    public:
     explicit here(followed_launch& launch) noexcept { current() = &launch; }
@@ -34,23 +34,23 @@ class followed_launch {
     ~here() { current() = nullptr; }
   };
 
-  /// Stops at the `number`-th step, counted from 0, until `go_on`. Before the launch.
+  /// Stops at step `number`, counted from 0, until `go_on` is called. Call it before the launch.
   void stop_at(std::size_t number) noexcept { stop_ = number; }
-  /// Stops each time that the launch is about to wait for a lease, until `go_on`.
+  /// Stops each time the launch is about to wait for a lease, until `go_on` is called.
   void stop_when_blocked(bool stops) noexcept { stops_when_blocked_.store(stops); }
   [[nodiscard]] bool stopped() const noexcept { return stops_.load() > passed_.load(); }
   void await_stopped() const {
     await([this] { return stopped(); });
   }
-  /// Where it stands.
+  /// The step at which the launch is stopped.
   [[nodiscard]] detail::launch_step stopped_at() const noexcept { return stopped_at_; }
   void go_on() noexcept { passed_.fetch_add(1); }
 
-  /// Whether it has gone to wait for a lease.
+  /// Whether the launch has waited for a lease.
   [[nodiscard]] bool blocked() const noexcept { return blocked_.load(); }
-  /// Whether it has gone to the turnstile.
+  /// Whether the launch has entered the turnstile.
   [[nodiscard]] bool starved() const noexcept { return starved_.load(); }
-  /// How many steps it has taken.
+  /// The number of steps so far.
   [[nodiscard]] std::size_t steps() const noexcept { return steps_.load(); }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace sluice::test {
 
-/// Forks, calls `function` in the child, which then exits with the result, and says how it ended:
-/// "exited with 0". A child that hangs is ended by an alarm.
+/// Forks and exits the child with the result of `function`. Returns how the child ended: "exited
+/// with 0". An alarm ends a child that hangs.
 template <class Function>
 std::string end_of_child(Function function) {
   std::fflush(nullptr);

@@ -12,7 +12,7 @@
 
 namespace sluice::test {
 
-/// A device that has another one do everything, for tests to override what they watch or pretend.
+/// A device that forwards every call to another device. Tests override single calls.
 class forwarding_device : public device {
  public:
   forwarding_device(device_id id, std::shared_ptr<device> real)

@@ -15,7 +15,7 @@
 namespace sluice::test {
 namespace {
 
-/// Whether the stream is a thread: one of a host device, or of a device that forwards to one.
+/// Whether the stream is a thread: a stream of a host device, or of a device that forwards to one.
 bool runs_here(stream_ref stream) {
   const auto& device = stream.device();
   return device.id().kind == device_kind::host ||
@@ -25,11 +25,12 @@ bool runs_here(stream_ref stream) {
 }  // namespace
 
 struct gate::state {
-  // Of streams of the host device.
+  // For streams of the host device.
   std::atomic<bool> open{false};
   std::atomic<int> reached{0};
   sluice::detail::one_way_signal opened;
-  // Of streams of GPUs: a word for each that stands at the gate, and one that they wait for.
+  // For GPU streams: one word that they wait for, and one that each writes when it reaches the
+  // gate.
   mutable std::mutex mutex;
   std::vector<stream_word*> reached_words;
   stream_word* open_word = nullptr;

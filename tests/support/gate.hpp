@@ -8,14 +8,17 @@
 
 namespace sluice::test {
 
-/// Holds back streams until the test opens it, on every device. Opens itself when it goes, so that
-/// a failed test ends: declare it after the runtime whose streams it holds.
+/// Blocks streams of any device until the test opens it. Thread-safe.
 ///
-/// Opening orders what comes behind the gate after what the opener did before, and nothing the
-/// other way round, so that ThreadSanitizer learns nothing of a stream from it. On a GPU the stream
-/// waits for a word of host memory: neither a kernel nor a host function stands in anybody's way.
-/// A GPU may have to come to rest before it can load a kernel, though: launch beforehand once what
-/// is going to be launched while a gate is closed. Thread-safe.
+/// The destructor opens the gate, so that a failed test ends. Declare the gate after the runtime
+/// whose streams it blocks.
+///
+/// Work after the gate is ordered after everything that the opening thread did before. The opening
+/// thread is not ordered after any work, so ThreadSanitizer learns no order from a gate.
+///
+/// On a GPU the stream waits for a word of host memory. The wait occupies neither a multiprocessor
+/// nor the driver's thread for host functions. Loading a kernel may synchronize the GPU, so every
+/// kernel that is launched behind a closed gate must have been launched before.
 class gate {
  public:
   gate();
@@ -23,10 +26,10 @@ class gate {
   gate& operator=(const gate&) = delete;
   ~gate() { open(); }
 
-  /// Everything queued on `stream` from now on waits until the gate is open.
+  /// Work enqueued on `stream` from now on waits until the gate is open.
   void hold(stream_ref stream);
   void open() noexcept;
-  /// Returns when `streams` streams stand at the gate, having learnt nothing else of them.
+  /// Returns when `streams` streams have reached the gate. Synchronizes with nothing else.
   void wait_until_reached(int streams = 1) const noexcept;
 
  private:
@@ -34,12 +37,13 @@ class gate {
   std::shared_ptr<state> state_;
 };
 
-/// Waits for what is queued on `on` by asking the device, whatever its timeline knows:
-/// compute-sanitizer makes a stream's `synchronize` wait for the other streams, too.
+/// Waits for the work queued on `on` by querying the device, even if the timeline knows that it has
+/// completed.
+///
+/// Under compute-sanitizer, synchronizing a stream also waits for other streams.
 void rest(stream_ref on);
 
-/// Returns once `condition()` is true. A condition that never becomes true ends by the test's time
-/// limit.
+/// Waits until `condition()` returns true. The test's time limit ends an endless wait.
 template <class Condition>
 void await(Condition condition) {
   while (!condition()) std::this_thread::yield();

@@ -3,7 +3,7 @@
 
 namespace sluice::test {
 
-/// Whether this process has a context (the primary one) on this GPU. Makes none.
+/// Whether this process has the primary context of this GPU. Does not create it.
 [[nodiscard]] bool has_context(int ordinal);
 
 }  // namespace sluice::test

@@ -14,8 +14,9 @@
 
 namespace sluice::test {
 
-/// A thread that preflights what `note` records, stops until it is told to commit, and commits. Its
-/// launch can be followed where `followed_launch::allow` was called for the runtime.
+/// A thread that preflights the registrations of `note`, waits for `commit`, then commits.
+///
+/// Its launch is observed if `followed_launch::allow` was called for the runtime.
 class launching_thread {
  public:
   template <class Note>
@@ -31,7 +32,7 @@ class launching_thread {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// Until it has found a lease in its way.
+  /// Waits until a lease of another launch blocks this one.
   void await_blocked() const {
     await([this] { return steps_.blocked(); });
   }

@@ -16,14 +16,13 @@
 
 namespace sluice::test {
 
-/// A pretended GPU that counts its pinned memory, notes which threads free it, and fails copies on
-/// request.
+/// A pretended GPU that counts pinned memory, notes the threads that free it, and fails copies.
 class pinning_gpu : public pretended_gpu {
  public:
   explicit pinning_gpu(std::shared_ptr<device> real = open_host_device())
       : pretended_gpu(0, std::move(real)) {}
 
-  /// Bytes of pinned memory, now and at most so far.
+  /// Bytes of pinned memory: now, and the largest number so far.
   [[nodiscard]] std::size_t pinned() const {
     const std::lock_guard lock(mutex_);
     return pinned_;
@@ -37,7 +36,7 @@ class pinning_gpu : public pretended_gpu {
     const std::lock_guard lock(mutex_);
     return freed_by_;
   }
-  /// The n-th copy from now on, counted from 1, throws.
+  /// Makes the n-th copy from now on throw, counted from 1.
   void fail_copy(int nth) { copies_left_ = nth; }
 
   void* allocate_staging(std::size_t bytes) override {

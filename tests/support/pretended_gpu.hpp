@@ -8,20 +8,21 @@
 
 namespace sluice::test {
 
-/// A host device that says it is a GPU: its launches do not fail by themselves, its memory can be
-/// copied to another one's. So what the runtime does between GPUs runs, and is watched by
-/// ThreadSanitizer, where there are none. As on a GPU, what is queued runs on when it is declared
-/// lost. Host tasks do not work on it.
+/// A host device that presents itself as a GPU.
+///
+/// It runs the code of the runtime that orders GPUs, on machines without GPUs and under
+/// ThreadSanitizer. Single launches cannot fail, and copies to other pretended GPUs work. Queued
+/// work continues after a loss, as on a GPU. Host tasks do not work.
 class pretended_gpu : public forwarding_device {
  public:
-  /// Devices that wait for each other's events share a `real` one: as on a GPU, an event may go
-  /// while it is waited for.
+  /// Devices that wait for each other's events share one `real` device, so an event may be
+  /// destroyed while a stream waits for it, as on a GPU.
   pretended_gpu(int ordinal, std::shared_ptr<device> real)
       : forwarding_device({device_kind::cuda, ordinal}, std::move(real)) {}
 
   enum class call : std::uint8_t { record, query, allocate_staging, prepare_copies_from };
-  /// Is called before each of these, by any thread, and may throw where they may. Set it before a
-  /// runtime is made of the device.
+  /// Called before each of these calls, on any thread. It may throw where the call may throw. Set
+  /// it before a runtime uses the device.
   std::function<void(call)> watch = [](call) {
   };
 
@@ -54,7 +55,7 @@ class pretended_gpu : public forwarding_device {
       real().deallocate_staging(address);
       return;
     }
-    // As on a GPU it stays: what is queued may still use it.
+    // As on a GPU, the memory is not freed after a loss, because queued work may still use it.
     static std::mutex mutex;
     static auto& staying = *new std::vector<void*>;
     const std::lock_guard lock(mutex);

@@ -25,16 +25,16 @@ std::complex<long double> widen(std::complex<T> value) {
 
 }  // namespace detail
 
-/// ‖computed − reference‖₂ / ‖reference‖₂ over contiguous ranges of real or complex numbers of one
-/// size, summed in long double.
+/// ‖computed − reference‖₂ / ‖reference‖₂ of two contiguous ranges of real or complex numbers,
+/// summed in long double.
 ///
-/// Made to be compared by `EXPECT_LE(relative_error(...), bound)`: the result is never NaN. It is
-/// infinite when a difference or the reference is not finite, or when the reference is all zero and
-/// the computed values are not; 0 when both are all zero or empty.
+/// The result is never NaN, so `EXPECT_LE(relative_error(...), bound)` is safe. It is infinite if a
+/// difference or the reference is not finite, or if only the reference is all zero. It is 0 if both
+/// ranges are all zero or empty.
 ///
-/// One sum of random terms may nearly cancel out, and is then far off in relation to what is left
-/// of it: give it four random sums or more.
-/// @throws std::invalid_argument when the sizes differ
+/// A single sum of random terms may nearly cancel, which makes its relative error large. Pass at
+/// least four random sums.
+/// @throws std::invalid_argument if the sizes differ
 template <std::ranges::contiguous_range Computed, std::ranges::contiguous_range Reference>
 double relative_error(const Computed& computed, const Reference& reference) {
   const std::span a(computed);
@@ -53,8 +53,10 @@ double relative_error(const Computed& computed, const Reference& reference) {
   return static_cast<double>(std::sqrt(difference / norm));
 }
 
-/// The bound for results of element type `T` (float and double, also as parts of complex numbers)
-/// that sum `terms` products: 1e-5 or 1e-12, times √(terms/1024) above 1024 terms.
+/// The error bound for results of type `T` that sum `terms` products. `T` is float, double or a
+/// complex number of these.
+///
+/// The bound is 1e-5 for float and 1e-12 for double, times √(terms/1024) above 1024 terms.
 template <class T>
 double error_bound(std::size_t terms = 1) {
   constexpr bool single = std::is_same_v<T, float> || std::is_same_v<T, std::complex<float>>;

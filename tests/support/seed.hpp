@@ -12,8 +12,8 @@
 
 namespace sluice::test {
 
-/// The seed of everything random in this process: the environment variable SLUICE_TEST_SEED, a
-/// number, or else a fresh one. It is printed at the first use, so that a failure can be repeated.
+/// The seed of all random inputs of this process: SLUICE_TEST_SEED, or a new random number. The
+/// first call prints it, so that a failure can be repeated.
 inline std::uint64_t process_seed() {
   static const std::uint64_t seed = [] {
     std::uint64_t chosen = 0;
@@ -30,9 +30,11 @@ inline std::uint64_t process_seed() {
   return seed;
 }
 
-/// A generator that depends on the process's seed, on the test that asks and on how often it has
-/// asked, and on nothing else: a test that is run alone draws what it draws in a run of all. For
-/// the test's main thread.
+/// A generator that depends only on the process's seed, the current test and the number of earlier
+/// calls in this test.
+///
+/// A test therefore draws the same numbers alone and in a run of all tests. Only for the main
+/// thread of the test.
 inline std::mt19937_64 make_generator() {
   std::string test = "no test";
   if (const auto* info = ::testing::UnitTest::GetInstance()->current_test_info()) {
@@ -43,7 +45,7 @@ inline std::mt19937_64 make_generator() {
   calls = test == previous ? calls + 1 : 0;
   previous = test;
 
-  // FNV-1a: unlike std::hash it is the same with every standard library.
+  // FNV-1a, because std::hash differs between standard libraries.
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : test) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

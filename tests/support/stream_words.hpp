@@ -8,18 +8,22 @@
 
 namespace sluice::test {
 
-/// A word of host memory that streams of a GPU set and wait for.
+/// A word of host memory that GPU streams write and wait for.
 using stream_word = std::atomic<std::uint32_t>;
 static_assert(stream_word::is_always_lock_free && sizeof(stream_word) == 4);
 
-/// A word that is 0. It stays until all tests have ended: a stream may look at it at any time.
-/// Thread-safe. @throws error `unsupported` in a build without CUDA, as all of these
+/// Makes a word with the value 0. Thread-safe.
+///
+/// The word stays until all tests have ended, because a stream may read it at any time.
+/// @throws error `unsupported` in a build without CUDA
 [[nodiscard]] stream_word* make_stream_word();
 
 /// Sets `word` to 1 in the order of `stream`.
+/// @throws error `unsupported` in a build without CUDA
 void set_word_on(stream_ref stream, stream_word& word);
 
-/// What is queued on `stream` from now on starts once `word` is 1.
+/// Makes work enqueued on `stream` from now on wait until `word` is 1.
+/// @throws error `unsupported` in a build without CUDA
 void await_word_on(stream_ref stream, stream_word& word);
 
 }  // namespace sluice::test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of a GPU writes and polls words by its memory operations (CUDA driver API, "Stream
-// Memory Operations"), which take neither a multiprocessor nor the driver's one thread for host
-// functions.
+// GPU streams write and poll words through the driver's stream memory operations (CUDA driver API,
+// "Stream Memory Operations"), which occupy neither a multiprocessor nor the driver's thread for
+// host functions.
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "tests/support/stream_words.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 using stream_operation = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
 
-// Both take a stream, an address, a value and flags.
+// Both functions take a stream, an address, a value and flags.
 stream_operation* operation(const char* name) {
   auto* const found = cuda::find_driver_function(name);
   if (found == nullptr) {
@@ -45,11 +45,11 @@ void queue(stream_operation* function, const char* name, stream_ref stream, stre
 
 static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0 && CU_STREAM_WRITE_VALUE_DEFAULT == 0);
 
-/// The words' memory. It goes when all tests have ended.
+/// The memory of the words. It is freed when all tests have ended.
 class word_pages final : public ::testing::Environment {
  public:
   stream_word* make_word() {
-    // Enough for a program, so that nothing is allocated while a gate is closed.
+    // Enough for one program, so that nothing is allocated while a gate is closed.
     constexpr std::size_t words = 65'536;
     const std::lock_guard lock(mutex_);
     if (left_ == 0) {
@@ -75,12 +75,12 @@ class word_pages final : public ::testing::Environment {
   std::size_t left_ = 0;
 };
 
-// A GPU has eight hardware queues for the streams of a process unless told otherwise before it is
-// first used, and streams that share one wait for each other (CUDA C++ Programming Guide,
-// CUDA_DEVICE_MAX_CONNECTIONS): with a gate in one of them for ever.
+// By default a GPU has eight hardware queues for a process, and streams that share one wait for
+// each other (CUDA C++ Programming Guide, CUDA_DEVICE_MAX_CONNECTIONS). A closed gate would then
+// block streams that it does not hold.
 [[maybe_unused]] const int enough_queues = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
-// GoogleTest owns it.
+// GoogleTest owns the object.
 auto& pages = static_cast<word_pages&>(*::testing::AddGlobalTestEnvironment(new word_pages));
 
 }  // namespace

@@ -16,12 +16,12 @@
 
 namespace sluice::test {
 
-/// A launch that moves words between memory of the process and a block.
+/// A launch that moves words between host memory and a block.
 struct moving {
   std::shared_ptr<values> memory{};
   std::shared_ptr<host_transfer> transfer{};
   timeline_point point{};
-  std::optional<error> failure{};  // of enqueueing
+  std::optional<error> failure{};  // the error of enqueueing
 };
 
 inline moving launch(moving made, const words& ref, access_kind access, stream_ref on) {
@@ -51,14 +51,14 @@ inline moving start_download(const words& source, stream_ref on) {
   return launch(std::move(made), source, access_kind::read, on);
 }
 
-/// What a download has brought, once its launch has completed.
+/// Waits for the download `made` and returns its words.
 inline const values& finish(const side& s, const moving& made) {
   detail::runtime_core::of(*s.runtime)->wait_until_complete(made.point);
   made.transfer->finish();
   return *made.memory;
 }
 
-/// `count` random words.
+/// Draws `count` random words.
 template <class Generator>
 values random_values(Generator& random, std::size_t count) {
   values drawn(count);

@@ -10,10 +10,10 @@
 
 namespace sluice::test {
 
-/// What a block's record says at one moment.
+/// The uses that a block has recorded at one moment.
 struct observed_uses {
   timeline_point last_write;
-  std::vector<timeline_point> all;  ///< what a free would wait for
+  std::vector<timeline_point> all;  ///< the points that a free would wait for
   std::uint64_t version = 0;        ///< the number of publications
   detail::use_state::outcome outcome = detail::use_state::outcome::may_fail;  ///< of the last write
 

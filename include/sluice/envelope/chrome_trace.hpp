@@ -10,43 +10,50 @@
 
 namespace sluice {
 
-/// What a trace does with a launch when its buffer is full.
+/// The treatment of a new launch when the buffer of a trace is full.
 enum class when_full : std::uint8_t {
-  drop_newest,       ///< leaves it out: the trace shows the beginning
-  overwrite_oldest,  ///< a ring: the trace shows the end
+  drop_newest,       ///< drops the new launch: the trace shows the beginning
+  overwrite_oldest,  ///< overwrites the oldest completed launch: the trace shows the end
 };
 
-/// How much a `chrome_trace` keeps, and what.
+/// Options of a `chrome_trace`.
 struct chrome_trace_options {
-  std::size_t capacity = 65'536;            ///< launches; less than 300 bytes each
-  when_full full = when_full::drop_newest;  ///< what happens above the capacity
-  bool timestamps = true;  ///< time launches on the device; see `kernel_trace::wants_timestamps`
+  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 320 bytes
+  when_full full = when_full::drop_newest;  ///< the treatment of launches above the capacity
+  bool timestamps = true;  ///< stamps launches on the device; see `kernel_trace::wants_timestamps`
 };
 
-/// Collects launches and writes them as a Chrome/Perfetto trace (JSON, "Trace Event Format"), to be
-/// opened in ui.perfetto.dev or chrome://tracing.
+/// A trace that collects launches and writes them as JSON for Chrome and Perfetto.
 ///
 ///     auto trace = std::make_shared<chrome_trace>(
 ///         chrome_trace_options{.capacity = 10'000, .full = when_full::overwrite_oldest});
+///     gemm.trace(trace);  // a kernel_envelope
+///     ...
+///     std::ofstream("trace.json") << trace->json();
 ///
-/// Each stream is a track with a slice ("launch") for each launch, from when the device began it to
-/// when the device finished it. The time before ("queueing") and the time after, until the
-/// completion engine looked ("detection"), are asynchronous slices with the launch's id. The host's
-/// enqueueing calls are slices of the launching threads.
+/// The format is the "Trace Event Format". ui.perfetto.dev and chrome://tracing open the file.
 ///
-/// A launch without timestamps is marked (`"timestamps": "missing"`, or "off" if the trace was made
-/// without). Its slice begins after its enqueueing and after the launch before it, and ends when
-/// its completion was detected or the next launch on the stream began.
+/// Each stream is a track. A launch is a slice ("launch") of its stream's track, from its begin to
+/// its end on the device. The time before the begin ("queueing") and the time from the end until
+/// the completion engine detected it ("detection") are asynchronous slices with the launch's id.
+/// The enqueueing calls of the host are slices of the launching threads.
 ///
-/// The buffer is bounded and made at construction: hooks take no lock and allocate nothing. Once it
-/// is full and its launches have completed, a hook costs one relaxed load; leaving a launch out
-/// costs a count on one of sixteen cache lines besides.
+/// A launch without timestamps has the argument `"timestamps": "missing"`, or `"off"` if the option
+/// is off. Its slice begins after its enqueueing call and after the previous launch of the stream.
+/// The slice ends at the detection, or at the begin of the next launch on the stream if that is
+/// earlier.
+///
+/// The constructor allocates the whole buffer. Hooks take no lock and allocate nothing. In a full
+/// `drop_newest` buffer whose launches have completed, each hook costs one relaxed load. A dropped
+/// launch also increments a counter on one of sixteen cache lines.
 class chrome_trace final : public kernel_trace {
  public:
-  /// Keeps the first `capacity` launches. @throws std::bad_alloc
+  /// A trace that keeps the first `capacity` launches.
+  /// @throws std::bad_alloc if the buffer cannot be allocated
   explicit chrome_trace(std::size_t capacity = 65'536)
       : chrome_trace(chrome_trace_options{.capacity = capacity}) {}
-  /// @throws std::bad_alloc
+  /// A trace with `options`.
+  /// @throws std::bad_alloc if the buffer cannot be allocated
   explicit chrome_trace(const chrome_trace_options& options);
   ~chrome_trace() override;
 
@@ -56,11 +63,13 @@ class chrome_trace final : public kernel_trace {
   [[nodiscard]] bool wants_timestamps() const noexcept override;
   void after_timestamps(const kernel_info& info, const kernel_times& times) override;
 
-  /// The trace as JSON: the launches that have completed by now. Waits up to a second for the
-  /// timestamps of these launches; one that is not there by then is missing. Any thread, at any
-  /// time, but not from a hook.
+  /// Returns the launches that have completed so far, as JSON.
+  ///
+  /// Waits up to a second for the timestamps of these launches. Timestamps that arrive later are
+  /// missing from the result. Thread-safe. Must not be called from a hook.
+  /// @throws std::bad_alloc if there is no memory for the text
   [[nodiscard]] std::string json() const;
-  /// Launches that are not in the trace: the buffer was full, or they have been overwritten.
+  /// The number of launches that are not in the trace, because they were dropped or overwritten.
   [[nodiscard]] std::uint64_t left_out() const noexcept;
 
  private:

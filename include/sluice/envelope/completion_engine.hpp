@@ -10,22 +10,24 @@
 
 namespace sluice {
 
-/// How the end of a launch becomes known.
+/// How the runtime detects that a launch has completed.
 enum class completion_strategy : std::uint8_t {
-  polled,  ///< one thread per engine asks the streams' events, in order: spins briefly, then sleeps
-           ///< in growing steps
-  host_function,  ///< the same thread sleeps longer, and a function queued behind each launch wakes
-                  ///< it; the status still comes from the event, because after a fault such a
-                  ///< function never runs
+  polled,  ///< the engine's thread queries the streams' events in order; it spins briefly, then
+           ///< sleeps in growing steps
+  host_function,  ///< the thread sleeps longer, and a host function after each launch wakes it; the
+                  ///< status still comes from the event, because after a fault the function never
+                  ///< runs
   synchronous,    ///< the launching thread waits; for debugging
 };
 
-/// What happens when a launch has completed. Owned by the engine from `submit` on.
+/// The work that follows the completion of a launch. The engine owns it from `submit` on.
 class continuation : public releasable {
  public:
-  /// Called once, when the launch's point has completed (`failure` is nullptr, or says how it
-  /// failed) or the device is lost. Must answer and, before the answer can be seen, call `release`
-  /// once: this object may be gone when it returns.
+  /// Answers the request. The engine calls it once, when the launch's point has completed or the
+  /// device is lost.
+  ///
+  /// `failure` is the error of the launch, or nullptr. The implementation must call `release` once,
+  /// before the answer can be observed. This object may have been destroyed when `release` returns.
   virtual void complete(const error* failure, const std::function<void()>& release) noexcept = 0;
 
  private:
@@ -36,39 +38,52 @@ class continuation : public releasable {
   unsigned outcome_epoch_ = 0;
 };
 
-/// Runs the continuations of one runtime's launches: in stream order, outside locks, errors like
-/// results. Thread-safe.
+/// Runs the continuations of one runtime's launches. Thread-safe.
 ///
-/// Between two replies its thread releases a few items of the runtime's release list, so that the
-/// owners of completed launches that wait there stay fewer than twice what is in flight plus 1024.
-/// It makes no driver call for them: a free that may need one is left to the reclaim thread.
+///     completion_engine::expect(stream, *work);  // before the launch takes its ticket
+///     const auto point = recorder.commit();
+///     engine.submit(stream, point.ticket, std::move(work));
 ///
-/// When the device is lost every continuation is completed at once with `device_lost`; what it owns
-/// is let go only when its stream is quiescent. The destructor waits until nothing is pending,
-/// which on a lost device is at once, and there a second at most for streams to come to rest: what
-/// belongs to one that does not is the runtime's from then on.
+/// The engine completes failed and successful launches alike: in the order of each stream's
+/// tickets, outside of all locks. docs/concepts/envelope_and_completion.md explains its thread.
+///
+/// Between two replies the thread releases a few items of the runtime's release list. The list
+/// therefore holds fewer items than twice the launches in flight plus 1024. The thread makes no
+/// driver call for them, because the reclaim thread executes the frees that may need one.
+///
+/// After the loss of the device, every continuation completes at once with `device_lost`. Its
+/// owners are released once its stream is quiescent.
+///
+/// The destructor waits until no continuation is pending. After a loss that is immediate, and the
+/// destructor waits at most a second for quiescent streams. The reclaim thread then takes over the
+/// owners of launches on streams that are not quiescent.
 class completion_engine {
  public:
-  /// An engine for the launches of `runtime`. With `polled` and `host_function` it starts a thread.
-  /// @throws std::system_error when the thread cannot be started
+  /// An engine for the launches of `runtime`. Starts a thread, unless `strategy` is `synchronous`.
+  /// @throws std::system_error if the thread cannot be started
+  /// @throws std::bad_alloc if there is no memory for the engine
   explicit completion_engine(device_runtime& runtime,
                              completion_strategy strategy = completion_strategy::polled);
   completion_engine(const completion_engine&) = delete;
   completion_engine& operator=(const completion_engine&) = delete;
   ~completion_engine();
 
-  /// The strategy that the engine was made with.
+  /// The strategy passed to the constructor.
   [[nodiscard]] completion_strategy strategy() const noexcept;
 
-  /// Says, before the ticket is taken, that `work` will be submitted for a ticket of `stream`: its
-  /// outcome is kept until then. A ticket that was not expected counts as failed if thousands of
-  /// later ones have failed by the time of `submit`.
+  /// Announces that `work` will be submitted for a later ticket of `stream`. Call it before the
+  /// ticket is taken.
+  ///
+  /// The stream then keeps the ticket's outcome until `submit` has completed the work. Without the
+  /// announcement the ticket counts as failed if thousands of later tickets have failed before
+  /// that.
   static void expect(stream_ref stream, continuation& work) noexcept;
-  /// Completes `work` when the work on `stream` up to `ticket` has completed. Does not throw or
-  /// allocate.
+  /// Completes `work` when all work on `stream` up to `ticket` has completed. Does not allocate.
+  ///
+  /// With `synchronous` the call returns after the completion.
   void submit(stream_ref stream, std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept;
 
-  /// Continuations that have not been completed. A snapshot.
+  /// The number of continuations that have not completed. A snapshot.
   [[nodiscard]] std::size_t pending() const noexcept;
 
  private:

@@ -11,28 +11,41 @@
 
 namespace sluice {
 
-/// How a `device_service` is made.
+/// Options of a `device_service`.
 struct device_service_options {
-  runtime_options runtime{};  ///< options of the runtime
-  completion_strategy completion =
-      completion_strategy::polled;  ///< how the end of a launch becomes known
-  /// Launches that a lane has in flight at most; what comes on top waits in its actor. 0: 128, and
-  /// 32 with `host_function`.
+  runtime_options runtime{};                                     ///< options of the runtime
+  completion_strategy completion = completion_strategy::polled;  ///< how completion is detected
+  /// The largest number of launches in flight on a lane. Further requests wait in the lane's actor.
+  /// 0: 128, or 32 with `host_function`.
   ///
-  /// CUDA queues 1020 kernels of a stream that does not get on (an H200, CUDA 13.0), and far fewer
-  /// host functions (56 were seen under compute-sanitizer); the next call blocks until it does, and
-  /// others who need the driver may with it. A launch may be several kernels.
+  /// The limit keeps launches of a stalled stream from blocking in the driver, which can also block
+  /// other threads. One stream of an H200 queued 1020 kernels (CUDA 13.0) and only 56 host
+  /// functions under compute-sanitizer. One launch may consist of several kernels.
   std::size_t most_in_flight = 0;
 };
 
-/// A device's runtime together with the completion engine of its launches: what lanes stand on.
-/// Lanes share it; when the last owner is gone it drains (see `device_runtime`) and ends.
+/// A device runtime together with the completion engine of its launches.
+///
+///     const auto service = std::make_shared<device_service>("auto");
+///     lane blas{service};
+///     lane fft{service};
+///
+/// Lanes share the service. `runtime` and `engine` are thread-safe.
 class device_service {
  public:
-  /// @throws error as `open_device` and `device_runtime`
+  /// A service on the device called `device_name`.
+  /// @throws error `invalid_argument` if there is no such device
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if a call of the driver fails
+  /// @throws std::system_error if a thread cannot be started
+  /// @throws std::bad_alloc if there is no memory for the service
   explicit device_service(std::string_view device_name, device_service_options options = {})
       : device_service(open_device(device_name), std::move(options)) {}
-  /// The same on a device that is open already. @throws error as `device_runtime`
+  /// A service on a device that is already open.
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if a call of the driver fails
+  /// @throws std::system_error if a thread cannot be started
+  /// @throws std::bad_alloc if there is no memory for the service
   explicit device_service(std::shared_ptr<sluice::device> device,
                           device_service_options options = {})
       : runtime_(std::move(device), std::move(options.runtime)),
@@ -43,24 +56,25 @@ class device_service {
                                                                                    : 128) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
-  /// Refuses new work and waits, as `device_runtime::shut_down`; what cannot finish is answered
-  /// with `device_lost`.
+  /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
+  /// that do not finish in time are answered with `device_lost`.
   ~device_service() { (void)runtime_.shut_down(); }
 
   /// The runtime. Valid as long as the service.
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
   /// The completion engine of all launches. Valid as long as the service.
   [[nodiscard]] completion_engine& engine() noexcept { return engine_; }
-  /// The device of the runtime.
+  /// The device of the runtime. Valid as long as the service.
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
-  /// The limit of launches in flight of a lane that has no limit of its own.
+  /// The limit of launches in flight for a lane without a limit of its own.
   [[nodiscard]] std::size_t most_in_flight() const noexcept { return most_in_flight_; }
 
  private:
   friend class kernel_envelope;
   device_runtime runtime_;
   detail::launch_timestamps timestamps_;
-  completion_engine engine_;  // ends before the runtime: everything pending is answered first
+  completion_engine
+      engine_;  // destroyed before the runtime, after all pending launches have been answered
   std::size_t most_in_flight_;
 };
 

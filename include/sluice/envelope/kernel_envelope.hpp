@@ -17,74 +17,87 @@
 
 namespace sluice {
 
-/// What a closure needs to enqueue its launch. Valid during the closure.
+/// The stream on which a closure enqueues its launch. Valid during the call of the closure.
 struct launch_context {
   stream_ref stream;  ///< the stream of the lane
 
-  /// The stream as the device's libraries know it: on CUDA a `cudaStream_t`.
+  /// The native stream: on CUDA a `cudaStream_t`.
   [[nodiscard]] native_stream* native() const { return stream.native(); }
-  /// On a host device: queues `function` as the launch.
+  /// Queues `function` on the stream. Only for streams of a host device.
   template <class Function>
   void submit_host(Function&& function) const {
     submit_host_task(stream, std::forward<Function>(function));
   }
 };
 
-/// What an operation is, the same for all of its launches.
+/// The properties that all launches of one operation share.
 struct kernel_description {
   std::string library;                    ///< name of the library: "cuBLAS"
   std::string operation;                  ///< name of the operation: "gemm"
   element_type type = element_type::f32;  ///< element type of the operation
 };
 
-/// What one launch says of itself.
+/// The properties of one launch.
 struct launch_options {
   reply_on when = reply_on::finished;   ///< when the reply is sent
-  std::array<std::int64_t, 4> sizes{};  ///< the operation's own, for traces: m, n, k for gemm
-  /// How many device commands it enqueues at most. Lanes count them (`lane::full`).
+  std::array<std::int64_t, 4> sizes{};  ///< for traces, by operation: m, n, k for gemm
+  /// The most device commands that the launch enqueues. Lanes count them (`lane::full`).
   std::size_t commands = 1;
 };
 
-/// The one path that every launch takes. Built once per operation, run many times; `run` may be
-/// called from any thread, but launches of one lane come from its owner.
+/// The path that every launch of an operation takes, from validated operands to one reply.
 ///
 ///     kernel_envelope gemm({.library = "cuBLAS", .operation = "gemm", .type = element_type::f32});
 ///     gemm.trace(trace).nvtx_label("sgemm");
 ///     gemm.run(lane, access_all(runtime, read(a, "a"), read(b, "b"), write(c, "c")), token, c, {},
 ///              [&](const launch_context& context) { library.gemm(...); });
 ///
-/// Order: a strict recorder over the operands, its preflight (leases, waits), `before_enqueue`, the
-/// closure inside an NVTX range, `after_enqueue`, commit, `before_complete`, hand-over to the
-/// completion engine; on completion `after_complete`, the one reply, then the owners are let go.
+/// An operation needs one envelope. Any thread may call `run`, but only the owner of a lane
+/// launches on it. Set the trace and the label before the first `run`.
 ///
-/// The closure only enqueues on the context's stream: no allocation of device memory, no waiting.
-/// One that throws fails the launch with that error; the reply goes at once, the owners stay until
-/// the stream has passed the launch.
+/// A launch takes these steps:
+/// * A strict recorder registers the operands and preflights: it takes leases and queues waits.
+/// * `before_enqueue`, the closure inside an NVTX range, `after_enqueue`.
+/// * The recorder commits.
+/// * `before_complete`. The continuation passes to the completion engine.
+/// * After completion: `after_complete`, the reply, the release of the owners.
+///
+/// The closure only enqueues work on the context's stream. It must not allocate device memory and
+/// must not wait. If it throws, the launch fails with that error, and the reply is sent at once.
+/// The owners stay until the stream has passed the launch.
+///
+/// docs/concepts/envelope_and_completion.md explains the order.
 class kernel_envelope {
  public:
   /// An envelope for launches of one operation.
   explicit kernel_envelope(kernel_description description)
       : names_(std::make_shared<const names>(names{std::move(description), {}})) {}
 
-  /// Attaches a trace; nullptr takes it off. With none, the cost is a branch per hook. Before the
-  /// first run.
+  /// Attaches a trace; nullptr detaches it. Without a trace each hook costs one branch. Call it
+  /// before the first `run`.
   kernel_envelope& trace(std::shared_ptr<kernel_trace> trace) {
     trace_ = std::move(trace);
     return *this;
   }
-  /// Names the NVTX range around the closure (and the label that traces see). Empty: no range.
-  /// Before the first run.
+  /// Sets the name of the NVTX range around the closure, and the label that traces receive. An
+  /// empty label draws no range. Call it before the first `run`.
   kernel_envelope& nvtx_label(std::string label) {
     names_ = std::make_shared<const names>(names{names_->description, std::move(label)});
     return *this;
   }
-  /// The description that the envelope was made with.
+  /// The description passed to the constructor.
   [[nodiscard]] const kernel_description& description() const noexcept {
     return names_->description;
   }
 
-  /// Launches `closure` on `on`, and answers `token` with `output` or an error, exactly once on
-  /// every path. `used` are the owners of everything the launch touches, from `access_all`.
+  /// Launches `closure` on the lane `on` and answers `token` exactly once, with `output` or with an
+  /// error. May wait for leases of other launches. Does not synchronize, except with
+  /// `completion_strategy::synchronous`.
+  ///
+  /// `used` are the owners of everything that the launch touches, from `access_all`. Call it on the
+  /// thread that owns the lane. The envelope may be destroyed before the launch completes. The
+  /// closure runs once during the call, unless the launch is refused. A refused launch enqueues
+  /// nothing and calls no hook; its error is the reply.
   template <class Reply, class Closure>
   void run(lane& on, operands used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
@@ -98,7 +111,7 @@ class kernel_envelope {
                              trace_ ? detail::next_launch_id() : 0,
                              options.sizes,
                              trace_ && trace_->wants_timestamps()};
-      // The trace is told of the names at completion, too, when this envelope may be gone.
+      // The hook at completion reads the names, possibly after this envelope has been destroyed.
       if (trace_) used.keep(names_);
       auto work = std::make_unique<detail::typed_continuation<Reply>>(
           std::move(used), trace_, info, on.load_, token, std::move(output));
@@ -121,7 +134,7 @@ class kernel_envelope {
   std::shared_ptr<kernel_trace> trace_;
 };
 
-/// The short form: one launch without a trace or a label.
+/// Makes one launch without a trace or a label, like `kernel_envelope::run`.
 template <class Reply, class Closure>
 void run_kernel(lane& on, operands used, reply_token<Reply> token, Reply output,
                 Closure&& closure) noexcept {

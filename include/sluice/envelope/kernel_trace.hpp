@@ -17,8 +17,8 @@
 
 namespace sluice {
 
-/// What is known of a launch before it is made. The strings live until the last hook of the launch
-/// has returned.
+/// A launch as its hooks see it. The strings are valid until the last hook of the launch has
+/// returned.
 struct kernel_info {
   std::string_view library;               ///< "cuBLAS", "OpenBLAS"
   std::string_view operation;             ///< "gemm"
@@ -26,68 +26,87 @@ struct kernel_info {
   element_type type = element_type::f32;  ///< element type of the operation
   device_id device{};                     ///< the device of the launch
   stream_id stream{};                     ///< the stream of the launch
-  std::uint64_t launch_id = 0;            ///< unique in the process, growing
-  std::array<std::int64_t, 4> sizes{};    ///< the operation's own: m, n, k for gemm
+  std::uint64_t launch_id = 0;            ///< unique in the process and increasing
+  std::array<std::int64_t, 4> sizes{};    ///< sizes of the operation: m, n, k for gemm
   bool timed = false;                     ///< `after_timestamps` follows
 };
 
 /// How a launch ended.
 struct kernel_outcome {
-  const error* failure = nullptr;  ///< nullptr for success; valid during the call
-  /// From just before `before_enqueue` until the completion engine saw that the launch had
-  /// completed. It contains the wait for earlier work on the stream and the time until the engine
-  /// looked, so it says little about the kernel under load; `kernel_times` tells them apart.
+  const error* failure = nullptr;  ///< nullptr after success; valid during the call
+  /// The time from just before `before_enqueue` until the completion engine detected the
+  /// completion.
+  ///
+  /// It includes the wait for earlier work on the stream and the delay of the detection. Under load
+  /// it therefore says little about the kernel; `kernel_times` separates the three.
   std::chrono::nanoseconds latency{};
 };
 
-/// When a launch waited, ran and was seen to have completed, on the host's steady clock.
+/// The times of one launch, on the host's steady clock.
 ///
 ///     enqueued ──queueing──> begun ──execution──> ended ──detection──> detected
 ///
-/// `begun` and `ended` are the device's own timestamps: events with timing on a GPU, clock reads on
-/// the stream's thread on a host device. On a GPU they are accurate to a few microseconds. A
-/// timestamp is missing after the loss of the device, when too many launches (4096 for each
-/// `device_service`) are in flight, and when the driver refuses it.
+/// `begun` and `ended` are timestamps of the device. On a GPU they are events with timing, accurate
+/// to a few microseconds. On a host device the stream's thread reads the clock.
+///
+/// A timestamp is missing after the loss of the device, if more than 4096 launches of one
+/// `device_service` hold timestamps, or if the driver refuses it.
 struct kernel_times {
   /// A time on the host's steady clock.
   using time_point = std::chrono::steady_clock::time_point;
 
   time_point enqueued{};              ///< just before `before_enqueue`
-  std::optional<time_point> begun{};  ///< the stream reached the launch: the work before it on the
-                                      ///< stream, and all that the launch waits for, had finished
+  std::optional<time_point> begun{};  ///< earlier work on the stream, and everything that the
+                                      ///< launch waits for, had finished
   std::optional<time_point> ended{};  ///< the launch had finished
-  time_point detected{};              ///< the completion engine saw that it had completed
+  time_point detected{};              ///< the completion engine detected the completion
 
-  /// The wait for earlier work. With the launch's own enqueueing on an idle stream.
+  /// The wait for earlier work, with the time of the hook `before_enqueue`. Missing without
+  /// `begun`.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> queueing() const noexcept {
     if (!begun) return std::nullopt;
     return *begun - enqueued;
   }
-  /// The launch itself on the device.
+  /// The execution time on the device. On an idle stream it includes the time of the enqueueing
+  /// call. Missing without `begun` or `ended`.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> execution() const noexcept {
     if (!begun || !ended) return std::nullopt;
     return *ended - *begun;
   }
-  /// From the end on the device until the engine looked.
+  /// The time from the end on the device to its detection. Missing without `ended`.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> detection() const noexcept {
     if (!ended) return std::nullopt;
     return detected - *ended;
   }
 };
 
-/// Watches launches. All functions are empty by default; override what is of interest. They fire
-/// for every launch that passed preflight: failed ones and those answered on enqueueing too, each
-/// hook once.
+/// Hooks that a launch calls. Each does nothing by default.
 ///
-/// `before_enqueue`, `after_enqueue` and `before_complete` run in the launching thread,
-/// `after_complete` in the completion thread (or the launching one under
-/// `completion_strategy::synchronous`); several lanes call concurrently. The first two run while
-/// leases are held: be brief and never wait. An exception is counted and dropped; the first one of
-/// the process is reported with its text.
+///     struct counting_trace final : kernel_trace {
+///       void after_complete(const kernel_info&, const kernel_outcome& outcome) override {
+///         (outcome.failure == nullptr ? succeeded : failed).fetch_add(1);
+///       }
+///       std::atomic<int> succeeded{0}, failed{0};
+///     };
 ///
-/// A trace that overrides `wants_timestamps` to return true gets `after_timestamps`, too, from a
-/// thread of the `device_service` that does nothing else. Each of its launches then costs two
-/// timestamps on the device and one allocation; launches without such a trace cost nothing.
+/// Every launch that passed preflight calls each hook once. This includes failed launches and
+/// launches that were answered when they were enqueued.
+///
+/// | hook | thread |
+/// |---|---|
+/// | `before_enqueue`, `after_enqueue` | the launching thread, under the leases of the launch |
+/// | `before_complete` | the launching thread |
+/// | `after_complete` | the completion thread; the launching thread with `synchronous` |
+/// | `after_timestamps` | the timestamp thread of the `device_service` |
+///
+/// Launches of several lanes call hooks concurrently. A hook under leases must be brief and must
+/// not wait. An exception from a hook is counted and dropped. The first one of the process is
+/// reported with its text.
+///
+/// `after_timestamps` is called only if `wants_timestamps` returns true. Each launch then costs two
+/// timestamps on the device and one allocation; other launches cost nothing. If the host has no
+/// memory or no thread for timestamps, the thread that called `after_complete` calls
+/// `after_timestamps`.
 class kernel_trace {
  public:
   kernel_trace() = default;
@@ -95,38 +114,45 @@ class kernel_trace {
   kernel_trace& operator=(const kernel_trace&) = delete;
   virtual ~kernel_trace() = default;
 
-  /// The waits are queued, the library call comes next.
+  /// The waits are queued; the closure runs next.
   virtual void before_enqueue(const kernel_info&) {}
-  /// The library call has returned; `failure` is its error, or nullptr.
+  /// The closure has returned. `failure` is its error, or nullptr.
   virtual void after_enqueue(const kernel_info&, const error* /*failure*/) {}
-  /// The launch is published; waiting for its completion begins.
+  /// The launch is published. The wait for its completion begins.
   virtual void before_complete(const kernel_info&) {}
-  /// It has completed, or failed; the reply follows, unless it was sent on enqueueing.
+  /// The launch has completed or failed. The reply follows, unless it was sent when the launch was
+  /// enqueued.
   virtual void after_complete(const kernel_info&, const kernel_outcome&) {}
 
-  /// Whether launches are to be timed on the device. Asked before each launch.
+  /// Whether launches receive timestamps. Queried before each launch.
   [[nodiscard]] virtual bool wants_timestamps() const noexcept { return false; }
-  /// The timestamps of a launch have been read, or are missing: some time after its
-  /// `after_complete`, usually after the reply too, and before the `device_service` has ended.
+  /// The timestamps of a launch have been read, or are missing.
+  ///
+  /// Called after the launch's `after_complete`, usually after its reply, and before the
+  /// `device_service` has been destroyed.
   virtual void after_timestamps(const kernel_info&, const kernel_times&) {}
 };
 
-/// Hooks that threw since the process began.
+/// The number of exceptions from hooks since the process began. Thread-safe.
 [[nodiscard]] std::uint64_t dropped_trace_exceptions() noexcept;
 
-/// Calls several traces, in order.
+/// A trace that calls several traces in order. An exception of one does not affect the others.
+///
+///     const std::vector<std::shared_ptr<kernel_trace>> traces{
+///         std::make_shared<chrome_trace>(), std::make_shared<nvtx_trace>()};
+///     gemm.trace(std::make_shared<fan_out_trace>(traces));  // a kernel_envelope
 class fan_out_trace final : public kernel_trace {
  public:
-  /// Calls `traces`. Null pointers are skipped.
+  /// A trace that calls `traces`. Null pointers are skipped.
   explicit fan_out_trace(std::vector<std::shared_ptr<kernel_trace>> traces)
       : traces_(std::move(traces)) {}
-  /// Whether one of them does.
+  /// Whether at least one of the traces wants timestamps.
   [[nodiscard]] bool wants_timestamps() const noexcept override;
   void before_enqueue(const kernel_info& info) override;
   void after_enqueue(const kernel_info& info, const error* failure) override;
   void before_complete(const kernel_info& info) override;
   void after_complete(const kernel_info& info, const kernel_outcome& outcome) override;
-  /// Calls those that want timestamps.
+  /// Calls the traces that want timestamps.
   void after_timestamps(const kernel_info& info, const kernel_times& times) override;
 
  private:
@@ -134,10 +160,11 @@ class fan_out_trace final : public kernel_trace {
 };
 
 namespace detail {
-/// Counts the exception that is being handled, and reports the first one. In a `catch` block.
+/// Counts the current exception and reports the first one of the process. Call it in a `catch`
+/// block.
 void drop_trace_exception() noexcept;
 
-/// Calls one hook of `trace`, if there is one; what it throws is dropped.
+/// Calls one hook of `trace`, which may be nullptr, and drops its exception.
 template <class Call>
 void call_trace(kernel_trace* trace, Call&& call) noexcept {
   if (trace == nullptr) return;

@@ -12,39 +12,51 @@
 
 namespace sluice {
 
-/// How a `lane` is made.
+/// Options of a `lane`.
 struct lane_options {
-  /// Launches in flight above which `full` answers true. 0: the service's (see
-  /// `device_service_options`).
+  /// The number of launches in flight from which on `full` returns true. 0: the limit of the
+  /// service (`device_service_options::most_in_flight`).
   std::size_t most_in_flight = 0;
 };
 
 namespace detail {
-/// What continuations share with their lane: they own nothing else of it.
+/// The load of a lane. Continuations share it and own nothing else of the lane.
 struct lane_load {
   std::atomic<std::size_t> in_flight{0};
   std::size_t most_in_flight = 0;
-  /// Device commands of these launches. With one more launch of most commands, a transfer, the
-  /// stream's queue in the driver, which takes about a thousand, is not full yet.
+  /// Device commands of the launches in flight.
+  ///
+  /// The driver's queue of a stream takes about a thousand. The limit leaves room for one more
+  /// launch with the most commands, a host transfer.
   std::atomic<std::size_t> commands{0};
   static constexpr std::size_t most_commands = 800;
   [[nodiscard]] bool full() const noexcept {
     return in_flight.load(std::memory_order_seq_cst) >= most_in_flight ||
            commands.load(std::memory_order_seq_cst) >= most_commands;
   }
-  /// Set while somebody wants to know that there is room again; called once, from the completion
-  /// thread.
+  /// True while the lane's owner waits for room. The completion thread then calls `room` once.
   std::atomic<bool> wanted{false};
   std::function<void()> room;  // set before the first launch
 };
 }  // namespace detail
 
-/// A stream and what belongs to it: a library handle, its workspace, its plans. Owned by exactly
-/// one library actor (or thread), which alone launches on it. Destroying a lane gives back its
-/// stream and what it keeps behind its last launch.
+/// A stream with its library handle, workspace and plans.
+///
+///     lane on{service};
+///     auto handle = std::make_shared<blas_handle>(on.stream());
+///     on.keep(handle);
+///
+/// One library actor or one thread owns a lane, and only this owner launches on it. Destroying a
+/// lane does not wait. Its stream and its library object are destroyed after its last launch.
+///
+/// docs/concepts/envelope_and_completion.md explains the limits of a lane.
 class lane {
  public:
-  /// @throws error as `device_runtime::create_stream`
+  /// A lane with a new stream of the service's runtime.
+  /// @throws error `shutting_down` if the runtime takes no more work
+  /// @throws error `device_lost` if the device is lost
+  /// @throws error `library_failure` if the stream cannot be created
+  /// @throws error `unsupported` if the runtime has no stream ids left
   explicit lane(std::shared_ptr<device_service> service, lane_options options = {})
       : service_(std::move(service)), stream_(service_->runtime().create_stream()) {
     load_->most_in_flight =
@@ -56,35 +68,44 @@ class lane {
 
   /// The service that the lane shares.
   [[nodiscard]] device_service& service() const noexcept { return *service_; }
-  /// The service's runtime.
+  /// The runtime of the service.
   [[nodiscard]] device_runtime& runtime() const noexcept { return service_->runtime(); }
-  /// The service's completion engine.
+  /// The completion engine of the service.
   [[nodiscard]] completion_engine& engine() const noexcept { return service_->engine(); }
-  /// The lane's stream. Only the owner of the lane launches on it.
+  /// The stream of the lane. Only the owner of the lane launches on it.
   [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
 
-  /// Keeps a library object until the lane's last launch has completed, or the device is lost and
-  /// nothing of the lane runs any more; then it is destroyed on the runtime's reclaim thread, since
-  /// the end of a library's handle waits for the whole device. The runtime's end waits for that
-  /// within its time, and may be over then: the destructor may use the lane's stream, but not the
-  /// `device_runtime`. It asks `device::lost()` before it destroys a handle of a GPU's library:
-  /// after a fault that can crash in the driver.
+  /// Keeps a library object until the lane's last launch has completed. After a loss, the object
+  /// stays until the lane's stream is quiescent.
+  ///
+  /// The runtime's reclaim thread then destroys the object, because destroying a library handle may
+  /// synchronize the whole device. The end of the runtime waits for this within its timeout. The
+  /// runtime may therefore be destroyed first: the object's destructor may use the lane's stream,
+  /// but not the `device_runtime`.
+  ///
+  /// The destructor must query `device::lost()` before it destroys a library handle of a GPU,
+  /// because after a fault the driver can crash.
   void keep(std::shared_ptr<void> library) { kept_ = std::move(library); }
 
-  /// Launches that have not completed.
+  /// The number of launches that have not completed.
   [[nodiscard]] std::size_t in_flight() const noexcept {
     return load_->in_flight.load(std::memory_order_acquire);
   }
-  /// Whether another launch should wait.
+  /// Whether another launch should wait: the launches in flight or their device commands are at the
+  /// limit.
   [[nodiscard]] bool full() const noexcept { return load_->full(); }
-  /// Calls `room` (set once, before the first launch) from the completion thread when a launch
-  /// completes after `full` lanes asked for it with `want_room`; the last time perhaps when the
-  /// lane has gone, so that it owns what it uses.
+  /// Sets the function that the completion thread calls for a successful `want_room`. Call it once,
+  /// before the first launch.
+  ///
+  /// The last call of `room` may come after the lane has been destroyed. `room` must therefore own
+  /// everything that it uses.
   void on_room(std::function<void()> room) { load_->room = std::move(room); }
-  /// Asks for one call of `room`. False when there is room already and no call will come.
+  /// Requests one call of `room` when a launch completes. Returns false if there is room already;
+  /// `room` is then not called.
   [[nodiscard]] bool want_room() noexcept {
     load_->wanted.store(true, std::memory_order_seq_cst);
-    // Sequentially consistent against the completion, which counts down and then looks at `wanted`.
+    // Sequentially consistent with the completion thread, which decrements the load, then reads
+    // `wanted`.
     return load_->full() || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
 

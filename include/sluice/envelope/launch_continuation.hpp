@@ -22,7 +22,7 @@ struct launch_context;
 
 namespace detail {
 
-/// The continuation of a launch: owners, trace, and (in the derived class) the reply.
+/// The continuation of a launch: its owners, its trace, and in the derived class its reply.
 class launch_continuation : public continuation {
  public:
   launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
@@ -30,22 +30,24 @@ class launch_continuation : public continuation {
       : used_(std::move(used)), trace_(std::move(trace)), info_(info), load_(std::move(load)) {}
 
   void complete(const error* failure, const std::function<void()>& release) noexcept final;
-  /// Before the launch.
+  /// Sets the number of device commands. Call it before the launch.
   void count_commands(std::size_t commands) noexcept { commands_ = commands; }
 
-  /// Has the launch timed for its trace.
+  /// Attaches timestamps to the launch. `names` keep the strings of its `kernel_info` alive.
   void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
     timing_ = by.prepare(trace_, info_, std::move(names));
   }
 
-  /// Answers; `failure` is nullptr for success. Harmless when the answer has been given.
+  /// Answers the request; `failure` is nullptr after success. Has no effect if the request has been
+  /// answered.
   virtual void answer(const error* failure) noexcept = 0;
-  /// Answers with a copy of the output, which stays.
+  /// Answers with a copy of the output and keeps the original.
   virtual void answer_enqueued() noexcept = 0;
 
  protected:
-  /// Takes the reply out of this object, which may be gone when it is called. Outputs leave with a
-  /// reply that carries them, and stay with the owners otherwise.
+  /// The reply, moved out of the continuation, which may be destroyed before `give` is called.
+  ///
+  /// A reply that carries the output takes it along. Otherwise the output stays with the owners.
   class detached_answer {
    public:
     detached_answer() = default;
@@ -125,7 +127,7 @@ class typed_continuation final : public launch_continuation {
   Reply output_;
 };
 
-/// A closure of any type, referred to during a call.
+/// A reference to a closure of any type, valid during one call.
 class closure_ref {
  public:
   template <class Closure>
@@ -142,7 +144,7 @@ class closure_ref {
   void (*call_)(void*, const launch_context&);
 };
 
-/// Steps 2 to 6 of the envelope. Answers on every path.
+/// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
 void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
                 const std::string& nvtx_label, closure_ref closure) noexcept;
 

@@ -11,8 +11,8 @@ namespace sluice::detail {
 class timestamp_reader;
 struct timed_launch;
 
-/// The timestamps of one launch. Belongs to the launch until it has completed. Destroying it before
-/// drops them, for a launch that is not made.
+/// The timestamps of one launch. Destroying the object before the launch has completed discards
+/// them.
 class launch_timing {
  public:
   launch_timing() noexcept;
@@ -21,15 +21,16 @@ class launch_timing {
   launch_timing& operator=(launch_timing&& other) noexcept;
   ~launch_timing();
 
-  /// Before and after the launch's work is queued on `stream`, by the launching thread.
+  /// Stamps the stream before and after the closure. Called by the launching thread.
   void begin(stream_ref stream) noexcept {
     if (launch_) record_begin(stream);
   }
   void end(stream_ref stream) noexcept {
     if (launch_) record_end(stream);
   }
-  /// After `after_complete`, for a launch with `info.timed`: has the thread that reads timestamps
-  /// call `after_timestamps`. Without timestamps it calls that itself.
+  /// Passes a launch with `info.timed` to the timestamp thread, which calls `after_timestamps`.
+  ///
+  /// Call it after `after_complete`. Without timestamps it calls `after_timestamps` itself.
   void complete(kernel_trace& trace, const kernel_info& info, const kernel_times& known) noexcept;
 
  private:
@@ -39,19 +40,22 @@ class launch_timing {
   std::unique_ptr<timed_launch> launch_;
 };
 
-/// The thread that reads the timestamps of a service's launches, and a bounded pool of timestamps.
-/// The thread starts with the first launch whose trace asks for timestamps.
+/// The thread that reads the timestamps of a service's launches, with a bounded pool of timestamps.
+///
+/// The thread starts with the first launch whose trace wants timestamps.
 class launch_timestamps {
  public:
   explicit launch_timestamps(device_runtime& runtime);
   launch_timestamps(const launch_timestamps&) = delete;
   launch_timestamps& operator=(const launch_timestamps&) = delete;
-  /// Delivers the timestamps of all launches that have completed.
+  /// Delivers the timestamps of all completed launches.
   ~launch_timestamps();
 
-  /// Timestamps for a launch; `names` keep the strings of `info`. None if there is no memory or no
+  /// Prepares the timestamps of a launch. Returns an empty object if there is no memory or no
   /// thread for them.
-  /// Any thread; may call the driver, so not under leases.
+  ///
+  /// `names` keep the strings of `info` alive. Thread-safe. May call the driver, so it must not be
+  /// called under leases.
   [[nodiscard]] launch_timing prepare(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
                                       std::shared_ptr<const void> names) noexcept;
 

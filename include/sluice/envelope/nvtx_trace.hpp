@@ -7,8 +7,12 @@
 
 namespace sluice {
 
-/// Shows every launch as an NVTX range from `before_enqueue` to `after_complete`, on the timeline
-/// of NVIDIA's tools. In builds without the CUDA toolkit it does nothing; `available` tells.
+/// A trace that shows every launch as an NVTX range on the timeline of NVIDIA's tools.
+///
+///     gemm.trace(std::make_shared<nvtx_trace>());  // a kernel_envelope
+///
+/// The range extends from `before_enqueue` to `after_complete`. Without the CUDA toolkit at build
+/// time the trace does nothing (`available`).
 class nvtx_trace final : public kernel_trace {
  public:
   nvtx_trace();

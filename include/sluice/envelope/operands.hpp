@@ -17,10 +17,10 @@
 
 namespace sluice {
 
-/// One reference that a launch is going to use, with the name that errors give it.
+/// A reference that a launch uses, with the name that errors give it.
 struct operand_argument {
   block_ref block;                         ///< the block that the reference belongs to
-  std::size_t offset = 0;                  ///< position of its first element in the block, in bytes
+  std::size_t offset = 0;                  ///< offset of its first element in the block, in bytes
   std::size_t bytes = 0;                   ///< size of the reference, in bytes
   std::size_t required_bytes = 0;          ///< bytes that the launch uses
   access_kind access = access_kind::read;  ///< how the launch uses them
@@ -43,8 +43,11 @@ template <element T>
 }
 }  // namespace detail
 
-/// The launch reads, writes, or reads and writes the first `elements` elements of `ref`, or all of
-/// them. Only a write of all elements of a block replaces what the block held.
+/// Describes a reference whose first `elements` elements a launch reads, writes, or reads and
+/// writes.
+///
+/// Without `elements` the launch uses all of them. Only a write of a whole block replaces its
+/// former contents. `name` must outlive the returned object.
 ///@{
 template <element T>
 [[nodiscard]] operand_argument read(const gpu_ref<T>& ref, std::string_view name,
@@ -63,8 +66,9 @@ template <element T>
 }
 ///@}
 
-/// Everything one launch touches, as owners: references that keep it alive until the launch has
-/// completed. Made by `access_all`.
+/// The owners of a launch: references that keep everything it touches alive until it has completed.
+///
+/// `access_all` makes them. Not thread-safe.
 class operands {
  public:
   /// A reference to one block that the launch touches.
@@ -75,10 +79,11 @@ class operands {
   };
 
   operands() = default;
-  /// Up to this many owners need no heap.
+  /// Up to this number, owners need no allocation.
   static constexpr std::size_t inline_owners = 6;
 
-  /// Adds one owner. @throws std::bad_alloc above `inline_owners`
+  /// Adds one owner.
+  /// @throws std::bad_alloc above `inline_owners`, if there is no memory
   void add(owner o) {
     if (count_ < inline_owners) {
       inline_[count_] = std::move(o);
@@ -87,15 +92,18 @@ class operands {
     }
     ++count_;
   }
-  /// Keeps something alive that is no device memory of a request: a plan, pointer arrays, staging
-  /// memory. It is destroyed on any thread that allocates, copies, reaps, completes or ends the
-  /// runtime: its destructor must not wait for a lock under which somebody does that.
+  /// Keeps an object that is not a block alive, for example a plan, a pointer array or staging
+  /// memory.
+  ///
+  /// The object may be destroyed on any thread that allocates, copies, reaps, completes launches or
+  /// ends the runtime. Its destructor must not wait for a lock that such a thread may hold.
+  /// @throws std::bad_alloc if there is no memory
   operands& keep(std::shared_ptr<const void> kept) {
     kept_.push_back(std::move(kept));
     return *this;
   }
 
-  /// Drops the references to blocks; what `keep` was given stays.
+  /// Drops the references to blocks. Objects passed to `keep` stay.
   void release_blocks() noexcept {
     for (std::size_t i = 0; i < std::min(count_, inline_owners); ++i) inline_[i].block = {};
     more_.clear();
@@ -104,7 +112,7 @@ class operands {
 
   /// The number of owners.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  /// The owner at position `i`, which must be below `size()`.
+  /// The owner at position `i`, which must be less than `size()`.
   [[nodiscard]] const owner& operator[](std::size_t i) const noexcept {
     return i < inline_owners ? inline_[i] : more_[i - inline_owners];
   }
@@ -116,24 +124,36 @@ class operands {
   std::vector<std::shared_ptr<const void>> kept_;
 };
 
-/// Checks one argument against `runtime`. @throws error as `access_all`
+/// Checks one argument of `access_all` against `runtime`. Errors name the argument. Thread-safe.
+/// @throws error `invalid_argument` if the reference is empty
+/// @throws error `invalid_argument` if the reference belongs to another runtime or device
+/// @throws error `invalid_argument` if the reference is smaller than the launch needs
+/// @throws error `invalid_argument` if the launch writes read-only memory
+/// @throws error `stale_ref` if the memory has been freed
+/// @throws error `device_lost` if the device is lost
+/// @throws error `shutting_down` if the runtime takes no more work
 void check_operand(const device_runtime& runtime, const operand_argument& argument);
 
-/// Validates every reference and turns it into an owner:
+/// Validates every reference and turns it into an owner. Thread-safe.
 ///
-///     auto used = access_all(runtime, read(a, "a", m * k), read(b, "b", k * n), write(c, "c", m *
-///     n));
+///     auto used = access_all(runtime, read(a, "a", m * k), read(b, "b", k * n),
+///                            write(c, "c", m * n));
 ///
-/// Nothing is queued and nothing is held when it throws. Any thread.
-/// @throws error naming the argument: `invalid_argument` (empty, of another runtime, too small,
-/// read-only), `stale_ref`,
-///   `device_lost`, `shutting_down`
+/// If it throws, nothing is queued and nothing is kept alive. Errors name the argument.
+/// @throws error `invalid_argument` if a reference is empty
+/// @throws error `invalid_argument` if a reference belongs to another runtime or device
+/// @throws error `invalid_argument` if a reference is smaller than the launch needs
+/// @throws error `invalid_argument` if the launch writes read-only memory
+/// @throws error `stale_ref` if the memory has been freed
+/// @throws error `device_lost` if the device is lost
+/// @throws error `shutting_down` if the runtime takes no more work
+/// @throws std::bad_alloc for more than `operands::inline_owners` references, if there is no memory
 template <class... Arguments>
 [[nodiscard]] operands access_all(const device_runtime& runtime, Arguments&&... arguments) {
   operands used;
   [[maybe_unused]] const auto add = [&](operand_argument argument) {
     check_operand(runtime, argument);
-    // A write of part of a block keeps the rest.
+    // A partial write keeps the other bytes of the block.
     const bool whole =
         argument.bytes == argument.block.bytes() && argument.required_bytes == argument.bytes;
     used.add({std::move(argument.block), argument.access, whole});
@@ -142,8 +162,9 @@ template <class... Arguments>
   return used;
 }
 
-/// Whether two references of one runtime share any bytes, also where imports made two blocks of
-/// them. References to memory that has been given back share none.
+/// Whether two references of one runtime share any bytes. References to freed memory share none.
+///
+/// Different blocks can share bytes if an import made them.
 template <element T, element U>
 [[nodiscard]] bool overlap(const gpu_ref<T>& a, const gpu_ref<U>& b) noexcept {
   return detail::share_bytes({a.block(), a.data(), a.bytes()}, {b.block(), b.data(), b.bytes()});

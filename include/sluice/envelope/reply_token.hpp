@@ -10,22 +10,30 @@
 
 namespace sluice {
 
-/// When a request wants its answer.
+/// When a request is answered.
 enum class reply_on : std::uint8_t {
   finished,  ///< when the device has finished
-  enqueued,  ///< when the launch is published: the references may be used in further requests at
-             ///< once, which wait on the device; if the launch fails later, whoever uses them gets
-             ///< `upstream_failed`
+  enqueued,  ///< when the launch is published; further requests may use the references at once and
+             ///< wait on the device; if the launch fails later, they fail with `upstream_failed`
 };
 
-/// The right to answer one request, exactly once. Copies share the right: the first answer counts,
-/// later ones are dropped, and when the last copy goes unanswered, the request is answered with
-/// `cancelled`. Thread-safe.
+/// The right to answer one request, exactly once. Thread-safe.
+///
+///     std::promise<int> answer;
+///     const auto token = reply_token<int>::from(
+///         [&](int value) { answer.set_value(value); },
+///         [&](const error& why) { answer.set_exception(std::make_exception_ptr(why)); });
+///     token.succeed(42);
+///
+/// Copies share the right: the first answer counts, and later ones are dropped. If the last copy is
+/// destroyed without an answer, the request is answered with `cancelled`.
 template <class T>
 class reply_token {
  public:
-  /// Carries an answer to where it is awaited. Called once, from any thread; must not throw and
-  /// must not block.
+  /// The destination of an answer.
+  ///
+  /// Either `succeed` or `fail` is called, once, on any thread. Both must not throw and must not
+  /// block.
   class receiver {
    public:
     receiver() = default;
@@ -39,14 +47,17 @@ class reply_token {
   };
 
   reply_token() noexcept = default;
-  /// A token that hands its answer to `Receiver(arguments...)`.
+  /// A token that passes its answer to a new `Receiver(arguments...)`.
+  /// @throws std::bad_alloc if there is no memory
   template <class Receiver, class... Arguments>
   [[nodiscard]] static reply_token make(Arguments&&... arguments) {
     reply_token token;
     token.state_ = std::make_shared<typed_state<Receiver>>(std::forward<Arguments>(arguments)...);
     return token;
   }
-  /// A token that calls `succeeded(T)` or `failed(const error&)`.
+  /// A token that calls `succeeded(T)` or `failed(const error&)`. Neither function may throw or
+  /// block.
+  /// @throws std::bad_alloc if there is no memory
   template <class Succeeded, class Failed>
   [[nodiscard]] static reply_token from(Succeeded succeeded, Failed failed) {
     class calling final : public receiver {
@@ -69,7 +80,7 @@ class reply_token {
     return !state_ || state_->answered.load(std::memory_order_acquire);
   }
 
-  /// Answers, unless that has been done. Returns whether this was the answer.
+  /// Answers the request, unless it has been answered. Returns whether this call answered it.
   ///@{
   bool succeed(T value) const noexcept {
     if (!take()) return false;

@@ -22,7 +22,7 @@ struct entry {
   unsigned flags;
 };
 
-/// Counts its comparisons.
+/// Rules that count comparisons.
 struct counting_rules {
   static inline std::size_t comparisons = 0;
   static bool before(const entry& a, const entry& b) noexcept {
@@ -75,7 +75,7 @@ TEST(merged_list, keeps_the_order_of_a_few_elements) {
   EXPECT_EQ(list[3].key, 1u);
 }
 
-// A search at each addition took count² / 2 comparisons: 80,000 for 400 elements.
+// A search at each addition would take count² / 2 comparisons: 80,000 for 400 elements.
 TEST(merged_list, takes_nearly_linear_time) {
   auto draw = test::make_generator();
   for (const std::size_t count : {std::size_t{400}, std::size_t{6400}}) {
@@ -91,7 +91,7 @@ TEST(merged_list, takes_nearly_linear_time) {
   }
 }
 
-// Repeated additions of few elements take no memory for each.
+// Repeated additions of a few elements do not allocate each time.
 TEST(merged_list, merges_repeated_elements_as_it_grows) {
   tested list;
   counting_rules::comparisons = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between runtimes when something goes wrong on the way: what waits for something else still
-// ends, and what is still being written or read is not given to anybody else.
+// Copies between runtimes with faults: every wait ends, and memory that is still being written or
+// read is not reused.
 #include "tests/support/copy_side.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -35,7 +35,7 @@ std::shared_ptr<pretended_gpu> pretend(int ordinal = 0) {
   return std::make_shared<pretended_gpu>(ordinal, real);
 }
 
-/// Queues a launch that writes `ref` on the other stream of a host device, and fails.
+/// Queues a launch on the other stream of a host device that writes `ref` and fails.
 void write_and_fail(const side& s, const words& ref) {
   auto recorder = launch_recorder::strict(s.other);
   recorder.write(ref);
@@ -48,7 +48,7 @@ void retire(side& s) {
   s.stream = {};
 }
 
-/// The empty point when a device was lost before.
+/// Makes a copy. Returns the empty point if a device has been lost.
 timeline_point copy_unless_lost(const words& target, stream_ref on, const words& source,
                                 stream_ref source_on) {
   try {
@@ -59,7 +59,7 @@ timeline_point copy_unless_lost(const words& target, stream_ref on, const words&
   }
 }
 
-// From a host device to a GPU, which waits for it
+// From a host device to a GPU, which waits for the host
 
 class copies_to_a_gpu : public ::testing::TestWithParam<std::string> {
  protected:
@@ -83,7 +83,7 @@ TEST_P(copies_to_a_gpu, end_wherever_a_fault_is_scripted) {
       script->fail_nth(fault, nth);
       const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
       to.stream.synchronize();
-      // The source is read by one operation, and nothing else is counted.
+      // A single operation reads the source, and nothing else counts for the fault script.
       const bool struck = fault != fault_target::launch && nth == 1;
       EXPECT_EQ(bool(copied), !struck || fault != fault_target::loss);
       if (copied) {
@@ -191,7 +191,7 @@ TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
     real->synchronize(on->ref().native());
     await([&] { return line.advance() == newest; });
     EXPECT_GE(newest - before, 200u);
-    // The runtime's own threads ask as well.
+    // The threads of the runtime query, too.
     EXPECT_LE(static_cast<std::uint64_t>(asked.load()), (newest - before) / 2);
     for (auto ticket = before + 1; ticket <= newest; ++ticket) {
       EXPECT_EQ(line.failure_of(ticket).has_value(), copied && ticket == copied.ticket);
@@ -199,7 +199,7 @@ TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
   }
 }
 
-// Neither does what has been queued keep its runtimes, nor what has been settled.
+// Neither queued copies nor settled ones keep their runtimes alive.
 TEST_P(copies_to_a_gpu, keep_no_runtime) {
   auto from = std::make_unique<side>("host");
   const auto source_core = std::weak_ptr(detail::runtime_core::of(*from->runtime));
@@ -225,14 +225,14 @@ TEST_P(copies_to_a_gpu, keep_no_runtime) {
   const side next("host");
   const auto held = next.holding(values(count, 1));
   await([&] {
-    // A later copy lets go of what an earlier one depended on.
+    // A later copy releases the dependency of an earlier one.
     (void)enqueue_copy(target, to.stream, held, next.stream);
     return source_core.expired();
   });
 }
 
-// The host device is lost after the reading has been queued: the task that is going to write, or is
-// writing, owns what it writes to, and no pinned memory stays in use.
+// The host device is lost after the read has been queued. The task that writes, or is about to
+// write, owns its target, and no pinned memory stays in use.
 TEST(copies_from_a_lost_host, own_what_they_write) {
   const auto gpu = std::make_shared<pinning_gpu>();
   const side to(gpu);
@@ -312,7 +312,7 @@ TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
   EXPECT_TRUE(throws(errc::stream_misuse, "retired",
                      [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
   from.stream.synchronize();
-  // The source has been read, but the stream that has gone has yet to get there.
+  // The source has been read, but the retired stream has not reached the copy.
   const auto pinned = gpu->pinned();
   EXPECT_GT(pinned, 0U);
   (void)to.runtime->trim_memory();
@@ -350,7 +350,7 @@ TEST_P(copies_to_a_host, do_not_outlive_the_target) {
 
 // Between GPUs
 
-/// Data goes from a host device to two more runtimes, and has not been written yet.
+/// Copies from a host device through two other runtimes. The host has not written the data yet.
 class copies_between_gpus : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -382,9 +382,9 @@ class copies_between_gpus : public ::testing::Test {
     return enqueue_copy(blocks_[1], sides_[1]->stream, blocks_[0], sides_[0]->stream);
   }
 
-  std::atomic<bool> retires_{false};  // the target's stream, once the copy has been queued
+  std::atomic<bool> retires_{false};  // retires the target's stream once the copy has been queued
   std::atomic<bool> retired_{false};
-  std::atomic<std::size_t> leased_{1};  // when the target was told of the copies to come
+  std::atomic<std::size_t> leased_{1};  // the leases held when the target prepared copies
 
  private:
   void called(int gpu, call c) {
@@ -394,7 +394,7 @@ class copies_between_gpus : public ::testing::Test {
       leased_ = leases;
     }
     if (gpu != 1 || std::this_thread::get_id() != copying_) return;
-    if (c == call::query && retired_) closed_.open();  // somebody waits for the copy
+    if (c == call::query && retired_) closed_.open();  // a thread waits for the copy
   }
 
   const std::thread::id copying_ = std::this_thread::get_id();

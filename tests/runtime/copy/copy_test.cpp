@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies within a runtime and between runtimes: on one device, between GPUs, between a GPU and a
-// host device.
+// Copies within a runtime and between runtimes: on one device, between GPUs, and between a GPU and
+// a host device.
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/copy_side.hpp"
 #include "tests/support/devices.hpp"
@@ -53,7 +53,7 @@ class copies : public ::testing::TestWithParam<ends> {
     for (const auto* s : {&from(), &to()}) {
       s->stream.synchronize();
       s->other.synchronize();
-      // What was imported goes back by another thread.
+      // Another thread returns imports.
       await([&] { return s->runtime->bytes_outstanding() == 0; });
       EXPECT_EQ(s->runtime->statistics().leases, 0u);
       EXPECT_EQ(s->runtime->statistics().recorders_abandoned, 0u);
@@ -121,9 +121,9 @@ TEST_P(copies, come_after_earlier_writes_and_before_later_ones) {
   (void)from().fill(source, 3, from().other);  // has not run
   const auto point = copy(target, source);
   EXPECT_FALSE(to().done(point));
-  (void)from().fill(source, 4, from().other);  // must not be seen
+  (void)from().fill(source, 4, from().other);  // the copy must not read this value
   const auto later = to().allocate(count);
-  (void)enqueue_copy(later, to().other, target, to().other);  // sees the copy
+  (void)enqueue_copy(later, to().other, target, to().other);  // reads the copy
   closed.open();
   EXPECT_EQ(download(later, to().other), values(count, 3));
   EXPECT_EQ(download(source, from().stream), values(count, 4));
@@ -221,7 +221,7 @@ TEST_P(copies, refuse_what_does_not_fit) {
   EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)copy(b, c); }));
 }
 
-// What fails on a host device fails the copy, on whatever device that is.
+// A failure on a host device fails the copy on any device.
 TEST_P(copies, of_what_failed_fail) {
   if (GetParam().source != "host") GTEST_SKIP() << "launches fail on host devices only";
   const auto source = from().allocate(100);
@@ -234,7 +234,7 @@ TEST_P(copies, of_what_failed_fail) {
   recorder.preflight();
   submit_host_task(from().other, [] { throw error(errc::library_failure, "for this test"); });
   (void)recorder.commit();
-  // Queued before anybody knows.
+  // Queued before the failure is known.
   const auto point = copy(target, source);
   const auto next = enqueue_copy(after, to().other, target, to().other);
   closed.open();
@@ -248,7 +248,7 @@ TEST_P(copies, of_what_failed_fail) {
   EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
                      [&] { (void)enqueue_copy(after, to().other, target, to().other); }));
   EXPECT_TRUE(throws(errc::upstream_failed, "for this test", [&] { (void)copy(target, source); }));
-  // A whole write makes it good again.
+  // A write of the whole block clears the failure.
   (void)to().fill(target, 6, to().stream);
   EXPECT_EQ(download(target, to().other), values(100, 6));
 }
@@ -281,7 +281,7 @@ struct stations {
   std::string target;
 };
 
-/// Data goes from a host device to two more runtimes.
+/// Copies from a host device through two other runtimes.
 class chains_of_copies : public ::testing::TestWithParam<stations> {
  protected:
   void SetUp() override {
@@ -297,8 +297,8 @@ class chains_of_copies : public ::testing::TestWithParam<stations> {
     between_ = middle_->allocate(count);
     result_ = target_->allocate(count);
   }
-  /// A launch on the first device that has not run, and that fails; and the copies of what it
-  /// writes. Returns the last one's point.
+  /// Queues a launch on the first device that has not run and will fail, and the copies of its
+  /// output. Returns the point of the last copy.
   timeline_point queue_failing() {
     closed_.hold(first_->other);
     auto recorder = launch_recorder::strict(first_->other);
@@ -309,8 +309,8 @@ class chains_of_copies : public ::testing::TestWithParam<stations> {
     (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
     return enqueue_copy(result_, target_->stream, between_, middle_->stream);
   }
-  /// A write in the middle that has not run and may fail, since its data comes from a host device;
-  /// and the copy of it.
+  /// Queues a write in the middle runtime and its copy. The write has not run and may fail, because
+  /// its data comes from a host device.
   timeline_point queue_unfinished() {
     closed_.hold(first_->other);
     (void)first_->fill(source_, 2, first_->other);
@@ -358,7 +358,7 @@ TEST_P(chains_of_copies, of_what_fails_late_fail_to_their_end) {
   EXPECT_TRUE(failed(*target_, point, "for this test"));
   EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
                      [&] { (void)enqueue_copy(after, target_->other, result_, target_->other); }));
-  // A copy of what was written anew makes it good again.
+  // A copy of newly written data clears the failure.
   (void)first_->fill(source_, 6, first_->stream);
   (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
   (void)enqueue_copy(result_, target_->stream, between_, middle_->stream);
@@ -395,7 +395,8 @@ TEST_P(chains_of_copies, fail_when_the_device_between_is_lost) {
   EXPECT_EQ(download(result_, target_->other), values(count, 6));
 }
 
-// Each depends on a ticket of the other, and does not learn that it has completed.
+// Each runtime depends on a ticket of the other, and after the loss neither learns that the ticket
+// has completed.
 TEST_P(chains_of_copies, to_and_fro_do_not_keep_runtimes) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
   if (GetParam().target == "host") GTEST_SKIP() << "that is ordered by the streams' threads";
@@ -412,7 +413,7 @@ TEST_P(chains_of_copies, to_and_fro_do_not_keep_runtimes) {
   middle_.reset();
   target_.reset();
   source_ = {};
-  first_.reset();  // the last task of its stream keeps what it handed over to
+  first_.reset();  // the last task of its stream keeps its target alive
   for (const auto& core : cores) EXPECT_TRUE(core.expired());
 }
 

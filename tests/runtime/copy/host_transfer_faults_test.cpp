@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers when something goes wrong: streams pass what has been enqueued, and nothing stays.
+// Transfers with faults: streams pass everything that was enqueued, and nothing stays.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
@@ -23,7 +23,7 @@ error planted() {
   return {errc::library_failure, "for this test"};
 }
 
-// Each command of an upload and of a download may be the one that fails.
+// Every command of an upload and of a download fails once.
 TEST(host_transfer_faults, a_stream_passes_a_transfer_that_was_enqueued_in_part) {
   const auto device = std::make_shared<pinning_gpu>();
   const side gpu(device);
@@ -49,7 +49,8 @@ TEST(host_transfer_faults, a_stream_passes_a_transfer_that_was_enqueued_in_part)
   }
 }
 
-// The runtime's end waits for launches between preflight and commit, so it serves their transfers.
+// The end of the runtime waits for launches between preflight and commit, so it also serves their
+// transfers.
 TEST(host_transfer_faults, a_stream_passes_a_transfer_that_is_enqueued_while_its_runtime_ends) {
   side gpu(std::make_shared<pinning_gpu>());
   const auto core = detail::runtime_core::of(*gpu.runtime);
@@ -65,12 +66,12 @@ TEST(host_transfer_faults, a_stream_passes_a_transfer_that_is_enqueued_while_its
   moved->enqueue(address);
   const auto point = recorder.commit();
   ending.join();
-  core->wait_until_complete(point);  // until then the transfer has to live
+  core->wait_until_complete(point);  // the transfer must exist until then
   EXPECT_TRUE(core->settled(point));
   EXPECT_FALSE(core->device().lost());
 }
 
-// The owner of the memory may be anything: it must not keep the staging thread from its work.
+// The owner of the memory is foreign code, so it must not delay the staging thread.
 TEST(host_transfer_faults, the_owner_of_the_memory_is_destroyed_by_the_reclaim_thread) {
   const side gpu(std::make_shared<pinning_gpu>());
   const auto target = gpu.allocate(count);
@@ -89,7 +90,7 @@ TEST(host_transfer_faults, the_owner_of_the_memory_is_destroyed_by_the_reclaim_t
   gpu.stream.synchronize();
 }
 
-// A transfer that was prepared before the failure has the ring that no longer takes transfers.
+// A transfer prepared before the failure has a ring that accepts no more transfers.
 TEST(host_transfer_faults, a_transfer_prepared_before_a_failure_is_refused) {
   const auto device = std::make_shared<pinning_gpu>();
   const side gpu(device);
@@ -104,8 +105,8 @@ TEST(host_transfer_faults, a_transfer_prepared_before_a_failure_is_refused) {
   gpu.stream.synchronize();
 }
 
-// What is lost runs on here, as on a GPU that was given up: it ends only if nothing waits for a
-// word that nobody sets.
+// Queued work continues after the loss, as on a GPU that was given up. It ends only if every word
+// that it waits for is set.
 TEST(host_transfer_faults, a_lost_device_comes_to_rest) {
   auto random = make_generator();
   for (int round = 0; round < 20; ++round) {
@@ -133,7 +134,7 @@ TEST(host_transfer_faults, a_lost_device_comes_to_rest) {
       for (auto& m : made) memory.emplace_back(m.memory);
       made.clear();
     }
-    // The staging thread has let go of what it had.
+    // The staging thread has released its objects.
     for (const auto& m : memory) EXPECT_TRUE(m.expired());
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers as launches: every byte arrives, in order, as one launch, and streams that are not part
-// of one do not wait for it.
+// Transfers as launches: every byte arrives, in order, as part of one launch, and other streams do
+// not wait.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
@@ -72,7 +72,7 @@ TEST_P(host_transfers, are_one_launch_each) {
   (void)finish(on(), down);
 }
 
-// Uploads, downloads and launches of one block keep their order, without a wait of the test's.
+// Uploads, downloads and launches of one block keep their order without a wait in the test.
 TEST_P(host_transfers, keep_the_order_of_their_launches) {
   const auto count = words_of(5 * mebi) + 17;
   const auto target = on().holding(values(count, 1));
@@ -93,7 +93,7 @@ TEST_P(host_transfers, keep_the_order_of_their_launches) {
     downloads.push_back(start_download(target, second));
     expected.emplace_back(count, value);
   }
-  // The launches have been committed; nobody holds a lease while they wait for the device.
+  // The launches have been committed, so no lease is held while they wait for the device.
   EXPECT_EQ(on().runtime->statistics().leases, 0U);
   closed.open();
   for (std::size_t i = 0; i < downloads.size(); ++i) {
@@ -136,7 +136,7 @@ TEST_P(host_transfers, refuse_what_they_cannot_do) {
                      [&] { (void)host_transfer::download(on().stream, nullptr, 10); }));
 }
 
-// An upload needs its source no longer once it has been copied to pinned memory.
+// An upload releases its source once it has been copied to pinned memory.
 TEST(host_transfers_to_a_gpu, let_go_of_the_source_early) {
   const side gpu("pretended:0");
   for (const auto bytes : {host_transfer::most_at_once, 3 * mebi}) {
@@ -152,7 +152,7 @@ TEST(host_transfers_to_a_gpu, let_go_of_the_source_early) {
   }
 }
 
-// Whatever is in flight on a stream shares one ring.
+// All transfers in flight on one stream share one ring.
 TEST(host_transfers_to_a_gpu, of_one_stream_share_pinned_memory) {
   const auto device = std::make_shared<pinning_gpu>();
   const side gpu(device);
@@ -169,7 +169,7 @@ TEST(host_transfers_to_a_gpu, of_one_stream_share_pinned_memory) {
   EXPECT_EQ(download(target, gpu.other), values(target.size(), 19));
 }
 
-// A driver that runs each call to its end, as under CUDA_LAUNCH_BLOCKING=1.
+// A driver whose calls return only after completion, as with CUDA_LAUNCH_BLOCKING=1.
 TEST(host_transfers_to_a_gpu, get_along_with_a_driver_that_blocks) {
   class blocking_gpu final : public pinning_gpu {
    public:

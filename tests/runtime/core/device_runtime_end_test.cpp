@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a runtime ends.
+// The end of a runtime.
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/reports/slow_wait.hpp"
 #include "tests/runtime/core/device_runtime_test.hpp"
@@ -238,13 +238,13 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
     EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
     EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
     EXPECT_EQ(detail::block_record::of(a.block())->core->statistics().blocks, 0u);
-    // The rest goes with the last of them.
+    // The core is destroyed with the last of them.
     own_stream = {};
     a = {};
   }
 }
 
-/// The end of a runtime, on a thread of its own, which says at once what it waits for.
+/// Ends a runtime on a thread of its own, with slow waits reported at once.
 class ending_runtime {
  public:
   explicit ending_runtime(std::unique_ptr<device_runtime> ending) {
@@ -260,7 +260,7 @@ class ending_runtime {
     thread_.join();
     detail::slow_wait::set_patience(3000ms);
   }
-  /// Returns once it has said that it waits for `what`; false if it has ended before.
+  /// Waits for the report that the end waits for `what`. Returns false if the runtime ends first.
   [[nodiscard]] bool waits_for(const std::string& what) const {
     bool said = false;
     await([&] {
@@ -277,7 +277,7 @@ class ending_runtime {
   std::thread thread_;
 };
 
-// The memory is freed on the stream that the launch runs on, so no free waits for the launch.
+// The memory is freed on the stream of the launch, so no free waits for the launch.
 TEST(end_of_a_runtime, waits_for_a_launch_that_is_committed_after_the_drain) {
   const auto device = open_host_device();
   auto owned = std::make_unique<device_runtime>(
@@ -338,10 +338,10 @@ TEST_P(runtime_with, ends_although_a_late_launch_does_not) {
   recorder.write(a);
   recorder.preflight();
   std::thread ending([&] { owned.reset(); });
-  // Past the drain: its blocks are being taken.
+  // The drain is over: the end of the runtime is freeing blocks.
   await([&] { return a.stale(); });
   closed.hold(elsewhere);
-  (void)recorder.commit();  // the free now waits for work that does not end
+  (void)recorder.commit();  // the free now waits for unfinished work
   ending.join();
   closed.open();
   EXPECT_EQ(core->statistics().blocks, 0u);
@@ -364,7 +364,7 @@ TEST_P(runtime_on, dropping_references_on_other_threads_may_meet_its_end) {
   }
 }
 
-// A task may hold the last thing that keeps the device open; then its stream's thread drops it.
+// A task may hold the last owner of the device; its stream's thread then destroys the device.
 TEST(runtime_of_the_host, may_end_on_a_thread_of_its_own_device) {
   std::weak_ptr<device> open;
   {

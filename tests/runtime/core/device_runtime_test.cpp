@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 INSTANTIATE_TEST_SUITE_P(devices, runtime_on, every_device(), parameter_name);
 
-// The shared runtimes of the process. One test, since they last as long as it.
+// The shared runtimes of the process. A single test, because they exist until the process ends.
 
 TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
   const device_id host{device_kind::host, 0};
@@ -41,12 +41,12 @@ TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
   device_runtime::configure(host, [&]() -> runtime_options {
     const auto call = calls.fetch_add(1);
     if (call != 0) {
-      // A build does not end before everybody has come.
+      // The build does not end before all threads have arrived.
       await([&] { return arrived.load() == threads; });
       EXPECT_EQ(served.load(), 0);
     }
     if (call < 2) throw error(errc::out_of_memory, "not yet");
-    // Whoever built before has been told, and nobody else has: they wait for this.
+    // Only the thread of the failed build has returned; the other threads wait for this build.
     await([&] { return refused.load() == 1; });
     EXPECT_EQ(calls.load(), 3);
     return {.resource = make_direct_resource({.tracked = true}), .drain_timeout = 5s};
@@ -128,8 +128,8 @@ TEST_P(runtime_on, statistics_return_to_where_they_began) {
   EXPECT_GE(end.launches, 3u);
 }
 
-// What they say while blocks begin and end is within what there can be, and ThreadSanitizer looks
-// on.
+// Statistics stay within their possible range while blocks are allocated and freed concurrently.
+// ThreadSanitizer checks the accesses.
 TEST_P(runtime_on, statistics_may_be_asked_for_while_others_allocate_and_launch) {
   constexpr std::size_t threads = 3;
   constexpr std::size_t at_once = 8;
@@ -165,8 +165,8 @@ TEST_P(runtime_on, statistics_may_be_asked_for_while_others_allocate_and_launch)
   EXPECT_GE(after.peak_bytes, before.bytes_outstanding + at_once * 400);
 }
 
-// Also where an owner is let go meanwhile.
-// More than the device has is refused without releasing anything: that could not meet it.
+// A request for more memory than the device has is refused without releasing anything, because a
+// release could not help.
 TEST_P(runtime_on, what_is_refused_was_never_outstanding) {
   struct owner final : releasable {
     block_ref held;
@@ -241,7 +241,7 @@ TEST_P(runtime_on, finish_reports_a_use_that_came_between) {
   EXPECT_TRUE(throws(errc::stream_misuse, "another use", [&] {
     (void)runtime().finish_use(a.block(), elsewhere, access_kind::write, prepared);
   }));
-  // Both are protected from later ones.
+  // Both uses are protected from later ones.
   EXPECT_EQ(uses_of(a).last_write, (timeline_point{elsewhere.id(), before + 1}));
   EXPECT_TRUE(uses_of(a).holds(between));
 }
@@ -259,7 +259,7 @@ TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_stream) {
 }
 
 TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_block) {
-  std::vector<gpu_ref<float>> kept;  // so that later ones are as new
+  std::vector<gpu_ref<float>> kept;  // keeps the records in use, so that later blocks have new ones
   for (const auto access : {access_kind::read, access_kind::write, access_kind::read_write}) {
     const auto a = kept.emplace_back(runtime().allocate<float>(16, stream(), "prepared"));
     const auto b = kept.emplace_back(runtime().allocate<float>(16, stream(), "finished"));
@@ -273,7 +273,7 @@ TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_block) {
   }
 }
 
-// One that was freed, and its successor in the same place of the runtime's list.
+// The other block was freed, and the new one has its record.
 TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_an_earlier_block) {
   auto a = runtime().allocate<float>(16, stream());
   const auto* const record = detail::block_record::of(a.block());
@@ -309,7 +309,7 @@ TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_access) {
   }
 }
 
-// Every pair of racing uses is reported by one side at least.
+// At least one side of each pair of racing uses reports the race.
 TEST_P(runtime_on, finish_misses_no_use_of_another_thread) {
   const auto a = runtime().allocate<float>(16, stream());
   const auto second = runtime().create_stream();
@@ -348,12 +348,12 @@ TEST_P(runtime_on, record_use_publishes_without_preparation) {
   closed.open();
 }
 
-// No lease keeps such a use out between another launch's preflight, which did not wait for it, and
-// its commit.
+// Such a use takes no lease, so it can be published between another launch's preflight, which did
+// not wait for it, and commit.
 TEST_P(runtime_on, a_use_that_is_published_during_a_launch_is_not_forgotten) {
   const auto first = runtime().create_stream();
   const auto second = runtime().create_stream();
-  std::vector<sluice::stream> later_ones;  // destroying one may wait for the others
+  std::vector<sluice::stream> later_ones;  // destroying a stream may wait for the others
   gate closed;
   closed.hold(first);
   closed.hold(second);

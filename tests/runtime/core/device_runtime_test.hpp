@@ -7,10 +7,10 @@
 
 namespace sluice::test {
 
-/// Instantiated in device_runtime_test.cpp.
+/// device_runtime_test.cpp instantiates the tests.
 class runtime_on : public device_test {
  protected:
-  /// Holds back work of one launch on `on` that writes `ref`.
+  /// Publishes a launch on `on` that uses all of `ref` and enqueues nothing.
   timeline_point launch(stream_ref on, const gpu_ref<float>& ref, access_kind access) {
     auto recorder = launch_recorder::strict(on);
     recorder.use(ref.block(), access, true);

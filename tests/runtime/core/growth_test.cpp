@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A million launches later everything is where it began.
+// A million launches do not make the runtime grow.
 #include "runtime/base/size_class.hpp"
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/host/annotations.hpp"
@@ -30,12 +30,12 @@
 namespace sluice::test {
 namespace {
 
-/// As many as promised where nothing slows a launch down a hundred times.
+/// The full number of launches, unless a tool makes them a hundred times slower.
 int launches() {
   return host::thread_sanitizer_on || under_compute_sanitizer() ? 10'000 : 1'000'000;
 }
 
-/// Bytes that the process has from its heap; 0 where a sanitizer has a heap of its own.
+/// Bytes in use on the process's heap. 0 where a sanitizer replaces the heap.
 std::size_t heap_in_use() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
   return 0;
@@ -45,7 +45,7 @@ std::size_t heap_in_use() {
 #endif
 }
 
-/// Knows how many launches of one stream have not ended without asking the runtime about it.
+/// Limits the unfinished launches of one stream without querying the runtime.
 class throttle {
  public:
   throttle(stream_ref stream, std::size_t most) : stream_(stream), most_(most) {
@@ -57,7 +57,7 @@ class throttle {
     for (auto* e : events_) stream_.device().destroy_event(e);
   }
 
-  /// After each launch: returns when at most `most` are in flight.
+  /// Call it after each launch. Returns when at most `most` launches are in flight.
   void pass() {
     constexpr std::size_t apart = 16;
     if (++launched_ % (most_ / apart) != 0) return;
@@ -81,8 +81,8 @@ class throttle {
 class growth_on : public ::testing::TestWithParam<std::string> {
  protected:
   static constexpr std::size_t stream_count = 8;
-  // A ring of events doubles when it is full, and every stream begins with one; nobody but the
-  // test's streams and the runtime's own takes tickets.
+  // Every stream begins with one ring of events, which doubles when it is full. Only the test's
+  // streams and the runtime's own stream take tickets.
   static constexpr std::size_t first_rings = 32 * (stream_count + 1);
 
   void SetUp() override {
@@ -103,7 +103,7 @@ class growth_on : public ::testing::TestWithParam<std::string> {
 
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
   [[nodiscard]] const stream& on(std::size_t i) const { return streams_[i % stream_count]; }
-  /// What users hold, and what the pool took for them.
+  /// The memory that users hold, and the memory that the pool took for it.
   [[nodiscard]] memory_counters held() const { return held_->counters(); }
   [[nodiscard]] memory_counters taken() const { return taken_->counters(); }
 
@@ -119,7 +119,7 @@ class growth_on : public ::testing::TestWithParam<std::string> {
     }
     return recorder.commit();
   }
-  /// All work done, and known to be.
+  /// Waits until all work has completed and the runtime knows it.
   void rest() {
     for (const auto& s : streams_) s.synchronize();
     runtime().reap_pending();
@@ -159,7 +159,7 @@ TEST_P(growth_on, events_are_as_many_as_launches_in_flight_need) {
   EXPECT_LE(runtime().statistics().events, first_rings + 4 * in_flight);
 }
 
-// Nobody but the launches themselves looks how far the stream has come.
+// Only the launches themselves query how far the stream has advanced.
 TEST_P(growth_on, a_stream_that_nobody_synchronises_keeps_few_events) {
   constexpr std::size_t in_flight = 256;
   const auto a = runtime().allocate<std::uint32_t>(64, on(0));
@@ -170,18 +170,18 @@ TEST_P(growth_on, a_stream_that_nobody_synchronises_keeps_few_events) {
     use(a, a, on(0));
     few.pass();
   }
-  // A ring that is more than half full is looked at; it doubles when that does not help, and the
-  // smaller ones stay.
+  // A ring that is more than half full is queried. If that does not help, it doubles, and smaller
+  // rings stay.
   EXPECT_LE(runtime().statistics().events, before + 4 * in_flight);
 }
 
-// All that may grow with what happens to be in flight is brought to its most beforehand, so that
-// nothing may grow any more, on any device.
+// Everything whose size depends on the launches in flight first grows to its maximum, so that
+// nothing may grow afterwards on any device.
 TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   auto random = make_generator();
   constexpr std::size_t inputs = 4;
   constexpr int most_in_flight = 512;
-  constexpr std::size_t smallest = 64;  // elements of a result
+  constexpr std::size_t smallest = 64;  // the number of elements of a result
   constexpr std::size_t largest = 1063;
   std::vector<gpu_ref<std::uint32_t>> in;
   for (std::size_t i = 0; i < inputs; ++i) {
@@ -190,7 +190,8 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   const auto round = [&](int count) {
     for (int i = 0; i < count; ++i) {
       const auto& stream = on(random() % stream_count);
-      // A result that is dropped at once: its memory comes back, with the points of this launch.
+      // The result is dropped at once, so its memory returns to the pool with the points of this
+      // launch.
       const auto out = runtime().allocate<std::uint32_t>(
           smallest + random() % (largest - smallest + 1), stream, "result");
       use(in[random() % inputs], out, stream);
@@ -198,15 +199,15 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
     }
     rest();
   };
-  // Events: a stream has at most so many tickets between two rests, a launch and its allocation
-  // for each. Its rings of events hold what is reserved, too.
+  // Events: between two rests a stream takes at most one ticket for each launch and one for its
+  // allocation. Its rings also hold reserved tickets.
   for (std::size_t s = 0; s < stream_count; ++s) {
     auto& tickets = *detail::timeline::of(on(s).ref());
     for (int i = 0; i < 2 * most_in_flight; ++i) tickets.reserve();
     for (int i = 0; i < 2 * most_in_flight; ++i) tickets.unreserve();
   }
-  // Memory: of each size the pool takes a block for a stream when it has none of this stream's and
-  // nobody else's will do. There is one result at a time, so one for each stream is the most.
+  // Memory: the pool takes a block for a stream if it has none of this stream and no other block is
+  // usable. There is one result at a time, so each stream needs at most one block of each size.
   {
     std::vector<gpu_ref<std::uint32_t>> every;
     for (std::size_t s = 0; s < stream_count; ++s) {
@@ -219,14 +220,13 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
     }
   }
   rest();
-  // Points: an input that is read on a stream whose point it has keeps the newer one of the two;
-  // a point of another stream comes along, and then those go that are known to have completed.
-  // Nobody looks whether they have meanwhile.
+  // Points: a read on a stream that has a point replaces it by the newer one. A read on another
+  // stream adds a point and removes those known to have completed; nothing queries for more.
   for (const auto& block : in) {
     for (std::size_t s = 0; s < stream_count; ++s) use(block, {}, on(s));
     ASSERT_EQ(uses_of(block).all.size(), stream_count);
   }
-  round(20'000);  // whatever else is taken at first
+  round(20'000);  // lets everything else grow
 
   const auto before = runtime().statistics();
   const auto held_before = held();
@@ -247,15 +247,15 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   EXPECT_EQ(held().allocations.current, held_before.allocations.current);
   EXPECT_EQ(taken().bytes.current, taken_before.bytes.current);
   EXPECT_EQ(taken().allocations.current, taken_before.allocations.current);
-  // The least that a launch could lose on the heap is 32 bytes, a million times.
+  // A leak on the heap would take at least 32 bytes for each of a million launches.
   constexpr std::size_t a_little = std::size_t{4} << 20;
   if (!under_compute_sanitizer()) {
     EXPECT_LE(heap_after, heap_before + a_little);
   }
 }
 
-// Results that are read on other streams than they are written on, many of them at once: what the
-// pool gets back is in use elsewhere for a while, the newest of each stream nearly always.
+// Many results at once, which streams other than the writing one read. Memory returns to the pool
+// while other streams use it, and the newest block of each stream is nearly always in use.
 TEST_P(growth_on, results_read_on_other_streams_take_no_more_than_is_in_use) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(
       "for its sake no completed point counts, so memory that another stream has read is kept");
@@ -276,8 +276,8 @@ TEST_P(growth_on, results_read_on_other_streams_take_no_more_than_is_in_use) {
         reads.emplace_back(reader, use(result, {}, reader));
       }
     };
-    // The result that is being made is in use, too. Of more blocks than are looked at before memory
-    // is added, a few may have been seen in use that are so no more.
+    // The result being made is in use, too. A search is limited, so it may miss a few blocks that
+    // are no longer in use.
     const auto most = outstanding + outstanding / 8;
     const auto pairs = launches() / 20;
     round(pairs);
@@ -300,18 +300,18 @@ TEST_P(growth_on, streams_that_come_and_go_leave_nothing_but_their_number) {
       const auto out = runtime().allocate<std::uint32_t>(64, passing, "result");
       use(shared, out, passing);
       use(out, {}, on(static_cast<std::size_t>(i)));
-      use({}, shared, on(static_cast<std::size_t>(i)));  // waits for the passing one
+      use({}, shared, on(static_cast<std::size_t>(i)));  // waits for the temporary stream
       if (i % 64 == 63) rest();
     }
     rest();
-    // The last tickets of the passing streams, too; a few streams are looked at each time.
+    // Also the last tickets of the temporary streams; each call checks only a few streams.
     detail::runtime_core::of(runtime())->for_each_timeline(
         [](auto& t) { t.wait_until(t.newest().ticket); });
     for (int i = 0; i < 100; ++i) runtime().reap_pending();
   };
   churn(many / 10);
   const auto before = runtime().statistics();
-  // Twice, and the smaller counts: a driver may take memory for something of its own once.
+  // Twice, and the smaller result counts, because a driver may allocate memory once for itself.
   auto grown = std::numeric_limits<std::ptrdiff_t>::max();
   for (int round = 0; round < 2; ++round) {
     const auto heap_before = static_cast<std::ptrdiff_t>(heap_in_use());
@@ -324,8 +324,8 @@ TEST_P(growth_on, streams_that_come_and_go_leave_nothing_but_their_number) {
   EXPECT_EQ(after.blocks, before.blocks);
   EXPECT_LE(after.points, before.points + stream_count);
   EXPECT_EQ(after.events, before.events) << "the events of a stream are gone with it";
-  // The record of a stream stays, since ids are never used again; and each of the test's streams
-  // has a word for each other stream.
+  // The record of a stream stays, because its id is never reused. Each of the test's streams also
+  // keeps a word for each other stream.
   RecordProperty("bytes_for_each_stream", std::to_string(grown));
   EXPECT_LE(grown, 1024) << "bytes for each stream that has gone";
 }

@@ -14,7 +14,8 @@ namespace {
 
 using reclaimed = std::atomic<int>;
 
-// Whoever hands something over hears of a lack of memory; the thread itself could tell nobody.
+// A caller that hands work over receives the error if memory is short; the thread itself has no
+// caller.
 TEST(reclaim_thread, needs_no_memory_for_what_waits) {
   device_runtime runtime(open_host_device());
   auto& core = *detail::runtime_core::of(runtime);
@@ -28,7 +29,7 @@ TEST(reclaim_thread, needs_no_memory_for_what_waits) {
   core.reclaim_after(
       {}, {},
       [](void* count, allocation) noexcept {
-        fail_allocation(1);  // on the reclaim thread
+        fail_allocation(1);  // runs on the reclaim thread
         static_cast<reclaimed*>(count)->fetch_add(1);
       },
       &began);

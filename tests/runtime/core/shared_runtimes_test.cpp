@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How shared runtimes end. How they begin: device_runtime_test, at a process's exit: teardown_test.
+// The end of shared runtimes. device_runtime_test covers their creation, teardown_test the exit of
+// a process.
 #include "runtime/core/shared_runtimes.hpp"
 
 #include "tests/support/expect_error.hpp"
@@ -38,11 +39,11 @@ TEST(shared_runtimes, end_in_the_opposite_order_of_their_making) {
                                      [&gone, id, opened](device*) { gone.push_back(id.ordinal); });
     });
     for (const auto ordinal : order) EXPECT_EQ(all.get(host(ordinal)).device().id(), host(ordinal));
-    (void)all.get(host(order[2]));  // which counts for nothing
+    (void)all.get(host(order[2]));  // does not change the order
     all.end();
     std::ranges::reverse(order);
     EXPECT_EQ(gone, order);
-    all.end();  // once more is harmless
+    all.end();  // a second call has no effect
   }
 }
 
@@ -57,12 +58,12 @@ TEST(shared_runtimes, refuse_everything_from_their_end_on) {
     }
     ++refused;
   };
-  // Forgotten last, when the runtimes have gone.
+  // The options are destroyed last, after the runtimes.
   auto captured = std::shared_ptr<const int>(nullptr, [&](const int*) { refuses(); });
   all.configure(host(2), [held = std::move(captured)] { return runtime_options{}; });
   (void)all.get(host(0));
   auto& last = all.get(host(1));
-  // Before the last one has gone the first one is refused already.
+  // The first runtime is refused before the last one has been destroyed.
   const auto on = last.create_stream();
   last.device().notify(on.ref().native(), [&] {
     await([&] {
@@ -101,7 +102,7 @@ TEST(shared_runtimes, that_are_being_made_at_the_end_are_not_shared) {
   std::thread maker(refused);
   await([&] { return making.load(); });
   std::thread waits(refused);
-  all.end();  // waits for neither
+  all.end();  // waits for neither thread
   waits.join();
   ended = true;
   maker.join();

@@ -58,7 +58,7 @@ TEST_P(stream_pool_on, hands_out_distinct_streams_and_makes_no_more_than_it_need
   b.release();
   EXPECT_FALSE(b);
   EXPECT_FALSE(b.ref());
-  // Nothing is known to be done before somebody asks; acquiring asks.
+  // Only a query finds completed work, and `acquire` queries.
   await([&] {
     b = pool.acquire();
     return b.id() == id || runtime().statistics().streams == before + 3;
@@ -83,7 +83,7 @@ TEST_P(stream_pool_on, hands_a_stream_out_again_only_when_its_work_is_done) {
   stream_pool pool(runtime(), {.size = 1});
   auto mine = pool.acquire();
   gate closed;
-  closed.hold(mine);  // work that no recorder knows of
+  closed.hold(mine);  // no recorder knows this work
   mine.release();
   EXPECT_TRUE(throws(errc::overloaded, "0 are out", [&] { (void)pool.acquire(); }));
   EXPECT_EQ(pool.acquired(), 0u);
@@ -154,7 +154,7 @@ TEST_P(stream_pool_on, serves_threads_at_a_time) {
   EXPECT_EQ(pool.acquired(), 0u);
 }
 
-/// A host device whose questions about events are counted.
+/// A host device that counts queries of events.
 class asked_device final : public forwarding_device {
  public:
   asked_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}

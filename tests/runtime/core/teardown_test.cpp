@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process ends: every test here runs one to its end, as a child of its own. The sanitizers
-// check it, too: a leak or a race is an exit code.
+// The end of a process: each test runs one to its end, as a child. The sanitizers also check it,
+// because a leak or a race changes its exit code.
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/core/shared_runtimes.hpp"
 #include "tests/support/devices.hpp"
@@ -36,7 +36,7 @@ class process_exit : public ::testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(devices, process_exit, every_device(), parameter_name);
 
-/// What a program keeps in static objects.
+/// Objects that a program may keep in static storage.
 struct kept {
   std::optional<gpu_ref<float>> ref;
   std::vector<block_ref> blocks;
@@ -56,7 +56,7 @@ void use(device_runtime& runtime, kept& k) {
   (void)recorder.commit();
 }
 
-// Static objects end in the opposite order of their making.
+// Static objects are destroyed in reverse order of construction.
 
 [[noreturn]] void end_with_objects_older_than_the_shared_runtime(const std::string& device) {
   static kept older;
@@ -85,7 +85,7 @@ void use(device_runtime& runtime, kept& k) {
   static device_runtime runtime(open_device(device),
                                 {.resource = make_direct_resource({.tracked = true})});
   use(runtime, older);
-  older.blocks.clear();  // the reclaim thread is at work
+  older.blocks.clear();  // the reclaim thread now has work
   std::exit(0);
 }
 
@@ -113,20 +113,20 @@ void use(device_runtime& runtime, kept& k) {
   auto& runtime = device_runtime::get(device);
   use(runtime, older);
   runtime.device().notify(older.stream->ref().native(), [device = &runtime.device()] {
-    // Ends once the device was given up, as nothing else would end it.
+    // Ends only when the device has been declared lost.
     await([&] { return device->lost(); });
   });
   std::exit(0);
 }
 
-// A GPU's stream that waits for ever, as behind a kernel that does not end.
+// A GPU stream that waits for ever, as if behind an endless kernel.
 [[noreturn]] void end_with_a_stream_that_does_not_get_on() {
   device_runtime::configure(parse_device_id("cuda"), [] {
     return runtime_options{.drain_timeout = std::chrono::milliseconds(1)};
   });
   static kept older;
   use(device_runtime::get("cuda"), older);
-  static auto* const closed = new gate;  // nobody opens it
+  static auto* const closed = new gate;  // the gate stays closed
   closed->hold(*older.stream);
   (void)device_runtime::get("cuda").record_use(older.ref->block(), *older.stream,
                                                access_kind::write);
@@ -167,7 +167,7 @@ void use(device_runtime& runtime, kept& k) {
   std::exit(0);
 }
 
-/// Two devices whose runtimes are shared: `first` is made before `second`.
+/// Two devices with shared runtimes: `first` is created before `second`.
 struct two_shared {
   std::string first;
   std::string second;
@@ -181,13 +181,13 @@ std::string name_of(const two_shared& devices) {
   return name;
 }
 
-/// A host device that no list has is shared only here.
+/// Opens a device. A host device with an ordinal that `list_devices` does not return works, too.
 std::shared_ptr<device> open_any(device_id id) {
   if (id.kind == device_kind::host) return open_host_device({.ordinal = id.ordinal});
   return open_device(to_string(id));
 }
 
-/// What outlives the shared runtimes. Their end was no emergency.
+/// Objects that outlive the shared runtimes. Their destructor reports lost devices.
 struct kept_of_a_copy {
   kept source;
   kept target;
@@ -210,7 +210,7 @@ struct kept_of_a_copy {
   use(to, older.target);
   older.devices = {from.shared_device(), to.shared_device()};
   for (const auto* k : {&older.source, &older.target}) k->stream->synchronize();
-  // One end of the copy is a host device's, which does not get to it before the runtimes end.
+  // The host device's part of the copy does not run before the runtimes end.
   const bool from_host = from.device().id().kind == device_kind::host;
   const auto held = (from_host ? older.source : older.target).stream->ref();
   held.device().notify(held.native(), [] {
@@ -229,7 +229,7 @@ struct kept_of_a_copy {
   std::exit(0);
 }
 
-/// Asks for what has gone.
+/// Uses the shared runtimes after their destruction.
 struct asks_in_its_destructor {
   std::string device;
   ~asks_in_its_destructor() {
@@ -242,7 +242,7 @@ struct asks_in_its_destructor {
       }
     };
     ask([this] { (void)device_runtime::get(device); });
-    ask([] { (void)device_runtime::get("cuda:99"); });  // which was never made
+    ask([] { (void)device_runtime::get("cuda:99"); });  // it was never created
     ask([] { device_runtime::configure({device_kind::host, 0}, {}); });
   }
 };
@@ -254,7 +254,7 @@ struct asks_in_its_destructor {
   std::exit(0);
 }
 
-// "^$": nothing on standard error.
+// "^$" matches an empty standard error.
 
 TEST_P(process_exit, is_quiet_with_objects_older_than_the_shared_runtime) {
   EXPECT_EXIT(end_with_objects_older_than_the_shared_runtime(GetParam()),
@@ -317,7 +317,7 @@ TEST(process_exit_of_cuda, is_quiet_when_a_stream_does_not_get_on) {
   EXPECT_EXIT(end_with_a_stream_that_does_not_get_on(), ::testing::ExitedWithCode(0), "^$");
 }
 
-// The control: the pattern of the tests above does see what is printed.
+// The control: the pattern of the tests above detects output.
 TEST(process_exit_pattern, sees_noise) {
   const auto noisy = [] {
     std::fputs("sluice: something\n", stderr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program captures a stream of its own into a graph (as torch.cuda.graph does, in the mode
-// "global") while a runtime is at work: neither notices the other.
+// A program captures its own stream into a graph while a runtime works. Neither affects the other.
+// The capture mode is "global", as in torch.cuda.graph.
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
@@ -31,8 +31,8 @@ native_stream* native(cudaStream_t stream) {
   return reinterpret_cast<native_stream*>(stream);
 }
 
-/// A capture on a thread of its own, which is in the mode "global" as every thread is that knows of
-/// no captures.
+/// A capture on a thread of its own, in the mode "global". This is the mode of every thread that
+/// does not change it.
 class other_capture {
  public:
   explicit other_capture(unsigned stream_flags = cudaStreamNonBlocking) {
@@ -53,7 +53,7 @@ class other_capture {
   }
 
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
-  /// Recorded in the capture.
+  /// An event recorded in the capture.
   [[nodiscard]] cudaEvent_t inside() const { return inside_; }
 
   void begin(cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal) {
@@ -69,13 +69,13 @@ class other_capture {
     });
     await([this] { return begun_.load(); });
   }
-  /// What the end of the capture answers.
+  /// Ends the capture and returns its status.
   cudaError_t end() {
     ending_.store(true);
     if (thread_.joinable()) thread_.join();
     return ended_;
   }
-  /// Whether the graph does what was captured.
+  /// Runs the graph. Returns whether it did the captured work.
   [[nodiscard]] bool graph_runs() {
     cudaGraphExec_t executable = nullptr;
     if (cudaGraphInstantiate(&executable, graph_, 0) != cudaSuccess) return false;
@@ -99,7 +99,7 @@ class other_capture {
   cudaGraph_t graph_ = nullptr;
 };
 
-/// A tensor of somebody else's; says when it has gone back.
+/// A tensor of another library that reports its return.
 class foreign_tensor {
  public:
   explicit foreign_tensor(const gpu_ref<std::uint32_t>& memory)
@@ -135,7 +135,7 @@ class cuda_capture : public ::testing::Test {
     producer_ = std::make_unique<device_runtime>(open_device("cuda"));
     producer_stream_ = producer_->create_stream();
     theirs_ = producer_->allocate<std::uint32_t>(count, producer_stream_);
-    // What is launched behind a gate has to be loaded, and a gate's memory to be there.
+    // Loads everything that is launched behind a gate, and allocates the memory of a gate.
     gate once;
     once.hold(stream_);
     once.open();
@@ -189,7 +189,7 @@ class cuda_capture : public ::testing::Test {
     return recorder.commit();
   }
 
-  /// Something of everything, with a gate in between.
+  /// Makes one operation of each kind, some of them behind a closed gate.
   void work() {
     const auto value = random_word();
     gate closed;
@@ -198,7 +198,7 @@ class cuda_capture : public ::testing::Test {
     const auto seen = words();
     auto dropped = words();
     foreign_tensor tensor(theirs());
-    // Not behind the gate: to free it waits for the device.
+    // Before the gate closes, because this free waits for the device.
     runtime().device().deallocate_staging(
         runtime().device().allocate_staging(std::size_t{3} << 20U));
     closed.hold(producer_stream());
@@ -230,7 +230,7 @@ class cuda_capture : public ::testing::Test {
 
   void work_beside_a_capture(std::unique_ptr<memory_resource> resource) {
     open({.resource = std::move(resource)});
-    work();  // with everything loaded
+    work();  // everything has been loaded
     other_capture capture;
     capture.begin();
     work();
@@ -249,7 +249,7 @@ class cuda_capture : public ::testing::Test {
   gpu_ref<std::uint32_t> theirs_;
 };
 
-// The control: what the runtime does would break the capture if it were done carelessly.
+// The control: the same calls without care end a capture.
 TEST_F(cuda_capture, is_broken_by_careless_calls) {
   for (const bool asks : {false, true}) {
     cudaEvent_t event = nullptr;
@@ -305,7 +305,7 @@ TEST_F(cuda_capture, of_the_calling_thread_is_left_alone) {
     EXPECT_EQ(cudaStreamEndCapture(mine, &graph), cudaSuccess);
     (void)cudaGraphDestroy(graph);
   }
-  // And the thread's mode is what it was.
+  // The capture mode of the thread is unchanged.
   auto now = cudaStreamCaptureModeGlobal;
   ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&now), cudaSuccess);
   EXPECT_EQ(now, cudaStreamCaptureModeGlobal);
@@ -331,7 +331,7 @@ TEST_F(cuda_capture, of_a_stream_refuses_what_would_be_ordered_with_it) {
   EXPECT_EQ(runtime().statistics().exports, 0u);
   EXPECT_TRUE(throws(errc::invalid_argument, "being captured",
                      [&] { (void)runtime().adopt_stream(native(capture.stream())); }));
-  // A stream that was adopted before.
+  // A stream that was adopted before the capture.
   EXPECT_TRUE(throws(errc::stream_misuse, "being captured", [&] { (void)write(a, 2, adopted); }));
   EXPECT_TRUE(throws(errc::stream_misuse, "being captured",
                      [&] { (void)runtime().allocate<std::uint32_t>(5'000'000, adopted); }));
@@ -345,7 +345,7 @@ TEST_F(cuda_capture, of_a_stream_refuses_what_would_be_ordered_with_it) {
   EXPECT_TRUE(capture.graph_runs());
   EXPECT_FALSE(runtime().device().lost());
   EXPECT_EQ(runtime().statistics().leases, 0u);
-  // Afterwards it is a stream like others.
+  // After the capture the stream is usable again.
   (void)write(a, 3, adopted);
   EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 3));
   const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = captured});
@@ -365,7 +365,8 @@ TEST_F(cuda_capture, of_a_stream_that_the_default_stream_waits_for_is_left_alone
   EXPECT_TRUE(capture.graph_runs());
 }
 
-// To ask such an event is what CUDA forbids, so the capture may not survive it; the runtime does.
+// CUDA forbids a query of such an event, and the query may end the capture. The runtime survives
+// both.
 TEST_F(cuda_capture, of_an_event_refuses_an_import_that_names_it) {
   other_capture capture;
   capture.begin();
@@ -395,8 +396,8 @@ TEST_F(cuda_capture, of_an_event_refuses_an_import_that_names_it) {
   (void)cudaGetLastError();
 }
 
-// What the consumer has queued on its stream before the capture comes before later uses, although
-// nobody can ask for it until the capture has ended.
+// Work that the consumer queued before the capture is ordered before later uses, although no query
+// can find it until the capture has ended.
 TEST_F(cuda_capture, of_a_consumers_stream_defers_the_end_of_an_export) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it synchronises one stream while another one is held");
   const auto value = random_word();

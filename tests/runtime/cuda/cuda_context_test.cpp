@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU that nobody asked for gets no context, which would take half a gigabyte of it: each test
-// asks in a process of its own.
+// A GPU that the program does not use gets no context, which would take half a gigabyte of its
+// memory. Each test checks this in a child process.
 #include "tests/support/devices.hpp"
 #include "tests/support/gpu_context.hpp"
 
@@ -36,7 +36,7 @@ TEST(cuda_context, is_not_made_by_a_list_of_devices) {
   EXPECT_EXIT(list(), ::testing::ExitedWithCode(0), "^$");
 }
 
-/// What a runtime does, in a thread that has nothing to do with GPUs otherwise.
+/// Exercises a runtime on a thread that has not used a GPU.
 void exercise(const std::string& name) {
   device_runtime runtime(open_device(name));
   const auto one = runtime.create_stream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only a GPU can show.
+// Tests that need a GPU.
 #include "runtime/cuda/driver.hpp"
 #include "tests/runtime/cuda/illegal_access.hpp"
 #include "tests/support/devices.hpp"
@@ -37,7 +37,7 @@ class cuda_device : public ::testing::Test {
  protected:
   void SetUp() override {
     if (no_gpu()) GTEST_SKIP() << "this machine has no GPU";
-    // Now, not by a test's own calls.
+    // Creates the context here, not in a call of the test.
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
     ASSERT_EQ(cudaGetDevice(&before_), cudaSuccess);
     context_before_ = current_context();
@@ -57,7 +57,7 @@ class cuda_device : public ::testing::Test {
     return context;
   }
 
-  /// Something of everything on one GPU.
+  /// Makes one operation of each kind on one GPU.
   static void exercise(const std::string& name) {
     int current = -1;
     ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
@@ -127,7 +127,7 @@ TEST_F(cuda_device, of_another_number_never_changes_the_callers_current_device) 
     EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
     exercise("cuda:0");
   }).join();
-  // A thread that has no context yet.
+  // On a thread without a context.
   std::thread([] { exercise("cuda:1"); }).join();
 }
 
@@ -135,7 +135,7 @@ TEST_F(cuda_device, is_current_in_its_scope_only_whatever_is_done_in_it) {
   const auto gpu = open_device("cuda");
   int count = 0;
   ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
-  std::thread([&] {  // whose context the test changes
+  std::thread([&] {  // the test changes the context of this thread
     EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
     auto* const context = current_context();
     EXPECT_NE(context, nullptr);
@@ -218,7 +218,8 @@ TEST_F(cuda_device, synchronises_its_own_default_stream) {
     waited.store(opened.load());
   });
   await([&] { return started.load(); });
-  std::this_thread::yield();  // time to return too early; however short, what is right stays right
+  std::this_thread::yield();  // gives an early return time to show; a correct program passes after
+                              // any delay
   opened.store(true);
   waiting.join();
   EXPECT_TRUE(waited.load());
@@ -234,7 +235,8 @@ TEST_F(cuda_device, makes_streams_of_the_priority_that_is_asked_for) {
   int least = 0;
   int greatest = 0;
   ASSERT_EQ(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);
-  ASSERT_LT(greatest, least) << "this GPU has one priority";  // the smaller number goes first
+  ASSERT_LT(greatest, least)
+      << "this GPU has one priority";  // a smaller number means a higher priority
   device_runtime runtime(open_device("cuda"));
   const auto priority_of = [](const auto& owner) {
     auto* const native = reinterpret_cast<cudaStream_t>(owner.ref().native());
@@ -275,7 +277,7 @@ TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stre
       EXPECT_EQ(reinterpret_cast<cudaStream_t>(adopted.ref().native()), foreign);
       gate closed;
       closed.hold(adopted);
-      // Of whoever made the stream, behind what was queued on it before.
+      // A fill by the stream's owner, which does not use a recorder.
       const std::uint32_t before = 7;
       runtime.device().fill(a.data(), &before, sizeof before, a.size(), adopted.ref().native());
       EXPECT_EQ(fill(1, 600, adopted).stream, adopted.id());
@@ -290,7 +292,7 @@ TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stre
       std::fill_n(expected.begin(), 300, 2U);
       EXPECT_EQ(download(a, own), expected);
     }
-    // It is still its maker's, as it was.
+    // The native stream is unchanged.
     EXPECT_EQ(cudaStreamSynchronize(foreign), cudaSuccess);
     unsigned now = ~0U;
     EXPECT_EQ(cudaStreamGetFlags(foreign, &now), cudaSuccess);
@@ -322,7 +324,7 @@ TEST_F(cuda_device, adopts_no_stream_of_another_gpu) {
   runtime.create_stream().synchronize();
 }
 
-// A fault is final for its process, so a child has it.
+// A fault is final for its process, so it happens in a child.
 
 #define SLUICE_TEST_REQUIRE(condition)                  \
   do {                                                  \
@@ -359,7 +361,7 @@ bool is_device_lost(Function function) {
     SLUICE_TEST_REQUIRE(is_device_lost([&] { line->wait_until(point.ticket); }));
     SLUICE_TEST_REQUIRE(gpu.lost());
     SLUICE_TEST_REQUIRE(line->watermark() < point.ticket);
-    // Everything answers the loss from now on, without calling the driver.
+    // From now on every function throws `device_lost` without a call of the driver.
     SLUICE_TEST_REQUIRE(is_device_lost([&] { s.synchronize(); }));
     SLUICE_TEST_REQUIRE(is_device_lost([&] { other.synchronize(); }));
     SLUICE_TEST_REQUIRE(is_device_lost([&] { (void)runtime.create_stream(); }));
@@ -381,7 +383,7 @@ TEST_F(cuda_device, is_lost_after_a_fault) {
   EXPECT_EXIT(fault(), ::testing::ExitedWithCode(0), "^$");
 }
 
-// A recorder that is between its ends when the device is lost gives its leases back.
+// A recorder between preflight and commit returns its leases after a loss.
 [[noreturn]] void fault_between_preflight_and_commit() {
   {
     device_runtime runtime(open_device("cuda"));
@@ -408,7 +410,7 @@ TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
   EXPECT_EXIT(fault_between_preflight_and_commit(), ::testing::ExitedWithCode(0), "^$");
 }
 
-// Whatever is outstanding then: memory that went out and came in, red zones, copies.
+// With all kinds of outstanding objects: exports, imports, red zones, copies.
 [[noreturn]] void fault_with_everything_outstanding() {
   static std::atomic<int> returned{0};
   cudaStream_t consumer = nullptr;
@@ -440,7 +442,7 @@ TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
     const auto a = guarded.allocate<float>(100, s);
     const auto b = other.allocate<float>(100, others);
     const auto c = host.allocate<float>(100, hosts);
-    (void)enqueue_copy(b, others, a, s);  // with everything loaded
+    (void)enqueue_copy(b, others, a, s);  // everything has been loaded
     (void)enqueue_copy(c, hosts, a, s);
     (void)enqueue_copy(a, s, c, hosts);
     others.synchronize();
@@ -464,7 +466,7 @@ TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
       (void)recorder.commit();
     }
     imported = {};
-    // On a stream that waits for nobody.
+    // The stream waits for no other stream.
     const auto faulty = other.create_stream();
     SLUICE_TEST_REQUIRE(launch_illegal_access(faulty.ref().native()) == cudaSuccess);
     for (auto* runtime : {&guarded, &other}) {

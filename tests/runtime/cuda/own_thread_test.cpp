@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often scopes of a context call the driver, and what they leave current.
+// How often scopes of a context call the driver, and which context they leave current.
 #include "runtime/cuda/context.hpp"
 #include "tests/support/devices.hpp"
 
@@ -17,7 +17,7 @@
 namespace sluice::test {
 namespace {
 
-/// A driver that has two contexts and counts the calls of each thread.
+/// A driver with two contexts that counts the calls of each thread.
 class fake_driver : public ::testing::Test {
  protected:
   fake_driver() {
@@ -41,7 +41,7 @@ class fake_driver : public ::testing::Test {
   }
   ~fake_driver() override { (void)cuda::exchange_driver(real_); }
 
-  /// The calls of the driver that `function` makes.
+  /// The number of driver calls that `function` makes.
   static int calls_of(const std::function<void()>& function) {
     calls = 0;
     function();
@@ -88,14 +88,14 @@ TEST_F(fake_driver, is_asked_by_each_scope_of_a_users_thread_which_restores) {
           EXPECT_EQ(current, second);
         }
         EXPECT_EQ(current, first);
-        current = second;  // a closure changes the device
+        current = second;  // a closure may change the context
       }
       EXPECT_EQ(current, before);
       EXPECT_EQ(capture_mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
     EXPECT_EQ(calls_of([this] { const cuda::launch_scope launch(first); }), 1);
     EXPECT_EQ(calls_of([this] { const scope closure(first); }), 4);
-    const detail::user_code_scope users;  // nothing special on such a thread
+    const detail::user_code_scope users;  // has no effect on a thread that is not sluice's own
     EXPECT_EQ(calls_of([this] { const cuda::launch_scope launch(first); }), 1);
   });
 }
@@ -178,7 +178,7 @@ TEST_F(fake_driver, is_asked_by_a_thread_that_keeps_a_context_inside_scopes_of_a
   });
 }
 
-/// The GPU's own driver; the calls of each thread are counted.
+/// The GPU's own driver, with the calls of each thread counted.
 class counted_driver : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -210,7 +210,7 @@ class counted_driver : public ::testing::Test {
     (void)cuda::exchange_driver(real);
   }
 
-  /// Launches of three blocks with a closure that enters the device, as those of libraries do.
+  /// Makes launches of three blocks whose closure enters the device, like a library's closure.
   void launch(int count) {
     for (; count != 0; --count) {
       auto recorder = launch_recorder::strict(stream_);
@@ -220,7 +220,7 @@ class counted_driver : public ::testing::Test {
       (void)recorder.commit();
     }
   }
-  /// The calls for `count` launches that follow others.
+  /// The number of driver calls of `count` launches, after some others.
   int calls_of_launches(int count) {
     launch(8);
     stream_.synchronize();
@@ -246,7 +246,7 @@ class counted_driver : public ::testing::Test {
 cuda::driver_functions counted_driver::real;
 thread_local int counted_driver::calls = 0;
 
-constexpr int launches = 10;  // fewer than make a launch ask for completed ones
+constexpr int launches = 10;  // so few that no launch queries completed ones
 
 TEST_F(counted_driver, is_called_five_times_to_enter_the_context_in_a_launch_of_a_users_thread) {
   std::thread([this] {
@@ -254,7 +254,7 @@ TEST_F(counted_driver, is_called_five_times_to_enter_the_context_in_a_launch_of_
     (void)calls_of_launches(1);
     EXPECT_EQ(current(), before);
     auto* const previous = cuda::make_current(cuda::primary_context(0));
-    // Four for the closure, one for the record.
+    // Four calls for the closure, one for the record.
     EXPECT_EQ(calls_of_launches(launches), 5 * launches);
     cuda::make_current_again(previous);
   }).join();

@@ -73,7 +73,7 @@ TEST(current_error, makes_an_error_of_any_exception) {
   EXPECT_EQ(caught(42).code(), errc::library_failure);
 }
 
-// In a destructor and in a completion there is nobody to throw at.
+// Destructors and completions have no caller to which an exception could propagate.
 TEST(current_error, needs_no_memory) {
   try {
     throw std::runtime_error("a text that is too long to be kept without memory");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a child of fork() inherits. Each test runs a process of its own, which forks.
+// The state that a child of fork() inherits. Each test runs a process of its own, which forks.
 #include "runtime/sync/fork_safe_mutex.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/forked_child.hpp"
@@ -28,7 +28,7 @@
 namespace sluice::test {
 namespace {
 
-/// What a program keeps in static objects.
+/// Objects that a program may keep in static storage.
 struct kept {
   std::optional<sluice::stream> stream;
   std::optional<stream_pool> pool;
@@ -44,7 +44,7 @@ void use(device_runtime& runtime, kept& k) {
   k.pooled = k.pool->acquire();
   k.ref = runtime.allocate<float>(100, *k.stream, "kept");
   for (int i = 0; i < 10; ++i) k.blocks.push_back(runtime.allocate_bytes(100, *k.stream));
-  k.blocks.resize(5);  // which a reclaim thread, if there is one, gives back
+  k.blocks.resize(5);  // the reclaim thread, if there is one, frees the rest
   auto recorder = launch_recorder::strict(*k.stream);
   recorder.write(*k.ref);
   recorder.preflight();
@@ -54,11 +54,11 @@ void use(device_runtime& runtime, kept& k) {
   k.recorder->preflight();
 }
 
-/// Ends this process after a child of it, saying on standard error how the child ended.
+/// Prints how a child of this process ended on standard error, then ends this process.
 template <class Function>
 [[noreturn]] void end_after_child(kept& mine, Function in_child) {
   std::fprintf(stderr, "the child %s\n", end_of_child(in_child).c_str());
-  mine.recorder->cancel();  // the parent goes on
+  mine.recorder->cancel();  // the parent continues
   mine.stream->synchronize();
   std::exit(download(*mine.ref, *mine.stream).size() == 100 ? 0 : 2);
 }
@@ -80,7 +80,7 @@ template <class Function>
   end_after_child(older, [] { return 0; });
 }
 
-/// Whether `call` is refused since it uses something of the parent's.
+/// Whether `call` is refused because it uses an object of the parent.
 bool is_refused(const char* what, const std::function<void()>& call) {
   try {
     call();
@@ -93,8 +93,8 @@ bool is_refused(const char* what, const std::function<void()>& call) {
   return false;
 }
 
-/// Calls everything that a child may call of its parent's runtime and returns how many calls were
-/// not refused as they should be.
+/// Calls every function of the parent's runtime that a child may call. Returns the number of calls
+/// without the expected refusal.
 int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   int wrong = 0;
   const auto refused = [&wrong](const char* what, const std::function<void()>& call) {
@@ -206,7 +206,7 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   device_runtime parents(open_host_device());
   if (!compute(parents)) std::exit(2);
   const auto how = end_of_child([&] {
-    // Shared runtimes too, since the parent has made none.
+    // Shared runtimes work, too, because the parent has made none.
     device_runtime own(open_host_device());
     return compute(own) && compute(device_runtime::get("host")) ? 0 : 1;
   });

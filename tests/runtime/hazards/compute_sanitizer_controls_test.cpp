@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controls of compute-sanitizer: each leaves out a wait around stream-ordered memory, and the
-// tool, not the test, has to say so (CONTRIBUTING.md). No gate here: the tool judges the order that
-// the waits give, whatever really ran first.
+// Controls of compute-sanitizer: each leaves out one wait around stream-ordered memory, and the
+// tool must report it (CONTRIBUTING.md). No gate is needed, because the tool judges the order that
+// waits establish, not the order of execution.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/hazards/hazard_run.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -20,7 +20,7 @@ class compute_sanitizer_controls : public ::testing::Test {
   void SetUp() override {
     if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
     if (!under_compute_sanitizer()) GTEST_SKIP() << "compute-sanitizer judges this";
-    // Every free is one of the device's.
+    // With this resource every free is a free of the device.
     runtime_ = std::make_unique<device_runtime>(open_device("cuda"),
                                                 runtime_options{.resource = make_async_resource()});
     first_ = runtime_->create_stream();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The negative controls of the hazard proof: with one wait of any class left out, the proof fails.
+// The negative controls of the hazard proof: if one wait of any class is left out, the proof fails.
 //
-// Without ThreadSanitizer the results have to differ, every time. With it, a process of its own
-// runs the control and has to end with a report: this program again, told by the environment
-// variable SLUICE_HAZARD_CONTROL what to leave out.
+// Without ThreadSanitizer the results must differ each time. With it, a child process runs the
+// control and must end with a report. The child is this program; the environment variable
+// SLUICE_HAZARD_CONTROL selects the wait that it leaves out.
 #include "runtime/host/annotations.hpp"
 #include "tests/runtime/hazards/hazard_run.hpp"
 #include "tests/runtime/hazards/hazard_scenarios.hpp"
@@ -39,9 +39,10 @@ constexpr std::array all_scenarios{
     scenario_kind::unfenced_use,      scenario_kind::reuse,
     scenario_kind::free_after_use,    scenario_kind::reclaim};
 
-/// A class of waits and a resource whose random DAGs have it. `async` hands its memory out in
-/// stream order, and a pool with the uses to wait for; the other resources hold it back until these
-/// have ended.
+/// A class of waits, and a resource whose random DAGs contain it.
+///
+/// `async` reuses memory in stream order, and a pool reuses it with its earlier uses. The other
+/// resources keep memory until these uses have completed.
 struct dag_control {
   hazard kind;
   memory resource;
@@ -59,7 +60,7 @@ std::string name_of(const dag_control& control) {
          std::string(sluice::test::name_of(control.resource));
 }
 
-/// Where blocks lie, told by the first block that lay there.
+/// Replaces each address by the index of the first block at that address.
 std::vector<std::size_t> pattern_of(const block_places& places) {
   std::vector<std::size_t> pattern;
   for (const auto* place : places) {
@@ -69,18 +70,20 @@ std::vector<std::size_t> pattern_of(const block_places& places) {
   return pattern;
 }
 
-/// Runs one random DAG behind a gate without a random wait of the class; `fenced`: with it.
+/// Runs one random DAG behind a gate without one random wait of the class. If `fenced` is true, it
+/// makes the wait.
 void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& random) {
   dag_limits limits;
-  // Long enough that blocks are handed out again.
+  // Long enough for memory to be reused.
   limits.most_steps = control.resource == memory::async ? 80 : 160;
-  // ThreadSanitizer remembers four accesses to a word, and forgets one of them at the fifth: with
-  // so few streams there is one write and a read of each at most that no later write is known to
-  // follow. Two threads that look at a word in the same moment do not see each other; so many words
-  // they do not all come to at once.
+  // ThreadSanitizer remembers four accesses to a word and drops one of them at the fifth. With
+  // three streams, at most one write and one read by each are unordered with later writes.
+  // ThreadSanitizer also misses two accesses at the same moment; blocks of many words make this
+  // unlikely for all of them.
   limits.most_streams = 3;
   limits.smallest_block = 64;
-  // It reports nothing where it has forgotten what else a thread did since: not too much, then.
+  // ThreadSanitizer misses a race if it has dropped the thread's history, so blocks are not too
+  // large.
   limits.largest_block = 1024;
   constexpr std::size_t enough = 48;
   for (;;) {
@@ -102,13 +105,13 @@ void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& r
     if (!fenced) session.leave_out(chosen);
     const auto wrong = difference(session.run(dag, true), run_serially(dag));
     if (fenced && !wrong.empty()) std::exit(1);
-    // What was found out about one run holds for the other.
+    // The model used the addresses of the dry run, so this run must have the same ones.
     if (!places.empty() && pattern_of(places) != pattern_of(session.places())) std::exit(2);
     return;
   }
 }
 
-/// In a process that was started as a control: runs it and ends the process.
+/// In a process started as a control, runs the control and ends the process.
 class control : public testing::Environment {
  public:
   void SetUp() override {
@@ -133,7 +136,7 @@ class control : public testing::Environment {
 };
 [[maybe_unused]] const auto* const registered = testing::AddGlobalTestEnvironment(new control);
 
-/// Starts this program as a control. Returns its exit status and what it printed.
+/// Starts this program as a control. Returns its exit status and its output.
 std::pair<int, std::string> run_control(const std::string& what, std::uint64_t seed) {
   std::array<char, PATH_MAX> program{};
   if (readlink("/proc/self/exe", program.data(), program.size() - 1) < 0) return {-1, "no path"};
@@ -206,9 +209,9 @@ INSTANTIATE_TEST_SUITE_P(classes, hazard_dag_controls, testing::ValuesIn(all_dag
                            return name_of(parameter.param);
                          });
 
-/// The model that picks the waits, on a DAG small enough to see.
+/// Tests the model that selects the waits, on a small DAG.
 TEST(hazard_model, finds_the_waits_that_matter) {
-  // Block 0 is allocated and written on stream 0, read on stream 1, where its result is written.
+  // Stream 0 allocates and writes block 0; stream 1 reads it and writes the result.
   hazard_dag dag{2, 1, {4, 4}, {}};
   const auto step = [&](step_kind kind, std::size_t stream, view out, std::optional<view> a) {
     dag.steps.push_back({.kind = kind, .stream = stream, .out = out, .a = a});
@@ -216,11 +219,11 @@ TEST(hazard_model, finds_the_waits_that_matter) {
   step(step_kind::allocate, 0, {0, 0, 4}, {});
   step(step_kind::allocate, 1, {1, 0, 4}, {});
   step(step_kind::fill, 0, {0, 0, 4}, {});
-  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 3: waits for step 2, and that matters
-  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 4: the stream has waited already
-  step(step_kind::fill, 0, {0, 0, 4}, {});            // 5: overwrites what 3 and 4 read
-  step(step_kind::fill, 1, {0, 0, 2}, {});            // 6: overwrites what 5 wrote
-  step(step_kind::fill, 0, {0, 2, 2}, {});            // 7: waits, but no byte is shared
+  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 3: waits for step 2, and the wait matters
+  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 4: the stream already waits for step 2
+  step(step_kind::fill, 0, {0, 0, 4}, {});            // 5: overwrites what steps 3 and 4 read
+  step(step_kind::fill, 1, {0, 0, 2}, {});            // 6: overwrites what step 5 wrote
+  step(step_kind::fill, 0, {0, 2, 2}, {});            // 7: waits, but shares no byte
   const auto found = waits_that_matter(dag);
   ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(found[0].step, 3u);
@@ -234,7 +237,7 @@ TEST(hazard_model, finds_the_waits_that_matter) {
 }
 
 TEST(hazard_model, finds_the_waits_of_memory_that_is_used_again) {
-  // Block 0 is written on stream 0 and read on stream 1. Block 2, of stream 1, comes to lie there.
+  // Stream 0 writes block 0, and stream 1 reads it. Block 2 of stream 1 gets the same address.
   hazard_dag dag{2, 1, {4, 4, 4}, {}};
   const auto step = [&](step_kind kind, std::size_t stream, view out, std::optional<view> a) {
     dag.steps.push_back({.kind = kind, .stream = stream, .out = out, .a = a});
@@ -242,8 +245,8 @@ TEST(hazard_model, finds_the_waits_of_memory_that_is_used_again) {
   step(step_kind::allocate, 0, {0, 0, 4}, {});
   step(step_kind::allocate, 1, {1, 0, 4}, {});
   step(step_kind::fill, 0, {0, 0, 4}, {});
-  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 3: stream 1 now follows the fill
-  step(step_kind::fill, 0, {0, 0, 3}, {});            // 4: waits for that read
+  step(step_kind::mix, 1, {1, 0, 4}, view{0, 0, 4});  // 3: stream 1 now waits for the fill
+  step(step_kind::fill, 0, {0, 0, 3}, {});            // 4: waits for the read of step 3
   step(step_kind::release, 0, {0, 0, 4}, {});         // 5
   step(step_kind::allocate, 1, {2, 0, 4}, {});
   step(step_kind::fill, 1, {2, 0, 4}, {});  // 7
@@ -258,7 +261,8 @@ TEST(hazard_model, finds_the_waits_of_memory_that_is_used_again) {
   EXPECT_EQ(granted_again[0].step, 7u);
   EXPECT_EQ(granted_again[0].elements, 3u);
   EXPECT_TRUE(of(hazard::inherited, {}).empty());
-  // All of its uses are on its own stream or before those: a free there waits for nothing else.
+  // All of its uses are on its own stream or ordered before work of that stream, so a free there
+  // waits for nothing else.
   EXPECT_TRUE(of(hazard::free_after_use, {}).empty());
   dag.steps[4].stream = 1;
   const auto freed = of(hazard::free_after_use, {});

@@ -8,7 +8,7 @@
 namespace sluice::test {
 namespace {
 
-/// Makes one DAG.
+/// Generates one DAG.
 class dag_maker {
  public:
   dag_maker(std::mt19937_64& random, const dag_limits& limits) : random_(random), limits_(limits) {
@@ -18,7 +18,7 @@ class dag_maker {
 
   hazard_dag make() {
     const auto steps = limits_.most_steps / 4 + below(limits_.most_steps * 3 / 4);
-    // Few live blocks: many conflicts, and addresses that are soon used again.
+    // Few live blocks give many conflicts and early reuse of addresses.
     const auto most_live = 3 + below(10);
     while (dag_.steps.size() < steps) {
       if (live_.size() < 2 || (live_.size() < most_live && below(8) == 0)) {
@@ -36,7 +36,7 @@ class dag_maker {
   struct live_block {
     std::size_t number = 0;
     std::size_t stream = 0;
-    bool confined = false;  // used on its own stream only, so that its free goes there, too
+    bool confined = false;  // used only on its own stream, so that it is freed on that stream
   };
 
   std::size_t below(std::size_t bound) {
@@ -56,7 +56,7 @@ class dag_maker {
   }
 
   void allocate() {
-    // Mostly one class of sizes, so that blocks fit where others were.
+    // Most sizes belong to one class, so that blocks fit into freed memory.
     const auto spread = below(40) == 0  ? limits_.largest_block - limits_.smallest_block + 1
                         : below(4) != 0 ? 32
                                         : 300;
@@ -65,7 +65,7 @@ class dag_maker {
     dag_.block_sizes.push_back(size);
     add(step_kind::allocate, made.stream).out = {made.number, 0, size};
     live_.push_back(made);
-    // The first use writes all of it, often on another stream than the allocation.
+    // The first use writes the whole block, often on a stream other than the allocating one.
     write_to(made, {made.number, 0, size});
   }
 
@@ -107,7 +107,7 @@ class dag_maker {
       }
     } else {
       step = add(step_kind::mix, stream);
-      // In place, from others, or both; inputs overlap the output entirely or not at all.
+      // In place, from other blocks, or both. An input overlaps the output entirely or not at all.
       if (!fresh && below(3) == 0) {
         step.a = out;
       } else {
@@ -116,14 +116,14 @@ class dag_maker {
       if (below(2) == 0) step.b = input(target.number, stream);
     }
     step.out = out;
-    // An input is what is read: not more elements than the output has.
+    // An input has no more elements than the output, because the kernel reads no more.
     for (auto* read : {&step.a, &step.b}) {
       if (*read) (*read)->count = std::min((*read)->count, out.count);
     }
     dag_.steps.back() = step;
   }
 
-  /// Part of a random block other than `target` that may be used on `stream`.
+  /// Part of a random block other than `target` that `stream` may use.
   std::optional<view> input(std::size_t target, std::size_t stream) {
     for (int attempt = 0; attempt < 4; ++attempt) {
       const auto& chosen = live_[below(live_.size())];
@@ -139,7 +139,7 @@ class dag_maker {
   std::vector<live_block> live_;
 };
 
-/// The order that streams and waits give, as vector clocks over the streams.
+/// The order that streams and waits establish, as vector clocks over the streams.
 class order_model {
  public:
   order_model(const hazard_dag& dag, const block_places& places)
@@ -164,7 +164,7 @@ class order_model {
     std::size_t stream = 0;
     std::uint64_t ticket = 0;
   };
-  /// A published use and the bytes that it touches.
+  /// A published use and its range.
   struct use {
     point at;
     view range;
@@ -172,15 +172,17 @@ class order_model {
     bool is_allocation = false;
   };
   struct block {
-    std::size_t stream = 0;  // that allocated it
+    std::size_t stream = 0;  // the stream that allocated it
     std::optional<use> last_write;
-    std::vector<use> reads;      // the newest per stream
-    std::vector<use> inherited;  // of what lay there before, until the first write
+    std::vector<use> reads;  // the newest of each stream
+    std::vector<use>
+        inherited;  // uses of the previous block at this address, until the first write
   };
   struct wait {
     use earlier;
     detail::hazard kind;
-    std::size_t elements = 0;  // that both touch, one of the two writing
+    std::size_t elements =
+        0;  // elements that both accesses touch, at least one of which is a write
   };
 
   struct block_access {
@@ -282,7 +284,7 @@ class order_model {
       left_[places_[step.out.block]] = uses;
       return;
     }
-    // Used on its own stream only, it is freed there.
+    // A block used only on its own stream is freed there.
     if (std::all_of(uses.begin(), uses.end(),
                     [&](const use& u) { return u.at.stream == state.stream; })) {
       (void)submit(state.stream);
@@ -337,9 +339,9 @@ class order_model {
   const hazard_dag& dag_;
   const block_places& places_;
   const std::size_t reclaim_stream_;
-  std::map<const void*, std::vector<use>> left_;  // of the block that lay there last
-  std::vector<clock> now_;                        // of each stream
-  std::vector<std::vector<clock>> passed_;        // of each ticket
+  std::map<const void*, std::vector<use>> left_;  // uses of the previous block at an address
+  std::vector<clock> now_;                        // for each stream
+  std::vector<std::vector<clock>> passed_;        // for each ticket
   std::vector<block> blocks_;
   std::vector<step_wait> found_;
 };

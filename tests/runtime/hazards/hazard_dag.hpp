@@ -12,16 +12,16 @@
 
 namespace sluice::test {
 
-/// What a step of a random DAG does.
+/// The kind of a step of a random DAG.
 enum class step_kind : std::uint8_t {
-  allocate,  ///< makes the block `out.block`
-  release,   ///< gives it back; later blocks may get its address
-  fill,      ///< the device's own fill
-  copy,      ///< the device's own copy of `a`
+  allocate,  ///< allocates the block `out.block`
+  release,   ///< releases it; later blocks may get its address
+  fill,      ///< the fill of the device
+  copy,      ///< the copy of the device, from `a`
   mix,       ///< the kernel of hazard_kernels.hpp
 };
 
-/// Elements [first, first + count) of a block.
+/// The elements [first, first + count) of a block.
 struct view {
   std::size_t block = 0;
   std::size_t first = 0;
@@ -31,8 +31,8 @@ struct view {
 
 struct dag_step {
   step_kind kind = step_kind::mix;
-  std::size_t thread = 0;  ///< which thread submits it
-  std::size_t stream = 0;  ///< on which stream it runs, or allocates
+  std::size_t thread = 0;  ///< the thread that submits it
+  std::size_t stream = 0;  ///< the stream on which it runs or allocates
   view out{};
   std::optional<view> a{};
   std::optional<view> b{};
@@ -41,12 +41,13 @@ struct dag_step {
   bool explicitly = false;  ///< release: frees the block although references exist
 };
 
-/// Operations on blocks, in the order in which they take effect. Steps that share no block have no
-/// order among themselves.
+/// Operations on blocks, in the order in which they take effect. Steps without a common block are
+/// unordered.
 struct hazard_dag {
   std::size_t streams = 0;
   std::size_t threads = 0;
-  std::vector<std::size_t> block_sizes;  ///< elements of each block; each is allocated once
+  std::vector<std::size_t>
+      block_sizes;  ///< the number of elements of each block; each is allocated once
   std::vector<dag_step> steps;
 };
 
@@ -54,34 +55,36 @@ struct dag_limits {
   std::size_t most_streams = 16;
   std::size_t most_threads = 8;
   std::size_t most_steps = 160;
-  std::size_t smallest_block = 1;      ///< elements
-  std::size_t largest_block = 16'384;  ///< elements, of which there are few as large
+  std::size_t smallest_block = 1;      ///< in elements
+  std::size_t largest_block = 16'384;  ///< in elements; few blocks are this large
   std::uint32_t longest_delay = 0;
 };
 
-/// A random DAG. No element is read before it was written.
+/// Generates a random DAG. Every element is written before it is read.
 [[nodiscard]] hazard_dag make_dag(std::mt19937_64& random, const dag_limits& limits);
 
 using block_contents = std::vector<std::vector<hazard_word>>;
 
-/// What the blocks hold after the steps, run one after the other on this thread. Blocks that have
-/// been released are empty.
+/// Runs the steps one after the other on this thread and returns the contents of the blocks.
+/// Released blocks are empty.
 [[nodiscard]] block_contents run_serially(const hazard_dag& dag);
 
 /// A class of waits of one step.
 struct step_wait {
   std::size_t step = 0;
   detail::hazard kind = detail::hazard::read_after_write;
-  std::size_t elements = 0;  ///< how many elements lose their order without it
+  std::size_t elements = 0;  ///< the number of elements that are unordered without the wait
 };
 
-/// Where each block of a DAG came to lie, for a memory resource that keeps what is freed and hands
-/// it out again; empty for the resource `async`.
+/// The address of each block of a DAG, for a memory resource that reuses freed memory. Empty for
+/// the resource `async`.
 using block_places = std::vector<const void*>;
 
-/// The waits that matter when the DAG is submitted step by step and nothing runs before all is
-/// submitted: without that step's waits of that class, two accesses to the same bytes, one of them
-/// a write or a free, have no order. Found with vector clocks, from the rules of use states alone.
+/// Returns the waits that matter.
+///
+/// The DAG is submitted step by step before any of it runs. A wait matters if, without that step's
+/// waits of its class, two accesses to the same bytes are unordered and one of them is a write or a
+/// free. The model uses vector clocks and only the rules of use states.
 [[nodiscard]] std::vector<step_wait> waits_that_matter(const hazard_dag& dag,
                                                        const block_places& places = {});
 

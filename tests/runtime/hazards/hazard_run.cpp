@@ -54,8 +54,8 @@ runtime_options with(hazard_session::memory resource,
   return options;
 }
 
-/// How far the submission of one block's uses has come. A use may go on when the writers before
-/// it, and for a writer also the readers before it, have passed their preflight.
+/// The progress of submitting one block's uses. A use waits until earlier writers have passed
+/// preflight; a writer also waits for earlier readers.
 struct block_turn {
   std::atomic<std::size_t> writers{0};
   std::atomic<std::size_t> readers{0};
@@ -117,7 +117,7 @@ class hazard_session::submission {
         places_(dag.block_sizes.size()),
         inherited_(dag.block_sizes.size()) {}
 
-  /// Submits everything, from the DAG's threads.
+  /// Submits all steps on the threads of the DAG.
   void submit() {
     std::vector<std::thread> threads;
     for (std::size_t t = 1; t < dag_.threads; ++t) threads.emplace_back([this, t] { work(t); });
@@ -147,7 +147,7 @@ class hazard_session::submission {
   }
 
  private:
-  /// Earlier uses of its memory that a grant came with.
+  /// The earlier uses that came with the memory of a block.
   struct earlier_uses {
     bool any = false;
     bool elsewhere = false;
@@ -219,7 +219,7 @@ class hazard_session::submission {
     }
   }
 
-  /// A thread has failed: the others find every turn passed, and why.
+  /// After a failure: lets all other threads pass their turns, so that they find the failure.
   void pass_all_turns() {
     steps_taken_.fetch_add(dag_.steps.size(), std::memory_order_acq_rel);
     steps_taken_.notify_all();
@@ -246,7 +246,7 @@ class hazard_session::submission {
       return;
     }
     if (step.kind == step_kind::release) {
-      // Other threads may hold leases on it, and the last of them completes the free.
+      // Other threads may hold leases on the block; the last one completes the free.
       if (step.explicitly) session_.runtime_.deallocate(blocks_[step.out.block].block());
       blocks_[step.out.block] = {};
       pass_turn(turn);
@@ -261,7 +261,7 @@ class hazard_session::submission {
     if (step.a) recorder.read(a = at(*step.a));
     if (step.b) recorder.read(b = at(*step.b));
     recorder.preflight();
-    // The leases are held: whoever comes next may try, and has to wait for the commit.
+    // The leases are held, so the next thread may try, and waits for the commit.
     pass_turn(turn);
     if (operates_) operate(step, stream, out, a, b);
     (void)recorder.commit();
@@ -290,7 +290,7 @@ class hazard_session::submission {
     }
   }
 
-  /// Of a block that nobody has used yet.
+  /// Returns the inherited uses of a block that has not been used.
   static earlier_uses uses_that_came_with(const block_ref& block, stream_ref stream) {
     const auto uses = uses_of(block);
     earlier_uses earlier;
@@ -310,7 +310,7 @@ class hazard_session::submission {
   std::vector<gpu_ref<hazard_word>> blocks_;
   block_places places_;
   std::vector<earlier_uses> inherited_;
-  std::atomic<std::size_t> steps_taken_{0};  // where they are taken in order
+  std::atomic<std::size_t> steps_taken_{0};  // for runs in the order of steps
   std::atomic<bool> claimed_{false};
   std::atomic<bool> failed_{false};
   std::optional<error> failure_;
@@ -331,7 +331,8 @@ block_contents hazard_session::run(const hazard_dag& dag, bool gated) {
   all.submit();
   closed.open();
   for (std::size_t s = 0; s < dag.streams; ++s) streams_[s].synchronize();
-  // Whoever passes a gate that has gone is ordered after all that its owner knew.
+  // Passing a gate after its destruction would order a thread after everything that the owner of
+  // the gate did.
   if (in_order_) rest(detail::runtime_core::of(runtime_)->reclaim_stream());
   left_out_.reset();
   return all.contents();
@@ -347,11 +348,11 @@ block_places hazard_session::place(const hazard_dag& dag) {
 
 void hazard_session::close(gate& closed, const hazard_dag& dag) {
   for (std::size_t s = 0; s < dag.streams; ++s) closed.hold(streams_[s]);
-  // A free that goes wrong must not come first either: whoever got its memory, and opens the gate,
-  // would order everything after it.
+  // A free without its wait must not run first either: the next owner of its memory opens the gate,
+  // and that would order everything after the free.
   if (in_order_) closed.hold(detail::runtime_core::of(runtime_)->reclaim_stream());
-  // A stream that is still to fall asleep over its empty queue may learn, from whatever is queued
-  // later, what that thread knows by then.
+  // A stream's thread that has not yet gone to sleep on its empty queue might synchronize with
+  // later submissions, so wait until all threads have reached the gate.
   closed.wait_until_reached(static_cast<int>(dag.streams) + (in_order_ ? 1 : 0));
 }
 

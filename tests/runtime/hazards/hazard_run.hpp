@@ -18,19 +18,19 @@
 
 namespace sluice::test {
 
-/// Enqueues the kernel on `stream`: a host task made of instrumented loops, or a CUDA kernel.
+/// Enqueues the kernel on `stream`: a host task of instrumented loops, or a CUDA kernel.
 void enqueue_mix(stream_ref stream, const mix_arguments& arguments);
 
-/// A runtime and its streams, used for one DAG after the other.
+/// A runtime with its streams, used for a series of DAGs.
 class hazard_session {
  public:
   enum class memory : std::uint8_t {
     async,
-    direct,  ///< tracked
+    direct,  ///< with use tracking
     pool,    ///< the default: budget over pool over async
     pool_of_unfinished,
     pool_over_direct,
-    guard,  ///< over the default, as the next two
+    guard,  ///< over the default stack, like the next two
     logging,
     statistics,
   };
@@ -39,40 +39,43 @@ class hazard_session {
 
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
 
-  /// The threads take turns: step after step in the order of the DAG.
+  /// Makes the threads take turns in the order of the DAG's steps.
   void submit_in_order() noexcept { in_order_ = true; }
-  /// Leaves the waits of this class of that step out in later runs; nothing: none.
+  /// Leaves out the waits of this class and step in the next run. Nothing: leaves out none.
   void leave_out(std::optional<step_wait> wait) noexcept { left_out_ = wait; }
 
-  /// Submits the DAG from its threads and returns what its blocks hold afterwards. The order of
-  /// submission is fixed for each block (readers between two writers excepted) and free otherwise.
-  /// `gated`: nothing runs before everything has been submitted; else it runs meanwhile.
-  /// @throws error what a submitting thread threw first
+  /// Submits the DAG from its threads and returns the contents of its blocks.
+  ///
+  /// The order of submission is fixed for each block, except among readers between two writers. If
+  /// `gated` is true, no step runs before all have been submitted. Otherwise steps run during the
+  /// submission.
+  /// @throws error the first error of a submitting thread
   [[nodiscard]] block_contents run(const hazard_dag& dag, bool gated);
 
-  /// Submits the DAG behind a gate without its operations. Returns where its blocks come to lie.
+  /// Submits the DAG behind a gate without its operations. Returns the addresses of its blocks.
   [[nodiscard]] block_places place(const hazard_dag& dag);
-  /// Where the blocks of the last DAG lay.
+  /// The addresses of the last DAG's blocks.
   [[nodiscard]] const block_places& places() const noexcept { return places_; }
 
-  /// What became of memory that was freed, in all runs.
+  /// The reuse of freed memory in all runs.
   struct reuse {
     std::size_t allocations = 0;
     std::size_t distinct_addresses = 0;
-    std::size_t within_a_dag = 0;          ///< allocations at an address that the DAG had before
-    std::size_t unfinished = 0;            ///< grants with earlier uses to wait for
-    std::size_t unfinished_elsewhere = 0;  ///< some of them on other streams than the asking one
+    std::size_t within_a_dag = 0;  ///< allocations at an address that the DAG had used before
+    std::size_t unfinished = 0;    ///< grants with unfinished earlier uses
+    std::size_t unfinished_elsewhere =
+        0;  ///< those with earlier uses on other streams than the allocating one
   };
   [[nodiscard]] const reuse& reused() const noexcept { return reused_; }
-  /// What a guard has found, if there is one.
+  /// The number of findings of the guard, if there is one.
   [[nodiscard]] std::uint64_t findings() const noexcept { return guard_->reported.load(); }
 
  private:
   class submission;
-  /// Holds what the DAG runs on back.
+  /// Blocks the streams of the DAG with `closed`.
   void close(gate& closed, const hazard_dag& dag);
 
-  // The callback that asks it belongs to the runtime, which goes first.
+  // The runtime's callback reads it, so it must outlive the runtime.
   std::optional<step_wait> left_out_;
   std::shared_ptr<guard_counters> guard_ = std::make_shared<guard_counters>();
   device_runtime runtime_;
@@ -85,7 +88,7 @@ class hazard_session {
 
 [[nodiscard]] std::string_view name_of(hazard_session::memory resource) noexcept;
 
-/// The blocks' contents in words, for a failed comparison: the first difference.
+/// Describes the first difference between the contents, or returns an empty text.
 [[nodiscard]] std::string difference(const block_contents& computed,
                                      const block_contents& expected);
 

@@ -49,8 +49,8 @@ std::unique_ptr<memory_resource> resource_for(scenario_kind kind) {
   return make_pool_resource(make_async_resource(), {.prefer_unfinished = true});
 }
 
-/// A host device that hands out again what was freed, the newest first: where the memory comes to
-/// lie is certain, and nothing ever touches memory that the process has not.
+/// A host device that reuses freed memory, the newest first. Addresses are therefore predictable,
+/// and no access leaves the process's memory.
 class keeping_device final : public forwarding_device {
  public:
   explicit keeping_device(std::shared_ptr<device> real) : forwarding_device(real->id(), real) {}
@@ -90,7 +90,7 @@ std::shared_ptr<device> device_for(scenario_kind kind, const std::shared_ptr<dev
   return on;
 }
 
-/// A runtime, a gated stream `earlier_` and a stream `later_` that is to overtake it.
+/// A runtime, a gated stream `earlier_`, and a stream `later_` whose launch overtakes it.
 class scenario {
  public:
   scenario(scenario_kind kind, const std::shared_ptr<device>& on, scenario_mode mode,
@@ -101,8 +101,8 @@ class scenario {
     earlier_ = runtime_.create_stream();
     later_ = runtime_.create_stream();
     third_ = runtime_.create_stream();
-    // Enough words that two threads cannot come to all of them at once: ThreadSanitizer sees
-    // nothing where they look at a word in the same moment.
+    // ThreadSanitizer misses two accesses at the same moment; with this many words, some accesses
+    // are apart.
     count_ = 2 * (24 + random() % 200);
     first_ = random();
     second_ = first_ + 1 + random() % 1000;
@@ -157,7 +157,7 @@ class scenario {
     return holds(x, mixed_from({}, second_));
   }
 
-  /// The memory was used on the stream that allocates it again, and that use has not run.
+  /// A use on the allocating stream has not run when the memory is allocated again.
   bool allocation_ready() {
     auto x = runtime_.allocate<hazard_word>(count_, earlier_, "x");
     const auto* const address = x.data();
@@ -170,8 +170,8 @@ class scenario {
     return holds(y, mixed_from({}, second_));
   }
 
-  /// A use that was published without a fence adds to the earlier ones; who comes next waits for
-  /// all.
+  /// A use published without a fence adds to the earlier uses, and the next use waits for all of
+  /// them.
   bool unfenced_use() {
     const auto x = made(0);
     const auto y = runtime_.allocate<hazard_word>(count_, later_, "y");
@@ -186,8 +186,7 @@ class scenario {
     return holds(y, mixed_from(expected, second_));
   }
 
-  /// The memory was used on another stream before a pool granted it again, and that use has not
-  /// run.
+  /// A use on another stream has not run when the pool grants its memory again.
   bool reuse() {
     auto x = made(0);
     const auto* const address = x.data();
@@ -200,7 +199,7 @@ class scenario {
     return holds(y, mixed_from({}, second_));
   }
 
-  /// The memory is freed while a use on another stream has not run.
+  /// A use on another stream has not run when the memory is freed.
   bool free_after_use() {
     auto x = runtime_.allocate<hazard_word>(count_, later_, "x");
     const auto* const address = x.data();
@@ -219,7 +218,7 @@ class scenario {
     return holds(y, mixed_from({}, second_));
   }
 
-  /// The reclaim thread gives memory back that a use has not let go of.
+  /// The reclaim thread frees memory although a use has not completed.
   bool reclaim() {
     const auto& memory = static_cast<const keeping_device&>(runtime_.device());
     auto x = runtime_.allocate<hazard_word>(count_, earlier_, "x");
@@ -243,7 +242,7 @@ class scenario {
     return holds(y, mixed_from({}, second_));
   }
 
-  /// A block with contents, of which every stream knows that they are there.
+  /// A block with contents that all streams may already read.
   word_ref made(hazard_word constant) {
     auto x = runtime_.allocate<hazard_word>(count_, earlier_, "x");
     mix(earlier_, x, {}, constant);
@@ -251,7 +250,7 @@ class scenario {
     return x;
   }
 
-  /// Memory at `address`, allocated on `stream`; empty when it is not to be had.
+  /// Allocates the memory at `address` on `stream`. Empty if that is not possible.
   word_ref allocated_at(const void* address, const stream& on) {
     std::vector<word_ref> others;
     while (others.size() < 64) {
@@ -277,7 +276,7 @@ class scenario {
     (void)recorder.commit();
   }
 
-  /// Makes the later launch, then lets the earlier one go.
+  /// Makes the later launch, then lets the earlier one run.
   template <class Launch>
   void overtake(const stream& on, Launch launch) {
     leaving_ = mode_ != scenario_mode::fenced;
@@ -307,7 +306,7 @@ class scenario {
 
   const scenario_kind kind_;
   const scenario_mode mode_;
-  // Asked by the submitting thread only.
+  // Only the submitting thread reads it.
   bool leaving_ = false;
   device_runtime runtime_;
   stream earlier_;

@@ -11,32 +11,31 @@
 
 namespace sluice::test {
 
-/// Two uses of the same memory, on different streams, that are ordered by one wait and by nothing
-/// else.
+/// Two uses of the same memory on different streams that exactly one wait orders.
 enum class scenario_kind : std::uint8_t {
   read_after_write,
   write_after_read,
   write_after_write,
-  allocation_ready,  ///< a use and the stream-ordered allocation that made the memory
-  unfenced_use,      ///< a use and one that was published before without a fence
-  reuse,             ///< a use and one of what lay there before, with which a pool granted it again
-  free_after_use,    ///< a use and the free after it
-  reclaim,  ///< a use and the reclaim thread's free after it; on host devices, where a plain
-            ///< free waits for nothing by itself
+  allocation_ready,  ///< a use after the stream-ordered allocation of its memory
+  unfenced_use,      ///< a use after one that was published without a fence
+  reuse,             ///< a use after one of the previous block, in memory that a pool granted again
+  free_after_use,    ///< a free after a use
+  reclaim,  ///< a free by the reclaim thread after a use; only on host devices, where a plain free
+            ///< waits for nothing
 };
 
-/// What becomes of the one wait that a scenario is about.
+/// The treatment of the scenario's wait.
 enum class scenario_mode : std::uint8_t {
-  fenced,    ///< it is made
-  left_out,  ///< it is left out, and whoever should have waited has finished before the other
-             ///< begins
-  racing,    ///< it is left out, and the two have no order: for ThreadSanitizer
+  fenced,    ///< the wait is made
+  left_out,  ///< the wait is left out, and the later use finishes before the earlier one begins
+  racing,    ///< the wait is left out, and the two uses are unordered: for ThreadSanitizer
 };
 
-/// Runs the scenario, on any device unless its kind says otherwise, with the earlier use behind a
-/// gate. Returns whether the results are those of a serial run, which in the mode `left_out` they
-/// never are.
-/// @throws std::runtime_error when the memory does not come to lie as the scenario needs it
+/// Runs the scenario with the earlier use behind a gate. Returns whether the results equal those of
+/// a serial run.
+///
+/// With the mode `left_out` they never do. Every kind except `reclaim` runs on any device.
+/// @throws std::runtime_error if the memory does not get the address that the scenario needs
 [[nodiscard]] bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& on,
                                 scenario_mode mode, std::mt19937_64& random);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hazard proof: random DAGs of integer operations over many streams and threads give, bit for
-// bit, what a serial run gives. Gated, the whole DAG is submitted before anything runs, and
-// ThreadSanitizer judges; free-running, work overtakes its submission, and the results judge.
+// The hazard proof: random DAGs of integer operations over many streams and threads give the
+// results of a serial run, bit for bit.
+//
+// In gated runs the whole DAG is submitted before any of it runs, and ThreadSanitizer judges. In
+// free runs work overtakes its submission, and the results judge.
 #include "runtime/host/annotations.hpp"
 #include "tests/runtime/hazards/hazard_run.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -21,20 +23,24 @@ using namespace sluice;
 using namespace sluice::test;
 using memory = hazard_session::memory;
 
-/// Stacks whose kinds of reuse others have as well get fewer DAGs.
+/// Stacks that add no new kind of reuse get fewer DAGs.
 bool adds_to_the_default(memory resource) {
   return resource >= memory::pool_over_direct;
 }
 
-/// Whether memory comes back only when its uses are known to have completed, or to the stream that
-/// alone used it. For compute-sanitizer's sake no completed point counts: there most allocations
-/// are of new memory, DAG after DAG.
+/// Whether memory is reused only after its uses are known to have completed, or on the only stream
+/// that used it.
+///
+/// Under compute-sanitizer completed points do not count. Most allocations of such stacks then take
+/// new memory.
 bool waits_for_completion(memory resource) {
   return resource == memory::pool || adds_to_the_default(resource);
 }
 
-/// DAGs per test: over all resources 10,000 behind gates, as many with jitter, and as many on a
-/// GPU, with ThreadSanitizer and without. The environment variable SLUICE_DAGS sets another number.
+/// The number of DAGs in each test. Over all resources there are 10,000 behind gates, 10,000 with
+/// jitter and 10,000 on a GPU, with and without ThreadSanitizer.
+///
+/// The environment variable SLUICE_DAGS sets another number.
 std::size_t number_of_dags(memory resource) {
   if (const char* given = std::getenv("SLUICE_DAGS"); given != nullptr && *given != '\0') {
     return std::strtoull(given, nullptr, 0);
@@ -44,13 +50,13 @@ std::size_t number_of_dags(memory resource) {
   return usual;
 }
 
-/// Whether a block that is freed behind a closed gate can be handed out again there: `direct` and
-/// `guard` hold it back until its uses have ended.
+/// Whether memory freed behind a closed gate can be reused behind it. `direct` and `guard` keep it
+/// until its uses have completed.
 bool reuses_unfinished(memory resource) {
   return resource != memory::direct && resource != memory::guard;
 }
-/// Whether what is handed out again comes with the uses to wait for: the device's own pool, under
-/// `async`, orders them itself.
+/// Whether reused memory comes with its earlier uses. The pool of the device below `async` orders
+/// them itself.
 bool grants_with_uses(memory resource) {
   return reuses_unfinished(resource) && resource != memory::async;
 }
@@ -90,8 +96,8 @@ TEST_P(hazards, submitted_behind_a_gate_equal_a_serial_run) {
   if (GetParam() != memory::direct) {
     EXPECT_LT(reused.distinct_addresses, reused.allocations);
   }
-  // The test proves nothing about reuse where there was none. A block that was used on its own
-  // stream only is handed out again while all of that is queued; by a pool that prefers it, any.
+  // Without reuse the test would prove nothing about it. Memory used on one stream is reused there
+  // while the uses are queued; a pool that prefers unfinished blocks also reuses it elsewhere.
   EXPECT_EQ(reused.within_a_dag > 0, reuses_unfinished(GetParam()));
   if (grants_with_uses(GetParam())) {
     EXPECT_GT(reused.unfinished, 0u);
@@ -118,11 +124,11 @@ TEST_P(hazards, on_cuda_equal_a_serial_run) {
   if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
   hazard_session session(open_device("cuda"), GetParam(), 16);
   dag_limits limits;
-  limits.longest_delay = 100'000;  // some 50 µs: much longer than enqueueing takes
+  limits.longest_delay = 100'000;  // about 50 µs, much longer than enqueueing takes
   run_dags(session, number_of_dags(GetParam()), limits, false);
   const auto& reused = session.reused();
   if (!under_compute_sanitizer() || !waits_for_completion(GetParam())) {
-    // Over few DAGs addresses are still being added.
+    // A run of few DAGs still adds addresses.
     const bool few = number_of_dags(GetParam()) < 300;
     EXPECT_LT(reused.distinct_addresses, few ? reused.allocations : reused.allocations / 2);
   }
@@ -134,7 +140,7 @@ TEST_P(hazards, on_cuda_equal_a_serial_run) {
   }
 }
 
-// What compute-sanitizer's initcheck can judge: see tests/run-sanitized.
+// The part that compute-sanitizer's initcheck can judge: see tests/run-sanitized.
 TEST(hazards_of_one_thread, on_cuda_equal_a_serial_run) {
   if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
   hazard_session session(open_device("cuda"), memory::direct, 16);

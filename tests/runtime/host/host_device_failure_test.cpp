@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that the host device has as scripted, and its loss.
+// Scripted faults of the host device, and its loss.
 #include "tests/runtime/host/host_device_test.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -135,7 +135,7 @@ TEST_F(host_device, loss_discards_what_has_not_begun) {
   EXPECT_EQ(tested().loss().code(), errc::device_lost);
   EXPECT_NE(std::string(tested().loss().what()).find("smoke"), std::string::npos);
   EXPECT_EQ(tested().query(event, 1), event_state::lost);
-  await([&] { return tested().quiescent(waiter); });  // its wait ended by the loss
+  await([&] { return tested().quiescent(waiter); });  // the loss ends its wait
   EXPECT_FALSE(tested().quiescent(s)) << "a task is still running";
   open(gate);
   await([&] { return tested().quiescent(s); });
@@ -216,8 +216,8 @@ TEST_F(host_device_with_faults, is_lost_at_the_nth_task_as_scripted) {
   await([&] { return tested().quiescent(s); });
 }
 
-// Memory whose free waits when the device is lost is not taken from a task that still runs; the
-// sanitizers would see it.
+// After a loss, deferred frees must not free memory that a running task uses. The sanitizers would
+// report it.
 TEST(lost_host_device, keeps_memory_that_a_running_task_touches) {
   auto device = open_host_device();
   auto runtime = std::make_unique<device_runtime>(
@@ -241,7 +241,7 @@ TEST(lost_host_device, keeps_memory_that_a_running_task_touches) {
   }
   await([&] { return began.load(); });
   a = {};           // the reclaim thread waits for the launch
-  runtime.reset();  // no time to drain: lost
+  runtime.reset();  // the timeout is zero, so the device is declared lost
   EXPECT_TRUE(device->lost());
   gate.store(true);
   gate.notify_all();

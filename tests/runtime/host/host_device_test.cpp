@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams, events, copies and tasks of the host device.
+// Streams, events, copies and tasks of the host device.
 #include "tests/runtime/host/host_device_test.hpp"
 
 #include "tests/support/expect_error.hpp"
@@ -56,7 +56,7 @@ TEST_F(host_device, a_gate_in_one_stream_does_not_hold_another) {
   run_on(held, [&] { passed.store(true); });
   std::atomic<int> count{0};
   for (int i = 0; i < 100; ++i) run_on(other, [&] { count.fetch_add(1); });
-  tested().synchronize(other);  // returns although the first stream stands still
+  tested().synchronize(other);  // returns although the first stream is blocked
   EXPECT_EQ(count.load(), 100);
   EXPECT_FALSE(passed.load());
   open(gate);
@@ -145,7 +145,8 @@ TEST_F(host_device, a_wait_captures_the_record_at_the_call) {
   tested().wait(waiter, event, 1);
   std::atomic<bool> through{false};
   run_on(waiter, [&] { through.store(true); });
-  // Recorded again behind a second gate: who waited for the first record does not wait for this.
+  // The event is recorded again behind a second gate. A stream that waits for the first record does
+  // not wait for the second one.
   hold(source, second_gate);
   tested().record(event, 2, source);
   EXPECT_FALSE(through.load());
@@ -178,7 +179,7 @@ TEST_F(host_device, a_stream_follows_one_of_another_device) {
   std::atomic<bool> second_gate{false};
   auto* source = other->create_stream();
   auto* follower = tested().create_stream();
-  int written = 0;  // not atomic: ThreadSanitizer judges
+  int written = 0;  // not atomic, so that ThreadSanitizer judges
   int seen = 0;
   other->notify(source, [&] {
     gate.wait(false);
@@ -186,12 +187,12 @@ TEST_F(host_device, a_stream_follows_one_of_another_device) {
   });
   tested().follow(follower, source);
   run_on(follower, [&] { seen = written; });
-  // What is queued later is not waited for.
+  // Work queued later is not waited for.
   other->notify(source, [&] { second_gate.wait(false); });
   open(gate);
   tested().synchronize(follower);
   EXPECT_EQ(seen, 7);
-  // And the other way round.
+  // The opposite direction.
   other->notify(source, [&] { written = 8; });
   tested().follow(source, follower);
   open(second_gate);
@@ -260,7 +261,7 @@ TEST_F(host_device, fills_with_patterns_of_1_2_4_8_and_16_bytes) {
       alignas(16) std::array<std::byte, 16'032> memory{};
       const auto given = pattern;
       tested().fill(memory.data() + 16, pattern.data(), size, count, s);
-      pattern.fill(std::byte{0});  // read during the call
+      pattern.fill(std::byte{0});  // the fill has copied the pattern during the call
       tested().synchronize(s);
       for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(memory[i], std::byte{0});
       for (std::size_t i = 0; i < count; ++i) {
@@ -337,7 +338,7 @@ TEST(host_task, of_a_retired_stream_is_refused) {
   auto s = runtime.create_stream();
   const auto ref = s.ref();
   s = {};
-  const auto other = runtime.create_stream();  // joins the retired one
+  const auto other = runtime.create_stream();  // joins the thread of the retired stream
   EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { submit_host_task(ref, [] {}); }));
 }
 

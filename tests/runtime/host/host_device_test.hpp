@@ -11,7 +11,7 @@
 
 namespace sluice::test {
 
-/// The device by itself, with streams and events made by hand.
+/// The host device alone, with streams and events that the test creates.
 class host_device : public ::testing::Test {
  protected:
   explicit host_device(const host_device_options& options = {})
@@ -22,7 +22,7 @@ class host_device : public ::testing::Test {
   void run_on(native_stream* stream, Function function) {
     device_->notify(stream, std::move(function));
   }
-  /// Holds `stream` until the gate is open.
+  /// Blocks `stream` until the gate is open.
   void hold(native_stream* stream, std::atomic<bool>& open) {
     run_on(stream, [&open] { open.wait(false); });
   }

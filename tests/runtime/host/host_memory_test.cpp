@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is left when the host has no memory: nobody is there to throw at in a loss or at an end.
+// The host runs out of memory. A loss and the end of a runtime have no caller that could receive an
+// exception.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/gate.hpp"
@@ -21,8 +22,8 @@
 namespace sluice::test {
 namespace {
 
-/// Calls `attempt` while this thread has no memory from its `nth` allocation on. Whether it had
-/// enough until then.
+/// Calls `attempt` while all allocations of this thread from the `nth` on fail. Returns whether it
+/// made fewer.
 template <class Attempt>
 bool enough_for(std::uint64_t nth, Attempt attempt) {
   fail_allocations_from(nth);
@@ -44,7 +45,7 @@ void launch(stream_ref on, const gpu_ref<int>& read, const gpu_ref<int>& written
   (void)recorder.commit();
 }
 
-// A launch that no ticket can be had for, and no wait for its end either, costs the device.
+// A launch for which neither a ticket nor a wait is possible loses the device.
 TEST(a_host_without_memory, loses_at_most_the_device_by_a_launch) {
   int losses = 0;
   bool enough = false;
@@ -137,11 +138,11 @@ TEST(a_host_without_memory, keeps_directly_allocated_memory_that_it_cannot_list)
   }
 }
 
-// Large enough to be mapped by itself, whatever the C library has learnt: so it can be counted.
+// So large that the C library maps it separately in any state, which makes it countable.
 constexpr std::size_t large = std::size_t{64} << 20U;
 
-/// How many bytes the C library has mapped for single blocks (0 under a sanitizer: LeakSanitizer
-/// looks for itself).
+/// The number of bytes that the C library has mapped for single blocks. 0 under a sanitizer;
+/// LeakSanitizer checks this itself.
 std::size_t bytes_mapped() {
   return mallinfo2().hblkhd;
 }
@@ -168,7 +169,7 @@ TEST(a_host_without_memory, leaks_no_memory_of_the_devices_pool) {
     void* address = nullptr;
     enough = enough_for(nth, [&] { address = device->allocate_async(large, s); });
     EXPECT_EQ(address != nullptr, enough) << nth;
-    device.reset();  // with what is in use, as far as it knows of it
+    device.reset();  // with all memory that the pool records as in use
     EXPECT_EQ(bytes_mapped(), before) << nth;
   }
 }
@@ -187,8 +188,8 @@ TEST(a_host_without_memory, leaves_what_is_free_in_the_devices_pool) {
   }
 }
 
-/// Ends a runtime, with work that is `unfinished` or not, without memory from the `nth` allocation
-/// on. Whether there was enough.
+/// Ends a runtime, with or without `unfinished` work, while all allocations from the `nth` on fail.
+/// Returns whether the end made fewer.
 bool ends(std::uint64_t nth, bool unfinished) {
   auto device = open_host_device();
   auto runtime = std::make_unique<device_runtime>(

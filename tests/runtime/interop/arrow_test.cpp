@@ -15,12 +15,12 @@
 namespace sluice::test {
 namespace {
 
-// What descriptors say
+// Descriptors
 
 void nothing(ArrowSchema*) {}
 void nothing(ArrowArray*) {}
 
-/// Descriptors of `f32` elements that are right, to be spoilt.
+/// Valid descriptors of `f32` elements, which the tests make invalid.
 struct descriptors {
   alignas(16) std::array<float, 16> elements{};
   std::array<const void*, 2> buffers{nullptr, elements.data()};
@@ -132,9 +132,9 @@ TEST(arrow_layout, refuses_what_is_malformed) {
   }));
 }
 
-// In and out
+// Import and export
 
-/// An array of another program's over `words` of its memory.
+/// An array of another program over `words` of its memory.
 class producer_array {
  public:
   explicit producer_array(gpu_ref<std::uint32_t> memory) : memory_(std::move(memory)) {
@@ -318,7 +318,7 @@ void goes_round(device_runtime& runtime, stream_ref stream) {
   EXPECT_EQ(out.array.array.null_count, 0);
   EXPECT_EQ(out.array.array.offset, 0);
   EXPECT_EQ(runtime.statistics().exports, 1u);
-  // On a GPU it brings its event; adopted there anyway.
+  // On a GPU the array has its event; the import adopts it nevertheless.
   const auto back = import_arrow(runtime, out.schema, &out.array, {.ready = true});
   out.schema.release(&out.schema);
   EXPECT_EQ(download(back.template as<T>(), stream),

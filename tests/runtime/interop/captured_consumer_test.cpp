@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of an export whose consumer's stream is being captured, on a device whose streams are
-// captured when the test says so. What CUDA makes of it: cuda/cuda_capture_test.cpp.
+// The end of an export while its consumer's stream is being captured. The device simulates
+// captures; cuda/cuda_capture_test.cpp tests those of CUDA.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/devices.hpp"
@@ -25,16 +25,16 @@
 namespace sluice::test {
 namespace {
 
-/// A host device, one stream of which may be captured: then it is an error to follow it or to wait
-/// for it.
+/// A host device that simulates the capture of one stream. During the capture it is an error to
+/// follow this stream or to wait for it.
 class capturing_device final : public forwarding_device {
  public:
   capturing_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
 
   void capture(native_stream* stream) { captured_.store(stream); }
-  /// How often the captured stream was touched.
+  /// The number of accesses to the captured stream.
   [[nodiscard]] int mistakes() const { return mistakes_.load(); }
-  /// How often a stream has been made to follow another one; who reads it comes after that.
+  /// The number of calls of `follow`. Reading it synchronizes with these calls.
   [[nodiscard]] int follows() const { return follows_.load(std::memory_order_acquire); }
 
   bool capturing(native_stream* stream) noexcept override {
@@ -92,7 +92,7 @@ class captured_consumer : public ::testing::Test {
     (void)recorder.commit();
     return made;
   }
-  /// The consumer writes `value`, behind `closed`.
+  /// The consumer writes `value` after `closed`.
   void write_late(gate& closed, void* to, std::uint32_t value) {
     closed.hold(consumer_);
     consumer_runtime_->device().fill(to, &value, sizeof value, count, consumers());
@@ -127,7 +127,7 @@ TEST_F(captured_consumer, keeps_its_memory_from_others_until_the_capture_has_end
   EXPECT_EQ(download(filled(1), stream_), std::vector<std::uint32_t>(count, 1)) << "of another";
   device_->capture(nullptr);
   await_no_exports();
-  // Behind the consumer's write, which has not happened yet.
+  // Ordered after the consumer's write, which has not happened yet.
   auto read = std::vector<std::uint32_t>(count);
   auto recorder = launch_recorder::strict(stream_);
   recorder.read(a);
@@ -154,7 +154,7 @@ TEST_F(captured_consumer, keeps_freed_memory_until_it_has_used_it) {
   device_->capture(nullptr);
   await_no_exports();
   EXPECT_EQ(runtime_->statistics().bytes_outstanding, 0u);
-  // The pool gives the memory to whoever asks next, behind the consumer's write.
+  // The pool reuses the memory, ordered after the consumer's write.
   const auto b = filled(value + 1);
   closed.open();
   EXPECT_EQ(download(b, stream_), std::vector<std::uint32_t>(count, value + 1));
@@ -176,7 +176,8 @@ TEST_F(captured_consumer, outlives_the_runtime_which_ends_quietly) {
   const auto before = device_->follows();
   device_->capture(nullptr);
   await([&] { return core.expired(); });
-  // That a share is gone orders nothing; this does, before the consumer's stream goes.
+  // The expired core orders nothing. Reading `follows` orders this thread before the consumer's
+  // stream is destroyed.
   EXPECT_EQ(device_->follows(), before + 1);
 }
 

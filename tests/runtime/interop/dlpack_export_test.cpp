@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes out: after which work, before which, in which shape.
+// Exports: their order with earlier and later work, and their descriptors.
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/use_state.hpp"
 
@@ -40,7 +40,8 @@ TEST_P(dlpack_on, an_export_with_a_stream_is_ordered_both_ways) {
   EXPECT_EQ(download(result, stream()), std::vector(100, second));
 }
 
-// Its use is published without a lease, so it may come between a launch's ends.
+// The use of an export takes no lease, so it can be published between a launch's preflight and
+// commit.
 TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later) {
   const auto value = random_word();
   const auto a = runtime().allocate<std::uint32_t>(20, stream());
@@ -89,7 +90,7 @@ TEST_P(dlpack_on, memory_that_was_exported_is_freed_after_the_consumers_uses) {
                         copy_direction::device_to_device, other_stream().native());
   a = {};
   out->deleter(out);
-  // Whoever gets that memory now comes later.
+  // New owners of the memory are ordered after the consumer's copy.
   for (int i = 0; i < 4; ++i) {
     write(runtime().allocate<std::uint32_t>(1000, stream()), value + 1, stream());
   }
@@ -129,7 +130,7 @@ TEST_P(dlpack_on, a_writable_export_comes_after_reads_and_a_read_only_one_does_n
   copy(result, a, stream());
   auto* reading = export_dlpack(runtime(), a, {.stream = named(other_stream()), .read_only = true});
   EXPECT_EQ(reading->flags, dlpack::read_only_flag);
-  other_stream().synchronize();  // stands behind no gate
+  other_stream().synchronize();  // it is behind no gate
   reading->deleter(reading);
   auto* writing = export_dlpack(runtime(), a, {.stream = named(other_stream())});
   EXPECT_EQ(writing->flags, 0u);

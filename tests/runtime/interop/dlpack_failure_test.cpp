@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory runs short; and failures that the host device can have.
+// Host memory runs short, and failures that the host device can script.
 #include "tests/runtime/interop/dlpack_test.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -41,7 +41,7 @@ TEST_P(dlpack_on, a_busy_adoption_stream_serves_where_there_can_be_no_other) {
 
 TEST_P(dlpack_on, survives_a_lack_of_host_memory) {
   if (!on_host()) GTEST_SKIP() << "the driver does not take failed allocations";
-  // What is made once is there, and a record is free.
+  // Objects that are created once exist afterwards, and a record is free.
   new_tensor first(words(10));
   (void)import_dlpack(runtime(), first.get(), {.stream = named(other_stream())});
   first.back.wait();
@@ -63,7 +63,7 @@ TEST_P(dlpack_on, survives_a_lack_of_host_memory) {
   write(a, 3, stream());
   for (const dlpack_export& as :
        {dlpack_export{}, dlpack_export{.stream = named(other_stream())}}) {
-    // One succeeds at last; others may, where the lack is made up for.
+    // The last export succeeds. Earlier ones also succeed where a lack of memory is made up for.
     std::vector<dlpack::versioned_tensor*> out;
     out.reserve(1000);
     const auto failures =
@@ -163,8 +163,7 @@ TEST(dlpack_on_a_failing_host, a_loss_that_a_deleter_is_the_first_to_see_gives_b
   auto* out =
       export_dlpack(runtime, imported.memory, {.stream = foreign_stream(theirs.ref().native())});
   imported = {};
-  // Then the deleter's first allocation is made under no lock: that to follow the consumer's
-  // stream.
+  // The deleter's first allocation then follows the consumer's stream, and no lock is held there.
   await([&] {
     bool idle = true;
     detail::runtime_core::of(runtime)->for_each_timeline(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes in: after which work of its producer's, as what, and when it goes back.
+// Imports: their order after the producer's work, their type, and their return.
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/use_state.hpp"
@@ -248,7 +248,7 @@ TEST_P(dlpack_on, an_import_is_no_more_aligned_than_its_address) {
     EXPECT_TRUE(refused([&] { (void)all.subspan(0, 4).reinterpret<float>(); }));
     EXPECT_TRUE(refused([&] { (void)all.subspan(4, 4).reinterpret<float>(); }));
     EXPECT_EQ(all.subspan(3, 4).reinterpret<float>().offset(), 3u);
-    // Kernels of complex elements load them whole.
+    // Kernels of complex elements load whole elements.
     EXPECT_TRUE(refused([&] { (void)all.subspan(3, 8).reinterpret<std::complex<float>>(); }));
     EXPECT_EQ(all.subspan(7, 8).reinterpret<std::complex<float>>().size(), 1u);
     EXPECT_TRUE(refused([&] { (void)column(all.block(), element_type::f32).as<float>(); }));
@@ -302,7 +302,7 @@ TEST_P(dlpack_on, a_read_only_import_is_not_written) {
     EXPECT_TRUE(throws(errc::stream_misuse, "read-only", [&] {
       (void)runtime().record_use(ref.block(), stream(), access_kind::read_write);
     }));
-    // It goes out as such, whatever is asked for.
+    // The export is read-only, too, although the program did not ask for that.
     auto* out = export_dlpack(runtime(), ref);
     EXPECT_EQ(out->flags, dlpack::read_only_flag);
     out->deleter(out);
@@ -319,7 +319,7 @@ TEST_P(dlpack_on, a_read_only_import_is_not_written) {
   }
   untracked.back.wait();
 
-  // The record of that block serves others now.
+  // Another block now uses the record of that one.
   const auto own = runtime().allocate<std::uint32_t>(10, stream());
   EXPECT_NO_THROW(write(own, 1, stream()));
 }

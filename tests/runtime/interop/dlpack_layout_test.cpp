@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a descriptor may say, and what is read from it.
+// Valid and invalid descriptors, and the layouts read from them.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/seed.hpp"
 
@@ -19,7 +19,7 @@
 namespace sluice::test {
 namespace {
 
-/// A descriptor of `f32` elements that is right, to be spoilt.
+/// A valid descriptor of `f32` elements, which the tests make invalid.
 struct descriptor {
   std::vector<std::int64_t> shape{3, 5};
   std::vector<std::int64_t> strides{5, 1};
@@ -133,7 +133,7 @@ TEST(dlpack_layout, refuses_what_is_malformed) {
                         t.strides = nullptr;
                       })));
   EXPECT_TRUE(refused(invalid, "shape", with([](auto& t) {
-                        t.shape[0] = most / 20 + 1;  // the elements do not overflow, the bytes do
+                        t.shape[0] = most / 20 + 1;  // only the bytes overflow, not the elements
                         t.strides = nullptr;
                       })));
   EXPECT_TRUE(refused(invalid, "strides", with([](auto& t) { t.strides[0] = most; })));
@@ -175,7 +175,7 @@ TEST(dlpack_tensor, is_contiguous_or_not) {
   EXPECT_TRUE(contiguous({3, 5}, {5, 1}));
   EXPECT_TRUE(contiguous({3, 1, 5}, {5, 77, 1}));
   EXPECT_TRUE(contiguous({3, 0}, {7, 7}));
-  // Without elements the strides may say anything.
+  // Without elements any strides are valid.
   constexpr auto large = std::int64_t{1} << 40;
   EXPECT_TRUE(contiguous({0, large, large}, {1, large, 1}));
   EXPECT_FALSE(contiguous({3, 5}, {1, 3}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is taken neither in nor out.
+// Refused imports and exports.
 #include "runtime/interop/external_memory.hpp"
 #include "tests/runtime/interop/dlpack_test.hpp"
 

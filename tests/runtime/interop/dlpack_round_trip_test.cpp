@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Out and in again.
+// Exports that are imported again.
 #include "tests/runtime/interop/dlpack_test.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST_P(dlpack_on, every_element_type_goes_round) {
 
 TEST_P(dlpack_on, many_threads_may_pass_memory_round) {
   constexpr int rounds = 40;
-  // These have to be there until the last deleter has been called.
+  // The streams must exist until the last deleter has been called.
   std::vector<sluice::stream> consumers(4);
   for (auto& consumer : consumers) consumer = other().create_stream();
   std::vector<std::thread> threads;
@@ -66,7 +66,7 @@ TEST_P(dlpack_on, many_threads_may_pass_memory_round) {
         auto a = runtime().allocate<std::uint32_t>(50, own_stream);
         write(a, i * 4 + t, own_stream);
         auto* out = export_dlpack(runtime(), a, {.stream = named(consumer)});
-        // To the other one, and its copy back.
+        // To the other runtime, and its copy back.
         const auto there = import_dlpack(other(), out, {.stream = named(consumer)});
         const auto word = i * 4 + t + 1;
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports and exports that a runtime's end comes upon, or that come after it.
+// Imports and exports during and after the end of a runtime.
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -111,7 +111,7 @@ TEST_P(dlpack_on, a_producer_may_end_the_runtime_that_gives_it_back) {
   const collected_reports reports;
   (void)import_dlpack(*owned, tensor.get(), {.ready = true});
   tensor.back.wait();
-  // Freed by the runtime's end, behind the one whose producer made it.
+  // The end of the runtime frees it after the import whose producer ended the runtime.
   waiting.back.wait();
   EXPECT_TRUE(other_import.memory.block().stale());
   other_import = {};
@@ -141,8 +141,8 @@ TEST_P(dlpack_on, a_tracked_import_has_gone_back_when_the_runtime_has_ended) {
   EXPECT_TRUE(imported.memory.block().stale());
 }
 
-/// A launch that reads an import and stands behind a gate: a runtime that ends meanwhile gives its
-/// device up, and goes on with what it was given.
+/// A launch behind a gate that reads an import. If the runtime ends meanwhile, it gives up its
+/// device, which continues with queued work.
 class import_in_use {
  public:
   import_in_use(const std::string& device, gpu_ref<std::uint32_t> memory)
@@ -156,11 +156,11 @@ class import_in_use {
     recorder_.read(imported_.memory);
     recorder_.preflight();
     (void)recorder_.commit();
-    closed_.wait_until_reached();  // a lost device skips what it has not begun
+    closed_.wait_until_reached();  // after a loss, the device skips work that has not begun
   }
 
   void end_stream() { stream_ = {}; }
-  /// The import is reported and stays.
+  /// Ends the runtime. The import is reported and stays.
   void end_runtime() {
     imported_ = {};
     tensor_.back.in_use.store(true);
@@ -171,7 +171,7 @@ class import_in_use {
     EXPECT_EQ(tensor_.back.times.load(), 0);
     tensor_.back.in_use.store(false);
   }
-  /// The import goes back.
+  /// Ends the launch. The import returns to its producer.
   void end_launch() {
     closed_.open();
     tensor_.back.wait();
@@ -198,7 +198,7 @@ TEST_P(dlpack_on, a_runtime_ends_although_the_use_of_an_import_does_not) {
 TEST_P(dlpack_on, a_stream_that_is_gone_still_keeps_an_import_on_a_lost_device) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("a lost GPU keeps its memory");
   import_in_use used(GetParam(), words(10));
-  used.end_stream();  // before the loss: only its last ticket is left of it
+  used.end_stream();  // before the loss: only the stream's last ticket remains
   used.end_runtime();
   used.end_launch();
 }

@@ -14,7 +14,8 @@
 
 namespace sluice::test {
 
-/// A tensor of another program's, of either generation, over `words` of its memory.
+/// A tensor of another program over `words` of its memory. `Tensor` selects the generation of
+/// DLPack.
 template <class Tensor>
 class producer_tensor {
  public:
@@ -44,7 +45,7 @@ class producer_tensor {
   [[nodiscard]] const gpu_ref<std::uint32_t>& memory() const noexcept { return memory_; }
 
   returned back;
-  /// For a tensor whose import lives as long as the test's scope.
+  /// Makes the destructor wait until the import has returned.
   bool ends_when_back = false;
 
  private:
@@ -55,11 +56,12 @@ class producer_tensor {
 using old_tensor = producer_tensor<dlpack::managed_tensor>;
 using new_tensor = producer_tensor<dlpack::versioned_tensor>;
 
-/// Tensors of DLPack go to and fro between the runtime and the other program. Its tests are in
-/// several files; dlpack_import_test.cpp instantiates them all.
+/// Tests of DLPack tensors that pass between the runtime and another program.
+///
+/// The tests are in several files; dlpack_import_test.cpp instantiates all of them.
 class dlpack_on : public external_memory_test {
  protected:
-  /// Both generations go through `check`.
+  /// Calls `check` with a tensor of each generation.
   template <class Check>
   void with_both(Check check) {
     {

@@ -21,7 +21,7 @@
 
 namespace sluice::test {
 
-/// Calls `f.operator()<T>()` for each of our element types that is not complex.
+/// Calls `f.operator()<T>()` for each element type that is not complex.
 template <class Function>
 void for_each_real_type(Function f) {
   f.template operator()<std::uint8_t>();
@@ -33,10 +33,10 @@ void for_each_real_type(Function f) {
   f.template operator()<double>();
 }
 
-/// What a producer sees of an import of its memory.
+/// The return of an import, as its producer observes it.
 struct returned {
   std::atomic<int> times{0};
-  std::atomic<bool> elsewhere{false};  ///< on another thread than the test's
+  std::atomic<bool> elsewhere{false};  ///< on a thread other than the test's
   std::atomic<bool> too_early{false};  ///< while `in_use` was true
   std::atomic<bool> in_use{false};
   std::thread::id test_thread = std::this_thread::get_id();
@@ -51,8 +51,8 @@ struct returned {
   }
 };
 
-/// Memory goes to and fro between the runtime and a program of somebody else's on the same device,
-/// which has a runtime of its own.
+/// Tests of memory that passes between the runtime and another program on the same device. The
+/// other program has a runtime of its own.
 class external_memory_test : public device_test {
  protected:
   void SetUp() override {
@@ -60,7 +60,7 @@ class external_memory_test : public device_test {
     if (IsSkipped()) return;
     other_ = std::make_unique<device_runtime>(open_device(GetParam()));
     other_stream_ = other_->create_stream();
-    // What is launched behind a gate has to be loaded.
+    // Loads the kernel that is launched behind gates.
     const auto warm = words(4);
     fill(warm, 0, other_stream_);
     other_stream_.synchronize();
@@ -75,13 +75,13 @@ class external_memory_test : public device_test {
   [[nodiscard]] stream_ref other_stream() const { return other_stream_; }
   [[nodiscard]] foreign_stream named(stream_ref s) const { return foreign_stream(s.native()); }
 
-  /// New memory of the other program's.
+  /// New memory of the other program.
   [[nodiscard]] gpu_ref<std::uint32_t> words(std::size_t count) {
     auto made = other_->allocate<std::uint32_t>(count, other_stream_, "producer");
     other_stream_.synchronize();
     return made;
   }
-  /// Enqueues a write of `value` to every element, unrecorded.
+  /// Enqueues a write of `value` to every element, without a recorder.
   static void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
     on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
   }
@@ -104,13 +104,13 @@ class external_memory_test : public device_test {
                      on.native());
     return recorder.commit();
   }
-  /// Whether the launch at `point` has ended, as the device says.
+  /// Whether the launch at `point` has completed, according to the device.
   [[nodiscard]] bool ended(timeline_point point) {
     runtime().reap_pending();
     return detail::runtime_core::of(runtime())->find(point.stream)->completed(point.ticket);
   }
-  /// Returns once so many imports are out: a producer that has been called is counted a little
-  /// longer.
+  /// Waits until the number of imports is `count`. An import still counts for a moment after its
+  /// producer's deleter has been called.
   void await_imports(std::size_t count) {
     await([&] { return runtime().statistics().imports == count; });
   }

@@ -47,7 +47,7 @@ TEST_F(memory_adaptors, count_bytes_and_allocations) {
   b = {};
   c = {};
   EXPECT_EQ(statistics_->counters(), (memory_counters{{0, 1024, 1124}, {0, 2, 3}}));
-  // Nothing is asked for where there are no bytes.
+  // A request without bytes does not reach the resource.
   (void)allocate(0);
   EXPECT_EQ(statistics_->counters().allocations.total, 3u);
 }
@@ -62,7 +62,7 @@ TEST_F(memory_adaptors, count_anew_in_scopes) {
       const memory_statistics::scope inner(*statistics_);
       auto b = allocate(10);
       EXPECT_EQ(inner.changes().bytes, (memory_change{10, 10, 10}));
-      a = {};  // older than this scope
+      a = {};  // it was allocated before this scope
       EXPECT_EQ(inner.changes().bytes, (memory_change{-90, 10, 10}));
       EXPECT_EQ(inner.changes().allocations, (memory_change{0, 1, 1}));
       EXPECT_EQ(outer.changes().bytes, (memory_change{10, 110, 110}));
@@ -75,8 +75,7 @@ TEST_F(memory_adaptors, count_anew_in_scopes) {
   EXPECT_EQ(statistics_->counters().bytes, (memory_counter{0, 610, 610}));
 }
 
-// What was freed before does not hide what is left behind, and what is left behind does not hide
-// what was freed.
+// Frees of earlier memory do not hide a leak, and a leak does not hide these frees.
 TEST_F(memory_adaptors, a_scope_that_begins_with_a_free_counts_what_is_left_behind) {
   auto before = allocate(500);
   const memory_statistics::scope all(*statistics_);
@@ -116,7 +115,7 @@ TEST_F(memory_adaptors, scopes_count_for_all_threads_at_a_time) {
       for (std::size_t i = 0; i < each; ++i) {
         const memory_statistics::scope own(*statistics_);
         const auto block = allocate(8);
-        // Its own, and what the others allocated and freed meanwhile.
+        // The scope counts its own allocations and those of other threads meanwhile.
         const auto seen = own.changes().allocations;
         EXPECT_GE(seen.total, 1u);
         EXPECT_LE(seen.peak, seen.total);
@@ -139,7 +138,7 @@ TEST_F(memory_adaptors, fail_as_they_are_told) {
   EXPECT_TRUE(
       throws(errc::out_of_memory, "scripted: 20 bytes for 'adapted'", [&] { (void)allocate(20); }));
   EXPECT_NO_THROW((void)allocate(30));
-  // One failure is met by asking again.
+  // The runtime retries after one failure.
   faults_->fail_nth(1);
   EXPECT_NO_THROW((void)allocate(40));
   faults_->fail_nth(1, 2);

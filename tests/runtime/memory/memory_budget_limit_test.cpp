@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// That a device never holds more than the limit, whatever unfinished work does to frees.
+// A device never holds more than the limit, even if unfinished work delays frees.
 #include "tests/runtime/memory/memory_budget_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/forwarding_device.hpp"
@@ -30,7 +30,7 @@
 namespace sluice::test {
 namespace {
 
-/// A host device that also counts what is allocated directly.
+/// A host device that also counts directly allocated memory.
 class counting_device final : public forwarding_device {
  public:
   counting_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
@@ -45,7 +45,7 @@ class counting_device final : public forwarding_device {
   }
   void deallocate(void* address) noexcept override {
     {
-      // Before another thread can be given that address.
+      // Before another thread can receive this address.
       const std::lock_guard lock(mutex_);
       direct_ -= sizes_.extract(address).mapped();
     }
@@ -53,7 +53,7 @@ class counting_device final : public forwarding_device {
   }
 
  protected:
-  void on_loss() noexcept override { real().lose(loss()); }  // so that it comes to rest
+  void on_loss() noexcept override { real().lose(loss()); }  // makes the host device quiescent
 
  private:
   std::mutex mutex_;
@@ -65,7 +65,7 @@ using bytes_ref = gpu_ref<std::uint8_t>;
 using resource_maker = std::function<std::unique_ptr<memory_resource>()>;
 struct stack {
   std::string name;
-  resource_maker make;  // what is under the budget
+  resource_maker make;  // the resource below the budget
 };
 
 std::vector<stack> stacks() {
@@ -93,7 +93,7 @@ std::vector<stack> stacks() {
   };
 }
 
-/// A runtime on a budget over each kind of resource, on the host device.
+/// A runtime with a budget over each kind of resource, on the host device.
 class limited : public ::testing::TestWithParam<stack> {
  protected:
   void SetUp() override {
@@ -121,7 +121,7 @@ class limited : public ::testing::TestWithParam<stack> {
     EXPECT_LE(device_->held(), budget_->limit());
     return block;
   }
-  /// A launch on `on` that reads the block.
+  /// Makes a launch on `on` that reads the block.
   static void use(const bytes_ref& block, stream_ref on) {
     auto recorder = launch_recorder::strict(on);
     recorder.read(block);
@@ -144,7 +144,7 @@ void PrintTo(const stack& s, std::ostream* out) {
 
 constexpr std::size_t unit = std::size_t{1} << 20;
 
-// Each block has another size, and a launch that has not run still reads it when it is freed.
+// The blocks have different sizes, and each is freed while a launch that has not run reads it.
 TEST_P(limited, charges_memory_until_the_work_that_uses_it_has_ended) {
   budget_->set_limit(24 * unit);
   gate closed;
@@ -172,7 +172,7 @@ TEST_P(limited, charges_memory_until_the_work_that_uses_it_has_ended) {
   EXPECT_NO_THROW((void)allocate(10 * unit));
 }
 
-// A request is refused at once: what it waits for is nobody's but the caller's to wait for.
+// A request at the limit is refused at once, because only the caller can wait for the work.
 TEST_P(limited, gives_back_what_has_ended_and_keeps_what_has_not) {
   budget_->set_limit(24 * unit);
   gate closed;
@@ -225,7 +225,7 @@ TEST_P(limited, gives_nothing_up_for_what_cannot_be_met) {
   elsewhere.synchronize();
   runtime_->reap_pending();
   second->reap_pending();
-  // What goes by the reclaim thread is on its way whatever is asked for.
+  // The reclaim thread frees independently of requests, so wait for it.
   if (GetParam().name == "direct") await([&] { return budget_->snapshot().kept == 0; });
   const auto kept = budget_->snapshot().kept;
   const auto held = device_->held();
@@ -239,7 +239,7 @@ TEST_P(limited, gives_nothing_up_for_what_cannot_be_met) {
   }));
   EXPECT_EQ(budget_->snapshot().kept, kept);
   EXPECT_EQ(device_->held(), held);
-  // What can be met is.
+  // A request within the limit succeeds.
   EXPECT_NO_THROW((void)allocate(26 * unit));
   EXPECT_EQ(live.size(), 2 * unit);
 }
@@ -263,7 +263,7 @@ TEST_P(limited, holds_against_threads_and_runtimes) {
         std::vector<bytes_ref> blocks;
         for (int i = 0; i < 300; ++i) {
           try {
-            // Of a size class, so that the device rounds nothing up.
+            // A size of a size class, so that the device rounds nothing up.
             const auto bytes = std::size_t{256} << random() % 7;
             blocks.push_back(runtime.allocate<std::uint8_t>(bytes, mine, "limited"));
             use(blocks.back(), random() % 2 == 0 ? mine : readers);
@@ -289,7 +289,7 @@ TEST_P(limited, holds_against_threads_and_runtimes) {
   EXPECT_LE(most, budget_->limit());
 }
 
-// Memory that its own stream still uses is had again on that stream without a wait.
+// A stream reuses memory that it still uses, without a wait.
 TEST_P(budget_on, reuses_memory_on_the_same_stream_while_that_is_busy) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
   for (const bool pooled : {true, false}) {
@@ -316,7 +316,7 @@ TEST_P(budget_on, reuses_memory_on_the_same_stream_while_that_is_busy) {
   }
 }
 
-// Neither a free nor a request at the limit waits for what runs.
+// Neither a free nor a request at the limit waits for running work.
 TEST_P(budget_on, makes_room_beside_work_that_does_not_end) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("cudaFree waits for all streams there");
   budget().set_limit(64 * unit);
@@ -332,7 +332,7 @@ TEST_P(budget_on, makes_room_beside_work_that_does_not_end) {
   closed.open();
 }
 
-// What the device's pool keeps of many sizes does not add up.
+// Memory of many sizes that the device's pool keeps does not accumulate in the charge.
 TEST_P(budget_on, charges_no_more_than_the_devices_pool_holds) {
   const auto all = std::make_shared<memory_budget>();
   device_runtime of(runtime().shared_device(),

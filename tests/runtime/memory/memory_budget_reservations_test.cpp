@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is set aside of a budget: for all or for none, and back again.
+// Reservations: all of the memory or none, and the return of the rest.
 #include "tests/runtime/memory/memory_budget_test.hpp"
 #include "tests/support/use_state.hpp"
 
@@ -25,7 +25,7 @@ TEST_P(budget_on, reserves_for_all_or_for_none) {
   EXPECT_EQ(aside.left(), 4096u + 4096);
   EXPECT_EQ(budget().snapshot().reserved, 8192u);
   EXPECT_EQ(budget().snapshot().held, 0u);
-  // Others cannot have it.
+  // Other requests cannot use the reserved bytes.
   EXPECT_TRUE(throws(errc::over_budget, "reserved", [&] { (void)allocate(2048); }));
   const auto first = runtime().allocate<float>(1000, stream(), "first", aside);
   const auto second = runtime().allocate_bytes(4096, stream(), "second", aside);
@@ -47,7 +47,7 @@ TEST_P(budget_on, returns_what_was_reserved_and_not_used) {
   }
   auto first = reserve({2048});
   auto second = std::move(first);
-  EXPECT_EQ(first.left(), 0u);  // NOLINT(bugprone-use-after-move): what it says
+  EXPECT_EQ(first.left(), 0u);  // NOLINT(bugprone-use-after-move): it is empty
   EXPECT_EQ(second.left(), 2048u);
   second = reserve({1024});
   EXPECT_EQ(budget().snapshot().reserved, 1024u);
@@ -67,7 +67,7 @@ TEST_P(budget_on, a_reservation_survives_a_failed_allocation) {
   EXPECT_EQ(runtime().allocate_bytes(4096, stream(), "a", aside).bytes(), 4096u);
 }
 
-/// A pool under `budget` or over it: it gives up what it keeps in either case.
+/// A pool over `budget`, or below it. It returns kept memory in either case.
 std::unique_ptr<memory_resource> make_pooled(std::shared_ptr<memory_budget> budget,
                                              bool pool_on_top) {
   if (pool_on_top) {
@@ -76,7 +76,7 @@ std::unique_ptr<memory_resource> make_pooled(std::shared_ptr<memory_budget> budg
   return make_budget_resource(make_pool_resource(make_async_resource()), std::move(budget));
 }
 
-// What is kept is of another size: it does not serve the reservation, but its bytes do.
+// The kept memory has another size, so the reservation needs its bytes, not the block.
 TEST_P(budget_on, reserves_what_pools_keep) {
   for (const bool pool_on_top : {false, true}) {
     SCOPED_TRACE(pool_on_top ? "pool over budget" : "budget over pool");
@@ -85,7 +85,7 @@ TEST_P(budget_on, reserves_what_pools_keep) {
     const auto on = pooled.create_stream();
     const auto live = pooled.allocate_bytes(1024, on, "live");
     (void)pooled.allocate_bytes(6144, on, "kept");
-    on.synchronize();  // until then memory that was never used awaits its own allocation
+    on.synchronize();  // until then unused memory waits for its own allocation
     EXPECT_EQ(tight->snapshot().held, 7168u) << "the pool does not keep it";
     auto aside = pooled.reserve_memory(std::vector<std::size_t>{4096, 2048});
     EXPECT_EQ(aside.left(), 6144u);
@@ -124,7 +124,7 @@ TEST_P(budget_on, refuses_to_reserve_more_than_all_that_pools_keep) {
     EXPECT_EQ(after.launches, before.launches);
     EXPECT_EQ(uses_of(live).version, uses);
     EXPECT_EQ(download(live, on), std::vector<float>(1024, 3));
-    // What is left can be had.
+    // The rest is available.
     EXPECT_EQ(pooled.reserve_memory(std::vector<std::size_t>{4096}).left(), 4096u);
   }
 }
@@ -134,7 +134,7 @@ TEST_P(budget_on, refuses_an_empty_reservation) {
   auto aside = reserve({4096});
   const auto moved = std::move(aside);
   EXPECT_TRUE(throws(errc::invalid_argument, "from: an empty reservation", [&] {
-    // NOLINTNEXTLINE(bugprone-use-after-move): what it is about
+    // NOLINTNEXTLINE(bugprone-use-after-move): the test needs it
     (void)runtime().allocate_bytes(1024, stream(), "a", aside);
   }));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How room is made at the limit: of what pools keep, of owners whose launches are complete, of what
-// the reclaim thread is to free.
+// Making room at the limit: from memory in pools, from owners of completed launches, and from frees
+// of the reclaim thread.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/runtime/memory/memory_budget_test.hpp"
 #include "tests/support/gate.hpp"
@@ -33,14 +33,14 @@ TEST_P(budget_on, makes_room_of_what_pools_keep_in_every_runtime_on_it) {
   stream().synchronize();
   elsewhere.synchronize();
   EXPECT_EQ(budget().snapshot().kept, 9216u);
-  // Of a size that no pool has.
+  // No pool has a block of this size.
   const auto large = allocate(8192);
   EXPECT_EQ(budget().snapshot().held, 8192u);
   EXPECT_TRUE(throws(errc::over_budget, "4096 bytes",
                      [&] { (void)other->allocate_bytes(4096, elsewhere); }));
 }
 
-/// What a launch kept until it was complete.
+/// A block that a launch kept until it had completed.
 struct kept_block final : releasable {
   explicit kept_block(block_ref b) : block(std::move(b)) {}
   block_ref block;
@@ -65,7 +65,7 @@ TEST_P(budget_on, drops_the_owners_of_completed_launches_in_every_runtime_on_it)
   EXPECT_EQ(other->statistics().releases_pending, 0u);
 }
 
-// Memory that goes by the reclaim thread is there again when it is needed.
+// Memory that the reclaim thread frees is available when it is needed.
 TEST_P(budget_on, at_the_limit_what_has_been_freed_is_free) {
   const auto tight = std::make_shared<memory_budget>(4096);
   for (const bool with_pool : {false, true}) {
@@ -80,8 +80,8 @@ TEST_P(budget_on, at_the_limit_what_has_been_freed_is_free) {
   }
 }
 
-/// A resource at the bottom whose free goes by the reclaim thread, and that says when it is used
-/// against the rules.
+/// A resource at the bottom of the stack whose frees the reclaim thread calls. It reports calls
+/// that break the rules.
 class probe final : public memory_resource {
  public:
   struct seen {
@@ -133,7 +133,7 @@ class probe final : public memory_resource {
   resource_context* context_ = nullptr;
 };
 
-/// Stops the first free that comes by, until it is told to go on.
+/// Stops the first free until `go_on` is called.
 class stopped_free {
  public:
   void pass() {
@@ -150,8 +150,8 @@ class stopped_free {
   std::atomic<bool> first_{true};
 };
 
-/// Asks for all there is, which pools of other runtimes keep in part. Whether they give it back in
-/// time is not the matter.
+/// Requests all memory, part of which pools of other runtimes keep. The request may succeed or
+/// fail.
 void want_all(device_runtime& of, stream_ref on, std::size_t bytes) {
   try {
     (void)of.allocate_bytes(bytes, on);
@@ -162,7 +162,7 @@ void want_all(device_runtime& of, stream_ref on, std::size_t bytes) {
 
 TEST_P(budget_on, does_not_ask_a_runtime_that_is_being_made) {
   budget().set_limit(4096);
-  (void)allocate(256);  // the pool keeps it, so that there is room to be made
+  (void)allocate(256);  // the pool keeps it, so there is room to make
   stream().synchronize();
   probe::seen seen;
   seen.when_bound = [&] {
@@ -191,7 +191,7 @@ TEST_P(budget_on, can_be_looked_at_while_room_is_made) {
   stopped.await_asked();
   EXPECT_EQ(budget().snapshot().limit, 4096u);
   {
-    // Nor does a runtime wait that is made or ends meanwhile.
+    // Creating and destroying a runtime meanwhile does not wait either.
     const auto other = make_runtime();
   }
   stopped.go_on();
@@ -214,7 +214,7 @@ TEST_P(budget_on, does_not_ask_a_runtime_that_has_begun_to_end) {
   seen.when_freed = [&] {
     stopped.pass();
   };
-  // The request of the one runtime is in the middle of the other one's lists when that ends.
+  // One runtime's request is traversing the lists of the other one while that ends.
   std::thread asking([&] { want_all(runtime(), stream(), 4096); });
   stopped.await_asked();
   const auto core = detail::runtime_core::of(*ending);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The budget: what is charged, to whom, and what its limit refuses.
+// The budget: charges, tags, and refusals at the limit.
 #include "tests/runtime/memory/memory_budget_test.hpp"
 
 #include "tests/support/seed.hpp"
@@ -176,11 +176,11 @@ TEST_P(budget_on, under_another_one_takes_part_in_what_that_does) {
     EXPECT_EQ(outer->snapshot().held, 4096u);
   }
   on_one.synchronize();
-  // What the one's pool keeps makes room for the other, through the budget that they share.
+  // Through the shared budget, memory in one runtime's pool makes room for the other one.
   EXPECT_EQ(two->allocate_bytes(8192, on_two).bytes(), 8192u);
 }
 
-// A pool hands memory out for something else than it was taken for.
+// A pool reuses memory under a tag other than the one it was taken for.
 TEST_P(budget_on, under_a_pool_counts_what_the_pool_took) {
   const auto inner = std::make_shared<memory_budget>();
   device_runtime pooled(

@@ -17,7 +17,7 @@
 
 namespace sluice::test {
 
-/// Its tests are in several files; memory_budget_test.cpp instantiates them all.
+/// The tests are in several files; memory_budget_test.cpp instantiates all of them.
 class budget_on : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ class budget_on : public ::testing::TestWithParam<std::string> {
   }
   void TearDown() override {
     if (!runtime_) return;
-    // While the account is there, so that nothing is discharged but what was given back.
+    // Before the runtime ends, so that only returned memory is discharged.
     stream_.synchronize();
     (void)runtime_->trim_memory();
     const auto left = budget_->snapshot();
@@ -42,7 +42,7 @@ class budget_on : public ::testing::TestWithParam<std::string> {
     runtime_.reset();
     expect_all_free(*budget_);
   }
-  /// Nothing is charged any more.
+  /// Expects that nothing is charged.
   static void expect_all_free(memory_budget& budget) {
     EXPECT_EQ(budget.snapshot().held, 0u);
     EXPECT_EQ(budget.snapshot().reserved, 0u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guard over a device that fails, or is lost; and what it is not made over.
+// The guard on a device that fails or is lost, and the resources that it refuses.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -23,7 +23,7 @@ namespace {
 constexpr auto most = std::numeric_limits<std::size_t>::max();
 
 TEST(guard, takes_what_it_could_not_fill_or_read_for_unchecked) {
-  // Three fills, the fourth is the overrun; later two reads and a fill.
+  // Copies 1 to 3 are fills of the guard, 4 is the overrun, 5 and 6 are reads, 7 is a fill.
   for (const std::uint64_t nth : {1U, 2U, 3U, 5U, 6U, 7U}) {
     const auto script = std::make_shared<fault_script>();
     const auto counters = std::make_shared<guard_counters>();
@@ -47,7 +47,7 @@ TEST(guard, takes_what_it_could_not_fill_or_read_for_unchecked) {
       auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime)->reclaim_stream());
       const auto before = reclaim->newest().ticket;
       block = {};
-      reclaim->wait_until(before + 1);  // not yet at the runtime's end, which keeps nothing
+      reclaim->wait_until(before + 1);  // before the end of the runtime, which keeps no memory
     }
     EXPECT_EQ(counters->unchecked, 1u) << nth;
     EXPECT_EQ(counters->checked, 0u) << nth;
@@ -105,7 +105,7 @@ TEST(guard, refuses_what_it_cannot_work_with) {
   EXPECT_TRUE(throws(errc::invalid_argument, "'direct' does not track",
                      [] { (void)make_guard_resource(make_direct_resource()); }));
   constexpr auto largest = std::size_t{1} << 30U;
-  // Twice some of them are 0, or a little.
+  // Twice some of these sizes overflows to 0 or to a small number.
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{255}, std::size_t{257}, std::size_t{384},
         largest + 256, std::size_t{1} << 62U, std::size_t{1} << 63U, (std::size_t{1} << 63U) + 256,

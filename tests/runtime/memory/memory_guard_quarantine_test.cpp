@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guard fills, what it keeps of freed memory, and when it gives that back.
+// The guard's fills, its quarantine, and the return of memory from it.
 #include "runtime/memory/adaptor.hpp"
 #include "tests/runtime/memory/memory_guard_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -54,7 +54,7 @@ TEST_P(guard_on, checks_behind_the_last_use_and_holds_nobody_up) {
   (void)write(block, 1000, 3, other());
   block = {};  // returns, although the write has not run
   const auto waiting = blocks_below();
-  // Other work, trims and checks go on.
+  // Other work, trims and checks are not delayed.
   for (int i = 0; i < 20; ++i) {
     auto b = allocate(500);
     (void)write(b, 0, 500, stream());
@@ -71,7 +71,7 @@ TEST_P(guard_on, checks_behind_the_last_use_and_holds_nobody_up) {
   const auto found = await_report();
   EXPECT_EQ(found.finding, guard_finding::overrun);
   EXPECT_EQ(found.block.tag.name(), "late");
-  // It was freed before a trim, and so is not held back now.
+  // The block was freed before a trim, so the quarantine does not keep it.
   await([&] { return counters().checked == 21; });
   EXPECT_EQ(blocks_below(), 0u);
 }
@@ -102,7 +102,7 @@ TEST_P(guard_on, keeps_what_fits_its_quarantine_the_oldest_goes_first) {
   free_and_await_quarantine(allocate(4000));
   free_and_await_quarantine(allocate(4000));
   EXPECT_EQ(blocks_below(), 2u);
-  free_and_await_quarantine(allocate(20'000));  // more than it may ever keep
+  free_and_await_quarantine(allocate(20'000));  // larger than the whole quarantine
   await([&] { return counters().checked == 1; });
   EXPECT_EQ(blocks_below(), 2u);
   free_and_await_quarantine(allocate(3000));
@@ -156,7 +156,7 @@ TEST_P(guard_on, has_checked_everything_when_the_runtime_ends) {
   }
 }
 
-// A resource that goes may not have anything done by the reclaim thread any more.
+// A resource that is being destroyed must not pass work to the reclaim thread.
 TEST_P(guard_on, has_given_everything_back_when_the_resources_go) {
   class watched final : public detail::memory_adaptor {
    public:
@@ -186,9 +186,9 @@ TEST_P(guard_on, has_given_everything_back_when_the_resources_go) {
   }
 }
 
-// Where it stands over something that brings unfinished uses along, it fills behind them.
+// Over a resource that grants unfinished uses, the fill is ordered after them.
 TEST_P(guard_on, fills_behind_earlier_uses_of_the_memory) {
-  /// Has one piece of memory, which is used on a stream that the test names.
+  /// Grants one piece of memory, with a use on a stream that the test chooses.
   class used_memory final : public memory_resource {
    public:
     explicit used_memory(timeline_point& use) : use_(use) {}

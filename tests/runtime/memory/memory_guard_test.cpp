@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guard finds, and that it finds nothing else.
+// The guard finds every planted misuse, and nothing else.
 #include "tests/runtime/memory/memory_guard_test.hpp"
 
 #include "tests/support/collected_reports.hpp"
@@ -86,7 +86,7 @@ TEST_P(guard_on, finds_both_and_a_single_byte) {
 
 TEST_P(guard_on, finds_a_write_after_the_free) {
   auto generator = make_generator();
-  // Also in the zones, and beyond what is compared at a time.
+  // Also in the red zones, and beyond the number of bytes compared at a time.
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{5} << 19}) {
     const auto extent = bytes + 2 * zone;
     const auto first = generator() % extent;
@@ -129,7 +129,7 @@ TEST_P(guard_on, reports_a_stale_use_with_both_tags) {
   const auto id = first.id();
   auto recorder = launch_recorder::strict(stream());
   recorder.use(first, access_kind::read, true);
-  // The memory, but not the reference, goes on to another block.
+  // Another block gets the memory; the reference stays with the first one.
   runtime().deallocate(first);
   await([&] { return counters().checked == 1; });
   auto second = allocate(1000, "second");

@@ -23,7 +23,7 @@ namespace sluice::test {
 
 inline constexpr std::size_t zone = 256;
 
-/// Its tests are in several files; memory_guard_test.cpp instantiates them all.
+/// The tests are in several files; memory_guard_test.cpp instantiates all of them.
 class guard_on : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ class guard_on : public ::testing::TestWithParam<std::string> {
     }
     open({});
   }
-  /// A runtime whose guard stands over `async`, with a failing and a counting adaptor between.
+  /// Opens a runtime with a guard over `async`, and a failing and a counting adaptor between them.
   void open(guard_options options, runtime_options others = {}) {
     open(open_device(GetParam()), make_async_resource(), std::move(options), std::move(others));
   }
@@ -56,7 +56,7 @@ class guard_on : public ::testing::TestWithParam<std::string> {
     stream_ = runtime_->create_stream();
     other_ = runtime_->create_stream();
   }
-  /// Ends the runtime; then everything has been checked.
+  /// Ends the runtime, which completes all checks.
   void close() {
     stream_ = {};
     other_ = {};
@@ -82,7 +82,8 @@ class guard_on : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag = "guarded") const {
     return runtime().allocate_bytes(bytes, stream(), tag);
   }
-  /// A recorded launch that writes `count` bytes from byte `offset` of `block`, wherever that is.
+  /// Makes a launch that writes `count` bytes from byte `offset` of `block`, possibly outside of
+  /// it.
   timeline_point write(const block_ref& block, std::ptrdiff_t offset, std::size_t count,
                        stream_ref on, std::uint8_t value = 0x11) {
     auto recorder = launch_recorder::strict(on);
@@ -91,11 +92,11 @@ class guard_on : public ::testing::TestWithParam<std::string> {
     scribble(static_cast<std::byte*>(block.address()) + offset, count, on, value);
     return recorder.commit();
   }
-  /// The same behind the runtime's back.
+  /// Enqueues such a write without a recorder.
   static void scribble(std::byte* at, std::size_t count, stream_ref on, std::uint8_t value = 0x11) {
     on.device().fill(at, &value, 1, count, on.native());
   }
-  /// Frees `block` and returns when the guard has looked at it and filled it.
+  /// Frees `block`, and waits until the guard has compared and filled it.
   void free_and_await_quarantine(block_ref block) const {
     auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime())->reclaim_stream());
     const auto before = reclaim->newest().ticket;
@@ -106,7 +107,7 @@ class guard_on : public ::testing::TestWithParam<std::string> {
     const std::lock_guard lock(mutex_);
     return std::exchange(reports_, {});
   }
-  /// The only report, once it is there.
+  /// Waits for the only report.
   [[nodiscard]] guard_report await_report() {
     await([&] {
       const std::lock_guard lock(mutex_);

@@ -95,7 +95,7 @@ TEST_P(memory_log_on, has_one_record_of_each_event) {
                          .tag = "weights",
                          .generation = id.generation};
   EXPECT_EQ(records(), std::vector{expected});
-  // Freed by another thread; `async` gives it back at once.
+  // Another thread frees the block, and `async` returns the memory at once.
   std::uint64_t thread = 0;
   std::thread([&] {
     thread = this_thread();
@@ -127,7 +127,7 @@ TEST_P(memory_log_on, says_reap_when_memory_goes_back_to_the_device) {
   EXPECT_EQ(reaped[0].bytes, 1024u);
   EXPECT_EQ(reaped[0].generation, 0u) << "it belonged to no block any more";
 
-  // On the reclaim thread, and all of it by the runtime's end.
+  // On the reclaim thread, and completely by the end of the runtime.
   open(make_pool_resource(make_direct_resource({.tracked = true})));
   for (const std::size_t bytes : {100, 5000, 70'000}) (void)allocate(bytes);
   close();
@@ -139,7 +139,7 @@ TEST_P(memory_log_on, has_requests_that_fail) {
   const auto faults = std::make_shared<fault_countdown>();
   const auto budget = std::make_shared<memory_budget>(5000);
   open(make_failing_resource(make_budget_resource(make_async_resource(), budget), faults));
-  // The runtime asks twice.
+  // The runtime retries once, so two failures are needed.
   faults->fail_nth(1, 2);
   EXPECT_TRUE(throws(errc::out_of_memory, "", [&] { (void)allocate(64, "unlucky"); }));
   EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)allocate(6000, "greedy"); }));
@@ -180,7 +180,7 @@ TEST_P(memory_log_on, orders_what_threads_do_with_one_address) {
   for (auto& thread : all) thread.join();
   const auto logged = records();
   ASSERT_EQ(logged.size(), std::size_t{2} * threads * each);
-  std::map<const void*, std::uint64_t> lives;  // by address: the generation there
+  std::map<const void*, std::uint64_t> lives;  // the current generation at each address
   std::set<std::uint64_t> seen_threads;
   std::uint64_t order = 0;
   for (const auto& record : logged) {
@@ -246,7 +246,7 @@ TEST(memory_log, needs_an_upstream) {
                      [] { (void)make_logging_resource(nullptr); }));
 }
 
-/// A file that goes with the test.
+/// A file that is deleted with the object.
 class temporary_file {
  public:
   temporary_file() {
@@ -260,7 +260,7 @@ class temporary_file {
   ~temporary_file() { std::filesystem::remove(path_); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-  /// What stands in it, by RFC 4180.
+  /// The rows of the file, parsed according to RFC 4180.
   [[nodiscard]] std::vector<std::vector<std::string>> table() const {
     std::ifstream file(path_, std::ios::binary);
     std::stringstream all;
@@ -312,8 +312,8 @@ TEST_P(memory_log_on, in_a_file_says_what_the_one_in_memory_says) {
   ASSERT_EQ(expected.size(), 17u);
   ASSERT_EQ(rows.size(), expected.size() + 1);
   EXPECT_EQ(rows[0], columns);
-  // The file's log is the lower one: it has an allocation, and a reap, in the same order, and a
-  // free directly after the other.
+  // The file's log is below the other one. Allocations and reaps have the same order in both, and
+  // the two records of a free are adjacent.
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& record = expected[i];
     std::ostringstream address;
@@ -366,7 +366,7 @@ TEST(memory_log_file, takes_records_of_many_threads) {
   EXPECT_EQ(*orders.rbegin(), std::uint64_t{threads} * each);
 }
 
-/// Counts these signals while it exists; a program that does not care is ended by them.
+/// Counts the signals of failed writes during its lifetime. By default they end a program.
 class signals_of_failing_writes {
  public:
   signals_of_failing_writes() {
@@ -387,7 +387,7 @@ class signals_of_failing_writes {
   std::vector<std::pair<int, void (*)(int)>> handlers_;
 };
 
-/// A file whose reader has gone.
+/// A log into a pipe without a reader.
 std::unique_ptr<memory_log_file> log_that_nobody_reads() {
   int ends[2]{};
   EXPECT_EQ(::pipe(ends), 0);
@@ -402,7 +402,7 @@ TEST(memory_log_file, loses_what_does_not_fit_and_stays_whole) {
   std::uint64_t lost = 0;
   {
     memory_log_file log(file.path());
-    // A file may not grow beyond this: as a full disk, in the middle of a line.
+    // The file must not grow beyond this size, as on a full disk. The limit falls within a line.
     rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
     auto low = before;
@@ -426,7 +426,7 @@ TEST(memory_log_file, loses_what_does_not_fit_and_stays_whole) {
   EXPECT_EQ(rows.back()[6], "it fits again");
 }
 
-// Setting the size back is then beyond the limit, too.
+// Setting the file's size back then exceeds the limit, too.
 TEST(memory_log_file, gets_no_signal_where_somebody_else_has_shortened_it) {
   const temporary_file file;
   const signals_of_failing_writes signals;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One conformance suite for all memory resources on all devices.
+// The conformance suite for all memory resources on all devices.
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -112,7 +112,7 @@ class resource_on : public ::testing::TestWithParam<stack> {
   [[nodiscard]] bool tracked() const { return GetParam().tracked; }
   [[nodiscard]] bool on_host() const { return GetParam().device == "host"; }
 
-  /// Enqueues a write of `value` to every element as a recorded launch.
+  /// Makes a launch that writes `value` to every element.
   timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
     auto recorder = launch_recorder::strict(on);
     recorder.write(ref);
@@ -245,13 +245,13 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   elsewhere.ref().device().copy(result.data(), a.data(), a.bytes(),
                                 copy_direction::device_to_device, elsewhere.ref().native());
   const auto used = recorder.commit();
-  a = {};  // freed behind a use that does not end before the gate opens
+  a = {};  // freed after a use that does not end before the gate opens
   if (GetParam().ordered && !GetParam().pooled) {
     auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime())->reclaim_stream());
     EXPECT_FALSE(reclaim->wait_for(*detail::timeline::of(elsewhere.ref()), used.ticket))
         << "the free's wait has not been queued";
   }
-  // New memory, new work on the lane, all of it complete while the gate is closed.
+  // New memory and new work on the lane complete while the gate is closed.
   const auto b = runtime().allocate<std::uint32_t>(1000, lane);
   const auto written = write(b, 4, lane);
   await([&] {
@@ -276,12 +276,12 @@ TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
   const auto* address = a.data();
   a = {};
   auto b = runtime().allocate<std::uint32_t>(1 << 16, stream());
-  // Nothing has run yet, and the address is free in the order of this stream.
+  // Nothing has run yet. In the order of this stream the address is free.
   if (on_host() || GetParam().pooled) {
     EXPECT_EQ(b.data(), address);
   }
   (void)write(b, 2, stream());
-  // On another stream it is not.
+  // On another stream the address is not free.
   const auto elsewhere = runtime().create_stream();
   address = b.data();
   b = {};
@@ -310,7 +310,7 @@ TEST_P(resource_on, explicit_deallocation_makes_references_stale) {
     EXPECT_TRUE(throws(errc::stale_ref, "freed",
                        [&] { (void)runtime().record_use(a, stream(), access_kind::read); }));
   }
-  // The record is not used again while references exist.
+  // The record is not reused while references exist.
   const auto b = runtime().allocate_bytes(64, stream());
   EXPECT_NE(b, a);
   EXPECT_TRUE(a.stale());
@@ -345,7 +345,7 @@ TEST_P(resource_on, memory_outlives_the_stream_it_was_allocated_on) {
   EXPECT_EQ(runtime().bytes_outstanding(), 0u);
 }
 
-// The stream's owner goes while another thread drops the last reference to memory of it.
+// The stream is destroyed while another thread drops the last reference to memory allocated on it.
 TEST_P(resource_on, a_free_may_meet_the_end_of_its_stream) {
   for (int round = 0; round < 200; ++round) {
     auto going = runtime().create_stream();
@@ -362,7 +362,7 @@ TEST_P(resource_on, a_free_may_meet_the_end_of_its_stream) {
   EXPECT_EQ(runtime().bytes_outstanding(), 0u);
 }
 
-// Blocks of random sizes live for a while on random streams; each keeps what was written to it.
+// Blocks of random sizes live for a while on random streams; each keeps its contents.
 TEST_P(resource_on, keeps_contents_while_memory_is_used_again) {
   if (!tracked()) GTEST_SKIP() << "its blocks may not be recorded";
   auto generator = make_generator();
@@ -420,7 +420,7 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
   const auto script = std::make_shared<fault_script>();
   device_runtime scripted(open_host_device({.faults = script}), {.resource = GetParam().make()});
   const auto on = scripted.create_stream();
-  // Nothing is kept afterwards, nor on its way to where it would be.
+  // Returns all kept memory, including memory that the reclaim thread is freeing.
   const auto keep_nothing = [&] {
     on.synchronize();
     detail::runtime_core::of(scripted)->finish_reclaiming();
@@ -442,7 +442,7 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
     EXPECT_EQ(scripted.bytes_outstanding(), 0u);
     EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
   }
-  // What was kept is given back, and the device asked once more.
+  // The device fails once, and the retry succeeds.
   keep_nothing();
   script->fail_nth(fault_target::allocation, 1);
   EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));

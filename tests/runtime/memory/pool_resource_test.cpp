@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pool promises beyond every resource's contract.
+// The guarantees of the pool beyond the contract of every resource.
 #include "runtime/host/annotations.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
@@ -63,14 +63,14 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
   [[nodiscard]] stream_ref stream() const { return stream_; }
   [[nodiscard]] stream_ref other() const { return other_; }
-  /// What reached the resource under the pool.
+  /// The number of allocations that reached the resource below the pool.
   [[nodiscard]] std::size_t asked_for() const { return upstream_->counters().allocations.total; }
   [[nodiscard]] std::size_t given_back() const {
     const auto counted = upstream_->counters().allocations;
     return counted.total - counted.current;
   }
   [[nodiscard]] std::size_t held_bytes() const { return upstream_->counters().bytes.current; }
-  /// From now on it is out of memory, or no longer.
+  /// Makes the resource below fail from now on, or ends that.
   void refuse(bool on) { faults_->fail_nth(on ? 1 : 0, 1'000'000); }
   [[nodiscard]] words allocate(stream_ref on, std::size_t count = 1000) const {
     return runtime().allocate<std::uint32_t>(count, on, "pooled");
@@ -82,8 +82,8 @@ class pool_on : public ::testing::TestWithParam<std::string> {
     on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
     return recorder.commit();
   }
-  /// Frees `count` blocks that `stream()` has written and that `other()`, at the gate, reads, but
-  /// for `idle` of them from `first` on.
+  /// Frees `count` blocks that `stream()` has written. `other()` reads them behind the gate, except
+  /// `idle` blocks from `first` on.
   void keep_in_use(std::size_t count, std::size_t first, std::size_t idle, gate& closed) {
     std::vector<words> all;
     for (std::size_t i = 0; i < count; ++i) all.push_back(allocate(stream()));
@@ -101,7 +101,7 @@ class pool_on : public ::testing::TestWithParam<std::string> {
     for (auto& block : all) block = {};
     ASSERT_EQ(asked_for(), count);
   }
-  /// Asks until the device is known to have got there.
+  /// Queries until the runtime knows that `point` has completed.
   void wait_for(timeline_point point) const {
     await([&] {
       runtime().reap_pending();
@@ -116,7 +116,7 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   sluice::stream stream_;
   sluice::stream other_;
 };
-// One thread gives everything back while others walk through the lists.
+// One thread returns all memory while others search the lists.
 TEST_P(pool_on, is_trimmed_by_several_threads_at_a_time) {
   std::vector<std::thread> trimming;
   for (int t = 0; t < 4; ++t) {
@@ -149,7 +149,7 @@ TEST_P(pool_on, makes_no_call_and_takes_no_ticket_in_a_steady_state) {
   EXPECT_EQ(runtime().statistics().events, events);
 }
 
-// Nor does it look how far a stream is on which more than half of the events are in use.
+// The pool does not query a stream of which more than half of the events are in use.
 TEST_P(pool_on, does_not_ask_a_busy_stream_how_far_it_is) {
   const auto a = allocate(stream());
   const auto* const kept = allocate(stream()).data();
@@ -174,7 +174,7 @@ TEST_P(pool_on, hands_memory_out_again_behind_its_last_use_on_the_same_stream) {
   const auto b = allocate(stream());
   EXPECT_EQ(b.data(), address);
   EXPECT_EQ(asked_for(), 1u);
-  // Whoever uses it elsewhere waits for that use.
+  // A use on another stream waits for it.
   (void)write(b, 2, other());
   EXPECT_FALSE(
       detail::timeline::of(other())->wait_for(*detail::timeline::of(stream()), last.ticket));
@@ -195,7 +195,7 @@ TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
   EXPECT_NE(b.data(), address);
   closed.open();
   wait_for(used);
-  // Now it is anybody's.
+  // Now every stream may use it without a wait.
   const auto third = runtime().create_stream();
   const auto c = allocate(third);
   EXPECT_EQ(c.data(), address);
@@ -209,14 +209,14 @@ TEST_P(pool_on, asks_the_device_before_it_asks_for_more) {
   const auto used = write(a, 1, other());
   const auto* address = a.data();
   a = {};
-  // Nobody has looked at the streams since.
+  // No query has found the progress of the streams since.
   other().device().synchronize(other().native());
   EXPECT_FALSE(other().completed(used.ticket));
   EXPECT_EQ(allocate(stream()).data(), address);
   EXPECT_EQ(asked_for(), 1u);
 }
 
-// Neither the newest nor the oldest of what was freed.
+// The idle blocks are neither the newest nor the oldest of the freed ones.
 TEST_P(pool_on, finds_what_nobody_uses_among_much_that_is_in_use) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
   constexpr std::size_t most = 60;
@@ -233,7 +233,7 @@ TEST_P(pool_on, finds_what_nobody_uses_among_much_that_is_in_use) {
   closed.open();
 }
 
-// What only the asking stream still uses is as good.
+// A block that only the asking stream still uses is equally good.
 TEST_P(pool_on, finds_memory_that_only_the_asking_stream_uses) {
   constexpr std::size_t most = 60;
   gate before;
@@ -246,7 +246,7 @@ TEST_P(pool_on, finds_memory_that_only_the_asking_stream_uses) {
   closed.open();
 }
 
-// A search looks at 256 blocks at least, and the next one goes on where it ended.
+// A search looks at 256 blocks at least, and the next one continues where it ended.
 TEST_P(pool_on, finds_what_nobody_uses_among_thousands_in_the_end) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
   constexpr std::size_t many = 2048;
@@ -284,11 +284,11 @@ TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {
   auto b = allocate(stream());
   EXPECT_EQ(b.data(), address);
   EXPECT_EQ(runtime().statistics().launches, launches) << "nothing is queued at the allocation";
-  // Given back unused, it still brings them.
+  // An unused block keeps its earlier uses when it is freed.
   b = {};
   b = allocate(stream());
   EXPECT_EQ(b.data(), address);
-  // Even a read waits for both: nothing has been written to the block yet.
+  // Even a read waits for both uses, because the block has not been written yet.
   const auto third = runtime().create_stream();
   auto early = launch_recorder::strict(third);
   early.read(b);
@@ -305,7 +305,7 @@ TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {
   EXPECT_EQ(download(b, stream()), std::vector<std::uint32_t>(b.size(), 7));
 }
 
-// With the negative control: a late use of what lay there before shows.
+// With the negative control: without the wait, a late use of the previous block shows.
 TEST_P(pool_on, only_the_inherited_wait_keeps_memory_whole) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it leaves a wait out, which that reports");
   for (const bool left_out : {false, true}) {
@@ -351,7 +351,7 @@ TEST_P(pool_on, gives_back_what_it_keeps_when_memory_is_short_or_when_told) {
   other().synchronize();
   EXPECT_EQ(given_back(), 0u);
   refuse(true);
-  // Of a size that it has not: it gives everything back and asks once more.
+  // The pool has no block of this size, so it returns all memory and retries once.
   EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)allocate(stream(), 7); }));
   EXPECT_EQ(given_back(), 2u);
   EXPECT_EQ(held_bytes(), 0u);
@@ -362,7 +362,7 @@ TEST_P(pool_on, gives_back_what_it_keeps_when_memory_is_short_or_when_told) {
   EXPECT_EQ(runtime().trim_memory(), 0u);
 }
 
-// It would help nobody, and could not be reused.
+// Returning such memory would not help, and the pool could not reuse it.
 TEST_P(pool_on, keeps_what_is_still_in_use_when_memory_is_short) {
   auto busy = allocate(stream(), 50'000);
   stream().synchronize();

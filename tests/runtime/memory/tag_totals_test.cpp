@@ -21,7 +21,7 @@ std::vector<tagged_memory> collected(const tag_totals& totals) {
   return sums;
 }
 
-/// The text "n…n", Index + 1 times, at an address of its own.
+/// The text "n…n" of Index + 1 characters, at an address of its own.
 template <std::size_t Index>
 struct literal {
   char text[Index + 2]{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches that are not made after all, and recorders that do not wait for others.
+// Cancelled launches, and recorders that do not wait for others.
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/use_state.hpp"
@@ -116,7 +116,7 @@ TEST_P(cancelled_launch_on, a_try_answers_false_where_preflight_would_wait) {
     recorder.cancel();
   });
   elsewhere.join();
-  // A thread that holds one may not wait for another, and is told so without a misuse.
+  // A thread that holds a lease may not wait; `try_preflight` returns false and reports no misuse.
   auto same_thread = launch_recorder::strict(other);
   same_thread.read(a);
   EXPECT_FALSE(same_thread.try_preflight());

@@ -36,7 +36,7 @@ class failure_of_launches : public ::testing::Test {
   void fail_next_launch() { script_->fail_nth(fault_target::launch, 1); }
   [[nodiscard]] fault_script& script() { return *script_; }
 
-  /// One launch: what `note` records, one task that does nothing.
+  /// Makes a launch with the registrations of `note` and one task that does nothing.
   template <class Note>
   timeline_point launch(stream_ref on, Note note) {
     auto recorder = launch_recorder::strict(on);
@@ -67,8 +67,8 @@ class failure_of_launches : public ::testing::Test {
     });
   }
 
-  /// Lets more launches on `stream()` fail than it remembers, every second one, and waits until it
-  /// has had the occasion to forget.
+  /// Makes every second launch on `stream()` fail, more often than the stream remembers. Then waits
+  /// until it could forget.
   void fail_many() {
     using detail::timeline;
     const auto ref = fresh();
@@ -87,7 +87,7 @@ class failure_of_launches : public ::testing::Test {
     detail::runtime_core::of(runtime_)->finish_reclaiming();
   }
 
-  /// Returns once `stream()` has forgotten what it need not remember.
+  /// Waits until `stream()` has forgotten all outcomes that it does not have to keep.
   void await_forgotten() {
     using detail::timeline;
     const auto ref = fresh();
@@ -105,8 +105,8 @@ class failure_of_launches : public ::testing::Test {
   sluice::stream stream_;
 };
 
-// Nobody asks for them one by one: a chain that fails at its beginning is one entry, and its
-// tickets share one text.
+// A chain that fails at its first launch is one entry, and its tickets share one text. Nothing
+// queries them one by one.
 TEST_F(failure_of_launches, of_a_chain_takes_no_more_memory_than_that_of_one) {
   const auto a = fresh();
   gate closed;
@@ -129,8 +129,8 @@ TEST_F(failure_of_launches, of_a_chain_takes_no_more_memory_than_that_of_one) {
   EXPECT_FALSE(outcome(after).has_value());
 }
 
-// Reasons of many failures are forgotten, and later which launches have failed; not by the blocks
-// that they wrote.
+// After many failures a stream forgets reasons, then outcomes. The blocks that the launches wrote
+// still know theirs.
 TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   using detail::timeline;
   auto& line = *detail::timeline::of(stream());
@@ -161,8 +161,8 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   EXPECT_FALSE(outcome(launch(stream(), [&](auto& r) { r.read(other); })).has_value());
 }
 
-// Launches that succeeded, or do, are not taken for failed although thousands of others fail while
-// something may still ask for them.
+// Successful launches do not count as failed while their outcome may be queried, even if thousands
+// of others fail.
 
 TEST_F(failure_of_launches, is_not_blamed_on_what_a_launch_depends_on_while_it_is_being_made) {
   const auto a = fresh();
@@ -203,7 +203,7 @@ TEST_F(failure_of_launches, is_not_blamed_on_the_ticket_that_one_of_another_runt
   EXPECT_FALSE(other.failure_of(point));
 }
 
-// The blocks that a launch has written learn of its ticket only after it has been taken.
+// A launch's blocks learn its ticket only after it has been taken.
 TEST_F(failure_of_launches, is_not_blamed_on_a_launch_that_is_being_published) {
   using detail::launch_step;
   using detail::timeline;
@@ -386,7 +386,7 @@ TEST_F(failure_of_launches, runs_down_a_chain_on_one_stream) {
   EXPECT_FALSE(outcome(other).has_value()) << "it does not depend on them";
 }
 
-// The chain's watermarks are asked for from its end only.
+// Only the end of the chain queries watermarks.
 TEST_F(failure_of_launches, is_found_through_long_chains_whose_middle_nobody_asked_for) {
   constexpr int length = 30;
   std::vector<sluice::stream> streams;
@@ -498,7 +498,7 @@ TEST_F(failure_of_launches, is_a_prepared_uses_own_although_another_thread_takes
   const auto point = runtime().finish_use(a.block(), stream(), access_kind::write, prepared);
   EXPECT_TRUE(failed(point, errc::unsupported));
   EXPECT_TRUE(preflight_refuses(access_kind::read, a));
-  // The memory that was allocated meanwhile is none of its outputs.
+  // The block allocated in between is not an output of the use.
   const auto first = runtime().prepare_use(between.block(), stream(), access_kind::read);
   EXPECT_FALSE(outcome(runtime().finish_use(between.block(), stream(), access_kind::read, first)));
 }

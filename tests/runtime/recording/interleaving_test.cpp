@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two launches that meet on some blocks: one is stopped at each of its steps in turn, and the other
-// comes along. No fence is lost, nobody waits for good, and misuse is told at once.
+// Two launches that share blocks: one stops at each of its steps in turn while the other runs. No
+// wait is lost, no thread waits for ever, and misuse is reported at once.
 #include "tests/support/devices.hpp"
 #include "tests/support/followed_launch.hpp"
 #include "tests/support/gate.hpp"
@@ -21,7 +21,7 @@ namespace {
 
 using detail::launch_step;
 
-/// What one launch does with its blocks, by their numbers.
+/// The accesses of one launch. Blocks are given by number.
 struct plan {
   access_kind access = access_kind::read;
   std::vector<std::size_t> blocks;
@@ -31,7 +31,7 @@ struct plan {
   return p.access != access_kind::read;
 }
 
-/// The steps of a launch of `blocks` blocks that meets nobody.
+/// The steps of a launch of `blocks` blocks without a conflict.
 class step_list {
  public:
   explicit step_list(std::size_t blocks) : blocks_(blocks) {
@@ -44,11 +44,11 @@ class step_list {
   }
   [[nodiscard]] std::size_t size() const noexcept { return steps_.size(); }
   [[nodiscard]] launch_step at(std::size_t number) const { return steps_.at(number); }
-  /// Whether the lease of the `i`-th block, in the order of leases, is held at step `number`.
+  /// Whether the launch holds the lease of block `i`, in lease order, at step `number`.
   [[nodiscard]] bool holds(std::size_t i, std::size_t number) const noexcept {
     return i < number && number < blocks_ + 4 + i;
   }
-  /// Whether that block knows of the launch by then.
+  /// Whether block `i` has the launch's point at step `number`.
   [[nodiscard]] bool published(std::size_t i, std::size_t number) const noexcept {
     return number >= blocks_ + 4 + i;
   }
@@ -58,8 +58,8 @@ class step_list {
   std::vector<launch_step> steps_;
 };
 
-/// A launch on a stream behind a gate of its own: a fill for a write, for a read a copy of each
-/// block into memory that nobody else uses.
+/// A launch on a stream behind its own gate. A write fills each block; a read copies each block to
+/// private memory.
 class gated_launch {
  public:
   static constexpr std::size_t size = 64;
@@ -75,7 +75,7 @@ class gated_launch {
   void begin() { (closed_ = std::make_unique<gate>())->hold(stream_); }
   void open() { closed_->open(); }
 
-  /// From preflight to commit. @throws error as these
+  /// Makes the launch, from preflight to commit. Throws their errors.
   void run(const plan& wanted, const std::vector<gpu_ref<std::uint32_t>>& blocks) {
     auto recorder = launch_recorder::strict(stream_);
     for (const auto b : wanted.blocks) recorder.use(blocks[b].block(), wanted.access, true);
@@ -95,13 +95,13 @@ class gated_launch {
   [[nodiscard]] stream_ref stream() const { return stream_; }
   [[nodiscard]] std::uint32_t value() const { return value_; }
   [[nodiscard]] timeline_point point() const { return point_; }
-  /// Whether the launch, if it read block `b`, found `expected` in it.
+  /// Whether the launch read `expected` from block `b`.
   [[nodiscard]] bool found(std::size_t b, std::uint32_t expected) const {
     return download(copies_[b], stream_) == std::vector<std::uint32_t>(size, expected);
   }
 
  private:
-  /// A device may have to come to rest before the first launch of a kind.
+  /// Runs each kind of work once, because the first launch of a kind may synchronize the device.
   void run_alone(const gpu_ref<std::uint32_t>& on) {
     auto recorder = launch_recorder::strict(stream_);
     recorder.write(on);
@@ -146,7 +146,7 @@ class interleaving : public device_test {
     device_test::TearDown();
   }
 
-  /// What two launches are made of, in every combination.
+  /// Visits all combinations of accesses and blocks of two launches.
   template <class Visit>
   void for_each_meeting(Visit visit) {
     const std::vector<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>> sets{
@@ -169,7 +169,7 @@ class interleaving : public device_test {
     }
   }
 
-  /// Whether a launch like `second` is in the way of the first one at that step.
+  /// Whether `second` conflicts with the first launch stopped at step `stop`.
   static bool conflict(const plan& first, const plan& second, const step_list& steps,
                        std::size_t stop) {
     if (!writes(first) && !writes(second)) return false;
@@ -182,7 +182,7 @@ class interleaving : public device_test {
     return std::find(p.blocks.begin(), p.blocks.end(), block) != p.blocks.end();
   }
 
-  /// Lets the two meet. Whether the data are those of the launches one after the other.
+  /// Runs both launches. Returns whether the data are those of a serial execution.
   bool meet(const plan& first, const plan& second, const step_list& steps, std::size_t stop) {
     for (const auto& block : blocks_) reset(block);
     first_->begin();
@@ -212,7 +212,7 @@ class interleaving : public device_test {
     two.join();
     EXPECT_EQ(runtime().statistics().leases, 0u);
 
-    // The shared block that the first one leases first decides who comes first.
+    // The shared block that the first launch leases first decides the order.
     std::size_t shared = 0;
     while (!shares(second, first.blocks[shared])) ++shared;
     const bool first_leads = of_second.blocked() || steps.published(shared, stop);
@@ -225,7 +225,7 @@ class interleaving : public device_test {
           << "the later launch does not wait for the earlier one";
     }
     later.open();
-    // Without the wait it is done before the other begins.
+    // Without the wait, the later launch finishes before the earlier one begins.
     if (leaving_out_) rest(later.stream());
     expect_points(first_leads ? first : second, first_leads ? second : first, earlier, later);
     earlier.open();
@@ -334,7 +334,7 @@ TEST_P(interleaving, with_a_thread_that_holds_a_lease_is_misuse_at_once) {
       });
 }
 
-/// Without the fence, the same check fails.
+/// Without the wait, the same check fails.
 using interleaving_controls = interleaving;
 INSTANTIATE_TEST_SUITE_P(devices, interleaving_controls, every_device(), parameter_name);
 
@@ -347,7 +347,7 @@ TEST_P(interleaving_controls, show_a_lost_fence_at_each_step) {
       });
 }
 
-// A free that comes while another thread's launch stands at one of its steps.
+// A free while another thread's launch is stopped at one of its steps.
 
 class freed_meanwhile : public ::testing::TestWithParam<std::string> {
  protected:
@@ -357,10 +357,10 @@ class freed_meanwhile : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  /// The launch stops at step `stop`; then its first (or second) block is freed, by `deallocate` or
-  /// with its last reference.
+  /// Stops the launch at step `stop`, then frees its first (or second) block, with `deallocate` or
+  /// with the last reference.
   static void meet(std::size_t stop, std::size_t freed, bool explicitly) {
-    // The pool hands memory out again at once, with the uses that have not ended.
+    // The pool reuses memory at once, with its unfinished uses.
     device_runtime runtime(
         open_device(GetParam()),
         {.resource = make_pool_resource(make_async_resource(), {.prefer_unfinished = true})});
@@ -418,7 +418,7 @@ class freed_meanwhile : public ::testing::TestWithParam<std::string> {
       return;
     }
     EXPECT_FALSE(failure.has_value());
-    // Now it has gone back, and the launch, which has not run, is waited for.
+    // The block has been freed, and the new one waits for the launch, which has not run.
     const auto again = leased ? allocate(asking) : meanwhile;
     EXPECT_EQ(again.data(), address);
     EXPECT_TRUE(uses_of(again).holds(point));

@@ -32,11 +32,11 @@ class large_launches_on : public device_test {
     device_test::TearDown();
   }
 
-  /// How many heap allocations a launch on the first `count` blocks makes, in random order, each
-  /// registered twice.
+  /// Counts the heap allocations of a launch on the first `count` blocks. They are registered in
+  /// random order, each twice.
   std::uint64_t allocations_of_launch(std::size_t count) {
     std::shuffle(blocks_.begin(), blocks_.end(), random_);
-    stream().synchronize();  // a launch remembers the unfinished ones that it depends on
+    stream().synchronize();  // a launch notes its unfinished dependencies
     const auto before = allocations_made();
     auto recorder = launch_recorder::strict(stream());
     for (int twice = 0; twice < 2; ++twice) {
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(devices, large_launches_on, every_device(), parameter_n
 
 TEST_P(large_launches_on, allocate_no_more_than_small_ones) {
   for (int warm_up = 0; warm_up < 3; ++warm_up) (void)allocations_of_launch(blocks_.size());
-  // What the device takes for each event.
+  // The allocations that the device makes for events.
   const auto of_one = allocations_of_launch(1);
   for (const std::size_t count : {3, 8, 9, 24, 100, 400}) {
     EXPECT_EQ(allocations_of_launch(count), of_one) << count;
@@ -88,7 +88,7 @@ TEST_P(large_launches_on, wait_once_for_each_of_many_streams) {
   for (std::size_t s = 0; s < streams; ++s) {
     sources.push_back(runtime().create_stream());
     closed.hold(sources.back());
-    // Several points of one stream, of which the newest counts.
+    // Several points of one stream, of which only the newest is waited for.
     for (std::size_t i = s; i < blocks_.size(); i += streams) {
       auto writer = launch_recorder::strict(sources.back());
       writer.write(blocks_[i]);

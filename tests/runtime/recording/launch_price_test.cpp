@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch costs the thread that makes it, without a clock: instructions, heap allocations and
-// calls of the device. The launches are of three blocks.
+// The cost of a launch of three blocks for the launching thread: instructions, heap allocations and
+// calls of the device. No clock is involved.
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/forwarding_device.hpp"
@@ -23,13 +23,13 @@
 namespace sluice::test {
 namespace {
 
-/// A device whose events cost nothing and are counted. Like a GPU's, its launches do not fail by
-/// themselves.
+/// A device that counts calls for events and makes them free. Like on a GPU, single launches do not
+/// fail.
 class counting_device final : public forwarding_device {
  public:
   counting_device() : forwarding_device({device_kind::host, 0}, open_device("host")) {}
 
-  bool idle = true;  // whether all work has finished
+  bool idle = true;  // whether all work has completed
   std::uint64_t records = 0;
   std::uint64_t waits = 0;
   std::uint64_t queries = 0;
@@ -45,11 +45,11 @@ class counting_device final : public forwarding_device {
   [[nodiscard]] bool reports_task_failures() const noexcept override { return false; }
 };
 
-constexpr std::uint64_t batch = 128;  // launches that a lane has in flight
+constexpr std::uint64_t batch = 128;  // the launches in flight on a lane
 
 class launch_price : public ::testing::Test {
  protected:
-  ~launch_price() override { gpu_->idle = true; }  // or the runtime's end waits for it
+  ~launch_price() override { gpu_->idle = true; }  // otherwise the end of the runtime waits for it
 
   void launch(stream_ref on) {
     auto recorder = launch_recorder::strict(on);
@@ -57,7 +57,7 @@ class launch_price : public ::testing::Test {
     recorder.preflight();
     (void)recorder.commit();
   }
-  /// Launches on one stream, in batches. A busy stream finishes each batch when it is complete.
+  /// Makes launches on one stream, in batches. A busy stream completes each batch at its end.
   void launches(std::uint64_t count, bool busy) {
     for (std::uint64_t i = 0; i < count; ++i) {
       gpu_->idle = !busy;
@@ -82,7 +82,7 @@ class launch_price : public ::testing::Test {
                                         runtime_.allocate<float>(16, stream_)};
 };
 
-/// What the program is to do under a tool that counts instructions.
+/// Environment variables with the task for the program under a tool that counts instructions.
 const char* const launches_wanted = "SLUICE_TEST_LAUNCHES";
 const char* const on_a_busy_stream = "SLUICE_TEST_BUSY";
 
@@ -119,7 +119,7 @@ TEST_F(launch_price, is_one_wait_for_each_other_stream_once) {
 
 TEST_F(launch_price, is_no_heap_memory) {
   for (const bool busy : {false, true}) {
-    launches(4 * batch, busy);  // until everything has the size that it keeps
+    launches(4 * batch, busy);  // lets everything grow to its final size
     const auto before = allocations_made();
     launches(8 * batch, busy);
     EXPECT_EQ(allocations_made(), before) << busy;
@@ -132,8 +132,8 @@ constexpr bool optimized = true;
 constexpr bool optimized = false;
 #endif
 
-/// The instructions of this program when it makes so many launches and nothing else; nothing if
-/// they cannot be counted here.
+/// Counts the instructions of this program when it only makes `launches` launches. Returns nothing
+/// if the machine cannot count them.
 std::optional<std::uint64_t> count_instructions(std::uint64_t launches, bool busy) {
   (void)::setenv(launches_wanted, std::to_string(launches).c_str(), 1);
   (void)(busy ? ::setenv(on_a_busy_stream, "1", 1) : ::unsetenv(on_a_busy_stream));

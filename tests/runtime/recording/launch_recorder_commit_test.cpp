@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commit publishes.
+// The points that commit publishes.
 #include "runtime/sync/lease_holder.hpp"
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 #include "tests/support/gate.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 TEST_P(launch_recorder_on, fresh_outputs_are_ordered_after_their_allocation) {
   gate closed;
-  closed.hold(stream());  // the allocation itself is held back
+  closed.hold(stream());  // the allocation itself is behind the gate
   const auto a = fresh();
   const auto ready = uses_of(a).last_write;
   EXPECT_EQ(ready.stream, stream().id());
@@ -26,7 +26,7 @@ TEST_P(launch_recorder_on, fresh_outputs_are_ordered_after_their_allocation) {
   fill(a, 9, elsewhere);
   const auto point = recorder.commit();
   EXPECT_EQ(uses_of(a).last_write, point);
-  // The wait has been queued, so asking for it again is skipped.
+  // The wait has been queued, so a second request is skipped.
   EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
                    ->wait_for(*detail::timeline::of(stream()), ready.ticket));
   EXPECT_FALSE(stream().completed(ready.ticket));
@@ -56,7 +56,7 @@ TEST_P(launch_recorder_on, a_reader_elsewhere_sees_the_write_before_it) {
   EXPECT_EQ(download(copied, elsewhere), std::vector<std::uint32_t>(a.size(), 3));
 }
 
-// Tracking stays with the block, and this is what it costs.
+// The cost of one use state for each block: writers of disjoint parts are ordered.
 TEST_P(launch_recorder_on, writers_of_disjoint_views_follow_each_other) {
   const auto a = fresh(64);
   const auto low = a.subspan(0, 32);
@@ -108,7 +108,7 @@ TEST_P(launch_recorder_on, reads_keep_the_newest_point_of_each_stream) {
   EXPECT_TRUE(uses.holds(last[0]));
   EXPECT_TRUE(uses.holds(last[1]));
   EXPECT_LE(uses.all.size(), 3u);  // these and the allocation
-  // A write stands for all of them.
+  // A write replaces all of them.
   auto recorder = launch_recorder::strict(stream());
   recorder.write(a);
   recorder.preflight();
@@ -135,7 +135,7 @@ TEST_P(launch_recorder_on, may_be_committed_by_another_thread) {
   recorder.preflight();
   std::thread([&] { (void)recorder.commit(); }).join();
   expect_no_lease();
-  // This thread counts as holding nothing: it may wait for a lease again.
+  // The thread holds no lease any more, so it may wait for one again.
   EXPECT_FALSE(detail::lease_holder::of_this_thread().holds_any());
 }
 

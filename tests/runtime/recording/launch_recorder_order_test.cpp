@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of calls on a recorder, its end, and moving it.
+// The order of calls on a recorder, its destruction, and its moves.
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
@@ -216,7 +216,7 @@ TEST_P(launch_recorder_on, destroyed_after_commit_or_a_refused_preflight_is_no_m
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 0u);
 }
 
-// Moving
+// Moves
 
 TEST_P(launch_recorder_on, moving_hands_over_what_was_recorded) {
   const auto a = fresh();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a recorder takes for a use, and of which block.
+// The registrations that a recorder accepts, and the blocks that they name.
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 
 #include "tests/support/gate.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(devices, launch_recorder_on, every_device(), parameter_name);
 
-// What it tells
+// Queries
 
 TEST_P(launch_recorder_on, tells_its_stream_mode_and_number_of_uses) {
   const auto a = fresh();
@@ -171,8 +171,8 @@ TEST_P(launch_recorder_on, records_more_blocks_than_it_keeps_inline) {
   expect_no_lease();
 }
 
-// A freed block's record and, on the host for certain, its address go to the next block: the two
-// stay distinct uses, and the first one is stale.
+// A new block gets the record of a freed one and, certainly on the host, its address. The two
+// registrations stay distinct, and the first one is stale.
 TEST_P(launch_recorder_on, identity_includes_the_generation) {
   for (const auto access : {access_kind::read, access_kind::write}) {
     auto recorder = launch_recorder::strict(stream());
@@ -192,7 +192,7 @@ TEST_P(launch_recorder_on, identity_includes_the_generation) {
     EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
     expect_no_lease();
     const auto version = uses_of(b).version;
-    // Commit all the same: the living block is protected, the other one is not touched.
+    // Commit protects the living block and does not touch the other one.
     EXPECT_TRUE(throws(errc::stream_misuse, "preflight", [&] { (void)recorder.commit(); }));
     EXPECT_EQ(uses_of(b).version, version + 1);
   }
@@ -212,7 +212,7 @@ TEST_P(launch_recorder_on, a_stale_use_does_not_touch_the_block_that_took_its_re
   expect_no_lease();
 }
 
-// Recorders hold no reference: the record of what they noted may become another block at any
+// Recorders hold no reference, so the record of a registered block may become another block at any
 // moment.
 TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
   std::atomic<bool> done{false};
@@ -232,7 +232,7 @@ TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
       const auto written = fresh();
       recorder.read(read).write(written);
     }
-    // The other thread takes the records, most of the time. Relaxed, so that this orders nothing.
+    // By then the other thread has usually taken the records. Relaxed, so that this orders nothing.
     const auto before = churned.load(std::memory_order_relaxed);
     await([&] { return churned.load(std::memory_order_relaxed) != before; });
     EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
@@ -252,7 +252,7 @@ TEST_P(launch_recorder_on, preflight_answers_stale_ref_for_a_freed_block) {
   const auto named = "memory '" + std::string(freed.block().tag().name()) + "', which";
   EXPECT_TRUE(throws(errc::stale_ref, named, [&] { recorder.preflight(); }));
   expect_no_lease();
-  // The block that lives can still be used.
+  // The living block is still usable.
   auto next = launch_recorder::strict(stream());
   next.write(kept);
   next.preflight();

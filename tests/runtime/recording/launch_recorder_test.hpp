@@ -14,7 +14,7 @@
 
 namespace sluice::test {
 
-/// Its tests are in several files; launch_recorder_test.cpp instantiates them all.
+/// The tests are in several files; launch_recorder_test.cpp instantiates all of them.
 class launch_recorder_on : public device_test {
  protected:
   [[nodiscard]] gpu_ref<std::uint32_t> fresh(std::size_t count = 64) {

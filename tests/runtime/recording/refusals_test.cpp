@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What belongs to another runtime is refused, and nothing has changed: whether that runtime is on
-// the same device, on another one of the same kind or on one of another kind.
+// Objects of another runtime are refused without side effects, whether that runtime is on the same
+// device, on another device of the same kind, or on a device of another kind.
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -21,7 +21,7 @@
 namespace sluice::test {
 namespace {
 
-/// Where the runtime is that is asked, and where the other one.
+/// The devices of the called runtime and of the other runtime.
 struct two_devices {
   std::string asked;
   std::string other;
@@ -33,7 +33,7 @@ std::string name_of(const two_devices& devices) {
   return name;
 }
 
-/// Also host devices with an ordinal that no list has.
+/// Opens a device. A host device with an ordinal that `list_devices` does not return works, too.
 std::shared_ptr<sluice::device> open(const std::string& name) {
   const auto id = parse_device_id(name);
   if (id.kind == device_kind::host) return open_host_device({.ordinal = id.ordinal});
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(devices, refusals,
                                            two_devices{"cuda:0", "cuda:1"}),
                          [](const auto& parameter) { return name_of(parameter.param); });
 
-/// Everything that is known of a runtime and of some of its blocks, in words.
+/// All statistics of a runtime and the state of some of its blocks, as text.
 std::string everything(device_runtime& runtime, const std::vector<block_ref>& blocks) {
   const auto s = runtime.statistics();
   std::ostringstream out;
@@ -155,7 +155,7 @@ TEST_P(refusals, of_a_call_change_nothing) {
           refuses(code, "", [&, b = block] { (void)runtime().finish_use(b, second, access, {}); }));
       EXPECT_TRUE(
           refuses(code, "", [&, b = block] { (void)runtime().record_use(b, second, access); }));
-      // What else the launch uses is not touched either.
+      // The other blocks of the launch are not affected either.
       EXPECT_TRUE(refuses(code, "", [&, b = block] {
         auto recorder = launch_recorder::strict(second);
         recorder.use(mine.block(), access, true).use(b, access, true);

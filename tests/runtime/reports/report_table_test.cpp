@@ -17,7 +17,7 @@ namespace {
 
 using added = report_table::added;
 
-/// Takes everything that waits and adds it to `counts`.
+/// Takes all waiting reports and adds them to `counts`.
 void take_all(report_table& table, std::map<std::string, std::uint64_t>& counts) {
   for (std::size_t slot = 0; slot < report_table::slots; ++slot) {
     const auto state = table.look(slot);
@@ -100,7 +100,7 @@ TEST(report_table, loses_no_report_of_many_threads) {
     all.emplace_back([&, draw = generator()]() mutable {
       for (int i = 0; i < rounds; ++i) {
         draw = draw * 6364136223846793005U + 1442695040888963407U;
-        // More texts than slots.
+        // There are more texts than slots.
         if (table.add("text", std::to_string((draw >> 33) % 100)) == added::dropped) ++dropped;
       }
       --running;

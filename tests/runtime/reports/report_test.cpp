@@ -43,7 +43,7 @@ std::string fresh_text() {
   return "text " + std::to_string(generator());
 }
 
-/// Standard error is a pipe that is full and that nobody reads, until `read_all` or the end.
+/// Makes standard error a full pipe without a reader, until `read_all` or the destructor.
 class blocked_standard_error {
  public:
   blocked_standard_error() {
@@ -61,9 +61,9 @@ class blocked_standard_error {
   blocked_standard_error& operator=(const blocked_standard_error&) = delete;
   ~blocked_standard_error() { (void)read_all(); }
 
-  /// Nothing is ever read.
+  /// Leaves standard error blocked for the rest of the process.
   void keep_blocked() noexcept { saved_ = -1; }
-  /// What was written meanwhile; standard error is what it was before afterwards.
+  /// Restores standard error and returns everything that was written meanwhile.
   std::string read_all() {
     if (saved_ < 0) return {};
     std::string text;
@@ -87,7 +87,7 @@ class blocked_standard_error {
   int saved_ = -1;
 };
 
-/// How many reports of `text` the lines stand for.
+/// The number of reports of `text` that the lines stand for.
 std::uint64_t count_in(const std::string& lines, const std::string& text) {
   const std::string prefix = "sluice: " + text;
   std::uint64_t sum = 0;
@@ -121,7 +121,7 @@ TEST(reports, do_not_wait_for_a_standard_error_that_nobody_reads) {
       for (std::uint64_t i = 0; i < each; ++i) report(refused, "nobody asked");
     });
   }
-  for (auto& thread : reporting) thread.join();  // without the repair they never return
+  for (auto& thread : reporting) thread.join();  // without the fix the threads block here for ever
   report(rare);
   EXPECT_EQ(since(before).reported, threads * each + 1);
   EXPECT_FALSE(flush_reports(0ns));
@@ -195,7 +195,7 @@ TEST(reports, beyond_what_can_wait_are_dropped_and_counted) {
   });
   report(fresh_text());
   await([&] { return reached.load(); });
-  // The slot of the text that is being handled is free for others.
+  // The slot of the text that is being handled is available for others.
   for (std::size_t i = 0; i < slots + more; ++i) report(fresh_text());
   EXPECT_EQ(since(before).reported, 1 + slots + more);
   EXPECT_EQ(since(before).dropped, more);
@@ -262,7 +262,7 @@ TEST(reports, allocate_nothing_and_leave_errno_alone) {
   EXPECT_EQ(number, ENOENT);
 }
 
-// At the end of a process. "^...$": all that is on standard error.
+// Tests at the end of a process. "^...$" matches everything on standard error.
 
 struct reports_in_its_destructor {
   ~reports_in_its_destructor() { report("in a destructor"); }
@@ -297,7 +297,7 @@ TEST(reports_at_exit, are_the_parents_alone_after_a_fork) {
   }
   const auto run = [] {
     (void)flush_reports(for_ever);
-    // Behind a handler that does not return, the parent's report is still waiting when it forks.
+    // The handler blocks, so the parent's report is still waiting when the parent forks.
     static std::atomic<bool> reached{false};
     static std::atomic<bool> open{false};
     const auto parent = ::getpid();
@@ -324,8 +324,8 @@ TEST(reports_at_exit, are_the_parents_alone_after_a_fork) {
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "^of the child\nfirst\nwaiting\n$");
 }
 
-// Reports of two threads order neither after the other, or a missing fence between two stream
-// threads that report would not be seen. ThreadSanitizer judges, in a process of its own.
+// Reporting must not order two threads, because that would hide a missing wait between two stream
+// threads. ThreadSanitizer judges this in a child process.
 
 enum class texts { equal, different, in_used_slots };
 

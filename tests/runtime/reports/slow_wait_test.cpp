@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a shutdown says that takes long. The patience is none here, and what is waited for ends once
-// the report has been read.
+// Reports of slow shutdowns. The threshold is zero here, and each wait ends once the test has read
+// the report.
 #include "runtime/reports/slow_wait.hpp"
 
 #include "tests/support/devices.hpp"
@@ -25,7 +25,7 @@
 namespace sluice::test {
 namespace {
 
-/// Standard error as a pipe.
+/// Redirects standard error to a pipe.
 class report_pipe {
  public:
   report_pipe() : before_(::dup(STDERR_FILENO)) {
@@ -102,7 +102,7 @@ TEST(slow_shutdown, of_a_host_device_says_what_it_waits_for) {
   EXPECT_TRUE(says(said, "closing host:0 waits for tasks on 1 stream")) << said;
 }
 
-/// Exits while a task runs, which ends when the exit has been reported.
+/// Exits the process while a task runs. The task ends when the exit has been reported.
 [[noreturn]] void exit_in_a_task() {
   static auto* const runtime = new device_runtime(open_host_device());
   static auto* const stream = new sluice::stream(runtime->create_stream());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limit of pinned memory, and who frees it.
+// The limit of pinned memory, and the thread that frees it.
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t mebi = std::size_t{1} << 20U;
 
 std::shared_ptr<host_transfer> prepare(stream_ref on, std::size_t bytes) {
-  return host_transfer::download(on, std::make_shared<std::byte>(), bytes);  // never enqueued
+  return host_transfer::download(on, std::make_shared<std::byte>(),
+                                 bytes);  // the test never enqueues it
 }
 
 std::thread::id reclaim_thread(const side& s) {
@@ -54,7 +55,7 @@ TEST(pinned_memory, is_freed_by_the_reclaim_thread) {
     const side gpu(device);
     (void)prepare(gpu.stream, 100);
     {
-      // More than is kept: a ring of 1.6 GiB's transfer has 4 slots of 26 MiB.
+      // Exceeds the memory that is kept: the ring for a transfer of 1.6 GiB has 4 slots of 26 MiB.
       const auto large = prepare(gpu.stream, 1600 * mebi);
       EXPECT_GT(device->pinned(), detail::pinned_pool::most_kept);
     }
@@ -73,18 +74,18 @@ TEST(pinned_memory, never_exceeds_its_limit) {
   const auto device = std::make_shared<pinning_gpu>();
   const side gpu(device, {.pinned_limit = limit});
   {
-    // Fewer slots, then smaller ones.
+    // The pool grants fewer slots, then smaller ones.
     const auto one_slot = prepare(gpu.stream, 2 * mebi);
     const auto small_slot = prepare(gpu.other, 2 * mebi);
     const auto third = gpu.runtime->create_stream();
     EXPECT_TRUE(throws(errc::over_budget, "runtime_options::pinned_limit",
                        [&] { (void)prepare(third, 100 * mebi); }));
-    // With no piece left small transfers share their stream's ring.
+    // When no piece is left, small transfers share the ring of their stream.
     std::vector<std::shared_ptr<host_transfer>> small;
     for (int i = 0; i < 100; ++i) small.push_back(prepare(third, host_transfer::most_at_once));
     EXPECT_LE(device->peak(), limit);
   }
-  // What is kept makes room.
+  // Kept memory makes room.
   await([&] {
     try {
       (void)prepare(gpu.stream, 100 * mebi);
@@ -108,7 +109,7 @@ TEST(pinned_memory, is_left_alone_by_a_request_that_it_can_never_meet) {
   EXPECT_EQ(device->pinned(), kept);
 }
 
-// A limit too small for the number of slots: transfers are right all the same.
+// Transfers are correct even if the limit is too small for the usual number of slots.
 TEST(pinned_memory, of_one_small_slot_moves_everything) {
   auto random = make_generator();
   const auto device = std::make_shared<pinning_gpu>();

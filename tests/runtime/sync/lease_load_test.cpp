@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many launches at a time: they do not deadlock, they exclude each other, and no lease is taken but
-// in preflight.
+// Many concurrent launches: they do not deadlock, they exclude each other, and only preflight takes
+// leases.
 #include "runtime/sync/lease_holder.hpp"
 #include "tests/runtime/sync/lease_test.hpp"
 #include "tests/support/collected_reports.hpp"
@@ -44,7 +44,7 @@ TEST_P(leases_on, crossed_orders_do_not_deadlock) {
   EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
-// Each order alone would be in address order, and yet they wait for each other.
+// Each recorder takes its lease in address order, and still the threads would wait for each other.
 TEST_P(leases_on, threads_that_hold_and_want_crosswise_are_refused) {
   const auto a = fresh();
   const auto b = fresh();
@@ -77,7 +77,7 @@ TEST_P(leases_on, threads_that_hold_and_want_crosswise_are_refused) {
   EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
-// Neither address order nor a turn for each block would save these from each other.
+// Neither address order nor a queue for each block would prevent this deadlock.
 TEST_P(leases_on, writes_and_reads_of_two_blocks_crosswise_do_not_deadlock) {
   const auto a = fresh();
   const auto b = fresh();
@@ -100,8 +100,8 @@ TEST_P(leases_on, writes_and_reads_of_two_blocks_crosswise_do_not_deadlock) {
   EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
-// Random sets of blocks from several threads: whoever is between preflight and commit really holds
-// what it recorded.
+// Random sets of blocks from several threads: between preflight and commit, each launch holds the
+// leases of its blocks.
 TEST_P(leases_on, exclude_each_other_under_load) {
   constexpr std::size_t blocks = 6;
   constexpr int threads = 4;
@@ -157,8 +157,8 @@ TEST_P(leases_on, exclude_each_other_under_load) {
   EXPECT_EQ(runtime().statistics().recorders_abandoned, 0u);
 }
 
-// Everything that takes leases, in random order, on blocks that are freed meanwhile: each launch is
-// made or refused, and holds what it recorded.
+// All operations that take leases, in random order, on blocks that are freed concurrently. Each
+// launch either succeeds with all of its leases, or is refused.
 TEST_P(leases_on, withstand_everything_at_a_time) {
   constexpr std::size_t blocks = 5;
   constexpr int threads = 4;
@@ -252,7 +252,7 @@ TEST_P(leases_on, withstand_everything_at_a_time) {
     }
     if (detail::lease_holder::of_this_thread().holds_any()) unexpected.fetch_add(1);
   };
-  ::testing::internal::CaptureStderr();  // recorders that end after a refusal are reported
+  ::testing::internal::CaptureStderr();  // recorders destroyed after a refusal report it
   auto generator = make_generator();
   std::vector<std::thread> running;
   for (int i = 0; i < threads; ++i) running.emplace_back(run, generator());
@@ -263,8 +263,7 @@ TEST_P(leases_on, withstand_everything_at_a_time) {
   EXPECT_EQ(runtime().statistics().leases, 0u);
 }
 
-// Whatever else goes on: streams, reclaiming, destructors and frees never take a lease, and so
-// never wait for one.
+// Streams, reclamation, destructors and frees never take a lease, so they never wait for one.
 TEST_P(leases_on, are_taken_in_preflight_only) {
   constexpr int threads = 3;
   constexpr int rounds = 200;
@@ -292,14 +291,14 @@ TEST_P(leases_on, are_taken_in_preflight_only) {
       in_preflight = false;
       switch (draw() % 4) {
         case 0:
-          tracked.deallocate(own.block());  // dies with the lease
+          tracked.deallocate(own.block());  // the record is released with the lease
           break;
         case 1:
           own = {};
           break;
         case 2:
           if (on_host()) {
-            // The stream may be the one that drops the last reference, and a recorder.
+            // The stream's thread may drop the last reference and destroy a recorder.
             auto other = std::make_shared<launch_recorder>(launch_recorder::strict(on));
             other->read(own);
             submit_host_task(on, [kept = own, other] { (void)kept; });
@@ -312,7 +311,7 @@ TEST_P(leases_on, are_taken_in_preflight_only) {
       if (draw() % 2 == 0) (void)recorder.commit();
     }
   };
-  const collected_reports reports;  // recorders that go without a commit are reported
+  const collected_reports reports;  // recorders destroyed without commit report it
   auto generator = make_generator();
   std::vector<std::thread> running;
   for (int i = 0; i < threads; ++i) running.emplace_back(run, generator());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorders of several threads: who waits for whom, who is refused, and what a free does meanwhile.
+// Recorders of several threads: waiting, refusals, and concurrent frees.
 #include "tests/runtime/sync/lease_test.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -169,7 +169,7 @@ TEST_P(leases_on, a_thread_that_holds_one_gets_stream_misuse_at_a_conflict) {
     EXPECT_TRUE(throws(errc::stream_misuse, "holds a lease", [&] { same.preflight(); }));
   }
   {
-    // Another thread's lease conflicts just as well: the thread does not wait for it.
+    // A lease of another thread is a conflict, too: this thread does not wait for it.
     launching_thread writer(runtime(), [&](launch_recorder& r) { r.write(b); });
     writer.await_through();
     auto other = launch_recorder::strict(stream());
@@ -179,7 +179,7 @@ TEST_P(leases_on, a_thread_that_holds_one_gets_stream_misuse_at_a_conflict) {
     writer.commit();
     writer.join();
   }
-  // Without a conflict it may hold a second one.
+  // Without a conflict the thread may hold leases of a second launch.
   auto beside = launch_recorder::strict(stream());
   beside.read(a).write(b);
   EXPECT_NO_THROW(beside.preflight());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches whose leases others keep taking are made all the same, within a bounded number of the
-// others' launches.
+// A launch whose leases other threads keep taking succeeds after a bounded number of their
+// launches.
 #include "runtime/sync/turnstile.hpp"
 #include "tests/runtime/sync/lease_test.hpp"
 #include "tests/support/copy_side.hpp"
@@ -26,15 +26,15 @@
 namespace sluice::test {
 namespace {
 
-/// Launches that others hinder: one of several blocks is always held by one of them.
+/// Launches that obstruct the launch under test: one of several blocks is always leased.
 ///
-/// The launch under test stops each time that it is about to wait for a lease. Then the next of the
-/// others takes its block, and only then the one that is waited for commits: so an attempt to take
-/// all leases at a time always fails.
+/// The launch under test stops each time before it waits for a lease. The next runner then takes
+/// its block, and only then the runner of the awaited block commits. An attempt to take all leases
+/// at once therefore always fails.
 class relay {
  public:
   using note = std::function<void(launch_recorder&)>;
-  /// Someone who keeps one block busy.
+  /// A launch that keeps one block leased.
   struct runner {
     stream_ref stream;
     note uses;
@@ -49,8 +49,11 @@ class relay {
   relay& operator=(const relay&) = delete;
   ~relay() { finish(); }
 
-  /// Runs `launch` on a thread of its own and hinders it until it is through, or the others have
-  /// made `most` launches, or it waits in the turnstile. Returns how many they have made.
+  /// Runs `launch` on a thread of its own and obstructs it. Returns the number of obstructing
+  /// launches.
+  ///
+  /// Ends when the launch has passed preflight, after `most` obstructing launches, or, if
+  /// `until_in_turnstile` is true, when the launch waits in the turnstile.
   template <class Launch>
   int hinder(Launch launch, int most, bool until_in_turnstile = false) {
     steps_.stop_when_blocked(true);
@@ -65,7 +68,7 @@ class relay {
       if (until_in_turnstile && steps_.starved()) return made;
       const auto next = (at_ + 1) % runners_.size();
       if (running_[next] == nullptr) start(next);
-      // Where the launch under test keeps that block, this one waits for it.
+      // If the launch under test keeps the lease of that block, the runner waits for it.
       await([&] { return running_[next]->through() || running_[next]->blocked(); });
       end(at_);
       at_ = next;
@@ -75,9 +78,9 @@ class relay {
 
   [[nodiscard]] bool through() const { return through_.load(); }
   [[nodiscard]] bool in_turnstile() const { return steps_.starved(); }
-  /// The number of the block that is waited for.
+  /// The index of the runner whose block the launch waits for.
   [[nodiscard]] std::size_t at() const { return at_; }
-  /// Lets everybody finish.
+  /// Lets all launches finish.
   void finish() {
     steps_.stop_when_blocked(false);
     if (steps_.stopped()) steps_.go_on();
@@ -106,10 +109,10 @@ class relay {
   std::thread hindered_;
 };
 
-/// More launches than others may make meanwhile.
+/// More obstructing launches than the turnstile permits.
 constexpr int too_many = 200;
 
-/// Blocks, each of which is read by a runner of a relay, in the order in which leases are taken.
+/// Blocks that the runners of a relay read, one each, in the order in which leases are taken.
 class read_blocks {
  public:
   read_blocks(device_runtime& runtime, stream_ref stream, std::size_t count) {
@@ -130,7 +133,7 @@ class read_blocks {
     }
     return all;
   }
-  /// A launch that writes them all.
+  /// Makes a launch that writes all blocks.
   void write(stream_ref on) const {
     auto recorder = launch_recorder::strict(on);
     for (const auto& ref : refs_) recorder.write(ref);
@@ -174,7 +177,7 @@ TEST_P(leases_on, a_launch_in_the_turnstile_gets_stale_ref_when_its_block_dies) 
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->code(), errc::stale_ref);
   EXPECT_EQ(runtime().statistics().leases, 0u);
-  // Neither the blocks that live nor the next one in that record stay reserved.
+  // No block stays reserved, and neither does a new block in the same record.
   const auto next = fresh();
   auto recorder = launch_recorder::strict(stream());
   recorder.write(next).read(blocks[(dying + 1) % 3]).write(blocks[(dying + 2) % 3]);
@@ -196,7 +199,7 @@ TEST_P(leases_on, a_reserved_block_is_kept_from_threads_that_hold_nothing_only) 
     EXPECT_FALSE(recorder.try_preflight());
     recorder.cancel();
   }
-  // Launches on other blocks are made as ever.
+  // Launches on other blocks are not affected.
   auto held = launch_recorder::strict(on);
   held.write(unrelated);
   held.preflight();
@@ -239,7 +242,7 @@ TEST_P(leases_on, a_runtime_ends_while_a_launch_waits_in_the_turnstile) {
   EXPECT_EQ(failure->code(), errc::stale_ref);
 }
 
-// There is always a writer that holds the block, and one that waits for it.
+// At any time one writer holds the block and another one waits for it.
 TEST_P(leases_on, a_reader_is_made_between_two_writers) {
   constexpr int most = 2000;
   const auto a = fresh();
@@ -295,14 +298,14 @@ TEST(turnstile, refuses_a_thread_that_holds_a_lease) {
   here.add(1);
   EXPECT_TRUE(throws(errc::stream_misuse, "holds a lease",
                      [&] { const detail::turnstile_passage passage(here); }));
-  // Another thread may return it.
+  // Another thread may return the lease.
   std::thread([&] { here.remove(1); }).join();
   EXPECT_FALSE(here.holds_any());
   { const detail::turnstile_passage passage(here); }
   EXPECT_FALSE(here.in_turnstile());
 }
 
-// A copy takes the leases of both runtimes, and there is always a writer of one of the blocks.
+// A copy takes leases of both runtimes, and a writer always holds one of the blocks.
 TEST(copies_between_busy_runtimes, are_made) {
   side from("pretended:0");
   side to("pretended:1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lease by itself.
+// A single lease.
 #include "runtime/sync/lease.hpp"
 
 #include "runtime/sync/futex.hpp"
@@ -155,7 +155,7 @@ TEST_F(one_lease, is_unlocked_and_returned_at_once) {
 TEST_F(one_lease, is_a_lock_while_leases_come_and_go) {
   constexpr int rounds = 3000;
   auto generator = make_generator();
-  std::uint64_t locked = 0;  // under the lock
+  std::uint64_t locked = 0;  // protected by the lock
   const auto run = [&](std::uint64_t seed) {
     std::mt19937_64 draw(seed);
     for (int round = 0; round < rounds; ++round) {
@@ -167,7 +167,7 @@ TEST_F(one_lease, is_a_lock_while_leases_come_and_go) {
       if (kind == 2) tested.register_writer();
       tested.lock();
       const auto before = locked;
-      if (draw() % 8 == 0) std::this_thread::yield();  // time for others to break in
+      if (draw() % 8 == 0) std::this_thread::yield();  // gives other threads time to enter
       locked = before + 1;
       if (shared) {
         (void)tested.unlock_and_release_shared();
@@ -187,8 +187,8 @@ TEST_F(one_lease, is_a_lock_while_leases_come_and_go) {
   EXPECT_EQ(tested.try_exclusive(), lease_answer::granted);
 }
 
-// A lost wake-up would hang here. Whoever holds the lease keeps it long enough, now and then, for
-// the others to fall asleep.
+// A lost wake-up would hang this test. A holder sometimes keeps the lease long enough for the other
+// threads to sleep.
 TEST_F(one_lease, loses_no_wake_up) {
   auto generator = make_generator();
   const auto run = [&](bool writes, std::uint64_t seed) {
@@ -223,8 +223,9 @@ TEST_F(one_lease, a_writer_that_gives_up_wakes_the_readers) {
   }
 }
 
-// A thread that is woken and finds the word as it was before, since another launch holds the lease
-// and another thread sleeps again, must return all the same: its caller counts the failed attempt.
+// The word may be unchanged when a thread is woken, because another launch holds the lease and
+// another thread sleeps. The wait must return nevertheless, because its caller counts the failed
+// attempt.
 TEST_F(one_lease, waiting_ends_with_each_wake_up_although_the_lease_is_still_held) {
   static_assert(sizeof(lease) == sizeof(std::atomic<std::uint32_t>) &&
                 std::is_standard_layout_v<lease>);
@@ -247,7 +248,7 @@ TEST_F(one_lease, waiting_ends_with_each_wake_up_although_the_lease_is_still_hel
   EXPECT_EQ(tested.held(), 1u);
 }
 
-// Exactly one party completes the free, whatever the order of the last return and the mark.
+// Exactly one party completes the free, in either order of the last return and the mark.
 TEST_F(one_lease, exactly_one_party_completes_a_free) {
   for (int round = 0; round < 500; ++round) {
     ASSERT_EQ(tested.try_shared(), lease_answer::granted);

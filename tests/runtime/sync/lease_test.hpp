@@ -12,8 +12,9 @@
 
 namespace sluice::test {
 
-/// Leases that recorders of several threads hold. Its tests are in several files;
-/// lease_recorders_test.cpp instantiates them all.
+/// Tests of leases that recorders of several threads hold.
+///
+/// The tests are in several files; lease_recorders_test.cpp instantiates all of them.
 class leases_on : public device_test {
  protected:
   void SetUp() override {
@@ -21,7 +22,7 @@ class leases_on : public device_test {
     if (!IsSkipped()) followed_launch::allow(runtime());
   }
   [[nodiscard]] gpu_ref<float> fresh() { return runtime().allocate<float>(16, stream(), "test"); }
-  /// Blocks until a writer waits for the block, which readers hold.
+  /// Waits until a writer waits for the block, which readers hold.
   static void await_waiting_writer(const gpu_ref<float>& ref) {
     auto& lease = detail::block_record::of(ref.block())->lease;
     await([&] {

@@ -46,7 +46,7 @@ TEST(one_way_signal, makes_visible_what_happened_before) {
   }
 }
 
-// Raised after every look: whichever look is the last before sleeping, the sleep must not begin.
+// The signal is raised after every check, so the thread must not sleep after its last one.
 TEST(one_way_signal, does_not_sleep_over_a_raise_after_its_last_look) {
   one_way_signal signal;
   int looks = 0;
@@ -57,7 +57,7 @@ TEST(one_way_signal, does_not_sleep_over_a_raise_after_its_last_look) {
   EXPECT_EQ(looks, 1000);
 }
 
-// A lost wake-up would hang here: each side sleeps until the other's count arrives.
+// A lost wake-up would hang this test: each side sleeps until the other's count arrives.
 TEST(one_way_signal, loses_no_wake_up) {
   constexpr int rounds = 20'000;
   one_way_signal ping;

@@ -62,7 +62,8 @@ TEST(release_list, takes_what_a_destructor_pushes) {
   EXPECT_TRUE(list.empty());
 }
 
-// Whoever needs what a release gives back is not told that there is nothing while it is on its way.
+// A drain waits for releases that other threads have begun, so their memory is available
+// afterwards.
 TEST(release_list, waits_for_what_another_thread_is_destroying) {
   class slow final : public releasable {
    public:
@@ -101,14 +102,14 @@ TEST(release_list, waits_for_what_another_thread_is_destroying) {
   waiting.join();
 }
 
-// Two threads take turns so that at every moment one of them is draining. A waiter returns all the
-// same.
+// Two threads overlap their drains, so that at any moment one of them drains. A waiter returns
+// nevertheless.
 TEST(release_list, waits_for_the_drains_that_have_begun_and_no_others) {
   struct relay {
     std::atomic<int> begun{0};
     std::atomic<bool> returned{false};
   };
-  /// Its release lasts until that of the next one has begun.
+  /// Its release lasts until the release of the next baton has begun.
   class baton final : public releasable {
    public:
     baton(relay& r, int number) : relay_(r), number_(number) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that somebody else made.
+// Streams of another library.
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -93,7 +93,7 @@ TEST_P(adopted_stream_on, stays_when_its_owner_goes) {
     return ref;
   }();
   EXPECT_EQ(runtime().statistics().streams, before);
-  // Still a stream to whoever made it.
+  // The native stream is still usable by its owner.
   runtime().device().synchronize(foreign());
   const auto again = runtime().adopt_stream(foreign());
   EXPECT_EQ(download(a, again), std::vector<std::uint32_t>(64, 3));

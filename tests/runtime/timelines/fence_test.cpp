@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many waits one launch costs: at most one for each stream that it has to wait for.
+// The number of waits of one launch: at most one for each stream that it depends on.
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
@@ -30,9 +30,8 @@ class fence_on : public device_test {
 };
 INSTANTIATE_TEST_SUITE_P(devices, fence_on, every_device(), parameter_name);
 
-// Blocks are fenced in the order of their addresses. So the tickets rise with them once and fall
-// once: where each point were waited for, a later wait would be implied by an earlier one in one
-// of the two only.
+// Waits are queued in the order of the blocks' addresses. If each point were waited for, rising
+// tickets would queue every wait, and falling tickets only the first.
 TEST_P(fence_on, waits_once_for_each_stream_and_for_the_newest_ticket) {
   constexpr std::size_t count = 8;
   const std::array<sluice::stream, 2> writers{runtime().create_stream(), runtime().create_stream()};
@@ -44,7 +43,7 @@ TEST_P(fence_on, waits_once_for_each_stream_and_for_the_newest_ticket) {
     for (std::size_t i = 0; i < count; ++i) {
       in.push_back(runtime().allocate<std::uint32_t>(64, writers[i % 2], "in"));
       out.push_back(runtime().allocate<std::uint32_t>(64, reader, "out"));
-      // What runs behind the gate has run before, and everybody knows that it has completed.
+      // The work before the gate has completed, and all timelines know it.
       (void)write(in.back(), 0, writers[i % 2]);
       (void)write(out.back(), 0, reader);
       reader.ref().device().copy(out.back().data(), out.back().data(), 4,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points of other runtimes, which reach a runtime through a resource of somebody's own.
+// Points of other runtimes that a custom memory resource passes to a runtime.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -19,7 +19,7 @@
 namespace sluice::test {
 namespace {
 
-/// Grants memory of `async` with points of the test's choice.
+/// Grants memory of `async` with points that the test chooses.
 class meddling_resource final : public memory_resource {
  public:
   struct state {
@@ -76,7 +76,7 @@ class foreign_points : public ::testing::TestWithParam<std::string> {
   }
   [[nodiscard]] detail::timeline& line() const { return *detail::timeline::of(stream_.ref()); }
   [[nodiscard]] resource_context& context() const { return *resource_->context; }
-  /// Points that this runtime cannot know.
+  /// Points that this runtime does not know.
   [[nodiscard]] std::array<timeline_point, 3> unknown() const {
     return {foreign_, gone_, timeline_point{stream_.id(), line().newest().ticket + 1}};
   }
@@ -88,7 +88,7 @@ class foreign_points : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<device_runtime> stranger_;
   sluice::stream elsewhere_;
   timeline_point foreign_;
-  timeline_point gone_;  // its runtime is
+  timeline_point gone_;  // its runtime has been destroyed
 };
 INSTANTIATE_TEST_SUITE_P(devices, foreign_points, every_device(), parameter_name);
 
@@ -108,7 +108,7 @@ TEST_P(foreign_points, are_not_waited_for) {
   }
   EXPECT_TRUE(throws(errc::stream_misuse, to_string(*device_of(foreign_.stream)),
                      [&] { context().wait(stream_, foreign_); }));
-  // Nor do streams from elsewhere wait.
+  // Streams of other runtimes do not wait either.
   const auto own = take(line());
   EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { context().wait(elsewhere_, own); }));
   EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { context().wait({}, own); }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What callers go by before they use or destroy something of their own: it comes after all that the
-// runtime did with that. Much of this only ThreadSanitizer can judge.
+// Signals after which a caller may use or destroy its own objects: they happen after every access
+// of the runtime. Most of this only ThreadSanitizer can judge.
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -31,7 +31,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Tells another thread to go on, and nothing else: no order comes of it.
+/// Lets another thread continue, without ordering it.
 class signal {
  public:
   void raise() { raised_.store(true, std::memory_order_relaxed); }
@@ -45,9 +45,9 @@ class signal {
 
 class memory_of_the_caller : public device_test {
  protected:
-  /// Queues a copy of `source()` to the device and on into `target()`.
+  /// Queues a copy of `source()` to the device and from there to `target()`.
   timeline_point launch() {
-    // Of the test: when a block is freed, the runtime finds out what still uses it.
+    // A member, because freeing the block would make the runtime query its uses.
     a_ = runtime().allocate<std::uint32_t>(source_.size(), stream());
     auto recorder = launch_recorder::strict(stream());
     recorder.write(a_);
@@ -59,7 +59,7 @@ class memory_of_the_caller : public device_test {
                 stream().native());
     return recorder.commit();
   }
-  /// Uses both, as one may who has been told that the launch is over.
+  /// Accesses both buffers, as a caller may after the launch is reported complete.
   void expect_over() {
     EXPECT_EQ(target_, source_);
     std::ranges::fill(source_, 0U);
@@ -89,7 +89,7 @@ TEST_P(memory_of_the_caller, is_free_when_the_runtime_has_shut_down) {
   expect_over();
 }
 
-/// Keeps something of its maker's, as a launch does.
+/// An object that uses an integer of the test, as the owner of a launch may.
 class user final : public releasable {
  public:
   explicit user(int& used) : used_(used) {}
@@ -174,21 +174,21 @@ TEST(what_a_guard_tells, has_been_told_when_it_is_counted) {
   EXPECT_EQ(found, 1);
 }
 
-/// A host device where one thread stops on its way to somebody else's stream.
+/// A host device that stops one thread in its access to a foreign stream.
 class stopping_device final : public forwarding_device {
  public:
   enum class where : std::uint8_t { record, capturing };
 
   explicit stopping_device(where at)
       : forwarding_device({device_kind::host, 0}, open_host_device()), at_(at) {}
-  /// The calling thread stops where it uses `foreign` for the first time.
+  /// Stops the calling thread at its first use of `foreign`.
   void stop_here(native_stream* foreign) {
     foreign_ = foreign;
     stops = true;
   }
   signal& reached() { return reached_; }
   signal& go_on() { return go_on_; }
-  /// Whoever made the stream may destroy it.
+  /// Notes that the owner of the stream may destroy it.
   void note_gone() { ++gone_; }
 
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
@@ -211,7 +211,7 @@ class stopping_device final : public forwarding_device {
 
   static thread_local bool stops;
   const where at_;
-  native_stream* foreign_ = nullptr;  // of the thread that stops
+  native_stream* foreign_ = nullptr;  // for the thread that stops
   signal reached_;
   signal go_on_;
   int gone_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream that goes while others are at work with it: what they have begun on it ends, and what
-// they have not is refused.
+// A stream that is retired while other threads use it: operations that have begun finish, and later
+// ones are refused.
 #include "tests/support/copy_side.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
@@ -28,8 +28,8 @@ namespace {
 static_assert(!std::is_convertible_v<sluice::stream, stream_ref>, "it would name a retired stream");
 static_assert(std::is_convertible_v<const sluice::stream&, stream_ref>);
 
-/// Counts destroyed streams, and lets something happen between a synchronisation's beginning and
-/// its part in the device.
+/// Counts destroyed streams, and lets a test act between the begin of a synchronization and its
+/// call of the device.
 class watched_device final : public forwarding_device {
  public:
   explicit watched_device(std::shared_ptr<device> real) : forwarding_device(real->id(), real) {}
@@ -101,12 +101,12 @@ struct retired_end {
   std::string source;
   std::string target;
   bool one_runtime = false;
-  bool of_target = true;  // whose stream goes
+  bool of_target = true;  // whether the target's stream is retired, or the source's
 };
 
 class copies_on : public ::testing::TestWithParam<retired_end> {};
 
-// Between preflight and the copy itself.
+// The stream is retired between preflight and the copy itself.
 TEST_P(copies_on, a_stream_that_goes_are_refused_and_leave_nothing) {
   const auto& p = GetParam();
   for (const auto& name : {p.source, p.target}) {

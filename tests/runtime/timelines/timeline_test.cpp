@@ -73,7 +73,7 @@ TEST_P(timeline_on, the_watermark_stops_before_the_first_event_that_is_pending) 
 }
 
 TEST_P(timeline_on, a_ring_grows_behind_a_closed_gate_and_is_used_again) {
-  // A GPU's driver blocks who fills its queue.
+  // A GPU's driver blocks the thread when its queue is full.
   const std::uint64_t many = on_host() ? 5000 : 500;
   {
     gate closed;
@@ -85,8 +85,7 @@ TEST_P(timeline_on, a_ring_grows_behind_a_closed_gate_and_is_used_again) {
   const auto events = runtime().statistics().events;
   EXPECT_GE(events, many);
   EXPECT_LE(events, 8 * many);
-  // From now on a fifth of that is open at most, whatever the machine does: no event is made any
-  // more.
+  // From now on at most a fifth of these tickets is open, so no further event is created.
   for (std::uint64_t taken = 0; taken < 100'000; taken += many / 5) {
     std::uint64_t last = 0;
     for (std::uint64_t i = 0; i < many / 5; ++i) last = take(line());
@@ -146,7 +145,7 @@ TEST_P(timeline_on, waits_that_are_known_to_be_unnecessary_are_skipped) {
   EXPECT_FALSE(line().wait_for(source, second)) << "waited for already";
   EXPECT_FALSE(line().wait_for(source, first)) << "a later point has been waited for";
   EXPECT_TRUE(line().wait_for(source, third));
-  // What another stream has waited for says nothing about this one.
+  // The cache of awaited tickets belongs to one stream, so another stream must wait.
   const auto another = runtime().create_stream();
   EXPECT_TRUE(detail::timeline::of(another.ref())->wait_for(source, first));
   EXPECT_EQ(line().waits(), 2u);
@@ -164,7 +163,7 @@ TEST_P(timeline_on, a_queued_wait_holds_its_stream_until_the_point_completes) {
   const auto awaited = take(source);
   EXPECT_TRUE(line().wait_for(source, awaited));
   const auto behind = take(line());
-  // A stream that waits for nothing passes both.
+  // A stream without waits is not blocked.
   const auto free = runtime().create_stream();
   free.synchronize();
   EXPECT_LT(line().advance(), behind);
@@ -219,7 +218,7 @@ TEST_P(timeline_on, events_go_with_a_retired_stream_once_its_work_has_completed)
   EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)record.submit(); }));
 }
 
-// A wait that has been queued behind a gate outlasts the event that it names.
+// A wait queued behind a gate remains valid after its event has been destroyed.
 TEST_P(timeline_on, waits_that_are_queued_outlast_the_events_of_a_retired_stream) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake events stay");
   const auto before = runtime().statistics().events;
@@ -243,8 +242,8 @@ TEST_P(timeline_on, waits_that_are_queued_outlast_the_events_of_a_retired_stream
   line().wait_until(behind);
 }
 
-// What the stream has done is seen by who finds it completed, whether its events are still there
-// or not.
+// A thread that finds a point completed observes the stream's effects, whether or not its events
+// still exist.
 TEST_P(timeline_on, points_are_asked_for_while_their_stream_goes) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake events stay");
   constexpr int rounds = 300;
@@ -296,7 +295,7 @@ TEST_P(timeline_on, a_retired_stream_takes_no_work) {
   EXPECT_FALSE(detail::timeline::of(ref)->unless_retired([](native_stream*) {}));
   EXPECT_TRUE(
       throws(errc::stream_misuse, "retired", [&] { (void)runtime().allocate_bytes(16, ref); }));
-  detail::timeline::of(ref)->retire();  // once more changes nothing
+  detail::timeline::of(ref)->retire();  // a second call has no effect
 }
 
 TEST_P(timeline_on, a_stream_is_not_retired_while_it_is_in_use) {
@@ -375,7 +374,7 @@ static_assert(!std::is_constructible_v<stream_ref, int>);
 static_assert(!std::is_constructible_v<stream_ref, std::nullptr_t>);
 static_assert(!std::is_copy_constructible_v<sluice::stream>);
 
-// Several threads use one stream: a ticket that has completed says that its own work has run.
+// Several threads use one stream: a completed ticket means that its own work has run.
 TEST_P(timeline_on, a_completed_ticket_stands_for_its_own_work) {
   constexpr int threads = 3;
   constexpr std::size_t launches = 2000;
@@ -394,7 +393,7 @@ TEST_P(timeline_on, a_completed_ticket_stands_for_its_own_work) {
         line().reserve();
         if (on_host()) {
           submit_host_task(stream(), [&launch] { launch.ran.store(true); });
-        } else if (&launch - list.data() < 200) {  // host functions are slow there
+        } else if (&launch - list.data() < 200) {  // host functions are slow on a GPU
           runtime().device().notify(stream().native(), [&launch] { launch.ran.store(true); });
         } else {
           launch.ran.store(true);
@@ -425,9 +424,9 @@ TEST_P(timeline_on, a_completed_ticket_stands_for_its_own_work) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-// A stream that does not get on
+// A stalled stream
 
-/// A host device that counts how often it is asked about an event.
+/// A host device that counts queries of events.
 class asked_device final : public forwarding_device {
  public:
   asked_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
@@ -457,7 +456,7 @@ TEST(timeline_of_a_stream_behind_a_gate, asks_its_device_a_few_times_for_each_ri
   closed.hold(s);
   launch(first_ring);
   EXPECT_GT(device->questions(), 0) << "a ring is full before anybody has asked";
-  constexpr int rings = 7;  // each doubles what is open
+  constexpr int rings = 7;  // each doubles the number of open tickets
   launch(first_ring * ((1 << rings) - 1));
   EXPECT_GE(device->questions(), rings);
   EXPECT_LE(device->questions(), rings * 8) << "of " << (first_ring << rings) << " launches";
@@ -465,10 +464,10 @@ TEST(timeline_of_a_stream_behind_a_gate, asks_its_device_a_few_times_for_each_ri
   line.wait_until(line.newest().ticket);
 }
 
-// Synchronisation while another thread advances
+// Synchronization while another thread advances the watermark
 
-/// A host device that lets a test stop a thread which asks about an event, and see when a stream
-/// has been synchronised.
+/// A host device that lets a test stop a querying thread and detects when a stream has been
+/// synchronized.
 class stopping_device final : public forwarding_device {
  public:
   stopping_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
@@ -509,7 +508,7 @@ TEST(timeline_that_another_thread_advances, knows_what_was_synchronized) {
       returned.store(true);
     });
     await([&] { return device->synchronized.load(); });
-    // A synchronisation that does not wait for the timeline returns now.
+    // A synchronization that ignores the timeline would return now.
     for (int i = 0; i < 1000 && !returned.load(); ++i) std::this_thread::yield();
     device->stopped.store(false);
     synchronizing.join();
@@ -518,7 +517,7 @@ TEST(timeline_that_another_thread_advances, knows_what_was_synchronized) {
   }
 }
 
-// Streams that have gone
+// Retired streams
 
 TEST(timelines_of_retired_streams, are_visited_no_more_once_their_work_has_completed) {
   device_runtime runtime(open_host_device());
@@ -533,17 +532,17 @@ TEST(timelines_of_retired_streams, are_visited_no_more_once_their_work_has_compl
     const auto s = runtime.create_stream();
     detail::timeline::of(s.ref())->reserve();
     (void)detail::timeline::of(s.ref())->submit();
-    launches += 2;  // the second is that of its retirement
+    launches += 2;  // the second ticket belongs to the retirement
   }
   await([&] {
     runtime.reap_pending();
-    return visits() <= 2;  // the other is the runtime's own
+    return visits() <= 2;  // one of them visits the runtime's own stream
   });
   EXPECT_EQ(runtime.statistics().launches, launches) << "are counted all the same";
   EXPECT_EQ(runtime.statistics().streams, 2u);
 }
 
-// After loss
+// After a loss
 
 TEST(timeline_of_a_lost_device, stops) {
   device_runtime runtime(open_host_device());

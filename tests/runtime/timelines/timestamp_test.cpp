@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timestamps of a device, compared with the host's clock before and after gates. A GPU's clock is
-// known to some microseconds, so the test leaves a millisecond between a gate and a comparison.
+// known to a few microseconds, so the test leaves a millisecond between a gate and a comparison.
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
 
@@ -32,7 +32,7 @@ class timestamps_on : public device_test {
   }
   [[nodiscard]] sluice::device& device() const { return stream().device(); }
 
-  /// The time now, a margin away from what came before and what comes next.
+  /// The current time, at least a millisecond away from earlier and later events.
   static clock::time_point apart() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const auto now = clock::now();
