@@ -87,11 +87,6 @@ std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft, std::i
   return weights;
 }
 
-std::vector<double> mel_centres(std::int64_t n_mels, double fmin, double fmax) {
-  const std::vector<double> edges = filter_edges(n_mels, fmin, fmax);
-  return {edges.begin() + 1, edges.end() - 1};
-}
-
 std::vector<float> periodic_hann(std::int64_t n) {
   if (n < 0) fail("a window of " + std::to_string(n) + " samples");
   if (n == 1) return {1.0F};

@@ -20,10 +20,6 @@ namespace sluice::examples {
 [[nodiscard]] std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft,
                                                 std::int64_t n_mels, double fmin, double fmax);
 
-/// The frequency in Hz at which each of the `n_mels` filters peaks, lowest first. Throws
-/// `invalid_argument` unless n_mels >= 1 and 0 <= fmin < fmax.
-[[nodiscard]] std::vector<double> mel_centres(std::int64_t n_mels, double fmin, double fmax);
-
 /// The Hann window of one period of `n` samples, w[k] = sin^2(pi k / n): what spectral analysis
 /// uses, unlike the symmetric window of filter design. As in SciPy, the window of one sample is 1.
 /// Computed in double and rounded once. Throws `invalid_argument` when `n` is negative.

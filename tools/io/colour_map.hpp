@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/io/canvas.hpp"
+#include <cstdint>
 
 namespace sluice::io {
+
+/// An sRGB colour.
+struct colour {
+  std::uint8_t red = 0;
+  std::uint8_t green = 0;
+  std::uint8_t blue = 0;
+  [[nodiscard]] bool operator==(const colour&) const noexcept = default;
+};
 
 /// The colour of `value` on the perceptually uniform map "magma": black at 0, then purple and
 /// orange, pale yellow at 1. Values outside are clamped. NaN is black.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
 #include "tools/io/spectrogram_png.hpp"
@@ -192,14 +191,12 @@ struct mel_result {
   std::vector<float> decibels;
   std::int64_t bands = 0;
   std::int64_t frames = 0;
-  std::int64_t hop = 0;
 };
 
 check check_mel(workbench& bench, const io::recording& recording, mel_result& result) {
   examples::mel_spectrogram request{.sample_rate = static_cast<double>(recording.sample_rate)};
   const auto samples = static_cast<std::int64_t>(recording.samples.size());
   result.bands = request.n_mels;
-  result.hop = request.hop;
   result.frames = 1 + samples / request.hop;
   check row{.operation = "mel spectrogram",
             .shape = fmt::format("{} x {}", result.bands, result.frames)};
@@ -324,15 +321,7 @@ void run(demo_options options) {
   if (have_mel) {
     progress.say("writing " + io::displayed(folder));
     write_array(npy, std::vector{mel.bands, mel.frames}, mel.power);
-    io::write_spectrogram_png(
-        png, mel.decibels,
-        {.bands = mel.bands,
-         .frames = mel.frames,
-         .band_hertz = examples::mel_centres(mel.bands, 0, rate / 2),
-         .seconds_per_frame = static_cast<double>(mel.hop) / rate,
-         .title = io::displayed(wav.filename()),
-         .subtitle = fmt::format("mel spectrogram, {} bands · {} · computed on {}", mel.bands,
-                                 length, current.info().name)});
+    io::write_spectrogram_png(png, {mel.decibels, mel.bands, mel.frames});
   }
   current.finish();
   progress.say("");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
 #include "tools/io/spectrogram_png.hpp"
@@ -15,7 +14,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,7 +42,6 @@ struct mel_task {
   io::recording recording;
   double fmax = 0;
   std::size_t frames = 0;
-  std::vector<double> band_hertz{};  ///< for the picture
 };
 
 std::vector<named_file> outputs_of(const mel_options& options) {
@@ -124,13 +121,6 @@ void compute(const mel_options& options, mel_task& task) {
   session current(options.common);
   require_memory_for(options, task, current.info());
   const auto length = length_text(task.recording);
-  const double seconds_per_frame = static_cast<double>(options.hop) / task.recording.sample_rate;
-  if (!options.png.empty()) {
-    task.band_hertz = examples::mel_centres(options.mels, options.fmin, task.fmax);
-    if (!std::is_sorted(task.band_hertz.begin(), task.band_hertz.end(), std::less_equal<>()))
-      throw error(errc::invalid_argument,
-                  "--png: the bands are so narrow that their frequencies coincide");
-  }
 
   const auto mel_actor = examples::spawn_mel_service(current.system(), current.device().actor());
   const auto begun = std::chrono::steady_clock::now();
@@ -151,16 +141,8 @@ void compute(const mel_options& options, mel_task& task) {
   const auto values = download_values(current, mel);
   write_array(options.output, std::vector<std::int64_t>{options.mels, frames}, values);
   if (!options.png.empty()) {
-    const std::string name = io::displayed(std::filesystem::path(options.input).filename());
-    io::write_spectrogram_png(
-        options.png, options.decibels ? values : decibels_of(current, mel),
-        {.bands = options.mels,
-         .frames = frames,
-         .band_hertz = std::move(task.band_hertz),
-         .seconds_per_frame = seconds_per_frame,
-         .title = name,
-         .subtitle = fmt::format("mel spectrogram, {} bands · {} · frames of {} every {} samples",
-                                 options.mels, length, options.n_fft, options.hop)});
+    const auto decibels = options.decibels ? values : decibels_of(current, mel);
+    io::write_spectrogram_png(options.png, {decibels, options.mels, frames});
   }
   current.finish();
   print_summary(options.common, outputs_of(options),
