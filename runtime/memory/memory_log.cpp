@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
-#include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <fcntl.h>
 #include <system_error>
 #include <unistd.h>
@@ -61,40 +59,9 @@ std::string line_of(const memory_record& record) {
   return line;
 }
 
-/// Returns the result of `call`, which writes to a file or sets its size. A failure is reported
-/// only by errno: SIGXFSZ (file size limit) and SIGPIPE (no reader) would end a program that does
-/// not ignore them. Both are blocked in this thread only; the program's handlers are not changed.
-template <class Call>
-auto without_signals_of_failure(Call call) noexcept {
-  sigset_t of_failure;
-  (void)::sigemptyset(&of_failure);
-  (void)::sigaddset(&of_failure, SIGXFSZ);
-  (void)::sigaddset(&of_failure, SIGPIPE);
-  sigset_t mask_before;
-  (void)::pthread_sigmask(SIG_BLOCK, &of_failure, &mask_before);
-  sigset_t pending_before;
-  (void)::sigpending(&pending_before);
-
-  const auto result = call();
-  const int why = errno;
-  const int raised = why == EPIPE ? SIGPIPE : why == EFBIG ? SIGXFSZ : 0;
-  // A signal that was pending before belongs to other code.
-  if (result < 0 && raised != 0 && ::sigismember(&pending_before, raised) == 0) {
-    sigset_t ours;
-    (void)::sigemptyset(&ours);
-    (void)::sigaddset(&ours, raised);
-    const timespec at_once{};
-    (void)::sigtimedwait(&ours, nullptr, &at_once);
-  }
-  (void)::pthread_sigmask(SIG_SETMASK, &mask_before, nullptr);
-  errno = why;
-  return result;
-}
-
 bool write_all(int file, std::string_view text) noexcept {
   while (!text.empty()) {
-    const auto written =
-        without_signals_of_failure([&] { return ::write(file, text.data(), text.size()); });
+    const auto written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
@@ -182,7 +149,7 @@ void memory_log_file::write_collected() noexcept {
   } else {
     count_lost(collected_records_);
     // Half a line would corrupt the lines after it.
-    (void)without_signals_of_failure([&] { return ::ftruncate(file_, size_); });
+    [[maybe_unused]] const int failed = ::ftruncate(file_, size_);
   }
   collected_.clear();
   collected_records_ = 0;

@@ -112,9 +112,8 @@ class memory_log final : public memory_log_sink {
 /// example if the disk is full or a pipe has no reader. The file then still ends with a whole line
 /// if it can be truncated. Later writes are attempted again.
 ///
-/// A failed write raises no signal in the program, so it need not ignore SIGXFSZ and SIGPIPE. The
-/// writing thread blocks both during the write and consumes the signal that a failed write raised.
-/// A signal that was pending before stays pending.
+/// As with any write, SIGPIPE (a pipe without a reader) and SIGXFSZ (the limit on file sizes) end a
+/// program that does not ignore them.
 class memory_log_file final : public memory_log_sink {
  public:
   /// Creates the file at `path`, or truncates it, and writes the column names.
