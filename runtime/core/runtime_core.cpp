@@ -15,11 +15,6 @@ namespace {
 /// The devices of all runtimes that this process has made, by serial number.
 class runtime_serials {
  public:
-  static runtime_serials& instance() {
-    // Never destroyed, because runtimes in static objects may outlive every other static object.
-    static auto& all = *new runtime_serials;
-    return all;
-  }
   /// Adds a runtime of `device` and returns its serial number.
   /// @throws std::bad_alloc
   std::uint32_t add(device_id device) {
@@ -38,11 +33,14 @@ class runtime_serials {
   std::vector<device_id> devices_;
 };
 
+// Never destroyed: runtimes in static objects may outlive every other static object.
+runtime_serials& serials = *new runtime_serials;
+
 }  // namespace
 
 runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
                            std::unique_ptr<memory_resource> resource, bool explicit_waits)
-    : serial_(runtime_serials::instance().add(device->id())),
+    : serial_(serials.add(device->id())),
       explicit_waits_(explicit_waits),
       device_(std::move(device)),
       tasks_may_fail_(device_->reports_task_failures()),
@@ -424,7 +422,7 @@ runtime_statistics runtime_core::statistics() const {
 namespace sluice {
 
 std::optional<device_id> device_of(stream_id id) {
-  return detail::runtime_serials::instance().device_of(id.runtime);
+  return detail::serials.device_of(id.runtime);
 }
 
 std::string to_string(stream_id id) {

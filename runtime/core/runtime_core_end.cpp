@@ -160,6 +160,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   // own. A launch without blocks has a reservation.
   while ((blocks() != 0 || launching()) && std::chrono::steady_clock::now() < end) {
     says("a launch between preflight and commit, or a free in another thread");
+    if (giving_back) releases_->drain();  // no other thread makes frees that may call the driver
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   // No preflight has succeeded since the blocks began to die, so these are the last launches.
@@ -169,7 +170,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     says("imported memory that is still in use, or whose producer is taking it back");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  const bool recorded = blocks() != 0;
+  const bool recorded = blocks() != 0 || launching();
   const bool imported = !giving_back && reclaimer_.foreign() != 0;
   if (recorded || giving_back || reclaimer_.deferrals() != 0 ||
       exports_.load(std::memory_order_acquire) != 0) {

@@ -24,6 +24,7 @@ error runtime_core::freed_already(const block_ref& block, const char* function) 
 runtime_core::published_use runtime_core::publish_use(const block_ref& block, stream_ref stream,
                                                       access_kind access, timeline_point depends_on,
                                                       std::uint64_t first) {
+  require_own_process();
   auto& on = require(stream);
   if (!block || block_record::of(block)->core != this) {
     throw foreign(block, errc::stream_misuse,
@@ -76,6 +77,8 @@ void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
     }
     for (auto& record : *next) {
       const std::lock_guard lock(record.lease);
+      // The state of an unused record changes without the lock. It stays unused until the unlock.
+      if (record.lease.dying() && record.lease.held() == 0) continue;
       const auto written = record.uses.last_written();
       if (written.stream != t.id() || written.ticket > last) continue;
       if (record.uses.last_outcome() != use_state::outcome::may_fail) continue;
@@ -95,8 +98,9 @@ void runtime_core::forget_failures(timeline& t) noexcept {
     return last;
   };
   if (t.forget_up_to_ == 0) {
-    t.forget_up_to_ = before_dependencies(t.forgettable());
-    if (t.forget_up_to_ == 0) return;
+    const auto last = before_dependencies(t.forgettable());
+    if (last < t.oldest_forgotten()) return;  // a dependency needs all of them
+    t.forget_up_to_ = last;
     // After this, no new launch depends on one of these tickets.
     note_outcomes(t, t.forget_up_to_);
     t.outcome_readers().begin_grace();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/interop/external_memory.hpp"
 
+#include "runtime/devices/open_devices.hpp"
+
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
@@ -231,6 +233,10 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
 
 lent_memory::~lent_memory() {
   auto& core = *block_record::of(loan_->block())->core;
+  if (core.device().inherited()) {
+    leave_to_parent(loan_.release());
+    return;
+  }
   if (event_ != nullptr) core.device().destroy_event(event_);
   if (!loan_->end()) core.reclaim_later(std::move(loan_));
 }

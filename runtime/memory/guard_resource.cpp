@@ -5,6 +5,7 @@
 #include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/memory_guard.hpp>
+#include <sluice/runtime/user_code_scope.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -467,6 +468,7 @@ class guard_resource final : public detail::memory_adaptor {
     const std::lock_guard lock(telling_);
     try {
       if (options_.on_report) {
+        const detail::user_code_scope user_code;
         options_.on_report(found);
       } else {
         detail::report(to_string(found));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sluice/runtime/memory_log.hpp>
+#include <sluice/runtime/user_code_scope.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -88,6 +89,7 @@ void memory_log_sink::log(memory_record record) noexcept {
   record.order = last_order_.fetch_add(1, std::memory_order_relaxed) + 1;
   record.thread = this_thread;
   try {
+    const detail::user_code_scope user_code;
     write(record);
   } catch (...) {
     count_lost(1);

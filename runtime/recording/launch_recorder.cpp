@@ -146,7 +146,7 @@ class recorder_state {
     if (open()) phase_ = phase::cancelled;
     if (phase_ != phase::preflighted) return;
     phase_ = phase::cancelled;
-    if (uses_.empty()) return;
+    if (uses_.empty() || leave_leases_to_parent()) return;
     forget_dependencies();
     upstream_.reset();
     stream_->unreserve();
@@ -160,6 +160,10 @@ class recorder_state {
     const auto before = std::exchange(phase_, phase::committed);
     timeline_point point;
     if (!uses_.empty()) {
+      if (core_->device().inherited()) {
+        if (before == phase::preflighted) (void)leave_leases_to_parent();
+        core_->device().require_usable();
+      }
       if (before == phase::preflighted) {
         point = publish(failure);
       } else {
@@ -282,8 +286,7 @@ class recorder_state {
     void set(block_record* record) noexcept {
       if (record == record_) return;
       if (record_ != nullptr) record_->lease.withdraw_writer();
-      record_ = record;
-      if (record_ != nullptr) record_->lease.register_writer();
+      record_ = record != nullptr && record->lease.register_writer() ? record : nullptr;
     }
 
    private:
@@ -462,11 +465,17 @@ class recorder_state {
     }
   }
 
+  /// In a child of `fork()`: the leases belong to the parent, but the counter of this thread
+  /// includes them. Returns whether this is such a child.
+  [[nodiscard]] bool leave_leases_to_parent() noexcept {
+    if (!core_->device().inherited()) return false;
+    holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+    return true;
+  }
   void abandon() noexcept {
     if (uses_.empty()) return;
     if (core_->device().inherited()) {
-      // The leases belong to the parent, but this thread's counter includes them.
-      if (phase_ == phase::preflighted) holder_->remove(static_cast<std::uint32_t>(uses_.size()));
+      if (phase_ == phase::preflighted) (void)leave_leases_to_parent();
       return;
     }
     try {

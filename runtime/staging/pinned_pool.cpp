@@ -64,6 +64,7 @@ void pinned_pool::refuse(std::size_t bytes) const {
 }
 
 void pinned_pool::give_back(std::byte* address, std::size_t bytes) noexcept {
+  if (device_->inherited()) return;
   {
     const std::lock_guard lock(mutex_);
     if (context_ != nullptr) {

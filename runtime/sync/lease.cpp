@@ -130,10 +130,13 @@ void lease::wait_exclusive(lease_request request) noexcept {
   wait_while([request](std::uint32_t word) { return stops_writer(word, request); });
 }
 
-void lease::register_writer() noexcept {
-  (void)change([](std::uint32_t) { return false; },
-               [](std::uint32_t word) { return word + one_writer_waiting; },
-               std::memory_order_relaxed);
+bool lease::register_writer() noexcept {
+  const auto full = [](std::uint32_t word) {
+    return (word & writers_waiting_mask) == writers_waiting_mask;
+  };
+  return !full(change(
+      full, [](std::uint32_t word) { return word + one_writer_waiting; },
+      std::memory_order_relaxed));
 }
 
 void lease::withdraw_writer() noexcept {

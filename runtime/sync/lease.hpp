@@ -66,7 +66,8 @@ class lease {
   void wait_exclusive(lease_request request = lease_request::yielding) noexcept;
   /// Counts the caller as a waiting writer, until it holds all of its leases or waits for another
   /// block.
-  void register_writer() noexcept;
+  /// Returns false if the count is full; the caller is not counted then.
+  bool register_writer() noexcept;
   /// Ends `register_writer`, and wakes sleepers if the block is not being written.
   void withdraw_writer() noexcept;
   /// Reserves the block for the owner of the turnstile, which requests it by

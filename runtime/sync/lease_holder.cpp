@@ -16,10 +16,6 @@ struct lease_holders {
   std::vector<std::unique_ptr<lease_holder>> all;
   std::vector<lease_holder*> unused;
 
-  static lease_holders& instance() {
-    static auto* const holders = new lease_holders;  // threads may end after static destruction
-    return *holders;
-  }
   lease_holder* take() {
     const std::lock_guard lock(mutex);
     if (!unused.empty()) {
@@ -37,6 +33,9 @@ struct lease_holders {
   }
 };
 
+// Never destroyed: threads may end after static destruction.
+lease_holders& holders = *new lease_holders;
+
 /// The counter of this thread, or nullptr before its first use.
 constinit thread_local lease_holder* here = nullptr;
 
@@ -44,17 +43,15 @@ constinit thread_local lease_holder* here = nullptr;
 
 lease_holder& lease_holder::of_this_thread() {
   if (here != nullptr) return *here;
-  auto& holders = lease_holders::instance();
   here = holders.take();
   struct at_thread_exit {
-    lease_holders& holders;
     ~at_thread_exit() {
       holders.give_back(here);
       // A launch from a later destructor takes another counter, which is never reused.
       here = nullptr;
     }
   };
-  thread_local const at_thread_exit gives_back{holders};
+  thread_local const at_thread_exit gives_back;
   return *here;
 }
 

@@ -338,6 +338,11 @@ std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
   return reason_forgotten;
 }
 
+std::uint64_t timeline::oldest_forgotten() const {
+  const std::lock_guard lock(failures_mutex_);
+  return forgotten_.empty() ? no_ticket : forgotten_.front().last;
+}
+
 std::uint64_t timeline::forgettable() const {
   const std::lock_guard lock(failures_mutex_);
   if (forgotten_.size() < most_forgotten) return 0;
@@ -509,6 +514,7 @@ void timeline::let_go_of_stream() noexcept {
 }
 
 void timeline::synchronize() {
+  if (device_.inherited()) device_.require_usable();  // the parent may have held the lock
   const auto newest = submitted_.load(std::memory_order_acquire);
   if (keep_stream()) {
     struct keeper {

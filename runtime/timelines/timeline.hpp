@@ -139,6 +139,8 @@ class timeline {
   [[nodiscard]] reader_epochs& outcome_readers() noexcept { return outcome_readers_; }
   /// The last ticket whose outcome may be forgotten, or 0 while few outcomes are kept.
   [[nodiscard]] std::uint64_t forgettable() const;
+  /// The last ticket of the oldest range of failures without a reason, or `no_ticket`.
+  [[nodiscard]] std::uint64_t oldest_forgotten() const;
   /// Forgets the ranges of failed tickets that end at `last` or earlier. Every ticket up to the end
   /// of the newest of them then counts as failed.
   void forget_outcomes(std::uint64_t last) noexcept;

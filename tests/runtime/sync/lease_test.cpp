@@ -55,6 +55,16 @@ TEST_F(one_lease, a_writer_excludes_everybody) {
   EXPECT_EQ(tested.try_shared(), lease_answer::granted);
 }
 
+TEST_F(one_lease, refuses_to_count_more_writers_than_fit) {
+  int counted = 0;
+  while (tested.register_writer()) ++counted;
+  EXPECT_GT(counted, 1000);
+  EXPECT_EQ(tested.try_shared(), lease_answer::conflict);
+  for (; counted != 0; --counted) tested.withdraw_writer();
+  EXPECT_EQ(tested.try_exclusive(), lease_answer::granted) << "no other bit has changed";
+  EXPECT_FALSE(tested.release_exclusive());
+}
+
 TEST_F(one_lease, a_waiting_writer_stops_new_readers_that_hold_nothing) {
   EXPECT_EQ(tested.try_shared(), lease_answer::granted);
   tested.register_writer();
