@@ -211,10 +211,10 @@ bool is_refused(Use use) {
   static device_runtime runtime(open_device("host"));
   static auto stream = runtime.create_stream();
   static auto used = runtime.allocate<float>(16, stream);
-  auto committed = launch_recorder::strict(stream);
+  static auto committed = launch_recorder::strict(stream);
   committed.read(used);
   committed.preflight();
-  auto cancelled = launch_recorder::strict(stream);
+  static auto cancelled = launch_recorder::strict(stream);
   cancelled.read(used);
   cancelled.preflight();
   std::atomic<bool> inside{false};
