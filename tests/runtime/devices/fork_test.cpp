@@ -179,11 +179,16 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
 [[noreturn]] void fork_while_another_thread_holds(detail::fork_safe_mutex& mutex) {
   std::atomic<bool> held{false};
   std::atomic<bool> forking{false};
+  std::atomic<bool> forked{false};
   std::thread holder([&] {
-    const std::lock_guard lock(mutex);
-    held = true;
-    await([&] { return forking.load(); });
-    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+    {
+      const std::lock_guard lock(mutex);
+      held = true;
+      await([&] { return forking.load(); });
+      for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+    }
+    // ThreadSanitizer reports threads that had finished at the fork as leaks of the child.
+    await([&] { return forked.load(); });
   });
   await([&] { return held.load(); });
   forking = true;
@@ -191,6 +196,7 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
     const std::lock_guard lock(mutex);
     return 0;
   });
+  forked = true;
   holder.join();
   std::fprintf(stderr, "the child %s\n", end.c_str());
   std::exit(0);
