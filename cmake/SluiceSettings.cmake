@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The settings of every target.
 #
-#   sluice_settings(<target>)   language, warnings, sanitizers, include folders, run paths.
+#   sluice_settings(<target>)   language, visibility, warnings, sanitizers, include folders, run paths.
 #                               Call it once for each library and program, after add_library or add_executable.
 
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -55,6 +55,9 @@ function(sluice_settings target)
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
+
+  # A library exports only what SLUICE_EXPORT marks.
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${SLUICE_WARNINGS};${SLUICE_ERRORS}>")
   if(SLUICE_HAS_CUDA)

@@ -2,6 +2,9 @@
 #pragma once
 
 // All private headers of the runtime that the layers above use. Not installed.
+//
+// libsluice exports the functions of these headers that libsluice_actors calls, without making them
+// public. tests/exports lists them.
 
 #include "runtime/core/deferred_destruction.hpp"
 #include "runtime/core/runtime_core.hpp"

@@ -3,6 +3,7 @@
 
 #include "actors/blas/gemm_shape.hpp"
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/stream.hpp>
 
@@ -55,7 +56,7 @@ class blas_library {
 /// allocates the workspace, loads the first kernels); does not wait for the device.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `device_lost`, `shutting_down`;
 ///   `unsupported` when this build has no BLAS for the device
-[[nodiscard]] std::unique_ptr<blas_library> make_blas_library(device_runtime& runtime,
-                                                              stream_ref stream);
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<blas_library> make_blas_library(device_runtime& runtime,
+                                                                            stream_ref stream);
 
 }  // namespace sluice::actors

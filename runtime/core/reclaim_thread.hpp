@@ -4,6 +4,7 @@
 #include "runtime/core/foreign_memory.hpp"
 #include "runtime/timelines/timeline.hpp"
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <atomic>
@@ -80,7 +81,7 @@ class reclaim_thread {
   /// Whether the calling thread is the reclaim thread of any runtime.
   [[nodiscard]] static bool is_reclaim_thread() noexcept;
   /// Whether the calling thread is this one.
-  [[nodiscard]] bool runs_here() const noexcept;
+  [[nodiscard]] SLUICE_EXPORT bool runs_here() const noexcept;
 
  private:
   struct item {

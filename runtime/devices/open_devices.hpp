@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 #include <cstdint>
 #include <mutex>
 
@@ -35,13 +37,13 @@ class open_devices {
 };
 
 /// Whether `open_devices::end` has been called.
-[[nodiscard]] bool process_ends() noexcept;
+[[nodiscard]] SLUICE_EXPORT bool process_ends() noexcept;
 
 /// The number of forks between this process and the one that loaded the library.
 [[nodiscard]] std::uint32_t fork_depth() noexcept;
 
 /// Keeps an object of the parent reachable in a child of `fork`. The object cannot be destroyed
 /// without the parent's threads.
-void leave_to_parent(const void* object) noexcept;
+SLUICE_EXPORT void leave_to_parent(const void* object) noexcept;
 
 }  // namespace sluice::detail

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 #include <string_view>
 
 namespace sluice::detail {
@@ -10,6 +12,6 @@ namespace sluice::detail {
 /// Callable from any thread, in any destructor, and while the process exits. Does not wait for
 /// delivery, except while the process exits. Calls no `operator new`. Acquires nothing from other
 /// threads, so it hides no missing wait between stream threads from ThreadSanitizer.
-void report(std::string_view what, std::string_view why = {}) noexcept;
+SLUICE_EXPORT void report(std::string_view what, std::string_view why = {}) noexcept;
 
 }  // namespace sluice::detail

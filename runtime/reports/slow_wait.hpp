@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -14,7 +16,7 @@ namespace sluice::detail {
 ///       waiting.look([] { return "the end of the runtime waits for ..."; });
 ///       pause();
 ///     }
-class slow_wait {
+class SLUICE_EXPORT slow_wait {
  public:
   slow_wait() noexcept;
 

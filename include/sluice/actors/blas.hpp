@@ -6,6 +6,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -56,9 +57,9 @@ using blas_actor = caf::typed_actor<caf::replies_to<gemm<float>>::with<gpu_ref<f
 /// Starts a blas actor on a thread of its own, with a lane of its own on `service`. Slow: makes the
 /// library's handle.
 /// @throws error `library_failure`, `out_of_memory`, `shutting_down`, `device_lost`
-[[nodiscard]] blas_actor spawn_blas(caf::actor_system& system,
-                                    std::shared_ptr<device_service> service,
-                                    std::shared_ptr<kernel_trace> trace = nullptr);
+[[nodiscard]] SLUICE_EXPORT blas_actor spawn_blas(caf::actor_system& system,
+                                                  std::shared_ptr<device_service> service,
+                                                  std::shared_ptr<kernel_trace> trace = nullptr);
 
 }  // namespace sluice
 

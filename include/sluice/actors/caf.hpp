@@ -4,6 +4,7 @@
 /// The one door to CAF. All that differs between CAF 0.17, for which this is written, and CAF 1.x
 /// is to stay in here.
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
@@ -21,22 +22,23 @@ inline constexpr auto error_category = caf::atom("sluice");
 
 /// Tells an actor system how to print errors of sluice. Call it on the configuration before the
 /// system is made.
-void configure(caf::actor_system_config& config);
+SLUICE_EXPORT void configure(caf::actor_system_config& config);
 
 /// The error as an actor's answer: category "sluice", the code, the text and the raw library
 /// status.
-[[nodiscard]] caf::error to_caf_error(const error& e);
+[[nodiscard]] SLUICE_EXPORT caf::error to_caf_error(const error& e);
 /// The error of sluice inside an actor's answer; nothing when it is of another category (CAF's own,
 /// for example).
-[[nodiscard]] std::optional<error> from_caf_error(const caf::error& e);
+[[nodiscard]] SLUICE_EXPORT std::optional<error> from_caf_error(const caf::error& e);
 /// Lets `caf::error` be made from, and compared with, a code.
-[[nodiscard]] caf::error make_error(errc code);
+[[nodiscard]] SLUICE_EXPORT caf::error make_error(errc code);
 /// The error in words, also one of CAF's own.
-[[nodiscard]] std::string describe(const caf::actor_system& system, const caf::error& e);
+[[nodiscard]] SLUICE_EXPORT std::string describe(const caf::actor_system& system,
+                                                 const caf::error& e);
 
 /// Errors that could not be sent, because the message was no request, since the process began. They
 /// are logged.
-[[nodiscard]] std::uint64_t unsent_errors() noexcept;
+[[nodiscard]] SLUICE_EXPORT std::uint64_t unsent_errors() noexcept;
 
 /// Whether a detached actor has a thread of its own, which ends with it. CAF 0.18 and later lend
 /// threads, also to actors of users.

@@ -10,6 +10,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -112,16 +113,16 @@ using device_actor = transfer_types<detail::device_actor_of>;
 /// Starts a device actor over `service`, on a thread of its own. `trace` watches the launches of
 /// the device and of every library actor that it makes. @throws error as
 /// `device_runtime::create_stream`
-[[nodiscard]] device_actor spawn_device(caf::actor_system& system,
-                                        std::shared_ptr<device_service> service,
-                                        std::shared_ptr<kernel_trace> trace = nullptr);
+[[nodiscard]] SLUICE_EXPORT device_actor
+spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
+             std::shared_ptr<kernel_trace> trace = nullptr);
 
 /// A device for the time of a scope: opens it, starts its actor, and at the end stops the actors,
 /// waits until nothing is in flight and closes the device. Not an actor; use it from one thread.
 ///
 /// Destroy it before the actor system. If the actor system ends first, it ends the actors; from
 /// then on only the destructor may be called.
-class scoped_device {
+class SLUICE_EXPORT scoped_device {
  public:
   /// @throws error as `open_device` and `spawn_device`
   explicit scoped_device(caf::actor_system& system, std::string_view device_name = "auto",

@@ -6,6 +6,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <memory>
 
@@ -40,9 +41,9 @@ using dnn_actor = caf::typed_actor<caf::replies_to<conv2d>::with<gpu_ref<float>>
 
 /// Starts a dnn actor on a thread of its own, with a lane of its own on `service`.
 /// @throws error `unsupported` when this build has no dnn library for the device; as `spawn_blas`
-[[nodiscard]] dnn_actor spawn_dnn(caf::actor_system& system,
-                                  std::shared_ptr<device_service> service,
-                                  std::shared_ptr<kernel_trace> trace = nullptr);
+[[nodiscard]] SLUICE_EXPORT dnn_actor spawn_dnn(caf::actor_system& system,
+                                                std::shared_ptr<device_service> service,
+                                                std::shared_ptr<kernel_trace> trace = nullptr);
 
 }  // namespace sluice
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +19,7 @@ enum class math_mode : std::uint8_t {
 };
 
 /// The shape of a tensor in NCHW order: `w` varies fastest. Not negative; any of them may be 0.
-struct nchw_shape {
+struct SLUICE_EXPORT nchw_shape {
   std::int64_t n = 0;  ///< batch
   std::int64_t c = 0;  ///< channels
   std::int64_t h = 0;  ///< height
@@ -30,7 +32,7 @@ struct nchw_shape {
 };
 
 /// The shape of the filters of a convolution in KCRS order: `s` varies fastest.
-struct filter_shape {
+struct SLUICE_EXPORT filter_shape {
   std::int64_t k = 0;  ///< filters: channels of the output
   std::int64_t c = 0;  ///< channels of each filter: those of the input divided by the groups
   std::int64_t r = 0;  ///< height
@@ -71,7 +73,8 @@ struct conv2d_geometry {
 /// @throws error `invalid_argument`, naming the argument: a dimension or a parameter out of its
 ///   range; `groups` that do not divide the channels, or filters that do not have as many channels
 ///   as a group; filters that do not fit into the padded input; a tensor whose size overflows
-[[nodiscard]] nchw_shape conv2d_output_shape(const nchw_shape& input, const filter_shape& filter,
-                                             const conv2d_geometry& geometry);
+[[nodiscard]] SLUICE_EXPORT nchw_shape conv2d_output_shape(const nchw_shape& input,
+                                                           const filter_shape& filter,
+                                                           const conv2d_geometry& geometry);
 
 }  // namespace sluice

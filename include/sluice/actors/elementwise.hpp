@@ -6,6 +6,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <complex>
 #include <memory>
@@ -71,9 +72,9 @@ using elementwise_actor =
 
 /// Starts an elementwise actor on a thread of its own, with a lane of its own on `service`.
 /// @throws error as `spawn_blas`
-[[nodiscard]] elementwise_actor spawn_elementwise(caf::actor_system& system,
-                                                  std::shared_ptr<device_service> service,
-                                                  std::shared_ptr<kernel_trace> trace = nullptr);
+[[nodiscard]] SLUICE_EXPORT elementwise_actor
+spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> service,
+                  std::shared_ptr<kernel_trace> trace = nullptr);
 
 }  // namespace sluice
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/element_type.hpp>
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct frame_layout {
 /// The number of frames that fit into the signal padded by n_fft/2 zeros on both sides:
 /// 1 + samples/hop for an even n_fft. 0 for a signal too short for one frame.
 /// @throws error `invalid_argument`: n_fft or hop is 0, or a size overflows
-[[nodiscard]] std::size_t frame_count(const frame_layout& layout);
+[[nodiscard]] SLUICE_EXPORT std::size_t frame_count(const frame_layout& layout);
 
 /// How power becomes decibels: max(10·log10(max(S, amin)) − 10·log10(max(reference, amin)),
 /// −top_db), as librosa's `power_to_db` for `ref=np.max` when the reference is the maximum of S.

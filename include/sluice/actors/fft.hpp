@@ -6,6 +6,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <complex>
 #include <cstddef>
@@ -80,9 +81,9 @@ using fft_actor =
 
 /// Starts an fft actor on a thread of its own, with a lane of its own on `service`. @throws error
 /// as `spawn_blas`
-[[nodiscard]] fft_actor spawn_fft(caf::actor_system& system,
-                                  std::shared_ptr<device_service> service,
-                                  std::shared_ptr<kernel_trace> trace = nullptr);
+[[nodiscard]] SLUICE_EXPORT fft_actor spawn_fft(caf::actor_system& system,
+                                                std::shared_ptr<device_service> service,
+                                                std::shared_ptr<kernel_trace> trace = nullptr);
 
 }  // namespace sluice
 

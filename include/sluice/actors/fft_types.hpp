@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/element_type.hpp>
 
 #include <compare>
@@ -73,7 +74,7 @@ struct fft_description {
 /// `description` with the distances filled in.
 /// @throws error `invalid_argument`: precision neither f32 nor f64; length 0; a distance that makes
 /// rows of the output overlap, or of the input of c2r; the number of bytes overflows
-[[nodiscard]] fft_description completed(const fft_description& description);
+[[nodiscard]] SLUICE_EXPORT fft_description completed(const fft_description& description);
 
 /// The elements from the first row's first to the last row's last one: what the input, or the
 /// output, must hold. 0 for an empty batch. For a completed description.

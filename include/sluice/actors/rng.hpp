@@ -6,6 +6,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -63,9 +64,9 @@ using rng_actor = caf::typed_actor<caf::replies_to<random_bits>::with<gpu_ref<st
 
 /// Starts an rng actor on a thread of its own, with a lane of its own on `service`. @throws error
 /// as `spawn_blas`
-[[nodiscard]] rng_actor spawn_rng(caf::actor_system& system,
-                                  std::shared_ptr<device_service> service,
-                                  std::shared_ptr<kernel_trace> trace = nullptr);
+[[nodiscard]] SLUICE_EXPORT rng_actor spawn_rng(caf::actor_system& system,
+                                                std::shared_ptr<device_service> service,
+                                                std::shared_ptr<kernel_trace> trace = nullptr);
 
 }  // namespace sluice
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/element_type.hpp>
 
 #include <cstddef>
@@ -47,6 +48,6 @@ struct random_description {
 /// @throws error `invalid_argument`: the type does not fit the distribution (bits: u32; the others:
 /// f32, f64); the range ends beyond element 2^64 - 1; the number of bytes overflows; mean or stddev
 /// not finite, stddev negative, or either given for another distribution than normal
-void require_valid(const random_description& description);
+SLUICE_EXPORT void require_valid(const random_description& description);
 
 }  // namespace sluice

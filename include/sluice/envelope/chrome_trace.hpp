@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/export.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ struct chrome_trace_options {
 /// The constructor allocates the whole buffer. Hooks take no lock and allocate nothing. In a full
 /// `drop_newest` buffer whose launches have completed, each hook costs one relaxed load. A dropped
 /// launch also increments a counter on one of sixteen cache lines.
-class chrome_trace final : public kernel_trace {
+class SLUICE_EXPORT chrome_trace final : public kernel_trace {
  public:
   /// A trace that keeps the first `capacity` launches.
   /// @throws std::bad_alloc if the buffer cannot be allocated

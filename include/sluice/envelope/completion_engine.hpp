@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/releasable.hpp>
 
@@ -21,7 +22,7 @@ enum class completion_strategy : std::uint8_t {
 };
 
 /// The work that follows the completion of a launch. The engine owns it from `submit` on.
-class continuation : public releasable {
+class SLUICE_EXPORT continuation : public releasable {
  public:
   /// Answers the request. The engine calls it once, when the launch's point has completed or the
   /// device is lost.
@@ -57,7 +58,7 @@ class continuation : public releasable {
 /// The destructor waits until no continuation is pending. After a loss that is immediate, and the
 /// destructor waits at most a second for quiescent streams. The reclaim thread then takes over the
 /// owners of launches on streams that are not quiescent.
-class completion_engine {
+class SLUICE_EXPORT completion_engine {
  public:
   /// An engine for the launches of `runtime`. Starts a thread, unless `strategy` is `synchronous`.
   /// @throws std::system_error if the thread cannot be started

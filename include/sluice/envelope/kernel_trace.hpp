@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
@@ -107,7 +108,7 @@ struct kernel_times {
 /// timestamps on the device and one allocation; other launches cost nothing. If the host has no
 /// memory or no thread for timestamps, the thread that called `after_complete` calls
 /// `after_timestamps`.
-class kernel_trace {
+class SLUICE_EXPORT kernel_trace {
  public:
   kernel_trace() = default;
   kernel_trace(const kernel_trace&) = delete;
@@ -134,14 +135,14 @@ class kernel_trace {
 };
 
 /// The number of exceptions from hooks since the process began. Thread-safe.
-[[nodiscard]] std::uint64_t dropped_trace_exceptions() noexcept;
+[[nodiscard]] SLUICE_EXPORT std::uint64_t dropped_trace_exceptions() noexcept;
 
 /// A trace that calls several traces in order. An exception of one does not affect the others.
 ///
 ///     const std::vector<std::shared_ptr<kernel_trace>> traces{
 ///         std::make_shared<chrome_trace>(), std::make_shared<nvtx_trace>()};
 ///     gemm.trace(std::make_shared<fan_out_trace>(traces));  // a kernel_envelope
-class fan_out_trace final : public kernel_trace {
+class SLUICE_EXPORT fan_out_trace final : public kernel_trace {
  public:
   /// A trace that calls `traces`. Null pointers are skipped.
   explicit fan_out_trace(std::vector<std::shared_ptr<kernel_trace>> traces)

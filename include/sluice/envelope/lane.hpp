@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/device_service.hpp>
+#include <sluice/export.hpp>
 #include <sluice/runtime/stream.hpp>
 
 #include <atomic>
@@ -50,7 +51,7 @@ struct lane_load {
 /// lane does not wait. Its stream and its library object are destroyed after its last launch.
 ///
 /// docs/concepts/envelope_and_completion.md explains the limits of a lane.
-class lane {
+class SLUICE_EXPORT lane {
  public:
   /// A lane with a new stream of the service's runtime.
   /// @throws error `shutting_down` if the runtime takes no more work

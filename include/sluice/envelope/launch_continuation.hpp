@@ -6,6 +6,7 @@
 #include <sluice/envelope/launch_timing.hpp>
 #include <sluice/envelope/operands.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -23,7 +24,7 @@ struct launch_context;
 namespace detail {
 
 /// The continuation of a launch: its owners, its trace, and in the derived class its reply.
-class launch_continuation : public continuation {
+class SLUICE_EXPORT launch_continuation : public continuation {
  public:
   launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
                       std::shared_ptr<lane_load> load)
@@ -145,10 +146,10 @@ class closure_ref {
 };
 
 /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
-void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
-                const std::string& nvtx_label, closure_ref closure) noexcept;
+SLUICE_EXPORT void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
+                              const std::string& nvtx_label, closure_ref closure) noexcept;
 
-[[nodiscard]] std::uint64_t next_launch_id() noexcept;
+[[nodiscard]] SLUICE_EXPORT std::uint64_t next_launch_id() noexcept;
 
 }  // namespace detail
 

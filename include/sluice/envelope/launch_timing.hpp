@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <memory>
@@ -13,7 +14,7 @@ struct timed_launch;
 
 /// The timestamps of one launch. Destroying the object before the launch has completed discards
 /// them.
-class launch_timing {
+class SLUICE_EXPORT launch_timing {
  public:
   launch_timing() noexcept;
   explicit launch_timing(std::unique_ptr<timed_launch> of) noexcept;
@@ -43,7 +44,7 @@ class launch_timing {
 /// The thread that reads the timestamps of a service's launches, with a bounded pool of timestamps.
 ///
 /// The thread starts with the first launch whose trace wants timestamps.
-class launch_timestamps {
+class SLUICE_EXPORT launch_timestamps {
  public:
   explicit launch_timestamps(device_runtime& runtime);
   launch_timestamps(const launch_timestamps&) = delete;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/export.hpp>
 
 #include <memory>
 
@@ -13,7 +14,7 @@ namespace sluice {
 ///
 /// The range extends from `before_enqueue` to `after_complete`. Without the CUDA toolkit at build
 /// time the trace does nothing (`available`).
-class nvtx_trace final : public kernel_trace {
+class SLUICE_EXPORT nvtx_trace final : public kernel_trace {
  public:
   nvtx_trace();
   ~nvtx_trace() override;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -132,7 +133,7 @@ class operands {
 /// @throws error `stale_ref` if the memory has been freed
 /// @throws error `device_lost` if the device is lost
 /// @throws error `shutting_down` if the runtime takes no more work
-void check_operand(const device_runtime& runtime, const operand_argument& argument);
+SLUICE_EXPORT void check_operand(const device_runtime& runtime, const operand_argument& argument);
 
 /// Validates every reference and turns it into an owner. Thread-safe.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/external_memory.hpp>
 
@@ -126,7 +127,8 @@ struct arrow_layout {
 /// @throws error `unsupported` if there are nulls, or if `null_count` is unknown and there is a
 ///   validity buffer
 /// @throws error `unsupported` if `n_children`, `dictionary` or `reserved` is not zero
-[[nodiscard]] arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& array);
+[[nodiscard]] SLUICE_EXPORT arrow_layout layout_of(const ArrowSchema& schema,
+                                                   const ArrowDeviceArray& array);
 
 /// Imports an array of primitive elements without nulls as a read-only column.
 ///
@@ -157,8 +159,9 @@ struct arrow_layout {
 /// @throws error `library_failure` if a driver call failed
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
-                                  ArrowDeviceArray* array, const import_options& options = {});
+[[nodiscard]] SLUICE_EXPORT column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
+                                                ArrowDeviceArray* array,
+                                                const import_options& options = {});
 
 /// An exported array and its type. The holder must release both or move them on.
 struct arrow_array {
@@ -177,7 +180,8 @@ struct arrow_array {
 ///
 /// @throws error the errors of `export_dlpack`
 /// @throws error `unsupported` if the elements are complex
-[[nodiscard]] arrow_array export_arrow(device_runtime& runtime, const column& memory,
-                                       std::optional<foreign_stream> stream = std::nullopt);
+[[nodiscard]] SLUICE_EXPORT arrow_array
+export_arrow(device_runtime& runtime, const column& memory,
+             std::optional<foreign_stream> stream = std::nullopt);
 
 }  // namespace sluice

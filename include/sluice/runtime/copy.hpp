@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/timeline_point.hpp>
@@ -17,7 +18,8 @@ struct copy_end {
   stream_ref stream;
   bool whole;  // covers every byte of the block
 };
-timeline_point enqueue_copy(const copy_end& target, const copy_end& source, std::size_t bytes);
+SLUICE_EXPORT timeline_point enqueue_copy(const copy_end& target, const copy_end& source,
+                                          std::size_t bytes);
 }  // namespace detail
 
 /// Enqueues a copy of all elements of `source` into `target`, ordered on `on`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/error.hpp>
 
@@ -59,7 +60,7 @@ struct device_info {
 /// Converts the timestamps of one device to times of the host's steady clock.
 ///
 /// Not thread-safe. The device must outlive the clock.
-class timestamp_clock {
+class SLUICE_EXPORT timestamp_clock {
  public:
   timestamp_clock() = default;
   timestamp_clock(const timestamp_clock&) = delete;
@@ -92,7 +93,7 @@ class timestamp_clock {
 /// cannot throw then leave the handles and the memory of a GPU alone.
 ///
 /// docs/concepts/devices_and_streams.md and docs/concepts/failure_and_loss.md give the reasons.
-class device {
+class SLUICE_EXPORT device {
  public:
   /// Makes a device with the name `id` and adds it to the open devices of the process.
   explicit device(device_id id) noexcept;
@@ -400,10 +401,10 @@ class current_device_scope {
 /// @throws error `invalid_argument` if `name` has none of these forms
 /// @throws error `invalid_argument` if there is no such device
 /// @throws error `library_failure` if the driver refuses it
-[[nodiscard]] std::shared_ptr<device> open_device(std::string_view name = "auto");
+[[nodiscard]] SLUICE_EXPORT std::shared_ptr<device> open_device(std::string_view name = "auto");
 
 /// The devices that `open_device` can open, GPUs first. A missing driver is not an error: the list
 /// then has no GPUs.
-[[nodiscard]] std::vector<device_info> list_devices();
+[[nodiscard]] SLUICE_EXPORT std::vector<device_info> list_devices();
 
 }  // namespace sluice

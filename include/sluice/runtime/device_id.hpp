@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -22,12 +24,12 @@ struct device_id {
 };
 
 /// The name of the device, in the form that `parse_device_id` reads.
-[[nodiscard]] std::string to_string(device_id id);
+[[nodiscard]] SLUICE_EXPORT std::string to_string(device_id id);
 
 /// Parses "host", "host:N", "cuda" or "cuda:N". Without a number, N is 0.
 ///
 /// The function does not check whether the device exists.
 /// @throws error `invalid_argument` if `name` has none of these forms
-[[nodiscard]] device_id parse_device_id(std::string_view name);
+[[nodiscard]] SLUICE_EXPORT device_id parse_device_id(std::string_view name);
 
 }  // namespace sluice

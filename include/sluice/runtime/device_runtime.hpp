@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -53,7 +54,7 @@ struct runtime_statistics {
 };
 
 /// Whether the environment variable SLUICE_EXPLICIT_WAITS is 1.
-[[nodiscard]] bool explicit_waits_by_default() noexcept;
+[[nodiscard]] SLUICE_EXPORT bool explicit_waits_by_default() noexcept;
 
 /// Options of a `device_runtime`.
 struct runtime_options {
@@ -112,7 +113,7 @@ class use_ticket {
 /// imports return to their producers, and owners are destroyed, before the destructor returns. The
 /// destroying thread must not hold a lock that a deleter or a destructor of them needs.
 /// docs/concepts/failure_and_loss.md lists the steps.
-class device_runtime {
+class SLUICE_EXPORT device_runtime {
  public:
   /// Makes a runtime for `device`.
   /// @throws error `invalid_argument` if `device` is null

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/external_memory.hpp>
 
@@ -130,14 +131,14 @@ struct layout {
 /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
 /// @throws error `unsupported` if `dtype` is no `element_type`
 /// @throws error `unsupported` if a stride between elements is negative
-[[nodiscard]] layout layout_of(const tensor& described);
+[[nodiscard]] SLUICE_EXPORT layout layout_of(const tensor& described);
 
 }  // namespace sluice::dlpack
 
 namespace sluice {
 
 /// An imported tensor.
-struct external_tensor {
+struct SLUICE_EXPORT external_tensor {
   /// The bytes from the first element to the end of the last one in memory. If the tensor is not
   /// contiguous, the bytes between its elements are included.
   column memory;
@@ -183,12 +184,13 @@ struct external_tensor {
 /// @throws error `library_failure` if a driver call failed
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
-                                            const import_options& options = {});
+[[nodiscard]] SLUICE_EXPORT external_tensor import_dlpack(device_runtime& runtime,
+                                                          dlpack::managed_tensor* tensor,
+                                                          const import_options& options = {});
 /// Imports a tensor of DLPack 1.x. Every write of a tensor with `read_only_flag` is rejected.
-[[nodiscard]] external_tensor import_dlpack(device_runtime& runtime,
-                                            dlpack::versioned_tensor* tensor,
-                                            const import_options& options = {});
+[[nodiscard]] SLUICE_EXPORT external_tensor import_dlpack(device_runtime& runtime,
+                                                          dlpack::versioned_tensor* tensor,
+                                                          const import_options& options = {});
 
 /// The form of an exported tensor, and its consumer.
 struct dlpack_export {
@@ -247,7 +249,8 @@ struct dlpack_export {
 /// @throws error `library_failure` if a driver call failed
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& memory,
-                                                      const dlpack_export& as = {});
+[[nodiscard]] SLUICE_EXPORT dlpack::versioned_tensor* export_dlpack(device_runtime& runtime,
+                                                                    const column& memory,
+                                                                    const dlpack_export& as = {});
 
 }  // namespace sluice

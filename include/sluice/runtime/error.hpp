@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/source_location.hpp>
 
 #include <cstdint>
@@ -31,7 +32,7 @@ enum class errc : std::uint8_t {
 };
 
 /// The C++ name of `code`, for example "stale_ref". Never empty.
-[[nodiscard]] std::string_view to_string(errc code) noexcept;
+[[nodiscard]] SLUICE_EXPORT std::string_view to_string(errc code) noexcept;
 
 /// Whether an unchanged request may succeed later.
 [[nodiscard]] constexpr bool is_retryable(errc code) noexcept {
@@ -58,7 +59,7 @@ struct library_status {
 ///     }
 ///
 /// Copying does not throw.
-class error : public std::runtime_error {
+class SLUICE_EXPORT error : public std::runtime_error {
  public:
   /// Makes an error without a library status. `what` names the argument or the object concerned.
   error(errc code, const std::string& what, source_location where = source_location::current())
@@ -86,6 +87,6 @@ class error : public std::runtime_error {
 ///
 /// An `error` is returned as it is. `std::bad_alloc` becomes `out_of_memory`. Any other exception
 /// becomes `library_failure` with its text.
-[[nodiscard]] error current_error() noexcept;
+[[nodiscard]] SLUICE_EXPORT error current_error() noexcept;
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
@@ -31,7 +32,7 @@ struct block_id {
 ///
 /// The last reference frees the block when it is destroyed, in stream order after every recorded
 /// use. It never blocks. Copies may be used and destroyed on different threads.
-class block_ref {
+class SLUICE_EXPORT block_ref {
  public:
   block_ref() noexcept = default;
   block_ref(const block_ref& other) noexcept;
@@ -90,7 +91,7 @@ struct byte_range {
 };
 /// Whether two ranges share any bytes. The ranges may lie in one block or in two imports of the
 /// same memory. False for blocks of different runtimes and for freed blocks.
-[[nodiscard]] bool share_bytes(const byte_range& a, const byte_range& b) noexcept;
+[[nodiscard]] SLUICE_EXPORT bool share_bytes(const byte_range& a, const byte_range& b) noexcept;
 }  // namespace detail
 
 /// A counted, typed reference to `size()` consecutive elements of a block. Requests and replies

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/fault_countdown.hpp>
 
@@ -61,6 +62,7 @@ struct host_device_options {
 /// Opens a host device: each stream is a thread, and work is asynchronous with real results.
 ///
 /// See docs/concepts/devices_and_streams.md.
-[[nodiscard]] std::shared_ptr<device> open_host_device(const host_device_options& options = {});
+[[nodiscard]] SLUICE_EXPORT std::shared_ptr<device> open_host_device(
+    const host_device_options& options = {});
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/stream.hpp>
 
 #include <functional>
@@ -12,7 +13,7 @@ namespace sluice {
 
 namespace detail {
 /// A queued callable of the host device.
-class host_callable {
+class SLUICE_EXPORT host_callable {
  public:
   host_callable() = default;
   host_callable(const host_callable&) = delete;
@@ -20,7 +21,7 @@ class host_callable {
   virtual ~host_callable() = default;
   virtual void call() = 0;
 };
-void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> callable);
+SLUICE_EXPORT void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> callable);
 }  // namespace detail
 
 /// Queues `function` on a stream of a host device. The counterpart of a kernel launch.

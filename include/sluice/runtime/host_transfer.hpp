@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/stream.hpp>
 
 #include <cstddef>
@@ -32,7 +33,7 @@ namespace sluice {
 /// the stream is quiescent. Keep it as an owner of the launch. The destructor makes no driver call.
 ///
 /// docs/concepts/memory.md explains the slots.
-class host_transfer {
+class SLUICE_EXPORT host_transfer {
  public:
   /// The largest size, in bytes, of a transfer through a piece of pinned memory of its own.
   ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/column.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/stream.hpp>
@@ -66,7 +67,7 @@ class launch_dependencies;
 /// kept. The time grows as n log n with the number of blocks, which are sorted.
 ///
 /// docs/concepts/launch_recorder.md has the full protocol and the effect of each misuse.
-class launch_recorder {
+class SLUICE_EXPORT launch_recorder {
  public:
   /// Makes a recorder for a launch on `launch_stream`.
   /// @throws error `stream_misuse` if `launch_stream` is empty

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/fault_countdown.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
@@ -51,7 +52,7 @@ struct memory_changes {
 ///     memory_statistics::scope request{*statistics};
 ///     run_request();
 ///     const auto peak = request.changes().bytes.peak;
-class memory_statistics {
+class SLUICE_EXPORT memory_statistics {
  public:
   /// All counters at one instant.
   [[nodiscard]] memory_counters counters() const;
@@ -100,7 +101,7 @@ class memory_statistics {
 /// Above a pool it counts the memory that blocks hold. Below a pool it counts the memory that the
 /// pool holds.
 /// @throws error `invalid_argument` if an argument is null
-[[nodiscard]] std::unique_ptr<memory_resource> make_statistics_resource(
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_statistics_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_statistics> statistics);
 
 /// Makes a resource that fails scripted allocations. For tests.
@@ -108,7 +109,7 @@ class memory_statistics {
 /// An allocation on which `faults` strikes throws `out_of_memory` and does not reach `upstream`.
 /// The text begins with "scripted".
 /// @throws error `invalid_argument` if an argument is null
-[[nodiscard]] std::unique_ptr<memory_resource> make_failing_resource(
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_failing_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<fault_countdown> faults);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
@@ -47,7 +48,7 @@ struct memory_budget_snapshot {
 /// In a child of `fork()`, a budget of the parent refuses snapshots, reservations and new runtimes
 /// with `device_lost`. The charged memory is the parent's, and a thread of the parent may have held
 /// the lock. The child makes budgets of its own.
-class memory_budget {
+class SLUICE_EXPORT memory_budget {
  public:
   /// The limit that means "no limit".
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
@@ -111,7 +112,7 @@ class memory_budget {
 ///
 /// The destructor returns the unused part. Several threads may allocate from one reservation at a
 /// time. Only one thread may move it or assign to it, and no other thread may use it meanwhile.
-class memory_reservation {
+class SLUICE_EXPORT memory_reservation {
  public:
   memory_reservation() noexcept = default;
   memory_reservation(memory_reservation&& other) noexcept
@@ -187,7 +188,7 @@ class memory_reservation {
 /// stand below another one: both are charged, and reservations belong to the outer one. A resource
 /// below a budget must not access the budget while it returns memory.
 /// @throws error `invalid_argument` if `upstream` is null
-[[nodiscard]] std::unique_ptr<memory_resource> make_budget_resource(
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_budget_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_budget> budget = nullptr);
 
 }  // namespace sluice

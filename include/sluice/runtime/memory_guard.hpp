@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 
 #include <atomic>
@@ -37,7 +38,7 @@ struct guard_report {
 
 /// Formats a finding as one line: "memory 'weights' (4096 bytes at 0x…, generation 7): …".
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] std::string to_string(const guard_report& report);
+[[nodiscard]] SLUICE_EXPORT std::string to_string(const guard_report& report);
 
 /// Counters of a guard.
 ///
@@ -113,7 +114,7 @@ struct guard_options {
 /// @throws error `invalid_argument` if `upstream` does not track uses: the time of the check would
 ///   be unknown
 /// @throws error `invalid_argument` if `red_zone` has another value than stated
-[[nodiscard]] std::unique_ptr<memory_resource> make_guard_resource(
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_guard_resource(
     std::unique_ptr<memory_resource> upstream, guard_options options = {});
 
 }  // namespace sluice

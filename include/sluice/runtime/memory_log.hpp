@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/memory_resource.hpp>
 #include <sluice/runtime/timeline_point.hpp>
@@ -26,7 +27,7 @@ enum class memory_event : std::uint8_t {
 };
 
 /// The name of `event`: "allocate", "free" or "reap".
-[[nodiscard]] std::string_view to_string(memory_event event) noexcept;
+[[nodiscard]] SLUICE_EXPORT std::string_view to_string(memory_event event) noexcept;
 
 /// One record of a memory log.
 struct memory_record {
@@ -48,7 +49,7 @@ struct memory_record {
 };
 
 /// The destination of memory records. Several resources may log to one sink. Thread-safe.
-class memory_log_sink {
+class SLUICE_EXPORT memory_log_sink {
  public:
   memory_log_sink() = default;
   memory_log_sink(const memory_log_sink&) = delete;
@@ -82,7 +83,7 @@ class memory_log_sink {
 };
 
 /// A sink that keeps the newest records in memory. A record that it overwrites counts as lost.
-class memory_log final : public memory_log_sink {
+class SLUICE_EXPORT memory_log final : public memory_log_sink {
  public:
   /// Makes a sink for `capacity` records and allocates their memory.
   /// @throws std::bad_alloc if the host has no memory
@@ -114,7 +115,7 @@ class memory_log final : public memory_log_sink {
 ///
 /// As with any write, SIGPIPE (a pipe without a reader) and SIGXFSZ (the limit on file sizes) end a
 /// program that does not ignore them.
-class memory_log_file final : public memory_log_sink {
+class SLUICE_EXPORT memory_log_file final : public memory_log_sink {
  public:
   /// Creates the file at `path`, or truncates it, and writes the column names.
   /// @throws error `invalid_argument` if the file cannot be opened or written
@@ -143,7 +144,7 @@ class memory_log_file final : public memory_log_sink {
 /// took the memory from the device. They include the red zones of a `guard` and the rounding of a
 /// `pool` below this resource.
 /// @throws error `invalid_argument` if `upstream` is null
-[[nodiscard]] std::unique_ptr<memory_resource> make_logging_resource(
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_logging_resource(
     std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_log_sink> sink = nullptr);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/timeline_point.hpp>
 
@@ -61,7 +62,7 @@ struct allocation {
 /// A reserved place for one more point of a stream. Taking the point later allocates nothing.
 ///
 /// The destructor returns an unused place. Different objects may be used on different threads.
-class point_reservation {
+class SLUICE_EXPORT point_reservation {
  public:
   point_reservation() noexcept = default;
   /// Reserves a place on `stream`.
@@ -101,7 +102,7 @@ struct granted_memory {
 };
 
 /// The services of a runtime for its memory resource. Thread-safe. Outlives the resource.
-class resource_context {
+class SLUICE_EXPORT resource_context {
  public:
   resource_context() = default;
   resource_context(const resource_context&) = delete;
@@ -200,7 +201,7 @@ enum class memory_misuse : std::uint8_t {
 ///
 /// All functions are thread-safe. They must not change the calling thread's current device, because
 /// threads of sluice rely on it. docs/concepts/memory.md has the contract of a resource.
-class memory_resource {
+class SLUICE_EXPORT memory_resource {
  public:
   memory_resource() = default;
   memory_resource(const memory_resource&) = delete;
@@ -279,7 +280,8 @@ struct direct_options {
 /// The reclaim thread frees it after its known uses. A free of the driver may wait for the whole
 /// device, but neither the caller nor a stream waits for it. Blocks are freed in no particular
 /// order. If the host has no memory to note a free, the block stays allocated, which is reported.
-[[nodiscard]] std::unique_ptr<memory_resource> make_direct_resource(direct_options options = {});
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_direct_resource(
+    direct_options options = {});
 
 /// Options of `make_pool_resource`.
 struct pool_options {
@@ -315,7 +317,7 @@ struct pool_options {
 /// the rest. docs/concepts/memory.md gives the reasons.
 /// @throws error `invalid_argument` if `upstream` is null
 /// @throws error `invalid_argument` if `upstream` does not track uses
-[[nodiscard]] std::unique_ptr<memory_resource> make_pool_resource(
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_pool_resource(
     std::unique_ptr<memory_resource> upstream, pool_options options = {});
 
 /// Makes a resource over the device's own stream-ordered pool. Tracks uses.
@@ -331,9 +333,9 @@ struct pool_options {
 /// Under a budget, a free that must wait for another stream is left to the reclaim thread. It
 /// returns the memory to the device's pool after that work has completed. `make_budget_resource`
 /// states how long memory is charged.
-[[nodiscard]] std::unique_ptr<memory_resource> make_async_resource();
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_async_resource();
 
 /// Makes the default stack: the device's budget over a pool over `async`.
-[[nodiscard]] std::unique_ptr<memory_resource> make_default_resource();
+[[nodiscard]] SLUICE_EXPORT std::unique_ptr<memory_resource> make_default_resource();
 
 }  // namespace sluice

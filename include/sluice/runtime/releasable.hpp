@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 namespace sluice {
 
 namespace detail {
@@ -13,7 +15,7 @@ class release_list;
 /// thread between two replies, or on a thread that drains the list. `device_runtime::reap_pending`,
 /// `bytes_outstanding`, allocations that are short of memory, copies between runtimes and the end
 /// of the runtime drain it. The destructor must not wait for a lock that such a thread may hold.
-class releasable {
+class SLUICE_EXPORT releasable {
  public:
   releasable() = default;
   releasable(const releasable&) = delete;

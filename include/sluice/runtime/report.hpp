@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -47,7 +49,7 @@ using report_handler = std::function<void(const report_message&)>;
 ///
 /// Thread-safe.
 /// @throws std::bad_alloc if the host has no memory
-void set_report_handler(report_handler handler);
+SLUICE_EXPORT void set_report_handler(report_handler handler);
 
 /// The number of reports of this process, by outcome.
 struct report_statistics {
@@ -57,12 +59,12 @@ struct report_statistics {
 };
 
 /// The counts of all reports so far. Thread-safe. The three numbers are not read at one instant.
-[[nodiscard]] report_statistics report_counts() noexcept;
+[[nodiscard]] SLUICE_EXPORT report_statistics report_counts() noexcept;
 
 /// Waits until every earlier report has been delivered, including repeated texts. Returns whether
 /// they have been.
 ///
 /// It waits for about `longest` at most. Called by a handler, it returns false. Thread-safe.
-bool flush_reports(std::chrono::nanoseconds longest) noexcept;
+SLUICE_EXPORT bool flush_reports(std::chrono::nanoseconds longest) noexcept;
 
 }  // namespace sluice

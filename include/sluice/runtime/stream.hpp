@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/timeline_point.hpp>
 
@@ -21,7 +22,7 @@ class stream_pool_state;
 /// A copy is free. The reference is valid while the `stream` that it came from exists, or any
 /// memory of the runtime. There is no default stream: a default-constructed reference is empty, and
 /// its use is an error.
-class stream_ref {
+class SLUICE_EXPORT stream_ref {
  public:
   stream_ref() noexcept = default;
   stream_ref(int) = delete;
@@ -78,7 +79,7 @@ class stream_ref {
 /// runtime made must never be captured. The runtime does not check them, because the check would
 /// cost every launch. Captures of other streams, on any thread and in any mode, do not affect the
 /// runtime and are not affected by it.
-class stream {
+class SLUICE_EXPORT stream {
  public:
   stream() noexcept = default;
   stream(stream&& other) noexcept;

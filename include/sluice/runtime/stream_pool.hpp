@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/stream.hpp>
 
@@ -22,7 +23,7 @@ class stream_pool_state;
 /// The destructor returns the stream, also if work is queued on it. A moved-from object is empty.
 /// The object is not thread-safe. References from `ref` may be used on any thread until the stream
 /// is returned. It may outlive the pool.
-class pooled_stream {
+class SLUICE_EXPORT pooled_stream {
  public:
   pooled_stream() noexcept = default;
   pooled_stream(pooled_stream&& other) noexcept
@@ -71,7 +72,7 @@ struct stream_pool_options {
 /// The pool hands out a returned stream only after all work queued on it has completed. A borrower
 /// therefore never waits for work of another one. Thread-safe. The runtime must outlive the pool.
 /// Borrowed streams may outlive both.
-class stream_pool {
+class SLUICE_EXPORT stream_pool {
  public:
   /// The largest size of a pool.
   static constexpr std::size_t largest_size = 4096;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/small_vector.hpp>
 
@@ -27,9 +28,9 @@ struct stream_id {
 /// The device of the runtime that made the stream; empty for the empty id.
 ///
 /// The runtime may have ended. Thread-safe. Takes a lock and is meant for diagnostics.
-[[nodiscard]] std::optional<device_id> device_of(stream_id id);
+[[nodiscard]] SLUICE_EXPORT std::optional<device_id> device_of(stream_id id);
 /// Formats an id for messages: "stream 2 of runtime 1 (host:0)".
-[[nodiscard]] std::string to_string(stream_id id);
+[[nodiscard]] SLUICE_EXPORT std::string to_string(stream_id id);
 
 /// A position on a stream: all work up to a ticket.
 ///
