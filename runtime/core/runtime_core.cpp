@@ -329,7 +329,7 @@ timeline_point runtime_core::dependency_on(block_record& record) const {
   const auto* source = written ? find(written.stream) : nullptr;
   if (source == nullptr) return {};
   const bool finished = source->completed(written.ticket);
-  const auto why = known == outcome::failed ? std::optional(timeline::forgotten_failure())
+  const auto why = known == outcome::failed ? std::optional(ticket_failures::forgotten())
                                             : source->failure_of(written.ticket);
   if (why) {
     throw error(errc::upstream_failed,

@@ -89,27 +89,28 @@ void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
 }
 
 void runtime_core::forget_failures(timeline& t) noexcept {
-  const std::unique_lock alone(t.forgetting_, std::try_to_lock);
-  if (!alone) return t.forget_when_possible();
+  auto& failures = t.failures();
+  const std::unique_lock alone(failures.forgetting_, std::try_to_lock);
+  if (!alone) return failures.forget_when_possible();
   // Tickets that other tickets depend on keep their outcomes.
   const auto before_dependencies = [&](std::uint64_t last) {
     for_each_timeline(
         [&](timeline& other) { last = std::min(last, other.oldest_dependency_on(t.id()) - 1); });
     return last;
   };
-  if (t.forget_up_to_ == 0) {
-    const auto last = before_dependencies(t.forgettable());
-    if (last < t.oldest_forgotten()) return;  // a dependency needs all of them
-    t.forget_up_to_ = last;
+  if (failures.forget_up_to_ == 0) {
+    const auto last = before_dependencies(failures.forgettable(t.watermark()));
+    if (last < failures.oldest_forgotten()) return;  // a dependency needs all of them
+    failures.forget_up_to_ = last;
     // After this, no new launch depends on one of these tickets.
-    note_outcomes(t, t.forget_up_to_);
-    t.outcome_readers().begin_grace();
+    note_outcomes(t, failures.forget_up_to_);
+    failures.readers().begin_grace();
   }
-  if (!t.outcome_readers().grace_over()) return t.forget_when_possible();
-  const auto last = before_dependencies(std::exchange(t.forget_up_to_, 0));
+  if (!failures.readers().grace_over()) return failures.forget_when_possible();
+  const auto last = before_dependencies(std::exchange(failures.forget_up_to_, 0));
   // A launch may have published its ticket since the first pass.
   note_outcomes(t, last);
-  t.forget_outcomes(last);
+  failures.forget(last);
 }
 
 }  // namespace sluice::detail

@@ -2,6 +2,7 @@
 #include "runtime/timelines/timeline.hpp"
 
 #include "runtime/sync/release_list.hpp"
+#include "runtime/sync/store_maximum.hpp"
 #include "runtime/timelines/runtime_context.hpp"
 
 #include <algorithm>
@@ -15,44 +16,11 @@ namespace {
 
 constexpr std::size_t first_capacity = 32;
 
-void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) noexcept {
-  auto seen = value.load(std::memory_order_relaxed);
-  while (seen < candidate &&
-         !value.compare_exchange_weak(seen, candidate, std::memory_order_release,
-                                      std::memory_order_relaxed)) {
-  }
-}
-
-// Constructed in advance, for when the host has no memory for a text.
-const error& failed_without_words =
-    *new error(errc::upstream_failed, "an earlier launch failed");  // never destroyed
-
-const error& reason_forgotten =
-    *new error(errc::upstream_failed,
-               "a launch failed, or its outcome is no longer known: many launches have failed on "
-               "its stream since");  // never destroyed
-
-/// The error of a launch that depends on one that failed with `why`. The launches of a chain share
-/// one text.
-error upstream_failure(const error& why) noexcept {
-  if (why.code() == errc::upstream_failed) return why;
-  try {
-    return {errc::upstream_failed, std::string("an earlier launch failed: ") + why.what(),
-            why.status(), why.where()};
-  } catch (...) {
-    return failed_without_words;
-  }
-}
-
 }  // namespace
 
 cross_runtime_dependency::cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on)
     : core(std::move(of)), stream(&on) {
   outcome.emplace(on.outcome_readers());
-}
-
-const error& timeline::forgotten_failure() noexcept {
-  return reason_forgotten;
 }
 
 timeline::timeline(runtime_context& context, stream_id id, native_stream* native, bool owned)
@@ -192,10 +160,7 @@ std::uint64_t timeline::advance() noexcept {
     const std::lock_guard lock(advancing_, std::adopt_lock);
     done = advance_locked();
   }
-  if (wants_to_forget_.load(std::memory_order_relaxed) && outcome_readers_.earlier_left() &&
-      wants_to_forget_.exchange(false, std::memory_order_relaxed)) {
-    context_.forget_failures_later(*this);
-  }
+  if (failures_.take_forget_request()) context_.forget_failures_later(*this);
   return done;
 }
 
@@ -256,7 +221,7 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   auto& s = slot_of(ticket);
   if (state == event_state::failed) {
     note_failure(ticket, device_.failure_of(s.event), true);
-  } else if (const auto before = failure_between(s.first, ticket)) {
+  } else if (const auto before = failures_.found_between(s.first, ticket)) {
     // Another thread took a ticket of this stream while this launch was being enqueued.
     fail(ticket, *before);
   } else {
@@ -301,6 +266,11 @@ void timeline::let_go(slot& s) noexcept {
   context_.releases().push(s.upstream.release());
 }
 
+void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
+  // If the failure cannot be remembered, no later result can be trusted.
+  if (!failures_.add(ticket, why, found_there)) device_.lose(why);
+}
+
 void timeline::forget_upstream() noexcept {
   const std::lock_guard lock(advancing_);
   const auto newest = submitted_.load(std::memory_order_acquire);
@@ -324,45 +294,6 @@ void timeline::wait_until(std::uint64_t ticket, const sluice::device* waiting) {
   acquire(ticket);
 }
 
-std::optional<error> timeline::failure_of(std::uint64_t ticket) const {
-  if (newest_failed_.load(std::memory_order_acquire) < ticket) return std::nullopt;
-  const std::lock_guard lock(failures_mutex_);
-  if (ticket < outcomes_from_) return reason_forgotten;
-  const auto behind = failures_.upper_bound(ticket);
-  if (behind != failures_.begin() && std::prev(behind)->second.last >= ticket) {
-    return std::prev(behind)->second.why;
-  }
-  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
-                                          [&](const auto& r) { return r.last < ticket; });
-  if (range == forgotten_.end() || range->first > ticket) return std::nullopt;
-  return reason_forgotten;
-}
-
-std::uint64_t timeline::oldest_forgotten() const {
-  const std::lock_guard lock(failures_mutex_);
-  return forgotten_.empty() ? no_ticket : forgotten_.front().last;
-}
-
-std::uint64_t timeline::forgettable() const {
-  const std::lock_guard lock(failures_mutex_);
-  if (forgotten_.size() < most_forgotten) return 0;
-  return std::min(forgotten_[forgotten_.size() / 2].last, watermark());
-}
-
-void timeline::forget_outcomes(std::uint64_t last) noexcept {
-  const std::lock_guard lock(failures_mutex_);
-  const auto kept = std::partition_point(forgotten_.begin(), forgotten_.end(),
-                                         [&](const auto& r) { return r.last <= last; });
-  if (kept == forgotten_.begin()) return;
-  outcomes_from_ = std::prev(kept)->last + 1;
-  forgotten_.erase(forgotten_.begin(), kept);
-}
-
-std::size_t timeline::known_failures() const {
-  const std::lock_guard lock(failures_mutex_);
-  return failures_.size() + forgotten_.size();
-}
-
 std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
   auto oldest = no_ticket;
   const std::lock_guard lock(advancing_);
@@ -374,68 +305,6 @@ std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
     }
   }
   return oldest;
-}
-
-void timeline::forget_reason() {
-  const auto oldest = failures_.begin();
-  const ticket_range range{oldest->first, oldest->second.last, oldest->second.found_there};
-  if (!forgotten_.empty() && forgotten_.back().last + 1 == range.first &&
-      forgotten_.back().found_there == range.found_there) {
-    forgotten_.back().last = range.last;
-  } else if (forgotten_.empty() || forgotten_.back().last < range.first) {
-    forgotten_.push_back(range);
-  } else {
-    // The ticket was settled after newer ones had been forgotten.
-    forgotten_.insert(std::partition_point(forgotten_.begin(), forgotten_.end(),
-                                           [&](const auto& r) { return r.last < range.first; }),
-                      range);
-  }
-  failures_.erase(oldest);
-  if (forgotten_.size() >= most_forgotten) {
-    wants_to_forget_.store(true, std::memory_order_relaxed);
-  }
-}
-
-std::optional<error> timeline::failure_between(std::uint64_t first, std::uint64_t last) const {
-  if (first >= last || newest_failed_.load(std::memory_order_acquire) < first) {
-    return std::nullopt;
-  }
-  const std::lock_guard lock(failures_mutex_);
-  // A forgotten failure may have been found at one of these tickets.
-  if (first < outcomes_from_) return reason_forgotten;
-  for (auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
-                                         [&](const auto& r) { return r.last < first; });
-       range != forgotten_.end() && range->first < last; ++range) {
-    if (range->found_there) return reason_forgotten;
-  }
-  for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
-    if (f->second.found_there) return f->second.why;
-  }
-  return std::nullopt;
-}
-
-void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
-  const std::lock_guard lock(failures_mutex_);
-  const auto behind = failures_.upper_bound(ticket);
-  if (behind != failures_.begin()) {
-    auto& before = std::prev(behind)->second;
-    if (before.last >= ticket) return;  // it already has a reason
-    // Copies of an error share its text, so the tickets of a chain make one entry.
-    if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
-        !found_there) {
-      before.last = ticket;
-      store_maximum(newest_failed_, ticket);
-      return;
-    }
-  }
-  try {
-    failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
-    while (failures_.size() > most_reasons) forget_reason();
-  } catch (...) {
-    // If the failure cannot be remembered, no later result can be trusted.
-    device_.lose(why);
-  }
-  store_maximum(newest_failed_, ticket);
 }
 
 void timeline::acquire(std::uint64_t ticket) noexcept {
@@ -469,136 +338,6 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   // Updated after the wait is queued, so that another thread does not skip it too early.
   if (cached != nullptr) store_maximum(*cached, ticket);
   return true;
-}
-
-bool timeline::captured() noexcept {
-  if (owned_) return false;
-  const std::lock_guard lock(submission_);  // the stream's owner may destroy it once it is retired
-  return !retired() && device_.capturing(native_);
-}
-
-bool timeline::hold_core() noexcept {
-  auto seen = core_holds_.load(std::memory_order_relaxed);
-  while ((seen & runtime_gone_bit) == 0) {
-    if (core_holds_.compare_exchange_weak(seen, seen + 1, std::memory_order_relaxed)) {
-      return true;
-    }
-  }
-  return false;  // the count must not grow again after it may have reached zero
-}
-
-std::shared_ptr<runtime_core> timeline::let_go_of_core() noexcept {
-  if (core_holds_.fetch_sub(1, std::memory_order_release) != (runtime_gone_bit | 1)) return {};
-  (void)core_holds_.load(std::memory_order_acquire);
-  return std::move(core_of_holders_);
-}
-
-void timeline::leave_core_to_holders(std::shared_ptr<runtime_core> core) noexcept {
-  // Stored before the bit is set, because the last holder may read it at once.
-  core_of_holders_ = std::move(core);
-  if (core_holds_.fetch_or(runtime_gone_bit, std::memory_order_acq_rel) == 0) {
-    core_of_holders_.reset();
-  }
-}
-
-bool timeline::keep_stream() noexcept {
-  const std::lock_guard lock(submission_);
-  if (retired()) return false;
-  ++keepers_;
-  return true;
-}
-
-void timeline::let_go_of_stream() noexcept {
-  const std::lock_guard lock(submission_);
-  if (--keepers_ == 0 && retired() && owned_) device_.destroy_stream(native_);
-}
-
-void timeline::synchronize() {
-  if (device_.inherited()) device_.require_usable();  // the parent may have held the lock
-  const auto newest = submitted_.load(std::memory_order_acquire);
-  if (keep_stream()) {
-    struct keeper {
-      timeline& kept;
-      ~keeper() { kept.let_go_of_stream(); }
-    } const keeping{*this};
-    device_.synchronize(native_);
-  }
-  // Another thread may have begun to advance before the work finished, so the watermark may lag.
-  wait_until(newest);
-}
-
-void timeline::retire() noexcept {
-  if (device_.inherited()) return;
-  if (retired()) {
-    const std::lock_guard over(submission_);  // the retiring thread still uses the native stream
-    return;
-  }
-  std::unique_ptr<cross_runtime_dependency> none;
-  bool reserved = false;
-  try {
-    reserve();
-    reserved = true;
-  } catch (...) {
-    // Without a last ticket only a launch that commits after the end of its stream is unprotected.
-  }
-  {
-    const std::lock_guard lock(submission_);
-    if (reserved) --reserved_;
-    if (retired_.exchange(true, std::memory_order_acq_rel)) return;
-    bool behind = false;
-    try {
-      if (reserved) (void)take_ticket({}, nullptr, no_ticket, none);
-      behind = reserved;
-    } catch (...) {
-      // The device is lost: `quiescent` tells whether work still runs.
-    }
-    if (owned_ && keepers_ == 0) device_.destroy_stream(native_);
-    gone_ = behind || !owned_ || !device_.lost();  // a lost device destroys no stream
-  }
-  context_.count_stream_retired();
-  context_.note_retired(*this);
-}
-
-bool timeline::give_up_slots() noexcept {
-  if (!advancing_.try_lock()) return false;
-  const std::lock_guard lock(advancing_, std::adopt_lock);
-  if (newest_ring_.load(std::memory_order_acquire) == nullptr) return true;
-  const auto done = watermark_.load(std::memory_order_relaxed);
-  // If waits are queued even for completed points, the events stay.
-  if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
-      !context_.completion_orders()) {
-    return false;
-  }
-  if (!slots_given_up_.load(std::memory_order_relaxed)) {
-    // A thread that finds the flag set thereby acquires the effects of all work.
-    if (done != 0) device_.acquire(slot_of(done).event, done);
-    slots_given_up_.store(true, std::memory_order_seq_cst);
-  }
-  if (hazard_pointer::any(*this)) return false;  // an earlier reader; the caller retries
-  std::unique_ptr<ring> rings;
-  decltype(waited_) waited;
-  {
-    const std::lock_guard submission(submission_);
-    if (reserved_ != 0) return false;  // a launch on the retired stream is in progress
-    rings = std::move(rings_);
-    waited = std::move(waited_);
-    newest_ring_.store(nullptr, std::memory_order_relaxed);
-  }
-  destroy_events(rings.get());
-  return true;
-}
-
-bool timeline::quiescent() noexcept {
-  // A thread may be queuing work in a driver that blocks: then the stream is not quiescent.
-  if (!submission_.try_lock()) return false;
-  const std::lock_guard lock(submission_, std::adopt_lock);
-  native_event* last = nullptr;
-  if (newest_ring_.load(std::memory_order_relaxed) == nullptr) return true;  // all has completed
-  if (gone_) {
-    // An event that was never recorded stands for no work.
-    last = slot_of(std::max<std::uint64_t>(submitted_.load(std::memory_order_relaxed), 1)).event;
-  }
-  return device_.quiescent(native_, last);
 }
 
 }  // namespace sluice::detail

@@ -3,9 +3,9 @@
 
 #include "runtime/base/chunked_table.hpp"
 #include "runtime/sync/hazard_pointer.hpp"
-#include "runtime/sync/reader_epochs.hpp"
 #include "runtime/sync/spin_lock.hpp"
 #include "runtime/timelines/cross_runtime_dependency.hpp"
+#include "runtime/timelines/ticket_failures.hpp"
 
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/memory_resource.hpp>
@@ -15,7 +15,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -119,38 +118,16 @@ class timeline {
   /// caller works for
   void wait_until(std::uint64_t ticket, const sluice::device* waiting = nullptr);
 
-  /// The error of `ticket`, which has completed. Empty if it succeeded.
-  ///
-  /// Takes a mutex only for tickets up to the newest failed one. The reasons of the newest
-  /// `most_reasons` failures are kept. Older failed tickets are known without a reason. The answer
-  /// is certain only for a reader that has entered `outcome_readers`. For others a ticket that
-  /// succeeded counts as failed once more than `most_reasons + most_forgotten / 2` later ones have
-  /// failed.
-  [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const;
-  static constexpr std::size_t most_reasons = 1024;
-  /// The error of a ticket whose reason has been forgotten.
-  [[nodiscard]] static const error& forgotten_failure() noexcept;
-  /// The number of ranges of failed tickets that are kept without a reason. Beyond it, the core
-  /// forgets the older half (`runtime_core::forget_failures`) once no reader may ask for their
-  /// outcomes.
-  static constexpr std::size_t most_forgotten = 4096;
-  /// The readers of outcomes of this stream. A reader enters before the ticket is taken. For the
-  /// last write of a block, it enters under the lock of the block's use state.
-  [[nodiscard]] reader_epochs& outcome_readers() noexcept { return outcome_readers_; }
-  /// The last ticket whose outcome may be forgotten, or 0 while few outcomes are kept.
-  [[nodiscard]] std::uint64_t forgettable() const;
-  /// The last ticket of the oldest range of failures without a reason, or `no_ticket`.
-  [[nodiscard]] std::uint64_t oldest_forgotten() const;
-  /// Forgets the ranges of failed tickets that end at `last` or earlier. Every ticket up to the end
-  /// of the newest of them then counts as failed.
-  void forget_outcomes(std::uint64_t last) noexcept;
-  /// The number of entries for failed tickets, with and without a reason. For tests.
-  [[nodiscard]] std::size_t known_failures() const;
+  /// The error of `ticket`, which has completed. Empty if it succeeded. See
+  /// `ticket_failures::of`.
+  [[nodiscard]] std::optional<error> failure_of(std::uint64_t ticket) const {
+    return failures_.of(ticket);
+  }
+  [[nodiscard]] ticket_failures& failures() noexcept { return failures_; }
+  [[nodiscard]] reader_epochs& outcome_readers() noexcept { return failures_.readers(); }
   /// The oldest ticket of `source` on whose outcome an unsettled ticket of this stream depends, or
   /// `no_ticket`.
   [[nodiscard]] std::uint64_t oldest_dependency_on(stream_id source) noexcept;
-  /// Requests another attempt to forget outcomes, once an earlier reader has left.
-  void forget_when_possible() noexcept { wants_to_forget_.store(true, std::memory_order_relaxed); }
   /// Makes the effects of the completed work up to `ticket` visible to the calling thread.
   void acquire(std::uint64_t ticket) noexcept;
 
@@ -222,17 +199,6 @@ class timeline {
     /// Whether the failure of another ticket makes this one fail.
     [[nodiscard]] bool depends() const noexcept { return !dependencies.empty() || upstream; }
   };
-  /// A range of tickets that failed for one reason. Its first ticket is the key in `failures_`.
-  struct failed_tickets {
-    std::uint64_t last;
-    error why;
-    bool found_there;
-  };
-  struct ticket_range {
-    std::uint64_t first;
-    std::uint64_t last;
-    bool found_there;
-  };
   /// The slots of the tickets from `start` until the first ticket of a larger ring. It never moves,
   /// and is freed together with all other rings.
   struct ring {
@@ -280,8 +246,6 @@ class timeline {
   /// Notes a failure. With `found_there` the device found it at this ticket, so it may belong to
   /// work whose ticket was taken later.
   void note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept;
-  /// The first failure that the device found at a ticket from `first` on and before `last`.
-  [[nodiscard]] std::optional<error> failure_between(std::uint64_t first, std::uint64_t last) const;
 
   runtime_context& context_;
   sluice::device& device_;
@@ -314,18 +278,7 @@ class timeline {
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};
 
-  /// Reduces the oldest failure to the fact that it failed. Under the mutex.
-  void forget_reason();
-
-  alignas(64) std::atomic<std::uint64_t> newest_failed_{0};
-  mutable std::mutex failures_mutex_;
-  std::map<std::uint64_t, failed_tickets> failures_;  // by their first ticket
-  std::vector<ticket_range> forgotten_;               // failures without a reason, older, in order
-  std::uint64_t outcomes_from_ = 1;  // the outcomes of earlier tickets have been forgotten
-  std::atomic<bool> wants_to_forget_{false};
-  reader_epochs outcome_readers_;
-  spin_lock forgetting_;            // covers `runtime_core::forget_failures`
-  std::uint64_t forget_up_to_ = 0;  // the ticket whose grace period has begun
+  ticket_failures failures_;
 
   // The newest ticket of each other stream, by its index, that this stream already waits for.
   std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;

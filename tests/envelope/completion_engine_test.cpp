@@ -116,7 +116,8 @@ TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
   if (std::get<1>(GetParam()) == completion_strategy::synchronous) {
     GTEST_SKIP() << "each launch is answered before the next one is made";
   }
-  constexpr auto failures = detail::timeline::most_reasons + detail::timeline::most_forgotten + 100;
+  constexpr auto failures =
+      detail::ticket_failures::most_reasons + detail::ticket_failures::most_forgotten + 100;
   const auto stream = on().stream();
   std::promise<void> opened;
   service_->engine().submit(

@@ -70,7 +70,7 @@ class failure_of_launches : public ::testing::Test {
   /// Makes every second launch on `stream()` fail, more often than the stream remembers. Then waits
   /// until it could forget.
   void fail_many() {
-    using detail::timeline;
+    using detail::ticket_failures;
     const auto ref = fresh();
     const auto commit = [&](std::optional<error> why) {
       auto recorder = launch_recorder::strict(stream());
@@ -78,7 +78,8 @@ class failure_of_launches : public ::testing::Test {
       recorder.preflight();
       (void)recorder.commit(why);
     };
-    for (std::size_t i = 0; i < timeline::most_reasons + timeline::most_forgotten + 100; ++i) {
+    for (std::size_t i = 0;
+         i < ticket_failures::most_reasons + ticket_failures::most_forgotten + 100; ++i) {
       commit(error(errc::unsupported, "failure " + std::to_string(i)));
       commit(std::nullopt);
       if (i % 16 == 0) stream().synchronize();
@@ -89,13 +90,13 @@ class failure_of_launches : public ::testing::Test {
 
   /// Waits until `stream()` has forgotten all outcomes that it does not have to keep.
   void await_forgotten() {
-    using detail::timeline;
+    using detail::ticket_failures;
     const auto ref = fresh();
     await([&] {
       (void)launch(stream(), [&](auto& r) { r.write(ref); });
       stream().synchronize();
-      return detail::timeline::of(stream())->known_failures() <=
-             timeline::most_reasons + timeline::most_forgotten;
+      return detail::timeline::of(stream())->failures().size() <=
+             ticket_failures::most_reasons + ticket_failures::most_forgotten;
     });
   }
 
@@ -132,7 +133,7 @@ TEST_F(failure_of_launches, of_a_chain_takes_no_more_memory_than_that_of_one) {
 // After many failures a stream forgets reasons, then outcomes. The blocks that the launches wrote
 // still know theirs.
 TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
-  using detail::timeline;
+  using detail::ticket_failures;
   auto& line = *detail::timeline::of(stream());
   const auto good = fresh();
   const auto spoilt = fresh();
@@ -145,7 +146,8 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   };
   (void)write(good, std::nullopt);
   const auto first = write(spoilt, error(errc::unsupported, "the first"));
-  constexpr std::size_t failures = timeline::most_reasons + timeline::most_forgotten * 3 / 2;
+  constexpr std::size_t failures =
+      ticket_failures::most_reasons + ticket_failures::most_forgotten * 3 / 2;
   timeline_point newest;
   for (std::size_t i = 0; i < failures; ++i) {
     newest = write(other, error(errc::unsupported, "failure " + std::to_string(i)));
@@ -153,7 +155,10 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
     if (i % 16 == 0) stream().synchronize();
   }
   stream().synchronize();
-  await([&] { return line.known_failures() <= timeline::most_reasons + timeline::most_forgotten; });
+  await([&] {
+    return line.failures().size() <=
+           ticket_failures::most_reasons + ticket_failures::most_forgotten;
+  });
   EXPECT_TRUE(preflight_refuses(access_kind::read, spoilt));
   EXPECT_TRUE(failed(newest, errc::unsupported)) << "the reason of a recent failure";
   EXPECT_TRUE(failed(first, errc::upstream_failed)) << "that of an old one is forgotten";
@@ -206,7 +211,7 @@ TEST_F(failure_of_launches, is_not_blamed_on_the_ticket_that_one_of_another_runt
 // A launch's blocks learn its ticket only after it has been taken.
 TEST_F(failure_of_launches, is_not_blamed_on_a_launch_that_is_being_published) {
   using detail::launch_step;
-  using detail::timeline;
+  using detail::ticket_failures;
   static thread_local bool stops = false;
   std::atomic<bool> stopped{false};
   std::atomic<bool> goes_on{false};
@@ -234,9 +239,10 @@ TEST_F(failure_of_launches, is_forgotten_once_the_launch_that_might_have_asked_i
   recorder.write(a);
   recorder.preflight();
   fail_many();
-  using detail::timeline;
+  using detail::ticket_failures;
   auto& line = *detail::timeline::of(stream());
-  EXPECT_GT(line.known_failures(), timeline::most_reasons + timeline::most_forgotten);
+  EXPECT_GT(line.failures().size(),
+            ticket_failures::most_reasons + ticket_failures::most_forgotten);
   (void)recorder.commit();
   await_forgotten();
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/timelines/ticket_failures.hpp"
+
+#include "runtime/sync/store_maximum.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <string>
+
+namespace sluice::detail {
+namespace {
+
+// Constructed in advance, for when the host has no memory for a text.
+const error& failed_without_words =
+    *new error(errc::upstream_failed, "an earlier launch failed");  // never destroyed
+
+const error& reason_forgotten =
+    *new error(errc::upstream_failed,
+               "a launch failed, or its outcome is no longer known: many launches have failed on "
+               "its stream since");  // never destroyed
+
+}  // namespace
+
+error upstream_failure(const error& why) noexcept {
+  if (why.code() == errc::upstream_failed) return why;
+  try {
+    return {errc::upstream_failed, std::string("an earlier launch failed: ") + why.what(),
+            why.status(), why.where()};
+  } catch (...) {
+    return failed_without_words;
+  }
+}
+
+const error& ticket_failures::forgotten() noexcept {
+  return reason_forgotten;
+}
+
+std::optional<error> ticket_failures::of(std::uint64_t ticket) const {
+  if (newest_.load(std::memory_order_acquire) < ticket) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (ticket < outcomes_from_) return reason_forgotten;
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind != failures_.begin() && std::prev(behind)->second.last >= ticket) {
+    return std::prev(behind)->second.why;
+  }
+  const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                          [&](const auto& r) { return r.last < ticket; });
+  if (range == forgotten_.end() || range->first > ticket) return std::nullopt;
+  return reason_forgotten;
+}
+
+std::uint64_t ticket_failures::oldest_forgotten() const {
+  const std::lock_guard lock(mutex_);
+  return forgotten_.empty() ? std::numeric_limits<std::uint64_t>::max() : forgotten_.front().last;
+}
+
+std::uint64_t ticket_failures::forgettable(std::uint64_t completed) const {
+  const std::lock_guard lock(mutex_);
+  if (forgotten_.size() < most_forgotten) return 0;
+  return std::min(forgotten_[forgotten_.size() / 2].last, completed);
+}
+
+void ticket_failures::forget(std::uint64_t last) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto kept = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                         [&](const auto& r) { return r.last <= last; });
+  if (kept == forgotten_.begin()) return;
+  outcomes_from_ = std::prev(kept)->last + 1;
+  forgotten_.erase(forgotten_.begin(), kept);
+}
+
+std::size_t ticket_failures::size() const {
+  const std::lock_guard lock(mutex_);
+  return failures_.size() + forgotten_.size();
+}
+
+void ticket_failures::forget_reason() {
+  const auto oldest = failures_.begin();
+  const ticket_range range{oldest->first, oldest->second.last, oldest->second.found_there};
+  if (!forgotten_.empty() && forgotten_.back().last + 1 == range.first &&
+      forgotten_.back().found_there == range.found_there) {
+    forgotten_.back().last = range.last;
+  } else if (forgotten_.empty() || forgotten_.back().last < range.first) {
+    forgotten_.push_back(range);
+  } else {
+    // The ticket was settled after newer ones had been forgotten.
+    forgotten_.insert(std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                           [&](const auto& r) { return r.last < range.first; }),
+                      range);
+  }
+  failures_.erase(oldest);
+  if (forgotten_.size() >= most_forgotten) {
+    wants_to_forget_.store(true, std::memory_order_relaxed);
+  }
+}
+
+std::optional<error> ticket_failures::found_between(std::uint64_t first, std::uint64_t last) const {
+  if (first >= last || newest_.load(std::memory_order_acquire) < first) {
+    return std::nullopt;
+  }
+  const std::lock_guard lock(mutex_);
+  // A forgotten failure may have been found at one of these tickets.
+  if (first < outcomes_from_) return reason_forgotten;
+  for (auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                         [&](const auto& r) { return r.last < first; });
+       range != forgotten_.end() && range->first < last; ++range) {
+    if (range->found_there) return reason_forgotten;
+  }
+  for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
+    if (f->second.found_there) return f->second.why;
+  }
+  return std::nullopt;
+}
+
+bool ticket_failures::add(std::uint64_t ticket, const error& why, bool found_there) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind != failures_.begin()) {
+    auto& before = std::prev(behind)->second;
+    if (before.last >= ticket) return true;  // it already has a reason
+    // Copies of an error share its text, so the tickets of a chain make one entry.
+    if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
+        !found_there) {
+      before.last = ticket;
+      store_maximum(newest_, ticket);
+      return true;
+    }
+  }
+  try {
+    failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
+    while (failures_.size() > most_reasons) forget_reason();
+  } catch (...) {
+    return false;
+  }
+  store_maximum(newest_, ticket);
+  return true;
+}
+
+}  // namespace sluice::detail
