@@ -42,13 +42,13 @@ struct guard_report {
 /// Counters of a guard.
 ///
 /// Each freed block is counted once, at the end of its check, as checked or as unchecked. A block
-/// whose free could not be noted is not counted.
+/// whose free could not be noted is not counted. Each finding is counted once, as reported or as
+/// lost, after `on_report` has returned or thrown.
 struct guard_counters {
   std::atomic<std::uint64_t> checked{0};  ///< blocks whose red zones were compared
   /// Blocks that the guard could not fill or read, and blocks that were lost with the device.
   std::atomic<std::uint64_t> unchecked{0};
-  /// Findings. Counted after `on_report` has returned or thrown.
-  std::atomic<std::uint64_t> reported{0};
+  std::atomic<std::uint64_t> reported{0};  ///< findings that were delivered
   /// Findings for which `on_report` threw or memory was missing.
   std::atomic<std::uint64_t> lost_reports{0};
 };
