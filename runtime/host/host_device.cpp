@@ -438,18 +438,20 @@ class host_device final : public device {
 }  // namespace host
 
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
-  return {new host::host_device(options), [](host::host_device* opened) {
-            if (opened->inherited()) return;  // the streams' threads belong to the parent
-            // The exit of the process must not reach a device that is being destroyed.
-            detail::open_devices::instance().remove(*opened);
-            // A task of the device may have held the last reference, and its thread cannot join
-            // itself.
-            if (host::host_stream::of_this_thread() != nullptr) {
-              std::thread([opened] { delete opened; }).detach();
-            } else {
-              delete opened;
-            }
-          }};
+  const auto close = [](host::host_device* opened) {
+    if (opened->inherited()) return;  // the streams' threads belong to the parent
+    // The exit of the process must not reach a device that is being destroyed.
+    detail::open_devices::instance().remove(*opened);
+    // A task of the device may have held the last reference, and its thread cannot join itself.
+    if (host::host_stream::of_this_thread() != nullptr) {
+      std::thread([opened] { delete opened; }).detach();
+    } else {
+      delete opened;
+    }
+  };
+  std::shared_ptr<host::host_device> opened(new host::host_device(options), close);
+  detail::open_devices::instance().add(*opened);
+  return opened;
 }
 
 }  // namespace sluice
