@@ -4,7 +4,7 @@
 #   component runtime       bin/            the command line program
 #                           lib/            the project's libraries
 #                           lib/sluice/     the third-party libraries that they need, see SluiceBundle.cmake.in
-#   component development   include/  lib/cmake/sluice/  lib/pkgconfig/sluice.pc
+#   component development   include/  lib/cmake/sluice/  lib/pkgconfig/
 #   component tests         libexec/sluice/tests/    the test programs, run-installed and run-sanitized
 #                           libexec/sluice/benchmarks/    the microbenchmarks
 #
@@ -13,31 +13,34 @@
 include(CMakePackageConfigHelpers)
 set(SLUICE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
 
-# sluice::sluice stands for all layers that were built.
-add_library(sluice_everything INTERFACE)
-add_library(sluice::sluice ALIAS sluice_everything)
-set_target_properties(sluice_everything PROPERTIES EXPORT_NAME sluice)
-
-# Each layer has its own file of exported targets, because layer 3 needs CAF and the others do not.
-set(sluice_layers "")
-foreach(layer IN ITEMS runtime envelope actors)
-  if(TARGET sluice_${layer})
-    list(APPEND sluice_layers ${layer})
-    target_link_libraries(sluice_everything INTERFACE sluice_${layer})
-    set_target_properties(sluice_${layer} PROPERTIES EXPORT_NAME ${layer})
-    install(TARGETS sluice_${layer} EXPORT sluice-${layer}
-      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development)
-    install(EXPORT sluice-${layer} NAMESPACE sluice:: DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
-    install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/sluice/${layer}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
-      COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
-    install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/${layer}.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
+# sluice_install_library(<target> HEADERS <name>...)
+#
+# installs the library, its exported target, the headers include/sluice/<name>.hpp and the folders of these names, and
+# <target>.pc for pkg-config. Each library has its own files, because users of sluice_actors need CAF and users of sluice do not.
+file(RELATIVE_PATH sluice_pkg_config_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+function(sluice_install_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "HEADERS")
+  install(TARGETS ${target} EXPORT ${target}
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development)
+  install(EXPORT ${target} FILE ${target}-targets.cmake NAMESPACE sluice:: DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
+  foreach(name IN LISTS library_HEADERS)
+    install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/${name}.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
       COMPONENT development)
-  endif()
-endforeach()
-install(FILES "${PROJECT_SOURCE_DIR}/include/sluice/version.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
-  COMPONENT development)
-install(TARGETS sluice_everything EXPORT sluice-sluice)
-install(EXPORT sluice-sluice NAMESPACE sluice:: DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
+    if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/include/sluice/${name}")
+      install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/sluice/${name}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice"
+        COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+    endif()
+  endforeach()
+  configure_file(cmake/${target}.pc.in "${PROJECT_BINARY_DIR}/${target}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${target}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
+endfunction()
+
+sluice_install_library(sluice HEADERS version runtime envelope)
+set(sluice_libraries sluice)
+if(TARGET sluice_actors)
+  sluice_install_library(sluice_actors HEADERS actors)
+  list(APPEND sluice_libraries sluice_actors)
+endif()
 
 configure_package_config_file(cmake/sluiceConfig.cmake.in "${PROJECT_BINARY_DIR}/sluiceConfig.cmake"
   INSTALL_DESTINATION "${SLUICE_PACKAGE_DIR}")
@@ -46,19 +49,8 @@ install(FILES "${PROJECT_BINARY_DIR}/sluiceConfig.cmake" "${PROJECT_BINARY_DIR}/
               "${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake"
   DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
 
-set(sluice_pkg_config_libraries "")
-foreach(layer IN LISTS sluice_layers)
-  string(PREPEND sluice_pkg_config_libraries "-lsluice_${layer} ")
-endforeach()
-if(TARGET sluice_actors)
-  string(APPEND sluice_pkg_config_libraries "-lcaf_core ")
-endif()
-file(RELATIVE_PATH sluice_pkg_config_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-configure_file(cmake/sluice.pc.in "${PROJECT_BINARY_DIR}/sluice.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/sluice.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
-
-if(TARGET sluice)
-  install(TARGETS sluice RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
+if(TARGET sluice_program)
+  install(TARGETS sluice_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
 endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 if(SLUICE_BUILD_TESTS)
@@ -66,13 +58,10 @@ if(SLUICE_BUILD_TESTS)
 endif()
 
 # The third-party libraries: at installation, SluiceBundle finds those that the built programs and libraries need.
-set(sluice_bundle_libraries "")
-foreach(layer IN LISTS sluice_layers)
-  list(APPEND sluice_bundle_libraries "$<TARGET_FILE:sluice_${layer}>")
-endforeach()
+list(TRANSFORM sluice_libraries REPLACE "^(.+)$" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sluice_bundle_libraries)
 get_property(sluice_bundle_programs GLOBAL PROPERTY SLUICE_TEST_PROGRAMS)
-if(TARGET sluice)
-  list(APPEND sluice_bundle_programs sluice)
+if(TARGET sluice_program)
+  list(APPEND sluice_bundle_programs sluice_program)
 endif()
 list(TRANSFORM sluice_bundle_programs REPLACE "^(.+)$" "$<TARGET_FILE:\\1>")
 list(JOIN sluice_bundle_libraries "\n  " sluice_bundle_libraries)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The settings of every target.
 #
-#   sluice_settings(<target>)   language, warnings, sanitizers, include folders, run paths; a library sluice_x is also sluice::x.
+#   sluice_settings(<target>)   language, warnings, sanitizers, include folders, run paths.
 #                               Call it once for each library and program, after add_library or add_executable.
 
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -78,10 +78,6 @@ function(sluice_settings target)
       PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
       PRIVATE "${PROJECT_SOURCE_DIR}")
     target_compile_features(${target} PUBLIC cxx_std_20)
-    string(REGEX REPLACE "^sluice_" "sluice::" public_name ${target})
-    if(NOT TARGET ${public_name})
-      add_library(${public_name} ALIAS ${target})
-    endif()
     set(libraries "$ORIGIN")
   endif()
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries};${libraries}/sluice;${SLUICE_CUDA_RPATH}")

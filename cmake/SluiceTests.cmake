@@ -4,8 +4,9 @@
 #   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [TIMEOUT <seconds>])
 #
 # builds a GoogleTest program into bin/tests, adds each of its tests to ctest (which then reports a GTEST_SKIP() as
-# skipped) and installs it with the component `tests`. CUDA_SOURCES belong to the program only in a build with CUDA. The
-# timeout (default 120 s) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
+# skipped) and installs it with the component `tests`. The program links the objects of libsluice, and of libsluice_actors
+# if LIBRARIES has sluice_actors_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA.
+# The timeout (default 120 s) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
 
 if(SLUICE_BUILD_TESTS)
   enable_testing()
@@ -30,7 +31,7 @@ function(sluice_add_test)
   endif()
   sluice_settings(${test_NAME})
   sluice_link_test_main(${test_NAME})
-  target_link_libraries(${test_NAME} PRIVATE ${test_LIBRARIES} GTest::gtest Threads::Threads)
+  target_link_libraries(${test_NAME} PRIVATE sluice_objects ${test_LIBRARIES} GTest::gtest Threads::Threads)
   set(libraries "$ORIGIN/${sluice_tests_to_libraries}")
   set_target_properties(${test_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests"

@@ -136,18 +136,28 @@ struct completion_engine::state {
     item.timeline_->outcome_readers().leave(item.outcome_epoch_);
   }
 
-  void complete(continuation* item, bool finished) noexcept {
+  /// Ends a launch: calls its hooks, passes it to `release`, and gives its reply. `finished` is
+  /// false for a launch that may still run on a lost device.
+  template <class Release>
+  void complete(continuation* item, bool finished, Release release) noexcept {
     const detail::user_code_scope users;  // for hooks and the reply
-    if (finished) {
-      const auto failure = item->timeline_->failure_of(item->ticket_);
-      leave_outcomes(*item);
-      item->complete(failure ? &*failure : nullptr, [&] { core->releases().push(item); });
-    } else {
-      leave_outcomes(*item);
-      const auto failure = core->device().loss();
-      item->complete(&failure, [&] { item->next_ = std::exchange(unreleased, item); });
-    }
+    const auto failure = finished ? item->timeline_->failure_of(item->ticket_)
+                                  : std::optional(core->device().loss());
+    const auto* const why = failure ? &*failure : nullptr;
+    leave_outcomes(*item);
+    const auto reply = item->complete(why);
+    release(item);
+    if (reply) reply->give(why);
     pending.fetch_sub(1, std::memory_order_release);
+  }
+  void complete(continuation* item, bool finished) noexcept {
+    complete(item, finished, [&](continuation* ended) {
+      if (finished) {
+        core->releases().push(ended);
+      } else {
+        ended->next_ = std::exchange(unreleased, ended);
+      }
+    });
   }
 
   /// After a loss: releases the owners of launches whose streams are quiescent.
@@ -161,6 +171,27 @@ struct completion_engine::state {
         link = &item->next_;
       }
     }
+  }
+
+  /// Waits for a launch and completes it on the calling thread.
+  void complete_here(continuation* item) noexcept {
+    const auto push = [&](continuation* ended) {
+      core->releases().push(ended);
+    };
+    try {
+      item->timeline_->wait_until(item->ticket_);
+      complete(item, true, push);
+    } catch (const error&) {
+      complete(item, false, [](continuation*) {});
+      const auto limit = clock::now() + rest_limit;
+      while (!item->timeline_->quiescent() && clock::now() < limit) std::this_thread::yield();
+      if (item->timeline_->quiescent()) {
+        push(item);
+      } else {
+        leave(item);
+      }
+    }
+    core->releases().drain();
   }
 
   /// Owners of launches that may still run on a lost device. The reclaim thread destroys them once
@@ -248,29 +279,7 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
   s.pending.fetch_add(1, std::memory_order_relaxed);
 
   if (s.strategy == completion_strategy::synchronous) {
-    try {
-      item->timeline_->wait_until(ticket);
-      s.complete(item, true);
-    } catch (const error&) {
-      state::leave_outcomes(*item);
-      const auto failure = s.core->device().loss();
-      {
-        const detail::user_code_scope users;
-        item->complete(&failure, [] {});
-      }
-      s.pending.fetch_sub(1, std::memory_order_release);
-      const auto limit = clock::now() + rest_limit;
-      bool at_rest = false;
-      while (!(at_rest = item->timeline_->quiescent()) && clock::now() < limit) {
-        std::this_thread::yield();
-      }
-      if (at_rest) {
-        s.core->releases().push(item);
-      } else {
-        s.leave(item);
-      }
-    }
-    s.core->releases().drain();
+    s.complete_here(item);
     return;
   }
 

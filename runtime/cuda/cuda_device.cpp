@@ -3,17 +3,16 @@
 
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/context.hpp"
+#include "runtime/cuda/cuda_timestamp_clock.hpp"
 #include "runtime/cuda/fill.hpp"
+#include "runtime/cuda/native.hpp"
 #include "runtime/devices/open_devices.hpp"
 
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,158 +20,9 @@
 namespace sluice::cuda {
 namespace {
 
-cudaStream_t as_stream(native_stream* stream) noexcept {
-  return reinterpret_cast<cudaStream_t>(stream);
-}
-cudaEvent_t as_event(native_event* event) noexcept {
-  return reinterpret_cast<cudaEvent_t>(event);
-}
-cudaEvent_t as_event(native_timestamp* stamp) noexcept {
-  return reinterpret_cast<cudaEvent_t>(stamp);
-}
-
-struct device_query {
-  int count = 0;
-  cudaError_t status = cudaSuccess;
-};
-
-const device_query& devices() noexcept {
-  static const device_query found = [] {
-    device_query q;
-    q.status = cudaGetDeviceCount(&q.count);
-    if (q.status != cudaSuccess) {
-      q.count = 0;
-      (void)cudaGetLastError();
-    }
-    return q;
-  }();
-  return found;
-}
-
-/// "13.0" for 13000.
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
-}
-
-/// Whether every later call fails after `status`, and nothing runs any more.
-bool sticky(cudaError_t status) noexcept {
-  switch (static_cast<int>(status)) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorExternalDevice:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorDevicesUnavailable:
-    case cudaErrorContextIsDestroyed:
-    case cudaErrorUnknown:
-    case 226:  // cudaErrorContained, which CUDA 12.0 does not name
-    case 721:  // cudaErrorTensorMemoryLeak, likewise
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Constructed in advance, for when the host has no memory for a text.
 const error& failed_without_words =
     *new error(errc::library_failure, "the GPU failed");  // never destroyed
-
-/// Relates a timed event on a stream of its own to the host's clock. The time of another timestamp
-/// is its distance from that event.
-class cuda_timestamp_clock final : public timestamp_clock {
- public:
-  using clock = std::chrono::steady_clock;
-
-  explicit cuda_timestamp_clock(device& on) : device_(on) {
-    // High priority: its few records should not queue after kernels.
-    stream_ = on.create_stream(stream_priority::high);
-    try {
-      for (auto& a : anchors_) a.stamp = on.create_timestamp();
-    } catch (...) {
-      release();
-      throw;
-    }
-  }
-  ~cuda_timestamp_clock() override { release(); }
-
-  bool anchor() noexcept override {
-    // The GPU may be asleep at the first record, so the measurement with the tightest bounds
-    // counts.
-    bool any = false;
-    for (int attempt = 0; attempt < 3; ++attempt) {
-      auto& next = anchors_[1 - used_];
-      if (!measure(next)) break;
-      if (!any || next.uncertainty < anchors_[used_].uncertainty) used_ = 1 - used_;
-      any = true;
-      if (anchors_[used_].uncertainty < std::chrono::microseconds(5)) break;
-    }
-    known_ = known_ || any;
-    return any;
-  }
-
-  std::optional<clock::time_point> time_of(native_timestamp* stamp) noexcept override {
-    if (!known_ || device_.lost()) return std::nullopt;
-    const current_device_scope scope(device_);
-    const auto& from = anchors_[used_];
-    float milliseconds = 0;
-    if (cudaEventElapsedTime(&milliseconds, as_event(from.stamp), as_event(stamp)) != cudaSuccess) {
-      (void)cudaGetLastError();
-      return std::nullopt;
-    }
-    return from.time + std::chrono::round<clock::duration>(
-                           std::chrono::duration<double, std::milli>(milliseconds));
-  }
-
- private:
-  /// A timestamp and its time on the host's clock.
-  struct anchored {
-    native_timestamp* stamp = nullptr;
-    clock::time_point time{};
-    clock::duration uncertainty{};
-  };
-
-  /// Records `a`, and bounds the time at which the GPU reached it.
-  bool measure(anchored& a) noexcept {
-    if (device_.lost()) return false;
-    const current_device_scope scope(device_);
-    auto pending = clock::now();
-    const auto limit = pending + std::chrono::milliseconds(50);
-    if (!device_.record_timestamp(a.stamp, stream_)) return false;
-    for (;;) {
-      const auto asked = clock::now();
-      const auto status = cudaEventQuery(as_event(a.stamp));
-      const auto answered = clock::now();
-      if (status == cudaSuccess) {
-        a.uncertainty = (answered - pending) / 2;
-        a.time = pending + a.uncertainty;
-        return true;
-      }
-      (void)cudaGetLastError();
-      if (status != cudaErrorNotReady || answered > limit || device_.lost()) return false;
-      pending = asked;
-    }
-  }
-
-  void release() noexcept {
-    for (const auto& a : anchors_) {
-      if (a.stamp != nullptr) device_.destroy_timestamp(a.stamp);
-    }
-    device_.destroy_stream(stream_);
-  }
-
-  device& device_;
-  native_stream* stream_ = nullptr;
-  std::array<anchored, 2> anchors_;
-  std::size_t used_ = 0;
-  bool known_ = false;
-};
 
 class cuda_device final : public device {
  public:
@@ -341,9 +191,7 @@ class cuda_device final : public device {
     note(status);
     return false;
   }
-  std::unique_ptr<timestamp_clock> make_timestamp_clock() override {
-    return std::make_unique<cuda_timestamp_clock>(*this);
-  }
+  std::unique_ptr<timestamp_clock> make_timestamp_clock() override { return make_clock(*this); }
   void acquire(native_event*, std::uint64_t) noexcept override {}
   bool needs_acquire() const noexcept override { return false; }
   error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
@@ -621,41 +469,6 @@ class cuda_device final : public device {
 };
 
 }  // namespace
-
-int device_count() noexcept {
-  return devices().count;
-}
-
-std::string why_absent(int ordinal) {
-  const auto& found = devices();
-  if (found.status == cudaErrorInsufficientDriver) {
-    // The CUDA runtime also returns this status if there is no driver at all.
-    int supported = 0;
-    int needed = 0;
-    if (cudaDriverGetVersion(&supported) != cudaSuccess || supported == 0) {
-      (void)cudaGetLastError();
-      return "no GPU on this machine, or no NVIDIA driver for it";
-    }
-    (void)cudaRuntimeGetVersion(&needed);
-    return "no usable GPU: the NVIDIA driver supports CUDA " + version_text(supported) +
-           ", and CUDA " + version_text(needed) + " is needed";
-  }
-  if (found.status != cudaSuccess && found.status != cudaErrorNoDevice) {
-    return std::string("no usable GPU: ") + cudaGetErrorString(found.status);
-  }
-  if (found.count == 0) return "no GPU on this machine";
-  return "no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(found.count);
-}
-
-device_info describe(int ordinal) {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, ordinal));
-  return {{device_kind::cuda, ordinal},
-          properties.name,
-          properties.totalGlobalMem,
-          properties.major * 10 + properties.minor,
-          properties.multiProcessorCount};
-}
 
 std::shared_ptr<device> open(int ordinal) {
   const auto close = [](cuda_device* opened) {

@@ -24,7 +24,7 @@ namespace {
 using namespace sluice;
 using namespace sluice::test;
 
-/// Calls `f` with the failure after `release`, and `destroyed` in the destructor.
+/// Calls `f` with the failure as its reply, and `destroyed` in the destructor.
 class calling final : public continuation {
  public:
   using function = std::function<void(std::optional<errc>)>;
@@ -33,11 +33,18 @@ class calling final : public continuation {
   ~calling() override {
     if (destroyed_) destroyed_();
   }
-  void complete(const error* failure, const std::function<void()>& release) noexcept override {
-    const auto call = std::move(function_);
-    const auto code = failure != nullptr ? std::optional(failure->code()) : std::nullopt;
-    release();
-    call(code);
+  std::unique_ptr<launch_reply> complete(const error*) noexcept override {
+    class reply final : public launch_reply {
+     public:
+      explicit reply(function f) : function_(std::move(f)) {}
+      void give(const error* failure) noexcept override {
+        function_(failure != nullptr ? std::optional(failure->code()) : std::nullopt);
+      }
+
+     private:
+      function function_;
+    };
+    return std::make_unique<reply>(std::move(function_));
   }
 
  private:

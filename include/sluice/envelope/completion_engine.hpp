@@ -5,7 +5,6 @@
 #include <sluice/runtime/releasable.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 namespace sluice {
@@ -20,15 +19,27 @@ enum class completion_strategy : std::uint8_t {
   synchronous,    ///< the launching thread waits; for debugging
 };
 
+/// The reply of one launch.
+class launch_reply {
+ public:
+  launch_reply() = default;
+  launch_reply(const launch_reply&) = delete;
+  launch_reply& operator=(const launch_reply&) = delete;
+  virtual ~launch_reply() = default;
+
+  /// Answers the request. `failure` is the error of the launch, or nullptr. Called once.
+  virtual void give(const error* failure) noexcept = 0;
+};
+
 /// The work that follows the completion of a launch. The engine owns it from `submit` on.
 class continuation : public releasable {
  public:
-  /// Answers the request. The engine calls it once, when the launch's point has completed or the
-  /// device is lost.
+  /// Ends the launch. The engine calls it once, when the launch's point has completed or the device
+  /// is lost. `failure` is the error of the launch, or nullptr.
   ///
-  /// `failure` is the error of the launch, or nullptr. The implementation must call `release` once,
-  /// before the answer can be observed. This object may have been destroyed when `release` returns.
-  virtual void complete(const error* failure, const std::function<void()>& release) noexcept = 0;
+  /// The engine then passes this object to the release list, and gives the returned reply after
+  /// that. The reply must therefore own everything that it uses. nullptr: there is none.
+  [[nodiscard]] virtual std::unique_ptr<launch_reply> complete(const error* failure) noexcept = 0;
 
  private:
   friend class completion_engine;

@@ -113,12 +113,12 @@ class kernel_envelope {
                              trace_ && trace_->wants_timestamps()};
       // The hook at completion reads the names, possibly after this envelope has been destroyed.
       if (trace_) used.keep(names_);
-      auto work = std::make_unique<detail::typed_continuation<Reply>>(
-          std::move(used), trace_, info, on.load_, token, std::move(output));
+      auto work = std::make_unique<detail::launch_continuation>(
+          std::move(used), trace_, info, on.load_,
+          std::make_unique<detail::token_reply<Reply>>(token, std::move(output)), options.commands);
       if (info.timed) work->time(on.service().timestamps_, names_);
-      work->count_commands(options.commands);
-      detail::run_launch(on, std::move(work), options.when, names_->nvtx_label,
-                         detail::closure_ref(closure));
+      detail::launch_continuation::run(std::move(work), on, options.when, names_->nvtx_label,
+                                       detail::closure_ref(closure));
     } catch (...) {
       token.fail(current_error());
     }

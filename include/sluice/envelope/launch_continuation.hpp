@@ -10,9 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,107 +20,48 @@ struct launch_context;
 
 namespace detail {
 
-/// The continuation of a launch: its owners, its trace, and in the derived class its reply.
-class launch_continuation : public continuation {
+/// The reply to a request, with its output.
+class output_reply : public launch_reply {
  public:
-  launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                      std::shared_ptr<lane_load> load)
-      : used_(std::move(used)), trace_(std::move(trace)), info_(info), load_(std::move(load)) {}
-
-  void complete(const error* failure, const std::function<void()>& release) noexcept final;
-  /// Sets the number of device commands. Call it before the launch.
-  void count_commands(std::size_t commands) noexcept { commands_ = commands; }
-
-  /// Attaches timestamps to the launch. `names` keep the strings of its `kernel_info` alive.
-  void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
-    timing_ = by.prepare(trace_, info_, std::move(names));
-  }
-
-  /// Answers the request; `failure` is nullptr after success. Has no effect if the request has been
-  /// answered.
-  virtual void answer(const error* failure) noexcept = 0;
-  /// Answers with a copy of the output and keeps the original.
-  virtual void answer_enqueued() noexcept = 0;
-
- protected:
-  /// The reply, moved out of the continuation, which may be destroyed before `give` is called.
-  ///
-  /// A reply that carries the output takes it along. Otherwise the output stays with the owners.
-  class detached_answer {
-   public:
-    detached_answer() = default;
-    detached_answer(const detached_answer&) = delete;
-    detached_answer& operator=(const detached_answer&) = delete;
-    virtual ~detached_answer() = default;
-    virtual void give(const error* failure) noexcept = 0;
-  };
-  virtual void detach(const error* failure, void (*then)(detached_answer&, void*),
-                      void* context) noexcept = 0;
-
- private:
-  friend class launch;
-  operands used_;
-  std::shared_ptr<kernel_trace> trace_;
-  kernel_info info_;
-  launch_timing timing_;
-  std::shared_ptr<lane_load> load_;
-  std::size_t commands_ = 1;
-  std::chrono::steady_clock::time_point begun_{};
+  /// Answers with a copy of the output. The original stays here.
+  virtual void give_early() noexcept = 0;
+  /// Moves the output out. Before a failure is answered, the output goes to the other owners of the
+  /// launch, because the device may still write it. nullptr: the host has no memory, and the output
+  /// stays here.
+  [[nodiscard]] virtual std::shared_ptr<const void> take_output() noexcept = 0;
+  [[nodiscard]] virtual bool answered() const noexcept = 0;
 };
 
 template <class Reply>
-class typed_continuation final : public launch_continuation {
+class token_reply final : public output_reply {
  public:
-  typed_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                     std::shared_ptr<lane_load> load, reply_token<Reply> token, Reply output)
-      : launch_continuation(std::move(used), std::move(trace), info, std::move(load)),
-        token_(std::move(token)),
-        output_(std::move(output)) {}
+  token_reply(reply_token<Reply> token, Reply output)
+      : token_(std::move(token)), output_(std::move(output)) {}
 
-  void answer(const error* failure) noexcept override {
+  void give(const error* failure) noexcept override {
     if (failure == nullptr) {
       token_.succeed(std::move(output_));
     } else {
       token_.fail(*failure);
     }
   }
-  void answer_enqueued() noexcept override {
+  void give_early() noexcept override {
     try {
       token_.succeed(Reply(output_));
     } catch (...) {
       token_.fail(current_error());
     }
   }
-
- private:
-  void detach(const error* failure, void (*then)(detached_answer&, void*),
-              void* context) noexcept override {
-    class moved final : public detached_answer {
-     public:
-      explicit moved(reply_token<Reply> token) : token_(std::move(token)) {}
-      moved(reply_token<Reply> token, Reply output)
-          : token_(std::move(token)), output_(std::move(output)) {}
-      void give(const error* why) noexcept override {
-        if (why != nullptr) {
-          token_.fail(*why);
-        } else if (output_) {
-          token_.succeed(std::move(*output_));
-        }
-      }
-
-     private:
-      reply_token<Reply> token_;
-      std::optional<Reply> output_;
-    };
-    if (failure == nullptr && !token_.answered()) {
-      moved answer(std::move(token_), std::move(output_));
-      then(answer, context);
-    } else {
-      moved answer(std::move(token_));
-      then(answer, context);
+  std::shared_ptr<const void> take_output() noexcept override {
+    try {
+      return std::make_shared<Reply>(std::move(output_));
+    } catch (...) {
+      return nullptr;
     }
   }
+  [[nodiscard]] bool answered() const noexcept override { return token_.answered(); }
 
+ private:
   reply_token<Reply> token_;
   Reply output_;
 };
@@ -144,9 +83,40 @@ class closure_ref {
   void (*call_)(void*, const launch_context&);
 };
 
-/// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
-void run_launch(lane& on, std::unique_ptr<launch_continuation> work, reply_on when,
-                const std::string& nvtx_label, closure_ref closure) noexcept;
+/// The launch of an envelope: its owners, its trace and its reply.
+class launch_continuation final : public continuation {
+ public:
+  launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
+                      std::shared_ptr<lane_load> load, std::unique_ptr<output_reply> reply,
+                      std::size_t commands)
+      : used_(std::move(used)),
+        trace_(std::move(trace)),
+        info_(info),
+        load_(std::move(load)),
+        reply_(std::move(reply)),
+        commands_(commands) {}
+
+  /// Attaches timestamps to the launch. `names` keep the strings of its `kernel_info` alive.
+  void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
+    timing_ = by.prepare(trace_, info_, std::move(names));
+  }
+  /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
+  static void run(std::unique_ptr<launch_continuation> work, lane& on, reply_on when,
+                  const std::string& nvtx_label, closure_ref closure) noexcept;
+
+  std::unique_ptr<launch_reply> complete(const error* failure) noexcept override;
+
+ private:
+  operands used_;
+  std::shared_ptr<kernel_trace> trace_;
+  kernel_info info_;
+  launch_timing timing_;
+  std::shared_ptr<lane_load> load_;
+  std::unique_ptr<output_reply> reply_;
+  std::shared_ptr<const void> output_;  // of a failed launch
+  std::size_t commands_;
+  std::chrono::steady_clock::time_point begun_{};
+};
 
 [[nodiscard]] std::uint64_t next_launch_id() noexcept;
 

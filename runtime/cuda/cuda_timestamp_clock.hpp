@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/runtime/device.hpp>
+
+#include <memory>
+
+namespace sluice::cuda {
+
+/// Makes a clock that relates the timestamps of `on` to the host's clock.
+/// @throws error `library_failure`
+/// @throws error `device_lost`
+[[nodiscard]] std::unique_ptr<timestamp_clock> make_clock(device& on);
+
+}  // namespace sluice::cuda

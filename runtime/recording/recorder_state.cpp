@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/recording/recorder_state.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace sluice::detail {
+
+void recorder_state::begin(timeline& stream, recorder_mode mode) {
+  if (!stream.hold_core()) shared_core_ = stream.core().shared_from_this();
+  core_ = &stream.core();
+  stream_ = &stream;
+  mode_ = mode;
+  leases_.begin(*core_, uses_);
+  phase_ = phase::recording;
+}
+
+std::shared_ptr<runtime_core> recorder_state::end() noexcept {
+  abandon();
+  uses_.clear();
+  uses_.shrink(most_kept);
+  waits_.clear();
+  if (waits_.capacity() > most_kept) waits_ = {};
+  forget_dependencies();
+  if (dependencies_.capacity() > most_kept) dependencies_ = {};
+  if (outcomes_.capacity() > most_kept) outcomes_ = {};
+  upstream_.reset();
+  rejection_.reset();
+  auto* const held_by = std::exchange(stream_, nullptr);
+  if (held_by == nullptr || shared_core_) return std::move(shared_core_);
+  return held_by->let_go_of_core();  // last: the core may be destroyed afterwards
+}
+
+void recorder_state::note(const block_ref& block, access_kind access, bool whole, const char* verb,
+                          bool read_only) noexcept {
+  try {
+    auto* const record = block_record::of(block);
+    if (!open()) {
+      reject(verb, "recorded after preflight: the uses are frozen once preflight has been called");
+    } else if (read_only && access != access_kind::read) {
+      reject(verb, "the memory is read-only: its producer does not want it written");
+    } else if (!block) {
+      if (mode_ == recorder_mode::strict) {
+        reject(verb,
+               "memory without runtime identity: order it by other means and use a permissive "
+               "recorder");
+      }
+    } else if (record->core != core_) {
+      if (!rejection_) {
+        rejection_ = runtime_core::foreign(block, errc::stream_misuse,
+                                           std::string("launch_recorder::") + verb +
+                                               ": memory of another runtime than the launch "
+                                               "stream's");
+      }
+    } else if (!record->tracked) {
+      reject(verb, "the memory resource cannot track uses: memory '" +
+                       std::string(block.tag().name()) + "' may not be recorded");
+    } else {
+      uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
+                 record->memory.tag, 0});
+    }
+  } catch (...) {
+    if (!rejection_) rejection_ = current_error();
+  }
+}
+
+bool recorder_state::preflight(bool waits) {
+  if (rejection_) {
+    if (open()) phase_ = phase::refused;
+    throw *rejection_;
+  }
+  if (!open()) throw error(errc::stream_misuse, "preflight was called before on this recorder");
+  if (uses_.empty()) {
+    phase_ = phase::preflighted;
+    return true;
+  }
+  const auto before = std::exchange(phase_, phase::refused);  // until preflight has succeeded
+  core_->require_open();
+  (void)core_->require(stream_->ref());
+  // Checked again under the leases. A freed block and the block that reuses its record cannot both
+  // be leased, so it is checked here, too.
+  for (const auto& u : uses_) {
+    if (u.stale()) throw stale_error(u);
+  }
+  uses_.sort();
+  stream_->reserve();
+  try {
+    if (!leases_.take(waits)) {
+      stream_->unreserve();
+      phase_ = before;
+      return false;
+    }
+    try {
+      leases_.at(launch_step::leased);
+      fence();
+      leases_.at(launch_step::fenced);
+    } catch (...) {
+      forget_dependencies();
+      leases_.give_all();
+      throw;
+    }
+  } catch (const stale_block& freed) {
+    stream_->unreserve();
+    throw stale_error(freed.use);
+  } catch (...) {
+    stream_->unreserve();
+    throw;
+  }
+  first_ticket_ = stream_->newest().ticket + 1;
+  phase_ = phase::preflighted;
+  return true;
+}
+
+void recorder_state::cancel() noexcept {
+  if (open()) phase_ = phase::cancelled;
+  if (phase_ != phase::preflighted) return;
+  phase_ = phase::cancelled;
+  if (uses_.empty()) return;
+  if (core_->device().inherited()) {
+    leases_.all_given();
+    return;
+  }
+  forget_dependencies();
+  upstream_.reset();
+  stream_->unreserve();
+  leases_.give_all();
+}
+
+timeline_point recorder_state::commit(const std::optional<error>& failure) {
+  if (phase_ == phase::committed) {
+    throw error(errc::stream_misuse, "commit was called before on this recorder");
+  }
+  const auto before = std::exchange(phase_, phase::committed);
+  timeline_point point;
+  if (!uses_.empty()) {
+    if (core_->device().inherited()) {
+      if (before == phase::preflighted) leases_.all_given();
+      core_->device().require_usable();
+    }
+    if (before == phase::preflighted) {
+      point = publish(failure);
+    } else {
+      publish_unfenced(failure);
+      if (rejection_) throw *rejection_;
+      throw error(errc::stream_misuse,
+                  "commit without a successful preflight: the launch was published, but nothing "
+                  "ordered it after earlier uses");
+    }
+  }
+  if (rejection_) throw *rejection_;
+  return point;
+}
+
+void recorder_state::reject(const char* verb, const std::string& why) {
+  if (!rejection_) {
+    rejection_.emplace(errc::stream_misuse, std::string("launch_recorder::") + verb + ": " + why);
+  }
+}
+
+error recorder_state::stale_error(const recorded_use& u) const {
+  // No reference keeps the block, so another one may use its record by now.
+  core_->note_misuse(memory_misuse::stale_use, {.tag = u.tag, .generation = u.generation});
+  return {errc::stale_ref,
+          "memory '" + std::string(u.tag.name()) + "', which the launch uses, has been given back"};
+}
+
+void recorder_state::read_outcomes_of(timeline& of) {
+  for (const auto& known : outcomes_) {
+    if (known.of == &of) return;
+  }
+  outcomes_.push_back({&of, 0});
+  outcomes_.back().epoch = of.outcome_readers().enter();
+}
+
+void recorder_state::stop_reading_outcomes() noexcept {
+  for (const auto& one : outcomes_) one.of->outcome_readers().leave(one.epoch);
+  outcomes_.clear();
+}
+
+void recorder_state::forget_dependencies() noexcept {
+  dependencies_.clear();
+  stop_reading_outcomes();
+}
+
+void recorder_state::fence() {
+  waits_.clear();
+  read_outcomes_of(*stream_);
+  for (auto& u : uses_) {
+    if (u.record->generation.load(std::memory_order_relaxed) != u.generation) throw stale_block{u};
+    const std::lock_guard lock(u.record->lease);
+    u.record->require_ordered();
+    if (u.access != access_kind::write || !u.whole) {
+      if (const auto written = core_->dependency_on(*u.record)) {
+        read_outcomes_of(*core_->find(written.stream));
+        dependencies_.push_back(written);
+      }
+    }
+    u.record->uses.collect(u.access, stream_->id(), waits_);
+    u.fenced = u.record->uses.version();
+  }
+  if (dependencies_.size() > 8) {
+    // Several blocks written by one launch yield the same point.
+    std::sort(dependencies_.begin(), dependencies_.end(), [](timeline_point a, timeline_point b) {
+      return a.stream != b.stream ? a.stream < b.stream : a.ticket < b.ticket;
+    });
+    const auto* const end = std::unique(dependencies_.begin(), dependencies_.end());
+    dependencies_.truncate(static_cast<std::size_t>(end - dependencies_.begin()));
+  }
+  core_->fence(*stream_, waits_.view());
+}
+
+timeline_point recorder_state::publish(const std::optional<error>& failure) {
+  timeline_point point;
+  std::optional<error> lost;
+  leases_.at(launch_step::enqueued);
+  const bool may_fail =
+      core_->tasks_may_fail() || failure || !dependencies_.empty() || upstream_ != nullptr;
+  try {
+    point = {stream_->id(), stream_->submit(std::move(dependencies_), failure ? &*failure : nullptr,
+                                            first_ticket_, std::move(upstream_))};
+  } catch (...) {
+    lost = current_error();
+    point = stand_in(*lost);
+  }
+  leases_.at(launch_step::submitted);
+  for (const auto& u : uses_) {
+    u.record->lease.lock();
+    if (point) {
+      auto& known = u.record->uses;
+      // A use published without a lease since preflight was not waited for, so nothing may be
+      // cleared.
+      if (known.version() == u.fenced) {
+        known.publish(u.access, point, *core_, may_fail);
+      } else {
+        known.add(u.access, point, *core_, may_fail);
+      }
+    }
+    leases_.unlock_and_give(u);
+    leases_.at(launch_step::published);
+  }
+  stop_reading_outcomes();
+  leases_.all_given();
+  if (lost) throw *lost;
+  return point;
+}
+
+void recorder_state::publish_unfenced(const std::optional<error>& failure) {
+  const epoch_reader until_published(stream_->outcome_readers());
+  timeline_point point;
+  try {
+    stream_->reserve();
+    point = {stream_->id(), stream_->submit({}, failure ? &*failure : nullptr)};
+  } catch (...) {
+    const auto why = current_error();
+    point = stand_in(why);
+    if (!point) throw why;
+  }
+  uses_.sort();
+  for (const auto& u : uses_) {
+    const std::lock_guard lock(u.record->lease);
+    if (!u.stale()) u.record->uses.add(u.access, point, *core_);
+  }
+}
+
+timeline_point recorder_state::stand_in(const error& why) noexcept {
+  // The last ticket of a retired stream follows all of its work.
+  if (stream_->retired()) return stream_->newest();
+  // Work on a captured stream is not queued, so it needs no wait.
+  if (stream_->captured()) return {};
+  try {
+    stream_->synchronize();
+  } catch (...) {
+    core_->device().lose(why);
+  }
+  return {};
+}
+
+void recorder_state::abandon() noexcept {
+  if (uses_.empty()) return;
+  if (core_->device().inherited()) {
+    if (phase_ == phase::preflighted) leases_.all_given();
+    return;
+  }
+  try {
+    if (phase_ == phase::preflighted) {
+      core_->count_abandoned();
+      report(
+          "a launch recorder was destroyed between preflight and commit; the launch is taken as "
+          "made");
+      (void)publish(std::nullopt);
+    } else if (phase_ == phase::recording) {
+      core_->count_abandoned();
+      report("a launch recorder was destroyed before preflight; nothing was published");
+    }
+  } catch (const error& e) {
+    report(e.what());
+  }
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/core/runtime_core.hpp"
+#include "runtime/recording/launch_leases.hpp"
+#include "runtime/recording/recorded_use.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/small_vector.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace sluice::detail {
+
+/// The state of a launch recorder, which defines the functions that have a counterpart here. Its
+/// memory is reused by later recorders of the thread. Not thread-safe.
+class recorder_state {
+ public:
+  recorder_state() noexcept = default;
+  recorder_state(const recorder_state&) = delete;
+  recorder_state& operator=(const recorder_state&) = delete;
+  ~recorder_state() = default;
+
+  /// Begins a new recorder in this state.
+  void begin(timeline& stream, recorder_mode mode);
+  /// Ends the recorder. Keeps memory for the next one. Returns the core, which may be destroyed
+  /// with the result.
+  [[nodiscard]] std::shared_ptr<runtime_core> end() noexcept;
+
+  [[nodiscard]] stream_id launch_stream() const noexcept { return stream_->id(); }
+  [[nodiscard]] recorder_mode mode() const noexcept { return mode_; }
+  [[nodiscard]] std::size_t count() noexcept { return uses_.size(); }
+
+  void note(const block_ref& block, access_kind access, bool whole, const char* verb,
+            bool read_only) noexcept;
+  /// With `waits`, waits at a conflict of leases. Otherwise returns false there and changes
+  /// nothing.
+  bool preflight(bool waits);
+  [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept {
+    return dependencies_.view();
+  }
+  void depend_on(std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
+    upstream_ = std::move(upstream);
+  }
+  void cancel() noexcept;
+  timeline_point commit(const std::optional<error>& failure);
+
+ private:
+  static constexpr std::size_t most_kept = 4096;  // elements of memory kept in a spare state
+  enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
+  /// The epoch in which the launch reads outcomes of a stream.
+  struct read_outcomes {
+    timeline* of;
+    unsigned epoch;
+  };
+
+  /// Whether registration and preflight are allowed.
+  [[nodiscard]] bool open() const noexcept {
+    return phase_ == phase::recording || phase_ == phase::cancelled;
+  }
+  void reject(const char* verb, const std::string& why);
+  /// Notes the misuse, which may call code of the user, and returns the error. Not under leases.
+  [[nodiscard]] error stale_error(const recorded_use& u) const;
+
+  /// Keeps the outcomes of the tickets of `of` until the launch has been published.
+  void read_outcomes_of(timeline& of);
+  void stop_reading_outcomes() noexcept;
+  void forget_dependencies() noexcept;
+  /// Checks identities and earlier failures, and queues the waits. Under the leases.
+  /// @throws stale_block
+  void fence();
+
+  timeline_point publish(const std::optional<error>& failure);
+  /// Publishes without a lease, so it clears no earlier point.
+  void publish_unfenced(const std::optional<error>& failure);
+  /// The point to publish if no ticket is available: the last ticket of a retired stream, or the
+  /// empty point after waiting for the work.
+  [[nodiscard]] timeline_point stand_in(const error& why) noexcept;
+  /// Publishes a launch that is destroyed between preflight and commit.
+  void abandon() noexcept;
+
+  runtime_core* core_ = nullptr;  // held by the timeline of the stream, or by the next member
+  std::shared_ptr<runtime_core> shared_core_;  // set if the runtime had been destroyed
+  timeline* stream_ = nullptr;
+  recorder_mode mode_ = recorder_mode::strict;
+  phase phase_ = phase::recording;
+  recorded_uses uses_;
+  launch_leases leases_;
+  small_vector<hazard_point, 16> waits_;
+  dependency_points dependencies_;
+  // Of the launch's stream and of the streams it depends on.
+  small_vector<read_outcomes, 8> outcomes_;
+  std::unique_ptr<cross_runtime_dependency> upstream_;
+  std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
+  std::optional<error> rejection_;
+};
+
+}  // namespace sluice::detail
