@@ -18,6 +18,7 @@ void recorder_state::begin(timeline& stream, recorder_mode mode) {
 
 std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   abandon();
+  report_misuse();
   uses_.clear();
   uses_.shrink(most_kept);
   waits_.clear();
@@ -158,9 +159,17 @@ void recorder_state::reject(const char* verb, const std::string& why) {
   }
 }
 
-error recorder_state::stale_error(const recorded_use& u) const {
+void recorder_state::report_misuse() noexcept {
+  const auto misused = std::exchange(misused_, std::nullopt);
+  if (!misused || core_->device().inherited()) return;
+  core_->note_misuse(memory_misuse::stale_use, *misused);
+}
+
+error recorder_state::stale_error(const recorded_use& u) {
   // No reference keeps the block, so another one may use its record by now.
-  core_->note_misuse(memory_misuse::stale_use, {.tag = u.tag, .generation = u.generation});
+  misused_ = allocation{.tag = u.tag, .generation = u.generation};
+  const auto& thread = lease_holder::of_this_thread();
+  if (!thread.holds_any() && !thread.in_turnstile()) report_misuse();
   return {errc::stale_ref,
           "memory '" + std::string(u.tag.name()) + "', which the launch uses, has been given back"};
 }

@@ -68,10 +68,12 @@ struct guard_options {
   std::size_t remembered = 4096;
   /// Receives each finding, one at a time. Empty: a report; see `set_report_handler`.
   ///
-  /// Any thread may call it, in the middle of another operation. It must not use the runtime, its
-  /// resources or their budget. An exception that leaves it is dropped and counted. If an export or
-  /// a recorder outlives its runtime, findings may come until the process ends. Everything that the
-  /// function refers to must live as long.
+  /// Any thread may call it, in the middle of another operation. A refused launch calls it after it
+  /// has returned its leases. If the thread holds leases of another launch, the destructor of the
+  /// refused recorder calls it. It must not use the runtime, its resources or their budget. An
+  /// exception that leaves it is dropped and counted. If an export or a recorder outlives its
+  /// runtime, findings may come until the process ends. Everything that the function refers to must
+  /// live as long.
   std::function<void(const guard_report&)> on_report{};
   std::shared_ptr<guard_counters> counters{};  ///< receives the counts; may be null
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between runtimes with faults: every wait ends, and memory that is still being written or
 // read is not reused.
+#include "runtime/sync/lease_holder.hpp"
 #include "tests/support/copy_side.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -8,6 +9,8 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_guard.hpp>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -295,6 +299,32 @@ TEST(copies_to_a_lost_gpu, keep_nothing_of_it) {
     to.runtime->device().lose(planted());
   }
   await([&] { return watched.expired(); });
+}
+
+// The callback of a guard may wait for a lock, whose holder may wait for a lease.
+TEST(copies_to_stale_memory, are_reported_after_the_leases_have_been_returned) {
+  const side from(pretend());
+  std::atomic<bool> frees{false};
+  std::vector<std::size_t> leases;  // at each report
+  const auto on_report = [&](const guard_report& found) {
+    EXPECT_EQ(found.finding, guard_finding::stale_use);
+    EXPECT_FALSE(detail::lease_holder::of_this_thread().in_turnstile());
+    leases.push_back(from.runtime->statistics().leases);
+  };
+  const side to(pretend(1),
+                {.resource = make_guard_resource(make_async_resource(), {.on_report = on_report})});
+  words target;
+  detail::runtime_core::of(*to.runtime)->at_each_step([&](detail::launch_step step) {
+    if (step != detail::launch_step::leasing || !frees.exchange(false)) return;
+    EXPECT_EQ(from.runtime->statistics().leases, 1u);
+    to.runtime->deallocate(target.block());
+  });
+  const auto source = from.holding(values(count, 1));
+  target = to.allocate(count);
+  frees = true;
+  EXPECT_TRUE(throws(errc::stale_ref, "copied",
+                     [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  EXPECT_EQ(leases, std::vector<std::size_t>{0});
 }
 
 TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
