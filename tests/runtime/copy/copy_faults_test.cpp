@@ -446,6 +446,21 @@ TEST_F(copies_between_gpus, end_before_the_source_is_given_back_without_a_ticket
   EXPECT_EQ(sides_[0]->runtime->statistics().leases, 0u);
 }
 
+TEST_F(copies_between_gpus, to_a_lost_gpu_keep_nothing_of_the_source) {
+  auto& readers = detail::timeline::of(sides_[0]->stream.ref())->outcome_readers();
+  const std::weak_ptr core = detail::runtime_core::of(*sides_[0]->runtime);
+  (void)copy();  // depends on a ticket of the source's runtime
+  readers.begin_grace();
+  EXPECT_FALSE(readers.grace_over()) << "the copy does not read the outcome";
+  sides_[1]->runtime->device().lose(planted());
+  sides_[1]->runtime->reap_pending();
+  ASSERT_TRUE(readers.grace_over());
+  closed_.open();
+  blocks_[0] = {};
+  sides_[0].reset();
+  await([&] { return core.expired(); });
+}
+
 TEST_F(copies_between_gpus, prepare_before_they_lease) {
   const auto copied = copy();
   EXPECT_EQ(leased_, 0u);
