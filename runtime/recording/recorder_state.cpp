@@ -234,17 +234,14 @@ timeline_point recorder_state::publish(const std::optional<error>& failure) {
   }
   leases_.at(launch_step::submitted);
   for (const auto& u : uses_) {
-    u.record->lease.lock();
-    if (point) {
-      auto& known = u.record->uses;
+    auto& known = u.record->uses;
+    u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+      if (!point) return timeline_point{};
       // A use published without a lease since preflight was not waited for, so nothing may be
       // cleared.
-      if (known.version() == u.fenced) {
-        known.publish(u.access, point, *core_, may_fail);
-      } else {
-        known.add(u.access, point, *core_, may_fail);
-      }
-    }
+      return known.version() == u.fenced ? known.publish(u.access, point, *core_, may_fail, passed)
+                                         : known.add(u.access, point, *core_, may_fail, passed);
+    });
     leases_.unlock_and_give(u);
     leases_.at(launch_step::published);
   }
@@ -267,8 +264,11 @@ void recorder_state::publish_unfenced(const std::optional<error>& failure) {
   }
   uses_.sort();
   for (const auto& u : uses_) {
-    const std::lock_guard lock(u.record->lease);
-    if (!u.stale()) u.record->uses.add(u.access, point, *core_);
+    u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+      return u.stale() ? timeline_point{}
+                       : u.record->uses.add(u.access, point, *core_, true, passed);
+    });
+    u.record->lease.unlock();
   }
 }
 
