@@ -132,10 +132,6 @@ struct completion_engine::state {
     core->releases().drain_some(std::max(released_between_replies, added));
   }
 
-  static void leave_outcomes(const continuation& item) noexcept {
-    item.timeline_->outcome_readers().leave(item.outcome_epoch_);
-  }
-
   /// Ends a launch: calls its hooks, passes it to `release`, and gives its reply. `finished` is
   /// false for a launch that may still run on a lost device.
   template <class Release>
@@ -144,7 +140,7 @@ struct completion_engine::state {
     const auto failure = finished ? item->timeline_->failure_of(item->ticket_)
                                   : std::optional(core->device().loss());
     const auto* const why = failure ? &*failure : nullptr;
-    leave_outcomes(*item);
+    item->withdraw();
     const auto reply = item->complete(why);
     release(item);
     if (reply) reply->give(why);
@@ -265,15 +261,21 @@ std::size_t completion_engine::pending() const noexcept {
   return state_->pending.load(std::memory_order_acquire);
 }
 
+void continuation::withdraw() noexcept {
+  if (std::exchange(announced_, false)) timeline_->outcome_readers().leave(outcome_epoch_);
+}
+
 void completion_engine::expect(stream_ref stream, continuation& work) noexcept {
+  work.withdraw();
   work.timeline_ = detail::timeline::of(stream);
   work.outcome_epoch_ = work.timeline_->outcome_readers().enter();
+  work.announced_ = true;
 }
 
 void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
                                std::unique_ptr<continuation> work) noexcept {
   auto* item = work.release();
-  if (item->timeline_ == nullptr) expect(stream, *item);
+  if (item->timeline_ != detail::timeline::of(stream)) expect(stream, *item);
   item->ticket_ = ticket;
   auto& s = *state_;
   s.pending.fetch_add(1, std::memory_order_relaxed);

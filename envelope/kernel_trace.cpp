@@ -39,11 +39,12 @@ void fan_out_trace::after_complete(const kernel_info& info, const kernel_outcome
     detail::call_trace(t.get(), [&](kernel_trace& trace) { trace.after_complete(info, outcome); });
 }
 bool fan_out_trace::wants_timestamps() const noexcept {
-  return std::ranges::any_of(traces_, [](const auto& t) { return t && t->wants_timestamps(); });
+  return std::ranges::any_of(traces_,
+                             [](const auto& t) { return detail::wants_timestamps(t.get()); });
 }
 void fan_out_trace::after_timestamps(const kernel_info& info, const kernel_times& times) {
   for (auto& t : traces_) {
-    if (t && t->wants_timestamps())
+    if (detail::wants_timestamps(t.get()))
       detail::call_trace(t.get(),
                          [&](kernel_trace& trace) { trace.after_timestamps(info, times); });
   }

@@ -4,6 +4,7 @@
 
 #include <sluice/envelope/launch_timing.hpp>
 
+#include <new>
 #include <utility>
 
 namespace sluice::detail {
@@ -39,6 +40,11 @@ launch_timestamps::launch_timestamps(device_runtime& runtime)
     : reader_(std::make_shared<timestamp_reader>(runtime_core::of(runtime)->shared_device())) {}
 
 launch_timestamps::~launch_timestamps() {
+  if (reader_->device().inherited()) {
+    // The thread belongs to the parent, and so do the locks that it may have held.
+    leave_to_parent(new (std::nothrow) std::shared_ptr<timestamp_reader>(std::move(reader_)));
+    return;
+  }
   reader_->stop();
 }
 

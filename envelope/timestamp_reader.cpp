@@ -35,6 +35,7 @@ void timestamp_reader::start() {
 }
 
 std::unique_ptr<timed_launch> timestamp_reader::make() {
+  device_->require_usable();
   auto made = std::make_unique<timed_launch>();
   start();
   made->pair = take();

@@ -62,9 +62,11 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   /// Makes the state of a launch, and starts the thread. Thread-safe.
   ///
   /// The launch has no timestamps if the device has none, or if too many are in use.
+  /// @throws error `device_lost` if the device is lost; in a child of `fork` without locking
   /// @throws std::bad_alloc if there is no memory
   /// @throws std::system_error if the thread cannot be started
   [[nodiscard]] std::unique_ptr<timed_launch> make();
+  [[nodiscard]] sluice::device& device() const noexcept { return *device_; }
   /// Passes a completed launch to the thread. Takes no lock and makes no driver call.
   void hand_over(std::unique_ptr<timed_launch> launch) noexcept;
   /// Returns when all launches handed over so far have been delivered.

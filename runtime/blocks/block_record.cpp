@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/blocks/block_record.hpp"
 
-#include "runtime/timelines/runtime_context.hpp"
-
-#include <algorithm>
+#include <new>
 
 namespace sluice::detail {
 
@@ -47,36 +45,38 @@ void use_state::collect_all(timeline_points& points) const {
   for (const auto& point : inherited_) add(point);
 }
 
-void use_state::publish(access_kind access, timeline_point point, runtime_context& context,
-                        bool may_fail) noexcept {
-  ++version_;
-  if (access == access_kind::read) {
-    keep(reads_, point, context);
-    return;
-  }
-  last_write_ = point;
-  last_write_is_allocation_ = false;
-  last_outcome_ = may_fail ? outcome::may_fail : outcome::succeeds;
+timeline_point use_state::publish(access_kind access, timeline_point point,
+                                  runtime_context& context, bool may_fail,
+                                  timeline_point passed) noexcept {
+  if (access == access_kind::read) return add(access, point, context, may_fail, passed);
+  write(point, may_fail);
   reads_.clear();
   inherited_.clear();
+  return {};
 }
 
-void use_state::add(access_kind access, timeline_point point, runtime_context& context,
-                    bool may_fail) noexcept {
-  ++version_;
+timeline_point use_state::add(access_kind access, timeline_point point, runtime_context& context,
+                              bool may_fail, timeline_point passed) noexcept {
   if (access == access_kind::read) {
-    keep(reads_, point, context);
-    return;
+    if (!keep(reads_, point, context, passed)) return point;
+    ++version_;
+    return {};
   }
-  if (last_write_) keep(inherited_, last_write_, context);
+  if (last_write_ && !keep(inherited_, last_write_, context, passed)) return last_write_;
+  write(point, may_fail);
+  return {};
+}
+
+void use_state::write(timeline_point point, bool may_fail) noexcept {
+  ++version_;
   last_write_ = point;
   last_write_is_allocation_ = false;
   last_outcome_ = may_fail ? outcome::may_fail : outcome::succeeds;
 }
 
-void use_state::keep(timeline_points& points, timeline_point point,
-                     runtime_context& context) noexcept {
-  if (raise_point(points, point)) return;
+bool use_state::keep(timeline_points& points, timeline_point point, runtime_context& context,
+                     timeline_point passed) noexcept {
+  if (point == passed || raise_point(points, point)) return true;
   for (std::size_t i = 0; i < points.size();) {
     if (context.settled(points[i])) {
       points.swap_remove(i);
@@ -86,9 +86,9 @@ void use_state::keep(timeline_points& points, timeline_point point,
   }
   try {
     points.push_back(point);
-  } catch (...) {
-    // A superfluous wait is better than a use that no later launch waits for.
-    context.wait_until_complete(point);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/sync/lease.hpp"
+#include "runtime/timelines/runtime_context.hpp"
 #include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/gpu_ref.hpp>
@@ -18,7 +19,6 @@
 namespace sluice::detail {
 
 class foreign_memory;
-class runtime_context;
 class runtime_core;
 
 /// The dependency that a wait satisfies. Tests omit one kind at a time and prove that its absence
@@ -87,17 +87,26 @@ class use_state {
 
   /// Publishes a use whose waits preflight has queued. A write clears all earlier points.
   /// `may_fail` tells whether its launch can still fail.
-  void publish(access_kind access, timeline_point point, runtime_context& context,
-               bool may_fail = true) noexcept;
-  /// Publishes a use whose waits may not have been queued. Clears no earlier point.
-  void add(access_kind access, timeline_point point, runtime_context& context,
-           bool may_fail = true) noexcept;
+  ///
+  /// If the host has no memory for a point, nothing changes, and the function returns that point.
+  /// The caller waits for it without the lock and calls again with it as `passed`; see
+  /// `block_record::lock_and_publish`. Returns the empty point after the publication.
+  [[nodiscard]] timeline_point publish(access_kind access, timeline_point point,
+                                       runtime_context& context, bool may_fail,
+                                       timeline_point passed) noexcept;
+  /// Publishes a use whose waits may not have been queued. Clears no earlier point. Returns what
+  /// `publish` returns.
+  [[nodiscard]] timeline_point add(access_kind access, timeline_point point,
+                                   runtime_context& context, bool may_fail,
+                                   timeline_point passed) noexcept;
 
  private:
-  /// Keeps the newest point of each stream and drops completed ones. If the host has no memory for
-  /// another point, waits for `point` instead.
-  static void keep(timeline_points& points, timeline_point point,
-                   runtime_context& context) noexcept;
+  /// Keeps the newest point of each stream and drops completed ones. `passed` need not be kept.
+  /// False if the host has no memory for `point`.
+  [[nodiscard]] static bool keep(timeline_points& points, timeline_point point,
+                                 runtime_context& context, timeline_point passed) noexcept;
+  /// Replaces the last write.
+  void write(timeline_point point, bool may_fail) noexcept;
 
   timeline_point last_write_{};
   bool last_write_is_allocation_ = false;
@@ -163,6 +172,26 @@ struct block_record {
   /// Consumers that have released the block although their uses are not in `uses`, because their
   /// streams are being captured. Until the captures end, no use of the block is allowed.
   std::uint32_t unordered_uses = 0;
+
+  /// Locks the uses and publishes a use by `publish(passed)`, which calls `use_state::publish` or
+  /// `add`. The uses stay locked.
+  ///
+  /// If the host has no memory for a point, waits for that point without the lock. A superfluous
+  /// wait is better than a use that no later launch waits for. A commit holds the lease of the
+  /// block meanwhile. Any other use counts as published when the wait has ended: until then its
+  /// function has not returned, so nothing is ordered after it.
+  template <class Publish>
+  void lock_and_publish(runtime_context& context, Publish publish) {
+    timeline_point passed;
+    for (;;) {
+      lease.lock();
+      const timeline_point unkept = publish(passed);
+      if (!unkept) return;
+      lease.unlock();
+      context.wait_until_complete(unkept);
+      passed = unkept;
+    }
+  }
 
   /// Checks that the block has no such consumers. Under the lock of `uses`.
   /// @throws error `stream_misuse` if it has

@@ -163,8 +163,12 @@ bool device_runtime::shut_down(std::chrono::milliseconds timeout) noexcept {
 }
 
 device_runtime& device_runtime::get(std::string_view name) {
-  static const device_id best = list_devices().front().id;
-  return detail::shared_runtimes::instance().get(name == "auto" ? best : parse_device_id(name));
+  // Only "auto" asks for GPUs, because the question initializes CUDA.
+  const auto best = [] {
+    static const device_id first = list_devices().front().id;
+    return first;
+  };
+  return detail::shared_runtimes::instance().get(name == "auto" ? best() : parse_device_id(name));
 }
 
 void device_runtime::configure(device_id device, std::function<runtime_options()> make_options) {

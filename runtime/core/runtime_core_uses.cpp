@@ -41,15 +41,16 @@ runtime_core::published_use runtime_core::publish_use(const block_ref& block, st
   dependency_points dependencies;
   if (depends_on) dependencies.push_back(depends_on);
   const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
-  {
-    const std::lock_guard lock(record.lease);
-    if (!record.lease.dying()) {
-      const auto version = record.uses.version();
-      record.uses.add(access, point, *this, tasks_may_fail() || depends_on);
-      return {point, version};
-    }
-  }
-  throw freed_already(block, "record_use");
+  std::uint64_t version = 0;
+  record.lock_and_publish(*this, [&](timeline_point passed) {
+    if (record.lease.dying()) return timeline_point{};
+    version = record.uses.version();
+    return record.uses.add(access, point, *this, tasks_may_fail() || depends_on, passed);
+  });
+  const bool dying = record.lease.dying();
+  record.lease.unlock();
+  if (dying) throw freed_already(block, "record_use");
+  return {point, version};
 }
 
 void runtime_core::forget_failures_later(timeline& t) noexcept {

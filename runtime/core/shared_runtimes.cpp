@@ -17,16 +17,7 @@ shared_runtimes& shared_runtimes::instance() {
 }
 
 bool shared_runtimes::inherited() const noexcept {
-  const auto used = used_at_.load(std::memory_order_relaxed);
-  return used != unused && used != fork_depth();
-}
-
-void shared_runtimes::require_own_process(device_id id) const {
-  if (!inherited()) return;
-  throw error(errc::device_lost,
-              "the shared runtime of " + to_string(id) +
-                  ": shared runtimes belong to the parent process; after fork() a child makes "
-                  "runtimes of its own");
+  return used_at_ != unused && used_at_ != fork_depth();
 }
 
 void shared_runtimes::require_open(device_id id) const {
@@ -36,20 +27,25 @@ void shared_runtimes::require_open(device_id id) const {
 }
 
 shared_runtimes::entry& shared_runtimes::settled_entry(device_id id,
-                                                       std::unique_lock<std::mutex>& lock) {
+                                                       std::unique_lock<fork_safe_mutex>& lock) {
+  if (inherited()) {
+    throw error(errc::device_lost,
+                "the shared runtime of " + to_string(id) +
+                    ": shared runtimes belong to the parent process; after fork() a child makes "
+                    "runtimes of its own");
+  }
   changed_.wait(lock, [&] { return ended_ || !entries_[id].in_the_making; });
   require_open(id);
   return entries_[id];
 }
 
 device_runtime& shared_runtimes::get(device_id id) {
-  require_own_process(id);
   std::function<runtime_options()> make_options;
   {
     std::unique_lock lock(mutex_);
     auto& e = settled_entry(id, lock);
     if (e.runtime != nullptr) return *e.runtime;
-    used_at_.store(fork_depth(), std::memory_order_relaxed);
+    used_at_ = fork_depth();
     made_.reserve(entries_.size());
     e.in_the_making = true;
     make_options = std::move(e.make_options);
@@ -85,7 +81,6 @@ void shared_runtimes::finish(device_id id, std::function<runtime_options()>&& ma
 }
 
 void shared_runtimes::configure(device_id id, std::function<runtime_options()> make_options) {
-  require_own_process(id);
   std::unique_lock lock(mutex_);
   auto& e = settled_entry(id, lock);
   if (e.runtime != nullptr) {
@@ -96,11 +91,11 @@ void shared_runtimes::configure(device_id id, std::function<runtime_options()> m
 }
 
 void shared_runtimes::end() noexcept {
-  if (inherited()) return;
   std::map<device_id, entry> entries;
   std::vector<std::unique_ptr<device_runtime>> runtimes;
   {
     const std::lock_guard lock(mutex_);
+    if (inherited()) return;
     ended_ = true;
     entries.swap(entries_);
     runtimes.swap(made_);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/sync/fork_safe_mutex.hpp"
+
 #include <sluice/runtime/device_runtime.hpp>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -46,25 +47,26 @@ class shared_runtimes {
     bool in_the_making = false;
   };
 
-  /// Checks that the parent of a fork made no runtimes here. Called before the mutex is locked,
-  /// because a thread of the parent may have held it at the fork.
-  /// @throws error `device_lost`
-  void require_own_process(device_id id) const;
+  // Under the mutex:
   void require_open(device_id id) const;
   /// The entry of `id`, once no thread makes its runtime. `lock` holds the mutex and may be
   /// unlocked meanwhile.
-  entry& settled_entry(device_id id, std::unique_lock<std::mutex>& lock);
+  /// @throws error `device_lost` in a child of `fork` whose parent made runtimes here
+  /// @throws error `shutting_down` after `end`
+  entry& settled_entry(device_id id, std::unique_lock<fork_safe_mutex>& lock);
+  /// Whether, in a child of `fork`, the parent made runtimes here or was making one.
+  [[nodiscard]] bool inherited() const noexcept;
+
   /// Ends the creation of a runtime. `runtime` is null if it failed.
   void finish(device_id id, std::function<runtime_options()>&& make_options,
               std::unique_ptr<device_runtime> runtime);
 
-  /// Whether, in a child of `fork`, the parent made runtimes here or was making one.
-  [[nodiscard]] bool inherited() const noexcept;
-
   const device_opener open_;
-  std::atomic<std::uint32_t> used_at_{unused};  // the fork depth of the first `get`
-  std::mutex mutex_;                            // not held while a runtime is made or destroyed
-  std::condition_variable changed_;
+  fork_safe_mutex& mutex_ = *new fork_safe_mutex;  // not held while a runtime is made or destroyed
+  // Its own mutex is not fork-safe. A child of `fork` does not use it: if a thread of the parent
+  // waited, the parent was making a runtime.
+  std::condition_variable_any changed_;
+  std::uint32_t used_at_ = unused;  // the fork depth of the first `get`
   bool ended_ = false;
   std::map<device_id, entry> entries_;
   std::vector<std::unique_ptr<device_runtime>> made_;  // in the order of creation

@@ -471,11 +471,14 @@ class cuda_device final : public device {
 }  // namespace
 
 std::shared_ptr<device> open(int ordinal) {
-  return {new cuda_device(ordinal), [](cuda_device* opened) {
-            if (opened->inherited()) return;  // the driver's state belongs to the parent
-            detail::open_devices::instance().remove(*opened);
-            delete opened;
-          }};
+  const auto close = [](cuda_device* opened) {
+    if (opened->inherited()) return;  // the driver's state belongs to the parent
+    detail::open_devices::instance().remove(*opened);
+    delete opened;
+  };
+  std::shared_ptr<cuda_device> opened(new cuda_device(ordinal), close);
+  detail::open_devices::instance().add(*opened);
+  return opened;
 }
 
 }  // namespace sluice::cuda

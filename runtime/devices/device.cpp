@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/devices/open_devices.hpp"
-
 #include <sluice/runtime/device.hpp>
 
 #include <cstddef>
@@ -13,14 +11,6 @@ const error& lost_without_words =
     *new error(errc::device_lost, "the device is lost");  // never destroyed
 
 }  // namespace
-
-device::device(device_id id) noexcept : id_(id) {
-  detail::open_devices::instance().add(*this);
-}
-
-device::~device() {
-  detail::open_devices::instance().remove(*this);
-}
 
 void device::lose(const error& cause) noexcept {
   if (inherited()) return;  // a thread of the parent may have held the lock

@@ -31,8 +31,6 @@ std::string_view to_string(errc code) noexcept {
       return "library_failure";
     case errc::upstream_failed:
       return "upstream_failed";
-    case errc::deadline_exceeded:
-      return "deadline_exceeded";
     case errc::cancelled:
       return "cancelled";
     case errc::overloaded:

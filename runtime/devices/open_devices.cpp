@@ -38,10 +38,14 @@ open_devices& open_devices::instance() noexcept {
 }
 
 void open_devices::add(device& opened) noexcept {
-  const std::lock_guard lock(mutex_);
-  opened.next_open_ = first_;
-  if (first_ != nullptr) first_->previous_open_ = &opened;
-  first_ = &opened;
+  {
+    const std::lock_guard lock(mutex_);
+    opened.next_open_ = first_;
+    if (first_ != nullptr) first_->previous_open_ = &opened;
+    first_ = &opened;
+  }
+  // Either `end` finds the device in the list, or its lock orders the flag before this.
+  if (process_ends()) opened.lose(end_of_process);
 }
 
 void open_devices::remove(device& closed) noexcept {

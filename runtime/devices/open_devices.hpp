@@ -12,13 +12,16 @@ class device;
 
 namespace sluice::detail {
 
-/// The list of all device objects in the process, for a fork and for the exit of the process.
-/// Thread-safe.
+/// The list of all devices that `open_device` and `open_host_device` have opened and that have not
+/// been closed, for a fork and for the exit of the process. Thread-safe.
 class open_devices {
  public:
   [[nodiscard]] static open_devices& instance() noexcept;
 
+  /// Adds a device after its construction, because the exit of the process calls its virtual
+  /// functions. From that exit on, a device that is added is lost at once.
   void add(device& opened) noexcept;
+  /// Removes a device before its destruction.
   void remove(device& closed) noexcept;
 
   /// Declares every device lost, so that nothing new begins, and waits for running tasks. A library

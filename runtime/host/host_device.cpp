@@ -111,6 +111,10 @@ std::string processor_name() {
   return "CPU";
 }
 
+/// The host device.
+///
+/// In a child of `fork` a thread of the parent may have held a lock of the device. Every function
+/// therefore checks for the loss, or for a device of the parent, before it locks.
 class host_device final : public device {
  public:
   explicit host_device(const host_device_options& options)
@@ -154,6 +158,7 @@ class host_device final : public device {
   }
 
   native_stream* create_stream(stream_priority) override {
+    require_usable();
     const std::lock_guard lock(mutex_);
     require_usable();  // under the lock: a stream that a loss misses would never be quiescent
     join_stopped();
@@ -169,6 +174,7 @@ class host_device final : public device {
   }
 
   void destroy_stream(native_stream* stream) noexcept override {
+    if (inherited()) return;
     const std::lock_guard lock(mutex_);
     as_stream(stream).stop();
   }
@@ -193,6 +199,7 @@ class host_device final : public device {
   }
 
   native_event* create_event() override {
+    require_usable();
     const std::lock_guard lock(mutex_);
     auto made = std::make_unique<host_event>();
     events_.insert(made.get());
@@ -200,6 +207,7 @@ class host_device final : public device {
   }
 
   void destroy_event(native_event* event) noexcept override {
+    if (inherited()) return;
     const std::lock_guard lock(mutex_);
     // A pending event must be woken by a loss, so it stays as long as the device.
     if (as_event(event).pending()) return;
@@ -250,6 +258,7 @@ class host_device final : public device {
   bool reports_task_failures() const noexcept override { return true; }
   bool quiescent(native_stream* stream, native_event*) noexcept override {
     if (!lost()) return false;
+    if (inherited()) return true;  // no thread of this process runs its work
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(streams_.begin(), streams_.end(),
                                     [&](const auto& s) { return s.get() == &as_stream(stream); });
@@ -286,6 +295,7 @@ class host_device final : public device {
     return address;
   }
   void deallocate(void* address) noexcept override {
+    if (inherited()) return;
     {
       const std::lock_guard lock(mutex_);
       if (allocated_.erase(address) == 0) return;
@@ -304,8 +314,8 @@ class host_device final : public device {
   void deallocate_finished(void* address) noexcept override {
     if (!lost()) pool_.deallocate_finished(address);
   }
-  std::size_t trim_async() noexcept override { return pool_.trim(); }
-  std::size_t pool_bytes() noexcept override { return pool_.bytes(); }
+  std::size_t trim_async() noexcept override { return inherited() ? 0 : pool_.trim(); }
+  std::size_t pool_bytes() noexcept override { return inherited() ? 0 : pool_.bytes(); }
 
   void* allocate_staging(std::size_t bytes) override { return allocate_aligned(bytes); }
   void deallocate_staging(void* address) noexcept override { deallocate_aligned(address); }
@@ -438,18 +448,20 @@ class host_device final : public device {
 }  // namespace host
 
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
-  return {new host::host_device(options), [](host::host_device* opened) {
-            if (opened->inherited()) return;  // the streams' threads belong to the parent
-            // The exit of the process must not reach a device that is being destroyed.
-            detail::open_devices::instance().remove(*opened);
-            // A task of the device may have held the last reference, and its thread cannot join
-            // itself.
-            if (host::host_stream::of_this_thread() != nullptr) {
-              std::thread([opened] { delete opened; }).detach();
-            } else {
-              delete opened;
-            }
-          }};
+  const auto close = [](host::host_device* opened) {
+    if (opened->inherited()) return;  // the streams' threads belong to the parent
+    // The exit of the process must not reach a device that is being destroyed.
+    detail::open_devices::instance().remove(*opened);
+    // A task of the device may have held the last reference, and its thread cannot join itself.
+    if (host::host_stream::of_this_thread() != nullptr) {
+      std::thread([opened] { delete opened; }).detach();
+    } else {
+      delete opened;
+    }
+  };
+  std::shared_ptr<host::host_device> opened(new host::host_device(options), close);
+  detail::open_devices::instance().add(*opened);
+  return opened;
 }
 
 }  // namespace sluice

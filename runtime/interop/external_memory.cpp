@@ -169,8 +169,10 @@ class loan final : public deferred {
       return true;
     }
     auto& record = *block_record::of(block_);
-    const std::lock_guard lock(record.lease);
-    record.uses.add(access_, used, core);
+    record.lock_and_publish(core, [&](timeline_point passed) {
+      return record.uses.add(access_, used, core, true, passed);
+    });
+    record.lease.unlock();
     return true;
   }
 

@@ -473,10 +473,10 @@ class guard_resource final : public detail::memory_adaptor {
       } else {
         detail::report(to_string(found));
       }
+      ++options_.counters->reported;
     } catch (...) {
       ++options_.counters->lost_reports;
     }
-    ++options_.counters->reported;
   }
 
   guard_options options_;

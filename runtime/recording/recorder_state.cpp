@@ -18,6 +18,7 @@ void recorder_state::begin(timeline& stream, recorder_mode mode) {
 
 std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   abandon();
+  report_misuse();
   uses_.clear();
   uses_.shrink(most_kept);
   waits_.clear();
@@ -158,9 +159,17 @@ void recorder_state::reject(const char* verb, const std::string& why) {
   }
 }
 
-error recorder_state::stale_error(const recorded_use& u) const {
+void recorder_state::report_misuse() noexcept {
+  const auto misused = std::exchange(misused_, std::nullopt);
+  if (!misused || core_->device().inherited()) return;
+  core_->note_misuse(memory_misuse::stale_use, *misused);
+}
+
+error recorder_state::stale_error(const recorded_use& u) {
   // No reference keeps the block, so another one may use its record by now.
-  core_->note_misuse(memory_misuse::stale_use, {.tag = u.tag, .generation = u.generation});
+  misused_ = allocation{.tag = u.tag, .generation = u.generation};
+  const auto& thread = lease_holder::of_this_thread();
+  if (!thread.holds_any() && !thread.in_turnstile()) report_misuse();
   return {errc::stale_ref,
           "memory '" + std::string(u.tag.name()) + "', which the launch uses, has been given back"};
 }
@@ -225,17 +234,14 @@ timeline_point recorder_state::publish(const std::optional<error>& failure) {
   }
   leases_.at(launch_step::submitted);
   for (const auto& u : uses_) {
-    u.record->lease.lock();
-    if (point) {
-      auto& known = u.record->uses;
+    auto& known = u.record->uses;
+    u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+      if (!point) return timeline_point{};
       // A use published without a lease since preflight was not waited for, so nothing may be
       // cleared.
-      if (known.version() == u.fenced) {
-        known.publish(u.access, point, *core_, may_fail);
-      } else {
-        known.add(u.access, point, *core_, may_fail);
-      }
-    }
+      return known.version() == u.fenced ? known.publish(u.access, point, *core_, may_fail, passed)
+                                         : known.add(u.access, point, *core_, may_fail, passed);
+    });
     leases_.unlock_and_give(u);
     leases_.at(launch_step::published);
   }
@@ -258,8 +264,11 @@ void recorder_state::publish_unfenced(const std::optional<error>& failure) {
   }
   uses_.sort();
   for (const auto& u : uses_) {
-    const std::lock_guard lock(u.record->lease);
-    if (!u.stale()) u.record->uses.add(u.access, point, *core_);
+    u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+      return u.stale() ? timeline_point{}
+                       : u.record->uses.add(u.access, point, *core_, true, passed);
+    });
+    u.record->lease.unlock();
   }
 }
 

@@ -64,8 +64,10 @@ class recorder_state {
     return phase_ == phase::recording || phase_ == phase::cancelled;
   }
   void reject(const char* verb, const std::string& why);
-  /// Notes the misuse, which may call code of the user, and returns the error. Not under leases.
-  [[nodiscard]] error stale_error(const recorded_use& u) const;
+  /// Notes the misuse and returns the error. Called after the launch has returned its leases.
+  [[nodiscard]] error stale_error(const recorded_use& u);
+  /// Tells the resource of the misuse that was noted, which may call code of the user.
+  void report_misuse() noexcept;
 
   /// Keeps the outcomes of the tickets of `of` until the launch has been published.
   void read_outcomes_of(timeline& of);
@@ -98,6 +100,9 @@ class recorder_state {
   std::unique_ptr<cross_runtime_dependency> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   std::optional<error> rejection_;
+  // The stale block. If the thread holds leases of other launches, the end of the recorder reports
+  // it: a thread that holds a lock of the user may be waiting for them.
+  std::optional<allocation> misused_;
 };
 
 }  // namespace sluice::detail

@@ -167,7 +167,12 @@ std::uint64_t timeline::advance() noexcept {
 std::uint64_t timeline::advance_locked() noexcept {
   auto done = watermark_.load(std::memory_order_relaxed);
   const auto newest = submitted_.load(std::memory_order_acquire);
-  if (done == newest || device_.lost()) return done;
+  if (done == newest) return done;
+  if (device_.lost()) {
+    // No reader will ask whether the unsettled tickets fail.
+    drop_upstream();
+    return done;
+  }
   if (context_.tasks_may_fail()) {
     // The outcome of each ticket is queried, in order: a query of the host device is cheap.
     while (done != newest) {
@@ -273,8 +278,14 @@ void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_t
 
 void timeline::forget_upstream() noexcept {
   const std::lock_guard lock(advancing_);
+  drop_upstream();
+}
+
+void timeline::drop_upstream() noexcept {
   const auto newest = submitted_.load(std::memory_order_acquire);
-  for (auto ticket = watermark() + 1; ticket <= newest; ++ticket) let_go(slot_of(ticket));
+  auto ticket = std::max(watermark(), upstream_dropped_to_);
+  while (ticket < newest) let_go(slot_of(++ticket));
+  upstream_dropped_to_ = newest;
 }
 
 void timeline::wait_until(std::uint64_t ticket, const sluice::device* waiting) {

@@ -243,6 +243,8 @@ class timeline {
                                      const cross_runtime_dependency& upstream) noexcept;
   /// Drops the dependency of a slot on another runtime. Under `advancing_`.
   void let_go(slot& s) noexcept;
+  /// `forget_upstream`, under `advancing_`.
+  void drop_upstream() noexcept;
   /// Notes a failure. With `found_there` the device found it at this ticket, so it may belong to
   /// work whose ticket was taken later.
   void note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept;
@@ -277,6 +279,7 @@ class timeline {
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};
+  std::uint64_t upstream_dropped_to_ = 0;  // the last ticket that `drop_upstream` has visited
 
   ticket_failures failures_;
 

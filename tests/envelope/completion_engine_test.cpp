@@ -73,6 +73,18 @@ TEST_P(completion_engine_test, completes_what_has_run_already) {
   EXPECT_EQ(service_->engine().strategy(), std::get<1>(GetParam()));
 }
 
+TEST_P(completion_engine_test, keeps_no_outcome_for_a_continuation_that_is_never_submitted) {
+  auto& readers = detail::timeline::of(on().stream())->outcome_readers();
+  {
+    calling announced([](std::optional<errc>) {});
+    completion_engine::expect(on().stream(), announced);
+    completion_engine::expect(on().stream(), announced);
+    readers.begin_grace();
+    EXPECT_FALSE(readers.grace_over());
+  }
+  EXPECT_TRUE(readers.grace_over());
+}
+
 TEST_P(completion_engine_test, destroys_continuations_on_the_release_list) {
   std::atomic<bool> destroyed{false};
   std::atomic<bool> destroyed_at_call{true};

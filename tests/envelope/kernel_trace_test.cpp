@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/devices/own_thread.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/recording_trace.hpp"
 #include "tests/envelope/timing_trace.hpp"
@@ -7,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
@@ -94,6 +96,29 @@ TEST(fan_out_trace, passes_timestamps_to_those_who_want_them) {
   EXPECT_EQ(recording->names(), all_hooks);
   ASSERT_EQ(timing->launches().size(), 1u);
   EXPECT_TRUE(timing->launches()[0].times.ended);
+}
+
+TEST(kernel_trace, is_asked_for_timestamps_as_code_of_the_program) {
+  class asked_trace final : public kernel_trace {
+   public:
+    [[nodiscard]] bool wants_timestamps() const noexcept override {
+      in_scope_ = in_scope_ && detail::own_thread::here().suspended != 0;
+      ++asked_;
+      return true;
+    }
+    mutable std::atomic<bool> in_scope_{true};
+    mutable std::atomic<int> asked_{0};
+  };
+  const auto trace = std::make_shared<asked_trace>();
+  {
+    device_service service("host");
+    launch(service, trace);
+    EXPECT_EQ(trace->asked_, 1);
+    launch(service,
+           std::make_shared<fan_out_trace>(std::vector<std::shared_ptr<kernel_trace>>{trace}));
+  }
+  EXPECT_EQ(trace->asked_, 3);  // once more for `after_timestamps`
+  EXPECT_TRUE(trace->in_scope_);
 }
 
 // In a child process, where no hook has thrown before.

@@ -35,6 +35,11 @@ class SLUICE_EXPORT launch_reply {
 /// The work that follows the completion of a launch. The engine owns it from `submit` on.
 class SLUICE_EXPORT continuation : public releasable {
  public:
+  continuation() = default;
+  /// Withdraws an announcement by `completion_engine::expect` if the engine has not completed this
+  /// object. The runtime must still exist then.
+  ~continuation() override { withdraw(); }
+
   /// Ends the launch. The engine calls it once, when the launch's point has completed or the device
   /// is lost. `failure` is the error of the launch, or nullptr.
   ///
@@ -44,10 +49,14 @@ class SLUICE_EXPORT continuation : public releasable {
 
  private:
   friend class completion_engine;
+  /// Ends an announcement: the stream may forget the outcome.
+  void withdraw() noexcept;
+
   continuation* next_ = nullptr;
   detail::timeline* timeline_ = nullptr;
   std::uint64_t ticket_ = 0;
-  unsigned outcome_epoch_ = 0;
+  bool announced_ = false;
+  unsigned outcome_epoch_ = 0;  // while announced
 };
 
 /// Runs the continuations of one runtime's launches. Thread-safe.
@@ -86,9 +95,9 @@ class SLUICE_EXPORT completion_engine {
   /// Announces that `work` will be submitted for a later ticket of `stream`. Call it before the
   /// ticket is taken.
   ///
-  /// The stream then keeps the ticket's outcome until `submit` has completed the work. Without the
-  /// announcement the ticket counts as failed if thousands of later tickets have failed before
-  /// that.
+  /// The stream then keeps the ticket's outcome until the engine has completed `work`, or `work` is
+  /// destroyed. Without the announcement the ticket counts as failed if thousands of later tickets
+  /// have failed before that.
   static void expect(stream_ref stream, continuation& work) noexcept;
   /// Completes `work` when all work on `stream` up to `ticket` has completed. Does not allocate.
   ///

@@ -110,7 +110,7 @@ class kernel_envelope {
                              on.stream().id(),
                              trace_ ? detail::next_launch_id() : 0,
                              options.sizes,
-                             trace_ && trace_->wants_timestamps()};
+                             detail::wants_timestamps(trace_.get())};
       // The hook at completion reads the names, possibly after this envelope has been destroyed.
       if (trace_) used.keep(names_);
       auto work = std::make_unique<detail::launch_continuation>(

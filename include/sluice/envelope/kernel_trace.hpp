@@ -125,7 +125,7 @@ class SLUICE_EXPORT kernel_trace {
   /// enqueued.
   virtual void after_complete(const kernel_info&, const kernel_outcome&) {}
 
-  /// Whether launches receive timestamps. Queried before each launch.
+  /// Whether launches receive timestamps. Queried before each launch, on the launching thread.
   [[nodiscard]] virtual bool wants_timestamps() const noexcept { return false; }
   /// The timestamps of a launch have been read, or are missing.
   ///
@@ -175,6 +175,13 @@ void call_trace(kernel_trace* trace, Call&& call) noexcept {
   } catch (...) {
     drop_trace_exception();
   }
+}
+
+/// Whether `trace`, which may be nullptr, wants timestamps.
+[[nodiscard]] inline bool wants_timestamps(const kernel_trace* trace) noexcept {
+  if (trace == nullptr) return false;
+  const user_code_scope hook;
+  return trace->wants_timestamps();
 }
 }  // namespace detail
 

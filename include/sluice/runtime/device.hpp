@@ -95,11 +95,11 @@ class SLUICE_EXPORT timestamp_clock {
 /// docs/concepts/devices_and_streams.md and docs/concepts/failure_and_loss.md give the reasons.
 class SLUICE_EXPORT device {
  public:
-  /// Makes a device with the name `id` and adds it to the open devices of the process.
-  explicit device(device_id id) noexcept;
+  /// Makes a device with the name `id`.
+  explicit device(device_id id) noexcept : id_(id) {}
   device(const device&) = delete;
   device& operator=(const device&) = delete;
-  virtual ~device();
+  virtual ~device() = default;
 
   /// The name of the device: kind and number.
   [[nodiscard]] device_id id() const noexcept { return id_; }

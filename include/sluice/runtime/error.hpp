@@ -23,7 +23,6 @@ enum class errc : std::uint8_t {
   unsupported,           ///< the device or its libraries cannot do this
   library_failure,       ///< a library call or a task failed; `error::status` has the raw status
   upstream_failed,       ///< an earlier launch that this one depends on failed
-  deadline_exceeded,     ///< reserved; this version does not return it
   cancelled,             ///< the request was dropped before it was answered
   overloaded,            ///< every stream of a pool is in use or has unfinished work; retryable
   shutting_down,         ///< the runtime or the actor takes no more work

@@ -43,13 +43,13 @@ struct guard_report {
 /// Counters of a guard.
 ///
 /// Each freed block is counted once, at the end of its check, as checked or as unchecked. A block
-/// whose free could not be noted is not counted.
+/// whose free could not be noted is not counted. Each finding is counted once, as reported or as
+/// lost, after `on_report` has returned or thrown.
 struct guard_counters {
   std::atomic<std::uint64_t> checked{0};  ///< blocks whose red zones were compared
   /// Blocks that the guard could not fill or read, and blocks that were lost with the device.
   std::atomic<std::uint64_t> unchecked{0};
-  /// Findings. Counted after `on_report` has returned or thrown.
-  std::atomic<std::uint64_t> reported{0};
+  std::atomic<std::uint64_t> reported{0};  ///< findings that were delivered
   /// Findings for which `on_report` threw or memory was missing.
   std::atomic<std::uint64_t> lost_reports{0};
 };
@@ -69,10 +69,12 @@ struct guard_options {
   std::size_t remembered = 4096;
   /// Receives each finding, one at a time. Empty: a report; see `set_report_handler`.
   ///
-  /// Any thread may call it, in the middle of another operation. It must not use the runtime, its
-  /// resources or their budget. An exception that leaves it is dropped and counted. If an export or
-  /// a recorder outlives its runtime, findings may come until the process ends. Everything that the
-  /// function refers to must live as long.
+  /// Any thread may call it, in the middle of another operation. A refused launch calls it after it
+  /// has returned its leases. If the thread holds leases of another launch, the destructor of the
+  /// refused recorder calls it. It must not use the runtime, its resources or their budget. An
+  /// exception that leaves it is dropped and counted. If an export or a recorder outlives its
+  /// runtime, findings may come until the process ends. Everything that the function refers to must
+  /// live as long.
   std::function<void(const guard_report&)> on_report{};
   std::shared_ptr<guard_counters> counters{};  ///< receives the counts; may be null
 };

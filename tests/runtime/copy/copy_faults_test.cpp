@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between runtimes with faults: every wait ends, and memory that is still being written or
 // read is not reused.
+#include "runtime/sync/lease_holder.hpp"
 #include "tests/support/copy_side.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -8,6 +9,8 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/host_task.hpp>
+#include <sluice/runtime/memory_adaptors.hpp>
+#include <sluice/runtime/memory_guard.hpp>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -297,6 +301,32 @@ TEST(copies_to_a_lost_gpu, keep_nothing_of_it) {
   await([&] { return watched.expired(); });
 }
 
+// The callback of a guard may wait for a lock, whose holder may wait for a lease.
+TEST(copies_to_stale_memory, are_reported_after_the_leases_have_been_returned) {
+  const side from(pretend());
+  std::atomic<bool> frees{false};
+  std::vector<std::size_t> leases;  // at each report
+  const auto on_report = [&](const guard_report& found) {
+    EXPECT_EQ(found.finding, guard_finding::stale_use);
+    EXPECT_FALSE(detail::lease_holder::of_this_thread().in_turnstile());
+    leases.push_back(from.runtime->statistics().leases);
+  };
+  const side to(pretend(1),
+                {.resource = make_guard_resource(make_async_resource(), {.on_report = on_report})});
+  words target;
+  detail::runtime_core::of(*to.runtime)->at_each_step([&](detail::launch_step step) {
+    if (step != detail::launch_step::leasing || !frees.exchange(false)) return;
+    EXPECT_EQ(from.runtime->statistics().leases, 1u);
+    to.runtime->deallocate(target.block());
+  });
+  const auto source = from.holding(values(count, 1));
+  target = to.allocate(count);
+  frees = true;
+  EXPECT_TRUE(throws(errc::stale_ref, "copied",
+                     [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  EXPECT_EQ(leases, std::vector<std::size_t>{0});
+}
+
 TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
   const auto gpu = std::make_shared<pinning_gpu>();
   const side from("host");
@@ -414,6 +444,21 @@ TEST_F(copies_between_gpus, end_before_the_source_is_given_back_without_a_ticket
   EXPECT_EQ(stream->watermark(), stream->newest().ticket);
   EXPECT_EQ(sides_[0]->runtime->statistics().recorders_abandoned, 0u);
   EXPECT_EQ(sides_[0]->runtime->statistics().leases, 0u);
+}
+
+TEST_F(copies_between_gpus, to_a_lost_gpu_keep_nothing_of_the_source) {
+  auto& readers = detail::timeline::of(sides_[0]->stream.ref())->outcome_readers();
+  const std::weak_ptr core = detail::runtime_core::of(*sides_[0]->runtime);
+  (void)copy();  // depends on a ticket of the source's runtime
+  readers.begin_grace();
+  EXPECT_FALSE(readers.grace_over()) << "the copy does not read the outcome";
+  sides_[1]->runtime->device().lose(planted());
+  sides_[1]->runtime->reap_pending();
+  ASSERT_TRUE(readers.grace_over());
+  closed_.open();
+  blocks_[0] = {};
+  sides_[0].reset();
+  await([&] { return core.expired(); });
 }
 
 TEST_F(copies_between_gpus, prepare_before_they_lease) {

@@ -3,7 +3,9 @@
 // because a leak or a race changes its exit code.
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/core/shared_runtimes.hpp"
+#include "runtime/devices/open_devices.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/copy.hpp>
@@ -254,6 +256,32 @@ struct asks_in_its_destructor {
   std::exit(0);
 }
 
+/// A device in whose constructor the process begins to exit, as another thread could make it.
+class half_built final : public forwarding_device {
+ public:
+  half_built() : forwarding_device({device_kind::host, 7}, open_host_device()) {
+    detail::open_devices::instance().end();
+    built_ = true;
+  }
+
+ protected:
+  void on_loss() noexcept override {
+    if (!built_) std::fputs("the exit reached a device before its construction\n", stderr);
+  }
+
+ private:
+  bool built_ = false;
+};
+
+[[noreturn]] void end_during_the_construction_of_a_device() {
+  half_built late;
+  const bool reached_early = late.lost();
+  detail::open_devices::instance().add(late);
+  const bool lost = late.lost() && open_host_device()->lost();
+  detail::open_devices::instance().remove(late);
+  std::exit(lost && !reached_early ? 0 : 1);
+}
+
 // "^$" matches an empty standard error.
 
 TEST_P(process_exit, is_quiet_with_objects_older_than_the_shared_runtime) {
@@ -306,6 +334,10 @@ TEST_P(process_exit_with_two, is_quiet_with_a_copy_in_flight) {
     if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
   }
   EXPECT_EXIT(end_with_a_copy_in_flight(GetParam()), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(process_exit_of_the_host, reaches_no_device_before_its_construction) {
+  EXPECT_EXIT(end_during_the_construction_of_a_device(), ::testing::ExitedWithCode(0), "^$");
 }
 
 TEST(process_exit_of_the_host, is_quiet_when_work_does_not_end) {

@@ -20,9 +20,8 @@ static_assert(std::is_nothrow_copy_constructible_v<error>);
 
 constexpr errc all[] = {errc::invalid_argument, errc::stale_ref,       errc::stream_misuse,
                         errc::out_of_memory,    errc::over_budget,     errc::unsupported,
-                        errc::library_failure,  errc::upstream_failed, errc::deadline_exceeded,
-                        errc::cancelled,        errc::overloaded,      errc::shutting_down,
-                        errc::device_lost};
+                        errc::library_failure,  errc::upstream_failed, errc::cancelled,
+                        errc::overloaded,       errc::shutting_down,   errc::device_lost};
 
 TEST(error_codes, have_names_of_their_own) {
   std::set<std::string_view> names;

@@ -11,8 +11,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -97,6 +99,39 @@ TEST(guard, lets_a_device_be_that_is_lost_behind_a_closed_gate) {
   }
   EXPECT_EQ(counters->unchecked, 10u);
   EXPECT_EQ(counters->checked, 0u);
+}
+
+// The callback may wait for a lock, whose holder may wait for a lease.
+TEST(guard, reports_a_stale_use_after_the_launch_has_returned_its_leases) {
+  for (const bool reused : {false, true}) {
+    device_runtime* used = nullptr;
+    std::vector<std::size_t> leases;  // at each report
+    device_runtime runtime(
+        open_host_device(),
+        {.resource = make_guard_resource(make_async_resource(), {.on_report = [&](const auto&) {
+                                           leases.push_back(used->statistics().leases);
+                                         }})});
+    used = &runtime;
+    const auto on = runtime.create_stream();
+    std::vector<block_ref> blocks{runtime.allocate_bytes(100, on), runtime.allocate_bytes(100, on)};
+    std::ranges::sort(blocks, std::less<>(),
+                      [](const block_ref& block) { return detail::block_record::of(block); });
+    block_ref next;
+    int requests = 0;
+    detail::runtime_core::of(runtime)->at_each_step([&](detail::launch_step step) {
+      if (step != detail::launch_step::leasing || ++requests != 2) return;
+      EXPECT_EQ(runtime.statistics().leases, 1u);
+      if (!reused) return runtime.deallocate(blocks[1]);
+      const auto* const record = detail::block_record::of(blocks[1]);
+      blocks[1] = {};
+      next = runtime.allocate_bytes(100, on);
+      EXPECT_EQ(detail::block_record::of(next), record) << "another block has the lease";
+    });
+    auto recorder = launch_recorder::strict(on);
+    for (const auto& block : blocks) recorder.use(block, access_kind::read, true);
+    EXPECT_TRUE(throws(errc::stale_ref, "", [&] { recorder.preflight(); }));
+    EXPECT_EQ(leases, std::vector<std::size_t>{0}) << reused;
+  }
 }
 
 TEST(guard, refuses_what_it_cannot_work_with) {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device service that a child of fork() inherits. Each test runs a process of its own.
+#include "runtime/devices/open_devices.hpp"
+#include "tests/envelope/launches.hpp"
+#include "tests/envelope/timing_trace.hpp"
+#include "tests/support/forked_child.hpp"
+#include "tests/support/forwarding_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace sluice::test {
+namespace {
+
+/// A host device that calls a function of the test before it creates a timestamp.
+class stopping_device final : public forwarding_device {
+ public:
+  stopping_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
+  std::function<void()> at_create;
+  native_timestamp* create_timestamp() override {
+    if (at_create) at_create();
+    return forwarding_device::create_timestamp();
+  }
+};
+
+/// A service with one lane, as a program may keep it in static storage.
+struct timed_service {
+  explicit timed_service(std::shared_ptr<device> on)
+      : service(std::make_shared<device_service>(std::move(on))), work(service) {}
+  /// Makes a launch with timestamps.
+  mailbox<int> launch() {
+    kernel_envelope envelope({.library = "tests", .operation = "nothing"});
+    envelope.trace(trace);
+    mailbox<int> box;
+    envelope.run(work, operands(), box.token(), 0, {}, [](const launch_context&) {});
+    return box;
+  }
+  std::shared_ptr<timing_trace> trace = std::make_shared<timing_trace>();
+  std::shared_ptr<device_service> service;
+  lane work;
+};
+
+/// Forks while another thread makes timestamps under a lock. Prints how the child ended.
+[[noreturn]] void fork_while_timestamps_are_made(const std::function<int(timed_service&)>& child) {
+  static const auto on = std::make_shared<stopping_device>();
+  detail::open_devices::instance().add(*on);
+  static timed_service mine(on);
+  std::atomic<bool> inside{false};
+  std::atomic<bool> forked{false};
+  on->at_create = [&] {
+    inside = true;
+    await([&] { return forked.load(); });
+  };
+  std::thread launching([] { (void)mine.launch().wait(); });
+  await([&] { return inside.load(); });
+  const auto end = end_of_child([&] { return child(mine); });
+  forked = true;
+  launching.join();
+  on->at_create = {};
+  std::fprintf(stderr, "the child %s\n", end.c_str());
+  std::fflush(nullptr);
+  detail::open_devices::instance().remove(*on);
+  std::exit(0);
+}
+
+class service_fork : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "LeakSanitizer cannot stop the parent's threads in a child: false leaks";
+#endif
+  }
+};
+
+TEST_F(service_fork, lets_a_child_exit_whatever_locks_the_parent_held) {
+  EXPECT_EXIT(fork_while_timestamps_are_made([](timed_service&) { return 0; }),
+              ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
+}
+TEST_F(service_fork, refuses_a_timed_launch_whatever_locks_the_parent_held) {
+  EXPECT_EXIT(fork_while_timestamps_are_made([](timed_service& mine) {
+                return mine.launch().failure() == errc::device_lost ? 0 : 1;
+              }),
+              ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
+}
+
+}  // namespace
+}  // namespace sluice::test
