@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "benchmarks/support/allocations.hpp"
 #include "runtime/seam.hpp"
+#include "tests/support/failing_allocations.hpp"
 
 #include <sluice/runtime/stream.hpp>
 
@@ -62,12 +62,12 @@ batch_totals time_batches(benchmark::State& state, meeting_point& together, stre
     prepare();
     together.meet(state);
     const auto waits = detail::timeline::of(stream)->waits();
-    const auto allocations = allocations_of_this_thread();
+    const auto allocations = test::allocations_made();
     const auto start = clock::now();
     for (std::size_t i = 0; i < batch_size; ++i) enqueue(i);
     const std::chrono::duration<double> took = clock::now() - start;
     totals.steps += batch_size;
-    totals.allocations += allocations_of_this_thread() - allocations;
+    totals.allocations += test::allocations_made() - allocations;
     totals.waits += detail::timeline::of(stream)->waits() - waits;
     finish();
     return took.count();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/support/workbench.hpp"
 
-#include "benchmarks/support/allocations.hpp"
+#include "tests/support/failing_allocations.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -11,9 +11,9 @@ namespace {
 
 template <class Function>
 std::uint64_t allocations_of(Function function) {
-  const auto before = allocations_of_this_thread();
+  const auto before = test::allocations_made();
   function();
-  return allocations_of_this_thread() - before;
+  return test::allocations_made() - before;
 }
 
 device_allocations allocations_on(device& on, stream_ref stream, stream_ref other) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests answered on enqueueing, chained over several actors: right on the host device with
 // random delays before every task, and on a GPU.
-#include "tests/actors/references.hpp"
-#include "tests/actors/session.hpp"
+#include "tests/actors/references/dft.hpp"
+#include "tests/actors/references/gemm.hpp"
+#include "tests/actors/session_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/relative_error.hpp"
@@ -15,30 +16,15 @@ namespace {
 
 constexpr auto enqueued = reply_on::enqueued;
 
-class chains : public ::testing::TestWithParam<std::string> {
+class chains : public session_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    if (GetParam() == "host") {
-      const auto seed = make_generator()();
-      session_ = std::make_unique<session>(open_host_device(
-          {.jitter = host_jitter{.seed = seed, .longest = std::chrono::microseconds(60)}}));
-    } else {
-      session_ = std::make_unique<session>(GetParam());
-    }
-    device_ = std::make_unique<scoped_device>(session_->system(), session_->service());
+    session_test::SetUp();
+    if (GetParam() != "host") return;
+    const auto seed = make_generator()();
+    open(open_host_device(
+        {.jitter = host_jitter{.seed = seed, .longest = std::chrono::microseconds(60)}}));
   }
-  void TearDown() override {
-    device_.reset();
-    if (session_) session_->expect_nothing_left();
-  }
-  [[nodiscard]] session& s() { return *session_; }
-  [[nodiscard]] scoped_device& device() { return *device_; }
-
- private:
-  std::unique_ptr<session> session_;
-  std::unique_ptr<scoped_device> device_;
 };
 
 /// A signal becomes the product of its power spectra with a matrix: what the mel service does.
@@ -114,7 +100,11 @@ TEST_P(chains, from_a_signal_to_a_product_of_its_power_spectra) {
       const auto spectrum = dft(row.data(), n, -1);
       for (std::size_t k = 0; k < bins; ++k) power.push_back(std::norm(spectrum[k]));
     }
-    ASSERT_LE(relative_error(j.computed, product(frames, 3, bins, power, j.matrix)), 1e-12);
+    const auto shape = without_gaps(
+        {.m = static_cast<std::int64_t>(frames), .n = 3, .k = static_cast<std::int64_t>(bins)});
+    const auto expected = gemm_reference<double>(
+        {.shape = shape, .a = power, .b = j.matrix, .c = std::vector<double>(frames * 3)});
+    ASSERT_LE(relative_error(j.computed, expected), 1e-12);
   }
 }
 
@@ -184,9 +174,9 @@ TEST_P(chains, random_steps_on_shared_matrices_equal_a_serial_run) {
                                                       .beta = beta,
                                                       .c = memory[target],
                                                       .reply = enqueued});
-          const auto made = product(order, order, order, expected[a], expected[b]);
-          for (std::size_t i = 0; i < elements; ++i)
-            expected[target][i] = 0.25 * made[i] + beta * expected[target][i];
+          expected[target] =
+              gemm_reference<double>({without_gaps({.m = order, .n = order, .k = order}), 0.25,
+                                      beta, expected[a], expected[b], expected[target]});
           break;
         }
       }
@@ -210,8 +200,8 @@ TEST_P(chains, accumulating_products_of_several_clients_lose_nothing) {
     std::vector<double> b(6);
     for (auto& x : a) x = s().number<int>(-9, 9);
     for (auto& x : b) x = s().number<int>(-9, 9);
-    const auto made = product(2, 2, 3, a, b);
-    for (std::size_t e = 0; e < 4; ++e) expected[e] += static_cast<double>(each) * made[e];
+    expected = gemm_reference<double>(
+        {without_gaps({.m = 2, .n = 2, .k = 3}), static_cast<double>(each), 1, a, b, expected});
     all.push_back(s().send<gpu_ref<double>>(
         untyped(i % 2 == 0 ? device().blas() : second),
         std::vector<caf::message>(each, caf::make_message(gemm<double>{

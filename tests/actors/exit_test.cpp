@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -17,10 +16,6 @@
 
 namespace sluice::test {
 namespace {
-
-struct configured : caf::actor_system_config {
-  configured() { sluice::configure(*this); }
-};
 
 using ref = gpu_ref<float>;
 
@@ -68,17 +63,11 @@ void begin() {
   static const auto a = ask<ref>(*system, device.actor(),
                                  sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
   (void)ask<ref>(*system, device.blas(), gemm<float>{.m = 3, .n = 3, .k = 3, .a = a, .b = a});
-  std::fprintf(stderr, "the child %s\n", end_of_child([] { return 0; }).c_str());
+  report_end_of_child([] { return 0; });
   std::exit(0);
 }
 
-class exit_of_a_process : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (!has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-  }
-};
+class exit_of_a_process : public named_device_test {};
 INSTANTIATE_TEST_SUITE_P(devices, exit_of_a_process, every_device(), parameter_name);
 
 TEST_P(exit_of_a_process, waits_for_the_running_library_call_only) {

@@ -2,11 +2,12 @@
 // A GPU that is lost by a fault while actors are at work. A fault is final for its process, so a
 // child has it.
 #include "tests/actors/library_actor_test.hpp"
+#include "tests/envelope/completion_strategies.hpp"
+#include "tests/support/forked_child.hpp"
 
 #include <sluice/runtime/dlpack.hpp>
 
 #include <atomic>
-#include <cstdlib>
 
 namespace sluice::test {
 namespace {
@@ -76,7 +77,7 @@ void lose(session& s) {
     s.expect_nothing_left();
   }
   EXPECT_EQ(returned.load(), 1);
-  std::exit(::testing::Test::HasFailure() ? 1 : 0);
+  end_child();
 }
 
 class gpu_loss : public ::testing::TestWithParam<completion_strategy> {};
@@ -86,21 +87,7 @@ TEST_P(gpu_loss, answers_every_request_once_and_the_process_ends_quietly) {
   EXPECT_EXIT(lose_a_gpu(GetParam()), ::testing::ExitedWithCode(0), "^$");
 }
 
-INSTANTIATE_TEST_SUITE_P(strategies, gpu_loss,
-                         ::testing::Values(completion_strategy::polled,
-                                           completion_strategy::host_function,
-                                           completion_strategy::synchronous),
-                         [](const auto& tested) {
-                           switch (tested.param) {
-                             case completion_strategy::polled:
-                               return "polled";
-                             case completion_strategy::host_function:
-                               return "host_function";
-                             case completion_strategy::synchronous:
-                               return "synchronous";
-                           }
-                           return "unknown";
-                         });
+INSTANTIATE_TEST_SUITE_P(strategies, gpu_loss, every_strategy(), name_of_strategy);
 
 }  // namespace
 }  // namespace sluice::test

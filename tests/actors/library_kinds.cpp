@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/actors/library_kinds.hpp"
 
-#include "tests/actors/references.hpp"
+#include "tests/actors/gemm_request.hpp"
+#include "tests/actors/references/conv2d.hpp"
+#include "tests/actors/references/dft.hpp"
+#include "tests/actors/references/gemm.hpp"
+#include "tests/actors/references/philox.hpp"
 #include "tests/support/relative_error.hpp"
 
 #include <cmath>
@@ -61,42 +65,19 @@ class variations {
 // blas
 
 sample make_gemm(session& s, const sample_options& options) {
-  gemm_problem p;
-  p.layout = s.coin() ? layout::row_major : layout::column_major;
-  p.transpose_a = s.coin() ? transpose::yes : transpose::no;
-  p.transpose_b = s.coin() ? transpose::yes : transpose::no;
-  p.m = s.number<std::int64_t>(1, 37);
-  p.n = s.number<std::int64_t>(1, 29);
-  if (p.m * p.n < 4) p.n += 3;
-  p.k = s.number<std::int64_t>(1, 41);
-  const auto gap = [&] {
-    return s.number<std::int64_t>(0, 3);
-  };
-  p.lda = p.packed(p.rows_of_a(), p.columns_of_a()) + gap();
-  p.ldb = p.packed(p.rows_of_b(), p.columns_of_b()) + gap();
-  p.ldc = p.packed(p.m, p.n) + (options.output_given ? gap() : 0);
-  const auto a = s.numbers<float>(p.extent(p.rows_of_a(), p.columns_of_a(), p.lda));
-  const auto b = s.numbers<float>(p.extent(p.rows_of_b(), p.columns_of_b(), p.ldb));
-  gemm<float> r{.layout = p.layout,
-                .transpose_a = p.transpose_a,
-                .transpose_b = p.transpose_b,
-                .m = p.m,
-                .n = p.n,
-                .k = p.k,
-                .alpha = 1.5F,
-                .a = s.put(a),
-                .lda = p.lda,
-                .b = s.put(b),
-                .ldb = p.ldb,
-                .beta = options.output_given ? -0.5F : 0.0F,
-                .ldc = p.ldc,
-                .reply = options.reply};
+  auto shape = with_gaps(random_gemm_shape(s.generator(), 40), s.generator());
+  // The gaps of a new C hold anything.
+  if (!options.output_given) shape.ldc = without_gaps(shape).ldc;
+  const auto p = random_gemm<float>(shape, 1.5F, options.output_given ? -0.5F : 0, s.generator());
   sample made;
-  give_output(s, options, p.extent(p.m, p.n, p.ldc), r.c, made);
-  const auto c =
-      options.output_given ? made.output_before : std::vector<float>(p.extent(p.m, p.n, p.ldc));
-  made.expected = gemm_reference(p, 1.5, a, b, options.output_given ? -0.5 : 0.0, c);
-  made.bound = error_bound<float>(static_cast<std::size_t>(p.k));
+  if (options.output_given) {
+    made.output_before = p.c;
+    made.output = s.put(p.c);
+  }
+  made.expected = gemm_reference(p);
+  made.bound = error_bound<float>(static_cast<std::size_t>(shape.k));
+  auto r = gemm_request(p, s.put(p.a), s.put(p.b), made.output);
+  r.reply = options.reply;
   made.request = caf::make_message(std::move(r));
   return made;
 }
@@ -141,29 +122,19 @@ mistakes gemm_mistakes(session& s, session& elsewhere) {
 // dnn
 
 sample make_conv2d(session& s, const sample_options& options) {
-  conv2d r;
-  auto& g = r.geometry;
-  g.groups = s.number<std::int64_t>(1, 3);
-  g.padding = {s.number<std::int64_t>(0, 2), s.number<std::int64_t>(0, 2)};
-  g.stride = {s.number<std::int64_t>(1, 3), s.number<std::int64_t>(1, 2)};
-  g.dilation = {s.number<std::int64_t>(1, 2), s.number<std::int64_t>(1, 2)};
-  r.input = {s.number<std::int64_t>(1, 3), g.groups * s.number<std::int64_t>(1, 3),
-             s.number<std::int64_t>(7, 11), s.number<std::int64_t>(7, 13)};
-  r.filter = {g.groups * s.number<std::int64_t>(1, 4), r.input.c / g.groups,
-              s.number<std::int64_t>(1, 3), s.number<std::int64_t>(1, 4)};
-  r.activation = s.coin() ? activation::relu : activation::none;
-  r.reply = options.reply;
-  const auto x = s.numbers<float>(r.input.elements());
-  const auto w = s.numbers<float>(r.filter.elements());
-  const auto bias =
-      s.coin() ? s.numbers<float>(static_cast<std::size_t>(r.filter.k)) : std::vector<float>();
-  r.x = s.put(x);
-  r.w = s.put(w);
-  if (!bias.empty()) r.bias = s.put(bias);
+  const auto p = random_conv2d(random_conv2d_description(s.generator()), s.generator());
   sample made;
-  made.expected =
-      conv2d_reference(r.input, r.filter, g, x, w, bias, r.activation == activation::relu);
+  made.expected = conv2d_reference(p);
   made.bound = error_bound<float>();
+  conv2d r{.input = p.description.input,
+           .filter = p.description.filter,
+           .geometry = p.description.geometry,
+           .x = s.put(p.x),
+           .w = s.put(p.w),
+           .bias = p.description.has_bias ? s.put(p.bias) : gpu_ref<float>(),
+           .activation = p.description.activation,
+           .y = {},
+           .reply = options.reply};
   give_output(s, options, made.expected.size(), r.y, made);
   made.request = caf::make_message(std::move(r));
   return made;
@@ -259,22 +230,6 @@ mistakes c2r_mistakes(session& s, session& elsewhere) {
 
 // rng
 
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
-                                    std::array<std::uint32_t, 2> key) {
-  // Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), ten rounds.
-  for (int round = 0; round < 10; ++round) {
-    const auto first = std::uint64_t{0xD2511F53U} * counter[0];
-    const auto second = std::uint64_t{0xCD9E8D57U} * counter[2];
-    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(second),
-               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(first)};
-    key[0] += 0x9E3779B9U;
-    key[1] += 0xBB67AE85U;
-  }
-  return counter;
-}
-
 sample make_uniform(session& s, const sample_options& options) {
   random_uniform<float> r{.range = {.seed = s.generator()(),
                                     .offset = s.number<std::uint64_t>(0, std::uint64_t{1} << 40U),
@@ -282,15 +237,7 @@ sample make_uniform(session& s, const sample_options& options) {
                           .reply = options.reply};
   sample made;
   for (std::size_t j = 0; j < r.range.count; ++j) {
-    const auto i = r.range.offset + j;
-    const auto block = i / 4 / 65536;
-    const auto words =
-        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U),
-                static_cast<std::uint32_t>(i / 4 % 65536), 0},
-               {static_cast<std::uint32_t>(r.range.seed),
-                static_cast<std::uint32_t>(r.range.seed >> 32U)});
-    made.expected.push_back(
-        static_cast<double>(static_cast<float>(words[i % 4]) * 0x1p-32F + 0x1p-33F));
+    made.expected.push_back(uniform_reference<float>(r.range.seed, r.range.offset + j));
   }
   made.bound = 0;
   give_output(s, options, r.range.count, r.output, made);

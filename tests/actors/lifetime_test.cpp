@@ -11,19 +11,9 @@
 namespace sluice::test {
 namespace {
 
-struct configured : caf::actor_system_config {
-  configured() { sluice::configure(*this); }
-};
-
 using ref = gpu_ref<float>;
 
-class lifetime : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (!has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-  }
-};
+class lifetime : public named_device_test {};
 
 caf::message small_gemm(const ref& a, const ref& c = {}, reply_on when = reply_on::finished) {
   return caf::make_message(

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation of the library actors through messages, on odd shapes and in every type, against
 // double-precision references.
-#include "tests/actors/references.hpp"
-#include "tests/actors/session.hpp"
+#include "tests/actors/gemm_request.hpp"
+#include "tests/actors/references/conv2d.hpp"
+#include "tests/actors/references/dft.hpp"
+#include "tests/actors/references/gemm.hpp"
+#include "tests/actors/session_test.hpp"
 #include "tests/support/relative_error.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -14,21 +17,8 @@
 namespace sluice::test {
 namespace {
 
-class operations : public ::testing::TestWithParam<std::string> {
+class operations : public session_test {
  protected:
-  void SetUp() override {
-    if (!has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    session_ = std::make_unique<session>(GetParam());
-    device_ = std::make_unique<scoped_device>(session_->system(), session_->service());
-  }
-  void TearDown() override {
-    device_.reset();
-    if (session_) session_->expect_nothing_left();
-  }
-  [[nodiscard]] session& s() { return *session_; }
-  [[nodiscard]] scoped_device& device() { return *device_; }
-
   /// The values in device memory of which they are only a part, when `view` says so.
   template <class T>
   gpu_ref<T> put(const std::vector<T>& values, bool view) {
@@ -47,10 +37,6 @@ class operations : public ::testing::TestWithParam<std::string> {
   void check_random();
   template <class T>
   void check_elementwise();
-
- private:
-  std::unique_ptr<session> session_;
-  std::unique_ptr<scoped_device> device_;
 };
 
 template <class T>
@@ -58,59 +44,25 @@ void operations::check_gemm() {
   const auto blas = device().blas();
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
-    gemm_problem p;
-    p.layout = s().coin() ? layout::row_major : layout::column_major;
-    p.transpose_a = s().coin() ? transpose::yes : transpose::no;
-    p.transpose_b = s().coin() ? transpose::yes : transpose::no;
-    p.m = s().number<std::int64_t>(0, 1) == 0 ? 1 : s().number<std::int64_t>(2, 67);
-    p.n = s().number<std::int64_t>(1, 53);
-    if (p.m * p.n < 4) p.n += 3;
-    p.k = round % 8 == 0 ? 0 : round % 13 == 1 ? 1201 : s().number<std::int64_t>(1, 71);
-    const auto gap = [&] {
-      return s().number<std::int64_t>(0, 4);
-    };
-    p.lda = p.packed(p.rows_of_a(), p.columns_of_a()) + gap();
-    p.ldb = p.packed(p.rows_of_b(), p.columns_of_b()) + gap();
+    auto shape = random_gemm_shape(s().generator(), 70);
+    if (round % 8 == 0) shape.k = 0;
+    if (round % 13 == 1) shape.k = 1201;
     const bool given = s().coin();
-    p.ldc = p.packed(p.m, p.n) + gap();
-    const auto a = s().numbers<T>(p.extent(p.rows_of_a(), p.columns_of_a(), p.lda));
-    const auto b = s().numbers<T>(p.extent(p.rows_of_b(), p.columns_of_b(), p.ldb));
-    const auto c = s().numbers<T>(p.extent(p.m, p.n, p.ldc));
     const T alpha = round % 5 == 0 ? T{0} : static_cast<T>(0.75);
     const T beta = given && s().coin() ? static_cast<T>(-1.25) : T{0};
-    const auto a_ref = put(a, s().coin());
-    const auto b_ref = put(b, s().coin());
-    const auto c_ref = given ? put(c, s().coin()) : gpu_ref<T>();
-    const auto result = s().ask<gpu_ref<T>>(blas, gemm<T>{.layout = p.layout,
-                                                          .transpose_a = p.transpose_a,
-                                                          .transpose_b = p.transpose_b,
-                                                          .m = p.m,
-                                                          .n = p.n,
-                                                          .k = p.k,
-                                                          .alpha = alpha,
-                                                          .a = a_ref,
-                                                          .lda = p.lda,
-                                                          .b = b_ref,
-                                                          .ldb = p.ldb,
-                                                          .beta = beta,
-                                                          .c = c_ref,
-                                                          .ldc = p.ldc});
+    const auto p = random_gemm<T>(with_gaps(shape, s().generator()), alpha, beta, s().generator());
+    const auto a = put(p.a, s().coin());
+    const auto b = put(p.b, s().coin());
+    const auto c = given ? put(p.c, s().coin()) : gpu_ref<T>();
+    const auto result = s().ask<gpu_ref<T>>(blas, gemm_request(p, a, b, c));
     if (given) {
-      EXPECT_EQ(result, c_ref);
+      EXPECT_EQ(result, c);
+      expect_memory_of_c(p, s().get(result));
+    } else {
+      expect_elements_of_c(p, s().get(result));
     }
-    auto expected =
-        gemm_reference(p, static_cast<double>(alpha), a, b, static_cast<double>(beta), c);
-    auto computed = s().get(result);
-    if (!given) {
-      // The gaps of a new C hold anything.
-      for (std::size_t i = 0; i < c.size(); ++i) {
-        const auto in_line = static_cast<std::int64_t>(i) % p.ldc;
-        if (in_line >= p.packed(p.m, p.n)) computed[i] = static_cast<T>(expected[i] = 0);
-      }
-    }
-    EXPECT_LE(relative_error(computed, expected), error_bound<T>(static_cast<std::size_t>(p.k)));
-    EXPECT_EQ(s().get(a_ref), a);
-    EXPECT_EQ(s().get(b_ref), b);
+    EXPECT_EQ(s().get(a), p.a);
+    EXPECT_EQ(s().get(b), p.b);
   }
 }
 
@@ -152,29 +104,27 @@ TEST_P(operations, conv2d_with_and_without_bias_relu_and_groups) {
   }
   for (int round = 0; round < 24; ++round) {
     SCOPED_TRACE(round);
-    conv2d r;
-    auto& g = r.geometry;
-    const bool depthwise = round % 6 == 0;
-    g.groups = depthwise ? 5 : s().number<std::int64_t>(1, 3);
-    g.padding = {s().number<std::int64_t>(0, 4), s().number<std::int64_t>(0, 4)};
-    g.stride = {s().number<std::int64_t>(1, 3), s().number<std::int64_t>(1, 3)};
-    g.dilation = {s().number<std::int64_t>(1, 3), s().number<std::int64_t>(1, 3)};
-    r.input = {s().number<std::int64_t>(1, 3),
-               depthwise ? 5 : g.groups * s().number<std::int64_t>(1, 7),
-               s().number<std::int64_t>(10, 17), s().number<std::int64_t>(10, 19)};
-    r.filter = {g.groups * s().number<std::int64_t>(1, 5), r.input.c / g.groups,
-                s().number<std::int64_t>(1, 4), s().number<std::int64_t>(1, 4)};
-    r.activation = round % 2 == 0 ? activation::relu : activation::none;
-    r.math = round % 5 == 4 ? math_mode::tf32 : math_mode::f32;
-    const auto x = s().numbers<float>(r.input.elements());
-    const auto w = s().numbers<float>(r.filter.elements());
-    const auto bias = round % 4 < 2 ? s().numbers<float>(static_cast<std::size_t>(r.filter.k))
-                                    : std::vector<float>();
-    const auto expected =
-        conv2d_reference(r.input, r.filter, g, x, w, bias, r.activation == activation::relu);
-    r.x = put(x, s().coin());
-    r.w = put(w, s().coin());
-    if (!bias.empty()) r.bias = put(bias, s().coin());
+    auto d = random_conv2d_description(s().generator());
+    if (round % 6 == 0) {
+      // Depthwise.
+      d.geometry.groups = 5;
+      d.input.c = 5;
+      d.filter.c = 1;
+      d.filter.k = 5 * s().number<std::int64_t>(1, 5);
+    }
+    d.has_bias = round % 4 < 2;
+    d.activation = round % 2 == 0 ? activation::relu : activation::none;
+    d.math = round % 5 == 4 ? math_mode::tf32 : math_mode::f32;
+    const auto p = random_conv2d(d, s().generator());
+    const auto expected = conv2d_reference(p);
+    conv2d r{.input = d.input,
+             .filter = d.filter,
+             .geometry = d.geometry,
+             .x = put(p.x, s().coin()),
+             .w = put(p.w, s().coin()),
+             .bias = d.has_bias ? put(p.bias, s().coin()) : gpu_ref<float>(),
+             .activation = d.activation,
+             .math = d.math};
     if (s().coin()) r.y = put(s().numbers<float>(expected.size()), s().coin());
     const auto y = s().ask<gpu_ref<float>>(dnn, r);
     if (r.y) {
@@ -182,8 +132,8 @@ TEST_P(operations, conv2d_with_and_without_bias_relu_and_groups) {
     }
     EXPECT_LE(relative_error(s().get(y), expected),
               r.math == math_mode::tf32 ? 1e-3 : error_bound<float>());
-    EXPECT_EQ(s().get(r.x), x);
-    EXPECT_EQ(s().get(r.w), w);
+    EXPECT_EQ(s().get(r.x), p.x);
+    EXPECT_EQ(s().get(r.w), p.w);
   }
   const auto empty = s().ask<gpu_ref<float>>(dnn, conv2d{.input = {0, 2, 5, 5},
                                                          .filter = {3, 2, 2, 2},

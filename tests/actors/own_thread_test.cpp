@@ -51,8 +51,7 @@ TEST(threads_of_actors, are_prepared_before_they_launch) {
   if (!detached_actors_have_own_threads) GTEST_SKIP() << "this CAF lends threads from a pool";
   using ref = gpu_ref<float>;
   constexpr std::size_t n = 8;
-  caf::actor_system_config configuration;
-  sluice::configure(configuration);
+  configured configuration;
   caf::actor_system system{configuration};
   const auto watched = std::make_shared<watched_device>();
   scoped_device device(system, std::make_shared<device_service>(watched));

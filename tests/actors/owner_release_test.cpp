@@ -9,19 +9,12 @@ namespace {
 
 using ref = gpu_ref<float>;
 
-class owners_of_requests : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (!has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-  }
-};
+class owners_of_requests : public named_device_test {};
 
 TEST_P(owners_of_requests, are_gone_when_the_reply_arrives) {
   constexpr std::size_t n = 64;
   constexpr int requests = 3000;
-  caf::actor_system_config configuration;
-  sluice::configure(configuration);
+  configured configuration;
   caf::actor_system system{configuration};
   const auto budget = std::make_shared<memory_budget>();
   device_service_options options;

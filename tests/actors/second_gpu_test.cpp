@@ -2,9 +2,9 @@
 // Actors on the second GPU make no context on the first, which would take half a gigabyte of it; a
 // process of its own says so.
 #include "tests/actors/library_actor_test.hpp"
+#include "tests/envelope/completion_strategies.hpp"
+#include "tests/support/forked_child.hpp"
 #include "tests/support/gpu_context.hpp"
-
-#include <cstdlib>
 
 namespace sluice::test {
 namespace {
@@ -24,7 +24,7 @@ namespace {
   }
   EXPECT_TRUE(has_context(1));
   EXPECT_FALSE(has_context(0));
-  std::exit(::testing::Test::HasFailure() ? 1 : 0);
+  end_child();
 }
 
 class second_gpu : public ::testing::TestWithParam<completion_strategy> {};
@@ -34,10 +34,7 @@ TEST_P(second_gpu, is_the_only_one_that_its_actors_use) {
   EXPECT_EXIT(use_the_second(GetParam()), ::testing::ExitedWithCode(0), "^$");
 }
 
-INSTANTIATE_TEST_SUITE_P(cuda, second_gpu,
-                         ::testing::Values(completion_strategy::polled,
-                                           completion_strategy::host_function,
-                                           completion_strategy::synchronous));
+INSTANTIATE_TEST_SUITE_P(cuda, second_gpu, every_strategy(), name_of_strategy);
 
 }  // namespace
 }  // namespace sluice::test

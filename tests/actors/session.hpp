@@ -3,6 +3,7 @@
 
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/actors/caf.hpp>
@@ -13,7 +14,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <complex>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -148,6 +148,11 @@ class counting_client final : public caf::event_based_actor {
   std::vector<caf::message> requests_;
 };
 
+/// What an actor system of a test is made from.
+struct configured : caf::actor_system_config {
+  configured() { sluice::configure(*this); }
+};
+
 /// Launches that a lane of a session has in flight at most.
 inline constexpr std::size_t most_in_flight = 48;
 
@@ -181,19 +186,7 @@ class session {
   /// `count` numbers in [-1, 1).
   template <class T>
   [[nodiscard]] std::vector<T> numbers(std::size_t count) {
-    std::uniform_real_distribution<double> uniform(-1, 1);
-    std::vector<T> values(count);
-    for (T& v : values) {
-      if constexpr (std::is_floating_point_v<T>) {
-        v = static_cast<T>(uniform(generator_));
-      } else if constexpr (std::is_integral_v<T>) {
-        v = static_cast<T>(generator_());
-      } else {
-        using real = typename T::value_type;
-        v = {static_cast<real>(uniform(generator_)), static_cast<real>(uniform(generator_))};
-      }
-    }
-    return values;
+    return random_values<T>(generator_, count);
   }
 
   template <class T>
@@ -207,9 +200,7 @@ class session {
   /// Puts `values` into memory that is there.
   template <class T>
   void put_into(const gpu_ref<T>& ref, const std::vector<T>& values) {
-    auto recorder = launch_recorder::strict(transfer_stream_);
-    recorder.write(ref);
-    recorder.preflight();
+    auto recorder = begin_write(ref, transfer_stream_);
     device().copy(ref.data(), values.data(), ref.bytes(), copy_direction::host_to_device,
                   transfer_stream_.ref().native());
     recorder.commit();
@@ -295,11 +286,7 @@ class session {
   }
 
  private:
-  struct configuration : caf::actor_system_config {
-    configuration() { sluice::configure(*this); }
-  };
-
-  configuration configuration_;
+  configured configuration_;
   caf::actor_system system_{configuration_};
   std::shared_ptr<device_service> service_;
   sluice::stream transfer_stream_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/envelope/completion_strategies.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
 
@@ -136,18 +137,6 @@ inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& on,
           }};
 }
 
-inline std::string to_string(completion_strategy strategy) {
-  switch (strategy) {
-    case completion_strategy::polled:
-      return "polled";
-    case completion_strategy::host_function:
-      return "host_function";
-    case completion_strategy::synchronous:
-      return "synchronous";
-  }
-  return "unknown";
-}
-
 using where = std::tuple<std::string, completion_strategy>;
 
 /// A service and a lane for each device and completion strategy. `TearDown` expects that nothing is
@@ -205,14 +194,6 @@ class service_test : public testing::TestWithParam<where> {
   std::unique_ptr<lane> lane_;
 };
 
-inline auto every_strategy() {
-  return testing::Values(completion_strategy::polled, completion_strategy::host_function,
-                         completion_strategy::synchronous);
-}
-/// The strategies with which the launching thread does not wait for a closed gate.
-inline auto asynchronous_strategies() {
-  return testing::Values(completion_strategy::polled, completion_strategy::host_function);
-}
 inline std::string name_of_where(const testing::TestParamInfo<where>& parameter) {
   return std::get<0>(parameter.param) + "_" + to_string(std::get<1>(parameter.param));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands mel, demo and bench, by running the program.
 #include "tests/examples/mel_reference.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/io/files.hpp"
@@ -68,9 +69,7 @@ class Commands : public ::testing::Test {
 
   std::vector<float> write_noise(const std::string& name, std::uint32_t rate, std::size_t count) {
     auto generator = test::make_generator();
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<float> samples(count);
-    for (float& sample : samples) sample = uniform(generator);
+    const auto samples = test::random_values<float>(generator, count);
     test::write_text(folder_ / name, wav_of(rate, samples));
     return samples;
   }

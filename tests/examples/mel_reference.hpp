@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/actors/references/dft.hpp"
+
 #include <cmath>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
@@ -82,12 +83,11 @@ inline std::vector<double> reference_mel_spectrogram(const std::vector<float>& s
   padded.insert(padded.end(), n / 2, 0.0);
   const std::size_t frames = (padded.size() - n) / hop + 1;
 
-  std::vector<std::complex<double>> roots(n);
+  const dft_reference dft(n, -1);
   std::vector<double> window(n, 1.0);
-  for (std::size_t j = 0; j < n; ++j) {
+  for (std::size_t j = 0; j < n && n > 1; ++j) {
     const double turn = 2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
-    roots[j] = {std::cos(turn), -std::sin(turn)};
-    if (n > 1) window[j] = (1 - std::cos(turn)) / 2;
+    window[j] = (1 - std::cos(turn)) / 2;
   }
   const auto filters = reference_filterbank(p.sample_rate, p.n_fft, p.n_mels, p.fmin, p.fmax);
 
@@ -96,15 +96,9 @@ inline std::vector<double> reference_mel_spectrogram(const std::vector<float>& s
   for (std::size_t frame = 0; frame < frames; ++frame) {
     for (std::size_t j = 0; j < n; ++j) windowed[j] = window[j] * padded[frame * hop + j];
     for (std::size_t bin = 0; bin < bins; ++bin) {
-      std::complex<double> sum = 0;
-      std::size_t turned = 0;  // j * bin modulo n
-      for (std::size_t j = 0; j < n; ++j) {
-        sum += windowed[j] * roots[turned];
-        turned += bin;
-        if (turned >= n) turned -= n;
-      }
+      const auto power = static_cast<double>(std::norm(dft.bin(windowed.data(), bin)));
       for (std::size_t band = 0; band < bands; ++band)
-        mel[band * frames + frame] += filters[band * bins + bin] * std::norm(sum);
+        mel[band * frames + frame] += filters[band * bins + bin] * power;
     }
   }
   return mel;

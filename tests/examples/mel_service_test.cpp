@@ -5,6 +5,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 
@@ -121,10 +122,7 @@ class studio {
 };
 
 std::vector<float> noise(std::size_t count, std::mt19937_64& generator) {
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> values(count);
-  for (float& value : values) value = uniform(generator);
-  return values;
+  return test::random_values<float>(generator, count);
 }
 
 /// Sends `request` and returns the code of its one reply: nothing for success.
@@ -137,11 +135,11 @@ std::optional<errc> outcome(studio& s, mel_spectrogram request) {
   return std::nullopt;
 }
 
-class MelService : public ::testing::TestWithParam<std::string> {
+class MelService : public test::named_device_test {
  protected:
   void SetUp() override {
-    if (!test::has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     studio_ = std::make_unique<studio>(open_device(GetParam()));
   }
   void TearDown() override {

@@ -45,14 +45,7 @@ std::vector<std::unique_ptr<lane_thread>> make_lanes(const std::shared_ptr<devic
   return lanes;
 }
 
-class soak : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
-  }
-};
+class soak : public named_device_test {};
 
 TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
   const auto random = make_generator()();

@@ -4,6 +4,7 @@
 #include "runtime/core/runtime_core.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/pretended_gpu.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
@@ -44,13 +45,6 @@ struct side {
     return runtime->allocate<std::uint32_t>(count, stream, "copied");
   }
   [[nodiscard]] words holding(const values& v) const { return upload(*runtime, stream, v); }
-  timeline_point fill(const words& ref, std::uint32_t value, stream_ref on) const {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-    return recorder.commit();
-  }
   [[nodiscard]] bool done(timeline_point point) const {
     auto* t = detail::runtime_core::of(*runtime)->find(point.stream);
     return t->advance() >= point.ticket;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/support/small_launches.hpp"
+
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
@@ -28,20 +30,28 @@ inline bool has_device(const std::string& name) {
   return false;
 }
 
+/// A test with the name of a device as its parameter. It is skipped on a machine without the
+/// device.
+class named_device_test : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_device(GetParam())) {
+      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    }
+  }
+};
+
 /// Runs each test on the device that its parameter names, with a new runtime and a stream.
 ///
 ///     class gemm : public sluice::test::device_test {};
 ///     TEST_P(gemm, is_right) { auto a = upload(runtime(), stream(), values); ... }
 ///     INSTANTIATE_TEST_SUITE_P(devices, gemm, sluice::test::every_device(),
 ///                              sluice::test::parameter_name);
-///
-/// The test is skipped if the machine has no such device.
-class device_test : public ::testing::TestWithParam<std::string> {
+class device_test : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     runtime_ = std::make_unique<device_runtime>(open_device(GetParam()));
     stream_ = runtime_->create_stream();
   }
@@ -80,9 +90,7 @@ template <std::ranges::contiguous_range Values>
   using value = std::remove_cv_t<typename decltype(source)::element_type>;
   gpu_ref<value> ref = runtime.allocate<value>(source.size(), stream, "test");
   if (!source.empty()) {
-    launch_recorder recorder = launch_recorder::strict(stream);
-    recorder.write(ref);
-    recorder.preflight();
+    launch_recorder recorder = begin_write(ref, stream);
     stream.device().copy(ref.data(), source.data(), source.size_bytes(),
                          copy_direction::host_to_device, stream.native());
     recorder.commit();
@@ -96,9 +104,7 @@ template <element T>
 [[nodiscard]] std::vector<T> download(const gpu_ref<T>& ref, stream_ref stream) {
   std::vector<T> values(ref.size());
   if (!values.empty()) {
-    launch_recorder recorder = launch_recorder::strict(stream);
-    recorder.read(ref);
-    recorder.preflight();
+    launch_recorder recorder = begin_read(ref, stream);
     stream.device().copy(values.data(), ref.data(), ref.bytes(), copy_direction::device_to_host,
                          stream.native());
     recorder.commit();

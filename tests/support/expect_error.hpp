@@ -5,10 +5,22 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
 namespace sluice::test {
+
+/// The error that `action` throws; empty when it throws none. Any other exception passes.
+template <class Action>
+std::optional<error> error_of(Action&& action) {
+  try {
+    static_cast<void>(action());
+  } catch (const error& e) {
+    return e;
+  }
+  return std::nullopt;
+}
 
 /// Succeeds if `function` throws a `sluice::error` with `code` and a text that contains `word`.
 template <class Function>

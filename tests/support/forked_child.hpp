@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -27,6 +28,17 @@ std::string end_of_child(Function function) {
   }
   if (WIFEXITED(status)) return "exited with " + std::to_string(WEXITSTATUS(status));
   return "ended by signal " + std::to_string(WTERMSIG(status));
+}
+
+/// Prints how the child that runs `function` ended, on standard error.
+template <class Function>
+void report_end_of_child(Function function) {
+  std::fprintf(stderr, "the child %s\n", end_of_child(function).c_str());
+}
+
+/// Ends a child that EXPECT_EXIT runs, with 0 unless an expectation has failed.
+[[noreturn]] inline void end_child() {
+  std::exit(::testing::Test::HasFailure() ? 1 : 0);
 }
 
 }  // namespace sluice::test

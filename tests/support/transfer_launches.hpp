@@ -58,12 +58,4 @@ inline const values& finish(const side& s, const moving& made) {
   return *made.memory;
 }
 
-/// Draws `count` random words.
-template <class Generator>
-values random_values(Generator& random, std::size_t count) {
-  values drawn(count);
-  for (auto& v : drawn) v = static_cast<std::uint32_t>(random());
-  return drawn;
-}
-
 }  // namespace sluice::test

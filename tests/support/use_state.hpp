@@ -41,4 +41,9 @@ observed_uses uses_of(const gpu_ref<T>& ref) {
   return uses_of(ref.block());
 }
 
+/// Whether `later` already waits for this ticket of `earlier`. If not, the wait is queued now.
+inline bool waits_for(stream_ref later, stream_ref earlier, std::uint64_t ticket) {
+  return !detail::timeline::of(later)->wait_for(*detail::timeline::of(earlier), ticket);
+}
+
 }  // namespace sluice::test

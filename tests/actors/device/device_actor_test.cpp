@@ -13,11 +13,11 @@ namespace {
 /// Downloads up to this size take another way on a GPU.
 constexpr std::size_t small_bytes = 64 * 1024;
 
-class device_actor_tests : public ::testing::TestWithParam<std::string> {
+class device_actor_tests : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam()))
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     session_ = std::make_unique<session>(GetParam());
     actor_ = spawn_device(session_->system(), session_->service());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/dnn/dnn_library.hpp"
 
+#include "tests/actors/references/conv2d.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/relative_error.hpp"
@@ -22,71 +23,10 @@
 #include <utility>
 #include <vector>
 
+namespace sluice::test {
 namespace {
 
-using namespace sluice;
-using actors::conv2d_description;
 using actors::conv2d_plan;
-using sluice::test::download;
-using sluice::test::error_bound;
-using sluice::test::relative_error;
-using sluice::test::upload;
-
-struct operands {
-  std::vector<float> x{};
-  std::vector<float> w{};
-  std::vector<float> bias{};
-};
-
-std::vector<float> random_values(std::size_t count, std::mt19937_64& generator) {
-  std::uniform_real_distribution<float> values(-1, 1);
-  std::vector<float> result(count);
-  for (float& v : result) v = values(generator);
-  return result;
-}
-
-operands random_operands(const conv2d_description& d, std::mt19937_64& generator) {
-  return {random_values(d.input.elements(), generator),
-          random_values(d.filter.elements(), generator),
-          random_values(d.has_bias ? static_cast<std::size_t>(d.filter.k) : 0, generator)};
-}
-
-/// The convolution from its definition, in double.
-std::vector<double> reference(const conv2d_description& d, const operands& o) {
-  const nchw_shape out = conv2d_output_shape(d.input, d.filter, d.geometry);
-  const conv2d_geometry& g = d.geometry;
-  const std::int64_t filters_per_group = d.filter.k / g.groups;
-  std::vector<double> y;
-  y.reserve(out.elements());
-  for (std::int64_t n = 0; n < out.n; ++n) {
-    for (std::int64_t k = 0; k < out.c; ++k) {
-      for (std::int64_t p = 0; p < out.h; ++p) {
-        for (std::int64_t q = 0; q < out.w; ++q) {
-          double sum = d.has_bias ? o.bias[static_cast<std::size_t>(k)] : 0.0;
-          for (std::int64_t c = 0; c < d.filter.c; ++c) {
-            const std::int64_t channel = k / filters_per_group * d.filter.c + c;
-            for (std::int64_t r = 0; r < d.filter.r; ++r) {
-              const std::int64_t h = p * g.stride.h - g.padding.h + r * g.dilation.h;
-              if (h < 0 || h >= d.input.h) continue;
-              for (std::int64_t s = 0; s < d.filter.s; ++s) {
-                const std::int64_t w = q * g.stride.w - g.padding.w + s * g.dilation.w;
-                if (w < 0 || w >= d.input.w) continue;
-                const std::int64_t x_at =
-                    ((n * d.input.c + channel) * d.input.h + h) * d.input.w + w;
-                const std::int64_t w_at = ((k * d.filter.c + c) * d.filter.r + r) * d.filter.s + s;
-                sum += static_cast<double>(o.x[static_cast<std::size_t>(x_at)]) *
-                       static_cast<double>(o.w[static_cast<std::size_t>(w_at)]);
-              }
-            }
-          }
-          if (d.activation == activation::relu && sum < 0) sum = 0;
-          y.push_back(sum);
-        }
-      }
-    }
-  }
-  return y;
-}
 
 std::string describe(const conv2d_description& d) {
   const conv2d_geometry& g = d.geometry;
@@ -111,7 +51,7 @@ std::size_t terms(const conv2d_description& d) {
   return static_cast<std::size_t>(d.filter.c * d.filter.r * d.filter.s);
 }
 
-class dnn_library : public sluice::test::device_test {
+class dnn_library : public device_test {
  protected:
   void SetUp() override {
     device_test::SetUp();
@@ -132,10 +72,10 @@ class dnn_library : public sluice::test::device_test {
   void drop_library() { library_.reset(); }
 
   /// Queues the convolution of `plan` on operands that are uploaded now; y starts as NaN.
-  gpu_ref<float> launch(const conv2d_plan& plan, const operands& o) {
-    const auto x = upload(runtime(), stream(), o.x);
-    const auto w = upload(runtime(), stream(), o.w);
-    const auto bias = upload(runtime(), stream(), o.bias);
+  gpu_ref<float> launch(const conv2d_plan& plan, const conv2d_problem& p) {
+    const auto x = upload(runtime(), stream(), p.x);
+    const auto w = upload(runtime(), stream(), p.w);
+    const auto bias = upload(runtime(), stream(), p.bias);
     const std::vector<float> nothing(plan.y_elements(), std::numeric_limits<float>::quiet_NaN());
     const auto y = upload(runtime(), stream(), nothing);
     launch_recorder recorder = launch_recorder::strict(stream());
@@ -149,10 +89,10 @@ class dnn_library : public sluice::test::device_test {
 
   void expect_right(const conv2d_description& d, std::mt19937_64& generator) {
     SCOPED_TRACE(describe(d));
-    const operands o = random_operands(d, generator);
+    const auto p = random_conv2d(d, generator);
     const auto plan = library_->prepare(d);
     const double bound = d.math == math_mode::tf32 ? 1e-3 : error_bound<float>(terms(d));
-    EXPECT_LE(relative_error(download(launch(*plan, o), stream()), reference(d, o)), bound);
+    EXPECT_LE(relative_error(download(launch(*plan, p), stream()), conv2d_reference(p)), bound);
   }
 
  private:
@@ -166,34 +106,12 @@ TEST_P(dnn_library, tells_its_name_and_version) {
 }
 
 TEST_P(dnn_library, conv2d_random_geometries) {
-  auto generator = sluice::test::make_generator();
-  const auto draw = [&](std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution<std::int64_t>(from, to)(generator);
-  };
-  for (int i = 0; i < 80; ++i) {
-    conv2d_description d;
-    d.geometry.groups = draw(0, 1) == 0 ? 1 : draw(2, 5);
-    d.filter = {
-        .k = d.geometry.groups * draw(1, 6), .c = draw(1, 6), .r = draw(1, 5), .s = draw(1, 5)};
-    d.geometry.padding = {.h = draw(0, d.filter.r + 1), .w = draw(0, d.filter.s + 1)};
-    d.geometry.stride = {.h = draw(1, 3), .w = draw(1, 3)};
-    d.geometry.dilation = {.h = draw(1, 3), .w = draw(1, 3)};
-    const auto smallest = [](std::int64_t filter, std::int64_t dilation, std::int64_t padding) {
-      return std::max<std::int64_t>(1, dilation * (filter - 1) + 1 - 2 * padding);
-    };
-    d.input = {
-        .n = draw(1, 3),
-        .c = d.geometry.groups * d.filter.c,
-        .h = smallest(d.filter.r, d.geometry.dilation.h, d.geometry.padding.h) + draw(0, 14),
-        .w = smallest(d.filter.s, d.geometry.dilation.w, d.geometry.padding.w) + draw(9, 23)};
-    d.has_bias = draw(0, 1) == 1;
-    d.activation = draw(0, 1) == 1 ? activation::relu : activation::none;
-    expect_right(d, generator);
-  }
+  auto generator = make_generator();
+  for (int i = 0; i < 80; ++i) expect_right(random_conv2d_description(generator), generator);
 }
 
 TEST_P(dnn_library, conv2d_depthwise) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   for (const std::int64_t multiplier : {1, 3}) {
     for (const std::int64_t channels : {5, 32}) {
       expect_right({.input = {.n = 2, .c = channels, .h = 15, .w = 17},
@@ -209,7 +127,7 @@ TEST_P(dnn_library, conv2d_depthwise) {
 }
 
 TEST_P(dnn_library, conv2d_pointwise) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   expect_right({.input = {.n = 2, .c = 67, .h = 9, .w = 11},
                 .filter = {.k = 33, .c = 67, .r = 1, .s = 1},
                 .has_bias = true},
@@ -220,7 +138,7 @@ TEST_P(dnn_library, conv2d_pointwise) {
 }
 
 TEST_P(dnn_library, conv2d_of_one_dimension) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   expect_right({.input = {.n = 3, .c = 7, .h = 1, .w = 301},
                 .filter = {.k = 11, .c = 7, .r = 1, .s = 25},
                 .geometry = {.padding = {.w = 12}, .stride = {.w = 3}, .dilation = {.w = 2}},
@@ -229,7 +147,7 @@ TEST_P(dnn_library, conv2d_of_one_dimension) {
 }
 
 TEST_P(dnn_library, conv2d_large_filters) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   expect_right({.input = {.n = 1, .c = 3, .h = 37, .w = 41},
                 .filter = {.k = 8, .c = 3, .r = 11, .s = 11},
                 .geometry = {.padding = {.h = 2, .w = 2}, .stride = {.h = 4, .w = 4}}},
@@ -242,7 +160,7 @@ TEST_P(dnn_library, conv2d_large_filters) {
 
 /// More than 1024 products a sum, and shapes that the libraries have their fastest kernels for.
 TEST_P(dnn_library, conv2d_many_channels) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   for (const std::int64_t size : {3, 5}) {
     expect_right({.input = {.n = 2, .c = 128, .h = 14, .w = 14},
                   .filter = {.k = 64, .c = 128, .r = size, .s = size},
@@ -254,7 +172,7 @@ TEST_P(dnn_library, conv2d_many_channels) {
 }
 
 TEST_P(dnn_library, conv2d_padding_wider_than_the_filter) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   expect_right({.input = {.n = 2, .c = 3, .h = 4, .w = 2},
                 .filter = {.k = 5, .c = 3, .r = 2, .s = 3},
                 .geometry = {.padding = {.h = 5, .w = 7}, .stride = {.h = 1, .w = 2}},
@@ -263,7 +181,7 @@ TEST_P(dnn_library, conv2d_padding_wider_than_the_filter) {
 }
 
 TEST_P(dnn_library, conv2d_tf32_when_asked_for) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   expect_right({.input = {.n = 2, .c = 64, .h = 14, .w = 14},
                 .filter = {.k = 64, .c = 64, .r = 3, .s = 3},
                 .geometry = {.padding = {.h = 1, .w = 1}},
@@ -285,7 +203,7 @@ TEST_P(dnn_library, conv2d_of_an_empty_batch_is_empty) {
 }
 
 TEST_P(dnn_library, conv2d_of_nothing_is_the_bias) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   const conv2d_description without_channels{.input = {.n = 2, .c = 0, .h = 4, .w = 5},
                                             .filter = {.k = 3, .c = 0, .r = 2, .s = 2}};
   const conv2d_description without_height{.input = {.n = 2, .c = 3, .h = 0, .w = 5},
@@ -303,15 +221,15 @@ TEST_P(dnn_library, conv2d_of_nothing_is_the_bias) {
 }
 
 TEST_P(dnn_library, relu_keeps_nan) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   const conv2d_description d{.input = {.n = 1, .c = 16, .h = 12, .w = 12},
                              .filter = {.k = 16, .c = 16, .r = 3, .s = 3},
                              .has_bias = true,
                              .activation = activation::relu};
-  operands o = random_operands(d, generator);
-  o.x[12 * 5 + 5] = std::numeric_limits<float>::quiet_NaN();
+  auto problem = random_conv2d(d, generator);
+  problem.x[12 * 5 + 5] = std::numeric_limits<float>::quiet_NaN();
   const auto plan = library().prepare(d);
-  const std::vector<float> y = download(launch(*plan, o), stream());
+  const std::vector<float> y = download(launch(*plan, problem), stream());
   for (std::size_t k = 0; k < 16; ++k) {
     for (std::size_t p = 3; p <= 5; ++p) {
       for (std::size_t q = 3; q <= 5; ++q) EXPECT_TRUE(std::isnan(y[(k * 10 + p) * 10 + q]));
@@ -329,7 +247,7 @@ TEST_P(dnn_library, plans_are_cached) {
 }
 
 TEST_P(dnn_library, invalid_geometry_is_refused) {
-  EXPECT_TRUE(sluice::test::throws(errc::invalid_argument, "stride.w", [&] {
+  EXPECT_TRUE(throws(errc::invalid_argument, "stride.w", [&] {
     (void)library().prepare({.input = {.n = 1, .c = 3, .h = 8, .w = 8},
                              .filter = {.k = 4, .c = 3, .r = 3, .s = 3},
                              .geometry = {.stride = {.h = 1, .w = 0}}});
@@ -339,7 +257,7 @@ TEST_P(dnn_library, invalid_geometry_is_refused) {
 /// Preparing a larger convolution replaces the workspace while launches that use the old one are
 /// queued.
 TEST_P(dnn_library, launches_survive_the_growth_of_the_workspace) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   std::vector<std::shared_ptr<const conv2d_plan>> plans;
   std::vector<std::pair<gpu_ref<float>, std::vector<double>>> results;
   for (const std::int64_t size : {6, 14, 25, 40}) {
@@ -348,8 +266,8 @@ TEST_P(dnn_library, launches_survive_the_growth_of_the_workspace) {
                                .geometry = {.padding = {.h = 1, .w = 1}}};
     plans.push_back(library().prepare(d));
     for (const auto& plan : plans) {
-      const operands o = random_operands(plan->description(), generator);
-      results.emplace_back(launch(*plan, o), reference(plan->description(), o));
+      const auto p = random_conv2d(plan->description(), generator);
+      results.emplace_back(launch(*plan, p), conv2d_reference(p));
     }
   }
   drop_library();
@@ -359,18 +277,18 @@ TEST_P(dnn_library, launches_survive_the_growth_of_the_workspace) {
 }
 
 TEST_P(dnn_library, the_same_bits_again) {
-  auto generator = sluice::test::make_generator();
+  auto generator = make_generator();
   const conv2d_description d{.input = {.n = 2, .c = 32, .h = 20, .w = 20},
                              .filter = {.k = 32, .c = 32, .r = 3, .s = 3},
                              .has_bias = true};
-  const operands o = random_operands(d, generator);
+  const auto p = random_conv2d(d, generator);
   const auto plan = library().prepare(d);
-  EXPECT_EQ(download(launch(*plan, o), stream()), download(launch(*plan, o), stream()));
+  EXPECT_EQ(download(launch(*plan, p), stream()), download(launch(*plan, p), stream()));
 }
 
 TEST_P(dnn_library, gives_its_memory_back) {
   {
-    auto generator = sluice::test::make_generator();
+    auto generator = make_generator();
     expect_right({.input = {.n = 1, .c = 24, .h = 20, .w = 20},
                   .filter = {.k = 20, .c = 24, .r = 3, .s = 3}},
                  generator);
@@ -380,8 +298,7 @@ TEST_P(dnn_library, gives_its_memory_back) {
   EXPECT_EQ(runtime().bytes_outstanding(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(devices, dnn_library, sluice::test::every_device(),
-                         sluice::test::parameter_name);
+INSTANTIATE_TEST_SUITE_P(devices, dnn_library, every_device(), parameter_name);
 
 /// The host library only queues: behind a closed gate the call returns, and y is still as it was.
 TEST(dnn_library_host, conv2d_waits_for_its_turn_on_the_stream) {
@@ -410,3 +327,4 @@ TEST(dnn_library_host, conv2d_waits_for_its_turn_on_the_stream) {
 }
 
 }  // namespace
+}  // namespace sluice::test

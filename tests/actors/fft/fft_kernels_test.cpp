@@ -3,6 +3,7 @@
 // cuFFT, so that compute-sanitizer's racecheck can judge it (see tests/run-sanitized).
 #include "actors/fft/scale_kernel.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
 
 #include <gtest/gtest.h>
@@ -47,10 +48,8 @@ TYPED_TEST(fft_kernels_on_cuda, scale_rows_and_nothing_between_them) {
   for (const auto& shape : shapes) {
     SCOPED_TRACE(std::to_string(shape.batch) + " rows of " + std::to_string(shape.length) +
                  " at a distance of " + std::to_string(shape.distance));
-    std::vector<TypeParam> values(shape.batch * shape.distance);
-    std::normal_distribution<TypeParam> normal;
-    for (auto& value : values) value = normal(generator);
-    const auto factor = normal(generator);
+    auto values = random_values<TypeParam>(generator, shape.batch * shape.distance);
+    const auto factor = random_values<TypeParam>(generator, 1).front();
     const auto memory = upload(runtime, stream.ref(), values);
     auto recorder = launch_recorder::strict(stream);
     recorder.read_write(memory);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/fft/fft_library.hpp"
-#include "tests/actors/fft/dft_reference.hpp"
-#include "tests/support/devices.hpp"
+#include "tests/actors/library_test.hpp"
+#include "tests/actors/references/dft.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 
@@ -22,31 +24,6 @@ namespace sluice::test {
 namespace {
 
 using enum fft_kind;
-
-template <class Value>
-struct real_part {
-  using type = Value;
-};
-template <class Real>
-struct real_part<std::complex<Real>> {
-  using type = Real;
-};
-
-template <class Value>
-std::vector<Value> random_values(std::mt19937_64& generator, std::size_t count) {
-  using Real = typename real_part<Value>::type;
-  std::normal_distribution<Real> normal;
-  std::vector<Value> values(count);
-  for (Value& v : values) {
-    if constexpr (std::is_same_v<Value, Real>) {
-      v = normal(generator);
-    } else {
-      const Real real = normal(generator);
-      v = {real, normal(generator)};
-    }
-  }
-  return values;
-}
 
 template <fft_kind Kind, class Real>
 using input_value = std::conditional_t<Kind == r2c, Real, std::complex<Real>>;
@@ -73,18 +50,8 @@ std::vector<std::size_t> all_of(std::size_t count) {
   return every;
 }
 
-class fft : public device_test {
+class fft : public library_test<actors::make_fft_library> {
  protected:
-  void SetUp() override {
-    device_test::SetUp();
-    if (IsSkipped()) return;
-    library_ = actors::make_fft_library(runtime(), stream());
-  }
-  void TearDown() override {
-    library_.reset();
-    device_test::TearDown();
-  }
-
   /// Queues the transform with its uses recorded.
   template <element In, element Out>
   void transform(const actors::fft_plan& plan, const gpu_ref<In>& in, const gpu_ref<Out>& out,
@@ -168,7 +135,6 @@ class fft : public device_test {
     return *reference;
   }
 
-  std::unique_ptr<actors::fft_library> library_;
   std::unique_ptr<dft_reference> references_[2];
 };
 
@@ -374,13 +340,8 @@ TEST_P(fft, no_rows_are_no_work) {
 }
 
 template <class Function>
-void expect_refused(Function&& function) {
-  try {
-    function();
-    ADD_FAILURE() << "accepted";
-  } catch (const error& refusal) {
-    EXPECT_EQ(refusal.code(), errc::invalid_argument) << refusal.what();
-  }
+void expect_refused(Function function) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "", function));
 }
 
 TEST_P(fft, operands_are_checked) {

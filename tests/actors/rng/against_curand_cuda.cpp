@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/rng/rng_library.hpp"
-#include "tests/actors/rng/generated.hpp"
-#include "tests/support/devices.hpp"
+#include "tests/actors/rng/rng_library_test.hpp"
 #include "tests/support/seed.hpp"
 
 #include <curand.h>
@@ -45,30 +43,17 @@ class curand_generator {
   curandGenerator_t generator_ = nullptr;
 };
 
-class against_curand : public device_test {
+class against_curand : public rng_library_test {
  protected:
-  void SetUp() override {
-    device_test::SetUp();
-    if (IsSkipped()) return;
-    library_ = actors::make_rng_library(runtime(), stream());
-  }
-  void TearDown() override {
-    library_.reset();
-    device_test::TearDown();
-  }
-
   template <class T>
   std::vector<T> make(random_distribution distribution, std::uint64_t seed, std::uint64_t offset,
                       std::size_t count) {
-    return generated<T>(runtime(), stream(), *library_,
-                        {.distribution = distribution,
-                         .type = element_type_v<T>,
-                         .seed = seed,
-                         .offset = offset,
-                         .count = count});
+    return rng_library_test::make<T>({.distribution = distribution,
+                                      .type = element_type_v<T>,
+                                      .seed = seed,
+                                      .offset = offset,
+                                      .count = count});
   }
-
-  std::unique_ptr<actors::rng_library> library_;
 };
 
 constexpr std::uint64_t offsets[] = {0, 1, 3, 5, 262143, 262145, (1ull << 40) + 1};

@@ -7,6 +7,7 @@
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
@@ -41,9 +42,7 @@ std::shared_ptr<pretended_gpu> pretend(int ordinal = 0) {
 
 /// Queues a launch on the other stream of a host device that writes `ref` and fails.
 void write_and_fail(const side& s, const words& ref) {
-  auto recorder = launch_recorder::strict(s.other);
-  recorder.write(ref);
-  recorder.preflight();
+  auto recorder = begin_write(ref, s.other);
   submit_host_task(s.other, [] { throw planted(); });
   (void)recorder.commit();
 }
@@ -97,7 +96,7 @@ TEST_P(copies_to_a_gpu, end_wherever_a_fault_is_scripted) {
           EXPECT_EQ(download(target, to.other), values(count, 1));
         }
       }
-      (void)to.fill(target, 3, to.stream);
+      (void)launch_fill(target, 3, to.stream);
       EXPECT_EQ(download(target, to.other), values(count, 3));
     }
   }
@@ -140,9 +139,7 @@ TEST_P(copies_to_a_gpu, that_fail_leave_launches_around_them_alone) {
   const auto target = to.holding(values(count, 2));
   const auto bystander = to.holding(values(count, 2));
   write_and_fail(from, source);
-  auto around = launch_recorder::strict(to.stream);
-  around.write(bystander);
-  around.preflight();
+  auto around = begin_write(bystander, to.stream);
   timeline_point copied;
   std::thread([&] { copied = enqueue_copy(target, to.stream, source, from.stream); }).join();
   const std::uint32_t value = 3;
@@ -281,7 +278,7 @@ TEST(copies_with_a_failing_event, end) {
   closed.open();
   copying.join();
   EXPECT_EQ(to.runtime->statistics().leases, 0u);
-  (void)to.fill(target, 3, to.stream);
+  (void)launch_fill(target, 3, to.stream);
   EXPECT_EQ(download(target, to.other), values(count, 3));
 }
 
@@ -400,7 +397,7 @@ class copies_between_gpus : public ::testing::Test {
     }
     written_ = first_.holding(values(count, 1));
     closed_.hold(first_.other);
-    (void)first_.fill(written_, 3, first_.other);
+    (void)launch_fill(written_, 3, first_.other);
     (void)enqueue_copy(blocks_[0], sides_[0]->stream, written_, first_.stream);
   }
   void TearDown() override {

@@ -6,7 +6,9 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/dlpack.hpp>
@@ -64,10 +66,8 @@ class copies : public ::testing::TestWithParam<ends> {
   timeline_point copy(const words& target, const words& source) const {
     return enqueue_copy(target, to().stream, source, from().stream);
   }
-  [[nodiscard]] values random_values(std::size_t count) {
-    values v(count);
-    for (auto& x : v) x = static_cast<std::uint32_t>(random_());
-    return v;
+  [[nodiscard]] values draw(std::size_t count) {
+    return random_values<std::uint32_t>(random_, count);
   }
   [[nodiscard]] std::size_t number(std::size_t first, std::size_t last) {
     return first + random_() % (last - first + 1);
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(ends, copies,
 TEST_P(copies, carry_every_element) {
   for (int round = 0; round < 40; ++round) {
     const auto count = round == 0 ? 0 : number(1, round % 8 == 7 ? 300'000 : 3000);
-    const auto expected = random_values(count);
+    const auto expected = draw(count);
     const auto target = to().allocate(count);
     const auto point = copy(target, from().holding(expected));
     EXPECT_EQ(point.stream, to().stream.id());
@@ -102,8 +102,8 @@ TEST_P(copies, of_parts_leave_the_rest_alone) {
     const auto count = number(1, size);
     const auto first = number(0, size - count);
     const auto at = number(0, size - count);
-    const auto in = random_values(size);
-    auto expected = random_values(size);
+    const auto in = draw(size);
+    auto expected = draw(size);
     const auto target = to().holding(expected);
     (void)copy(target.subspan(at, count), from().holding(in).subspan(first, count));
     std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(first), count,
@@ -118,10 +118,10 @@ TEST_P(copies, come_after_earlier_writes_and_before_later_ones) {
   const auto target = to().holding(values(count, 2));
   gate closed;
   closed.hold(from().other);
-  (void)from().fill(source, 3, from().other);  // has not run
+  (void)launch_fill(source, 3, from().other);  // has not run
   const auto point = copy(target, source);
   EXPECT_FALSE(to().done(point));
-  (void)from().fill(source, 4, from().other);  // the copy must not read this value
+  (void)launch_fill(source, 4, from().other);  // the copy must not read this value
   const auto later = to().allocate(count);
   (void)enqueue_copy(later, to().other, target, to().other);  // reads the copy
   closed.open();
@@ -158,7 +158,7 @@ TEST_P(copies, keep_what_they_touch) {
   }
   const auto again = from().holding(values(0));
   const auto other = from().runtime->allocate<std::uint32_t>(count, from().other, "other");
-  (void)from().fill(other, 5, from().other);
+  (void)launch_fill(other, 5, from().other);
   closed.open();
   EXPECT_EQ(download(kept, to().other), values(count, 9));
 }
@@ -229,9 +229,7 @@ TEST_P(copies, of_what_failed_fail) {
   const auto after = to().allocate(100);
   gate closed;
   closed.hold(from().other);
-  auto recorder = launch_recorder::strict(from().other);
-  recorder.write(source);
-  recorder.preflight();
+  auto recorder = begin_write(source, from().other);
   submit_host_task(from().other, [] { throw error(errc::library_failure, "for this test"); });
   (void)recorder.commit();
   // Queued before the failure is known.
@@ -249,7 +247,7 @@ TEST_P(copies, of_what_failed_fail) {
                      [&] { (void)enqueue_copy(after, to().other, target, to().other); }));
   EXPECT_TRUE(throws(errc::upstream_failed, "for this test", [&] { (void)copy(target, source); }));
   // A write of the whole block clears the failure.
-  (void)to().fill(target, 6, to().stream);
+  (void)launch_fill(target, 6, to().stream);
   EXPECT_EQ(download(target, to().other), values(100, 6));
 }
 
@@ -270,7 +268,7 @@ TEST_P(copies, fail_when_the_device_of_the_source_is_lost) {
     EXPECT_TRUE(
         detail::runtime_core::of(*to().runtime)->find(point.stream)->failure_of(point.ticket));
   }
-  (void)to().fill(target, 6, to().stream);
+  (void)launch_fill(target, 6, to().stream);
   EXPECT_EQ(download(target, to().other), values(100, 6));
 }
 
@@ -301,9 +299,7 @@ class chains_of_copies : public ::testing::TestWithParam<stations> {
   /// output. Returns the point of the last copy.
   timeline_point queue_failing() {
     closed_.hold(first_->other);
-    auto recorder = launch_recorder::strict(first_->other);
-    recorder.write(source_);
-    recorder.preflight();
+    auto recorder = begin_write(source_, first_->other);
     submit_host_task(first_->other, [] { throw error(errc::library_failure, "for this test"); });
     (void)recorder.commit();
     (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
@@ -313,7 +309,7 @@ class chains_of_copies : public ::testing::TestWithParam<stations> {
   /// its data comes from a host device.
   timeline_point queue_unfinished() {
     closed_.hold(first_->other);
-    (void)first_->fill(source_, 2, first_->other);
+    (void)launch_fill(source_, 2, first_->other);
     (void)enqueue_copy(between_, middle_->other, source_, first_->stream);
     return enqueue_copy(result_, target_->stream, between_, middle_->stream);
   }
@@ -359,7 +355,7 @@ TEST_P(chains_of_copies, of_what_fails_late_fail_to_their_end) {
   EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
                      [&] { (void)enqueue_copy(after, target_->other, result_, target_->other); }));
   // A copy of newly written data clears the failure.
-  (void)first_->fill(source_, 6, first_->stream);
+  (void)launch_fill(source_, 6, first_->stream);
   (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
   (void)enqueue_copy(result_, target_->stream, between_, middle_->stream);
   EXPECT_EQ(download(result_, target_->other), values(count, 6));
@@ -367,7 +363,7 @@ TEST_P(chains_of_copies, of_what_fails_late_fail_to_their_end) {
 
 TEST_P(chains_of_copies, of_what_is_written_late_carry_it) {
   closed_.hold(first_->other);
-  (void)first_->fill(source_, 7, first_->other);
+  (void)launch_fill(source_, 7, first_->other);
   (void)enqueue_copy(between_, middle_->stream, source_, first_->stream);
   const auto point = enqueue_copy(result_, target_->stream, between_, middle_->stream);
   closed_.open();
@@ -391,7 +387,7 @@ TEST_P(chains_of_copies, fail_when_the_device_between_is_lost) {
   middle_->runtime->device().lose(error(errc::device_lost, "for this test"));
   closed_.open();
   EXPECT_TRUE(failed(*target_, point, "is lost"));
-  (void)target_->fill(result_, 6, target_->stream);
+  (void)launch_fill(result_, 6, target_->stream);
   EXPECT_EQ(download(result_, target_->other), values(count, 6));
 }
 

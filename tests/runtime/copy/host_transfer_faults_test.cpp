@@ -3,6 +3,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/transfer_launches.hpp"
 
 #include <gtest/gtest.h>
@@ -57,9 +58,7 @@ TEST(host_transfer_faults, a_stream_passes_a_transfer_that_is_enqueued_while_its
   const auto target = gpu.allocate(count);
   const auto source = std::make_shared<values>(count, 5);
   const auto moved = host_transfer::upload(gpu.stream, {source, source->data()}, target.bytes());
-  auto recorder = launch_recorder::strict(gpu.stream);
-  recorder.write(target);
-  recorder.preflight();
+  auto recorder = begin_write(target, gpu.stream);
   auto* const address = target.data();
   std::thread ending([&] { gpu.runtime.reset(); });
   await([&] { return target.stale(); });

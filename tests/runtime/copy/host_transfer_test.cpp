@@ -4,6 +4,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/transfer_launches.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,9 @@ class host_transfers : public ::testing::TestWithParam<std::string> {
     side_.emplace(GetParam());
   }
   [[nodiscard]] const side& on() const { return *side_; }
-  [[nodiscard]] values draw(std::size_t count) { return random_values(random_, count); }
+  [[nodiscard]] values draw(std::size_t count) {
+    return random_values<std::uint32_t>(random_, count);
+  }
 
   std::mt19937_64 random_ = make_generator();
 
@@ -76,7 +79,7 @@ TEST_P(host_transfers, are_one_launch_each) {
 TEST_P(host_transfers, keep_the_order_of_their_launches) {
   const auto count = words_of(5 * mebi) + 17;
   const auto target = on().holding(values(count, 1));
-  (void)on().fill(target, 1, on().stream);  // loads the kernel
+  (void)launch_fill(target, 1, on().stream);  // loads the kernel
   gate closed;
   closed.hold(on().stream);
   std::vector<moving> downloads;
@@ -89,7 +92,7 @@ TEST_P(host_transfers, keep_the_order_of_their_launches) {
     uploads.push_back(start_upload(target, expected.back(), first));
     downloads.push_back(start_download(target, second));
     const auto value = static_cast<std::uint32_t>(random_());
-    (void)on().fill(target, value, first);
+    (void)launch_fill(target, value, first);
     downloads.push_back(start_download(target, second));
     expected.emplace_back(count, value);
   }

@@ -8,6 +8,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -90,9 +91,7 @@ TEST(shut_down, of_a_destructor_takes_as_long_as_it_takes) {
     const auto s = runtime.create_stream();
     closed.hold(s);
     const auto a = runtime.allocate<float>(16, s);
-    auto recorder = launch_recorder::strict(s);
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, s);
     submit_host_task(s, [&] { done.store(true); });
     recorder.commit();
     opening = std::thread([&, core = detail::runtime_core::of(runtime)] {
@@ -228,9 +227,7 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
     auto a = owned->allocate<float>(16, own_stream, "kept");
     const collected_reports reports;
     {
-      auto recorder = launch_recorder::strict(own_stream);
-      recorder.write(a);
-      recorder.preflight();
+      auto recorder = begin_write(a, own_stream);
       owned.reset();
       EXPECT_TRUE(a.stale());
     }
@@ -288,9 +285,7 @@ TEST(end_of_a_runtime, waits_for_a_launch_that_is_committed_after_the_drain) {
   gate closed;
   std::atomic<bool> done{false};
   {
-    auto recorder = launch_recorder::strict(s);
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, s);
     const ending_runtime end(std::move(owned));
     EXPECT_TRUE(end.waits_for("a launch between preflight and commit"));
     closed.hold(s);
@@ -334,9 +329,7 @@ TEST_P(runtime_with, ends_although_a_late_launch_does_not) {
   auto elsewhere = owned->create_stream();
   auto a = owned->allocate<float>(16, s);
   gate closed;
-  auto recorder = launch_recorder::strict(elsewhere);
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, elsewhere);
   std::thread ending([&] { owned.reset(); });
   // The drain is over: the end of the runtime is freeing blocks.
   await([&] { return a.stale(); });

@@ -215,8 +215,7 @@ TEST_P(runtime_on, prepare_and_finish_order_and_publish_a_use) {
   const auto written = launch(stream(), a, access_kind::write);
 
   const auto prepared = runtime().prepare_use(a.block(), elsewhere, access_kind::read);
-  EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
-                   ->wait_for(*detail::timeline::of(stream()), written.ticket))
+  EXPECT_TRUE(waits_for(elsewhere.ref(), stream(), written.ticket))
       << "the wait has not been queued";
   const auto point = runtime().finish_use(a.block(), elsewhere, access_kind::read, prepared);
   EXPECT_EQ(point.stream, elsewhere.id());
@@ -343,8 +342,7 @@ TEST_P(runtime_on, record_use_publishes_without_preparation) {
   EXPECT_TRUE(uses_of(a).holds(read));
   // A later writer waits for it.
   (void)launch(stream(), a, access_kind::write);
-  EXPECT_FALSE(detail::timeline::of(stream())->wait_for(*detail::timeline::of(elsewhere.ref()),
-                                                        read.ticket));
+  EXPECT_TRUE(waits_for(stream(), elsewhere.ref(), read.ticket));
   closed.open();
 }
 
@@ -388,8 +386,7 @@ TEST_P(runtime_on, the_first_use_of_scratch_memory_is_ordered_after_its_allocati
   const auto ready = uses_of(scratch).last_write;
   const auto elsewhere = runtime().create_stream();
   const auto prepared = runtime().prepare_first_use(scratch, elsewhere, access_kind::write);
-  EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
-                   ->wait_for(*detail::timeline::of(stream()), ready.ticket));
+  EXPECT_TRUE(waits_for(elsewhere.ref(), stream(), ready.ticket));
   const auto point = runtime().finish_first_use(scratch, elsewhere, access_kind::write, prepared);
   EXPECT_EQ(uses_of(scratch).last_write, point);
   EXPECT_TRUE(uses_of(scratch).holds(ready));

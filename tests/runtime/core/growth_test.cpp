@@ -78,7 +78,7 @@ class throttle {
   std::uint64_t recorded_ = 0;
 };
 
-class growth_on : public ::testing::TestWithParam<std::string> {
+class growth_on : public named_device_test {
  protected:
   static constexpr std::size_t stream_count = 8;
   // Every stream begins with one ring of events, which doubles when it is full. Only the test's
@@ -86,9 +86,8 @@ class growth_on : public ::testing::TestWithParam<std::string> {
   static constexpr std::size_t first_rings = 32 * (stream_count + 1);
 
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     held_ = std::make_shared<memory_statistics>();
     taken_ = std::make_shared<memory_statistics>();
     runtime_ = std::make_unique<device_runtime>(

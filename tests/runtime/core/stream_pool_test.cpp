@@ -6,6 +6,7 @@
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -29,12 +30,11 @@ namespace {
 static_assert(!std::is_convertible_v<pooled_stream, stream_ref>, "it would name another's stream");
 static_assert(std::is_convertible_v<pooled_stream&, stream_ref>);
 
-class stream_pool_on : public ::testing::TestWithParam<std::string> {
+class stream_pool_on : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     runtime_ = std::make_unique<device_runtime>(open_device(GetParam()));
   }
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
@@ -95,12 +95,7 @@ TEST_P(stream_pool_on, gives_streams_that_compute) {
   stream_pool pool(runtime(), {.size = 2, .priority = stream_priority::high});
   const auto on = pool.acquire();
   const auto a = runtime().allocate<std::uint32_t>(1000, on);
-  auto recorder = launch_recorder::strict(on);
-  recorder.write(a);
-  recorder.preflight();
-  const std::uint32_t value = 42;
-  runtime().device().fill(a.data(), &value, sizeof value, a.size(), on.ref().native());
-  (void)recorder.commit();
+  (void)launch_fill(a, 42, on);
   EXPECT_EQ(download(a, on), std::vector<std::uint32_t>(1000, 42));
 }
 

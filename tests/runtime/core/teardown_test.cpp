@@ -7,6 +7,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
@@ -28,14 +29,7 @@
 namespace sluice::test {
 namespace {
 
-class process_exit : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
-  }
-};
+class process_exit : public named_device_test {};
 INSTANTIATE_TEST_SUITE_P(devices, process_exit, every_device(), parameter_name);
 
 /// Objects that a program may keep in static storage.
@@ -50,12 +44,7 @@ void use(device_runtime& runtime, kept& k) {
   k.stream = runtime.create_stream();
   k.ref = runtime.allocate<float>(1000, *k.stream, "kept");
   for (int i = 0; i < 100; ++i) k.blocks.push_back(runtime.allocate_bytes(100, *k.stream));
-  const float one = 1;
-  auto recorder = launch_recorder::strict(*k.stream);
-  recorder.write(*k.ref);
-  recorder.preflight();
-  runtime.device().fill(k.ref->data(), &one, sizeof one, k.ref->size(), k.stream->ref().native());
-  (void)recorder.commit();
+  (void)launch_fill(*k.ref, 1, *k.stream);
 }
 
 // Static objects are destroyed in reverse order of construction.
@@ -96,13 +85,7 @@ void use(device_runtime& runtime, kept& k) {
   auto& runtime = device_runtime::get(device);
   use(runtime, older);
   for (int i = 0; i < 2000; ++i) {
-    const auto value = static_cast<float>(i);
-    auto recorder = launch_recorder::strict(*older.stream);
-    recorder.write(*older.ref);
-    recorder.preflight();
-    runtime.device().fill(older.ref->data(), &value, sizeof value, older.ref->size(),
-                          older.stream->ref().native());
-    (void)recorder.commit();
+    (void)launch_fill(*older.ref, static_cast<float>(i), *older.stream);
   }
   std::exit(0);
 }

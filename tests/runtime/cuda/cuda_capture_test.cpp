@@ -7,6 +7,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/arrow.hpp>
@@ -174,11 +175,7 @@ class cuda_capture : public ::testing::Test {
   }
   static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
                               stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    fill(ref, value, on.native(), on.device());
-    return recorder.commit();
+    return launch_fill(ref, value, on);
   }
   static timeline_point copy(const gpu_ref<std::uint32_t>& to, const column& from, stream_ref on) {
     auto recorder = launch_recorder::strict(on);

@@ -2,7 +2,9 @@
 // A GPU that the program does not use gets no context, which would take half a gigabyte of its
 // memory. Each test checks this in a child process.
 #include "tests/support/devices.hpp"
+#include "tests/support/forked_child.hpp"
 #include "tests/support/gpu_context.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/copy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
@@ -11,17 +13,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace sluice::test {
 namespace {
-
-[[noreturn]] void end_child() {
-  std::exit(::testing::Test::HasFailure() ? 1 : 0);
-}
 
 [[noreturn]] void list() {
   for (const auto& found : list_devices()) {
@@ -46,11 +43,7 @@ void exercise(const std::string& name) {
   for (int i = 0; i < 3; ++i) {
     auto out = runtime.allocate<std::uint32_t>(1000, one, "filled");
     const std::uint32_t value = 7;
-    auto writing = launch_recorder::strict(one);
-    writing.write(out);
-    writing.preflight();
-    runtime.device().fill(out.data(), &value, sizeof value, out.size(), one.ref().native());
-    (void)writing.commit();
+    (void)launch_fill(out, value, one);
     EXPECT_EQ(download(out, two), std::vector<std::uint32_t>(1000, value));
     const auto there = host.allocate<std::uint32_t>(1000, at_host, "copied");
     (void)enqueue_copy(there, at_host, out, two);

@@ -5,6 +5,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/copy.hpp>
@@ -76,9 +77,7 @@ class cuda_device : public ::testing::Test {
       auto a = runtime.allocate<float>(1000, s);
       expect_unchanged("allocate");
       const float one = 1;
-      auto recorder = launch_recorder::strict(s);
-      recorder.write(a);
-      recorder.preflight();
+      auto recorder = begin_write(a, s);
       runtime.device().fill(a.data(), &one, sizeof one, a.size(), s.ref().native());
       expect_unchanged("fill");
       (void)recorder.commit();
@@ -165,9 +164,7 @@ TEST_F(cuda_device, fills_with_patterns_of_1_2_4_8_and_16_bytes) {
       const std::uint8_t zero = 0;
       const auto bytes = 16 + count * size + 16;
       const auto a = runtime.allocate<std::uint8_t>(bytes, s);
-      auto recorder = launch_recorder::strict(s);
-      recorder.write(a);
-      recorder.preflight();
+      auto recorder = begin_write(a, s);
       runtime.device().fill(a.data(), &zero, 1, bytes, s.ref().native());
       runtime.device().fill(a.data() + 16, pattern.data(), size, count, s.ref().native());
       (void)recorder.commit();
@@ -265,12 +262,7 @@ TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stre
     const auto a = runtime.allocate<std::uint32_t>(1000, own);
     own.synchronize();
     const auto fill = [&](std::uint32_t value, std::size_t count, stream_ref on) {
-      const auto part = a.subspan(0, count);
-      auto recorder = launch_recorder::strict(on);
-      recorder.write(part);
-      recorder.preflight();
-      runtime.device().fill(part.data(), &value, sizeof value, part.size(), on.native());
-      return recorder.commit();
+      return launch_fill(a.subspan(0, count), value, on);
     };
     {
       const auto adopted = runtime.adopt_stream(reinterpret_cast<native_stream*>(foreign));
@@ -352,9 +344,7 @@ bool is_device_lost(Function function) {
     const auto other = runtime.create_stream();
     const auto a = runtime.allocate<float>(100, s);
     const auto b = runtime.allocate<float>(100, other);
-    auto recorder = launch_recorder::strict(s);
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, s);
     SLUICE_TEST_REQUIRE(launch_illegal_access(s.ref().native()) == cudaSuccess);
     const auto point = recorder.commit();
     auto* line = detail::timeline::of(s.ref());
@@ -389,9 +379,7 @@ TEST_F(cuda_device, is_lost_after_a_fault) {
     device_runtime runtime(open_device("cuda"));
     const auto s = runtime.create_stream();
     const auto a = runtime.allocate<float>(100, s);
-    auto recorder = launch_recorder::strict(s);
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, s);
     SLUICE_TEST_REQUIRE(launch_illegal_access(s.ref().native()) == cudaSuccess);
     await([&] {
       try {

@@ -5,7 +5,9 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/forked_child.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -46,9 +48,7 @@ void use(device_runtime& runtime, kept& k) {
   k.ref = runtime.allocate<float>(100, *k.stream, "kept");
   for (int i = 0; i < 10; ++i) k.blocks.push_back(runtime.allocate_bytes(100, *k.stream));
   k.blocks.resize(5);  // the reclaim thread, if there is one, frees the rest
-  auto recorder = launch_recorder::strict(*k.stream);
-  recorder.write(*k.ref);
-  recorder.preflight();
+  auto recorder = begin_write(*k.ref, *k.stream);
   (void)recorder.commit();
   k.recorder = launch_recorder::strict(k.pooled);
   k.recorder->read(*k.ref);
@@ -58,7 +58,7 @@ void use(device_runtime& runtime, kept& k) {
 /// Prints how a child of this process ended on standard error, then ends this process.
 template <class Function>
 [[noreturn]] void end_after_child(kept& mine, Function in_child) {
-  std::fprintf(stderr, "the child %s\n", end_of_child(in_child).c_str());
+  report_end_of_child(in_child);
   mine.recorder->cancel();  // the parent continues
   mine.stream->synchronize();
   std::exit(download(*mine.ref, *mine.stream).size() == 100 ? 0 : 2);
@@ -108,11 +108,7 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   refused("create_stream", [&] { (void)runtime.create_stream(); });
   refused("allocate", [&] { (void)runtime.allocate<float>(16, on); });
   refused("synchronize", [&] { on.synchronize(); });
-  refused("preflight", [&] {
-    auto recorder = launch_recorder::strict(on);
-    recorder.read(*k.ref);
-    recorder.preflight();
-  });
+  refused("preflight", [&] { (void)begin_read(*k.ref, on); });
   refused("prepare_use", [&] { (void)runtime.prepare_use(k.ref->block(), on, access_kind::read); });
   refused("deallocate", [&] { runtime.deallocate(k.ref->block()); });
   refused("acquire of a pool", [&] { (void)k.pool->acquire(); });
@@ -146,9 +142,7 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
       auto on = runtime.create_stream();
       while (!stop.load()) {
         const auto a = runtime.allocate<float>(16, on);
-        auto recorder = launch_recorder::strict(on);
-        recorder.write(a);
-        recorder.preflight();
+        auto recorder = begin_write(a, on);
         (void)recorder.commit();
         (void)device_runtime::get("host");
         runtime.reap_pending();
@@ -192,13 +186,12 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   });
   await([&] { return held.load(); });
   forking = true;
-  const auto end = end_of_child([&] {
+  report_end_of_child([&] {
     const std::lock_guard lock(mutex);
     return 0;
   });
   forked = true;
   holder.join();
-  std::fprintf(stderr, "the child %s\n", end.c_str());
   std::exit(0);
 }
 
@@ -217,12 +210,8 @@ bool is_refused(Use use) {
   static device_runtime runtime(open_device("host"));
   static auto stream = runtime.create_stream();
   static auto used = runtime.allocate<float>(16, stream);
-  static auto committed = launch_recorder::strict(stream);
-  committed.read(used);
-  committed.preflight();
-  static auto cancelled = launch_recorder::strict(stream);
-  cancelled.read(used);
-  cancelled.preflight();
+  static auto committed = begin_read(used, stream);
+  static auto cancelled = begin_read(used, stream);
   std::atomic<bool> inside{false};
   std::atomic<bool> forked{false};
   std::thread submitting([&] {
@@ -232,7 +221,7 @@ bool is_refused(Use use) {
     });
   });
   await([&] { return inside.load(); });
-  const auto end = end_of_child([&] {
+  report_end_of_child([&] {
     cancelled.cancel();
     return is_refused([&] { stream.synchronize(); }) &&
                    is_refused([&] { (void)committed.commit(); }) && is_refused([&] {
@@ -246,26 +235,23 @@ bool is_refused(Use use) {
   cancelled.cancel();
   (void)committed.commit();
   stream.synchronize();
-  std::fprintf(stderr, "the child %s\n", end.c_str());
   std::exit(0);
 }
 
 [[noreturn]] void fork_and_compute_in_the_child() {
   auto random = make_generator();
-  std::vector<std::uint32_t> values(1000);
-  for (auto& v : values) v = static_cast<std::uint32_t>(random());
+  const auto values = random_values<std::uint32_t>(random, 1000);
   const auto compute = [&values](device_runtime& runtime) {
     const auto on = runtime.create_stream();
     return download(upload(runtime, on, values), on) == values;
   };
   device_runtime parents(open_host_device());
   if (!compute(parents)) std::exit(2);
-  const auto how = end_of_child([&] {
+  report_end_of_child([&] {
     // Shared runtimes work, too, because the parent has made none.
     device_runtime own(open_host_device());
     return compute(own) && compute(device_runtime::get("host")) ? 0 : 1;
   });
-  std::fprintf(stderr, "the child %s\n", how.c_str());
   std::exit(compute(parents) ? 0 : 2);
 }
 
@@ -277,7 +263,7 @@ bool is_refused(Use use) {
   device_runtime parents(open_host_device(), on_budget(budget));
   const auto on = parents.create_stream();
   const auto held = parents.allocate_bytes(1 << 20, on);
-  const auto how = end_of_child([&] {
+  report_end_of_child([&] {
     const auto own = std::make_shared<memory_budget>(std::size_t{1} << 20);
     device_runtime runtime(open_host_device(), on_budget(own));
     const auto own_stream = runtime.create_stream();
@@ -290,22 +276,40 @@ bool is_refused(Use use) {
                    [&] { const device_runtime made(open_host_device(), on_budget(budget)); });
     return refused ? 0 : 1;
   });
-  std::fprintf(stderr, "the child %s\n", how.c_str());
   std::exit(budget->snapshot().held == std::size_t{1} << 20 ? 0 : 2);
 }
 
-class fork_with : public ::testing::TestWithParam<std::string> {
+/// Skips a test that forks with threads.
+void skip_under_address_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer's locks may be held at the fork, and LeakSanitizer cannot stop "
+                  "the parent's threads in a child";
+#endif
+}
+
+class fork_with : public named_device_test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "LeakSanitizer cannot stop the parent's threads in a child: false leaks";
-#endif
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    skip_under_address_sanitizer();
+    if (!IsSkipped()) named_device_test::SetUp();
   }
 };
 INSTANTIATE_TEST_SUITE_P(devices, fork_with, every_device(), parameter_name);
+
+class fork_with_threads : public ::testing::Test {
+ protected:
+  void SetUp() override { skip_under_address_sanitizer(); }
+};
+
+class fork_of_the_host : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    skip_under_address_sanitizer();
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer lets no child of a process with threads start threads";
+#endif
+  }
+};
 
 TEST_P(fork_with, a_shared_runtime_lets_the_child_exit) {
   EXPECT_EXIT(fork_with_shared_runtime(GetParam()), ::testing::ExitedWithCode(0),
@@ -319,43 +323,22 @@ TEST_P(fork_with, a_runtime_refuses_the_child) {
   EXPECT_EXIT(fork_and_use(GetParam()), ::testing::ExitedWithCode(0),
               "^the child exited with 0\n$");
 }
-TEST(fork_with_threads, that_hold_locks_hangs_no_child) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer's own locks may be held at the fork";
-#endif
+TEST_F(fork_with_threads, that_hold_locks_hangs_no_child) {
   EXPECT_EXIT(fork_while_others_hold_locks(), ::testing::ExitedWithCode(0),
               "^the last child exited with 0\n$");
 }
-TEST(fork_with_threads, waits_until_no_thread_holds_a_lock_of_the_process) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
-#endif
+TEST_F(fork_with_threads, waits_until_no_thread_holds_a_lock_of_the_process) {
   EXPECT_EXIT(fork_while_another_thread_holds(*new detail::fork_safe_mutex),
               ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
-TEST(fork_with_threads, that_submit_leaves_the_child_refusals) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
-#endif
+TEST_F(fork_with_threads, that_submit_leaves_the_child_refusals) {
   EXPECT_EXIT(fork_during_a_submission(), ::testing::ExitedWithCode(0),
               "^the child exited with 0\n$");
 }
-TEST(fork_of_the_host, refuses_the_child_a_budget_of_the_parent) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
-#endif
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer lets no child of a process with threads start threads";
-#endif
+TEST_F(fork_of_the_host, refuses_the_child_a_budget_of_the_parent) {
   EXPECT_EXIT(fork_with_budget(), ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
-TEST(fork_of_the_host, leaves_the_child_devices_of_its_own) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
-#endif
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer lets no child of a process with threads start threads";
-#endif
+TEST_F(fork_of_the_host, leaves_the_child_devices_of_its_own) {
   EXPECT_EXIT(fork_and_compute_in_the_child(), ::testing::ExitedWithCode(0),
               "the child exited with 0\n$");
 }

@@ -6,6 +6,7 @@
 #include "tests/runtime/hazards/hazard_run.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -35,9 +36,7 @@ class compute_sanitizer_controls : public ::testing::Test {
     return runtime_->allocate<hazard_word>(1000, first_, "control");
   }
   void write(const gpu_ref<hazard_word>& out, stream_ref on) const {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(out);
-    recorder.preflight();
+    auto recorder = begin_write(out, on);
     enqueue_mix(on, {.out = out.data(), .count = out.size(), .constant = 7});
     (void)recorder.commit();
   }

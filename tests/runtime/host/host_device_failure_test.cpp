@@ -3,6 +3,7 @@
 #include "tests/runtime/host/host_device_test.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_task.hpp>
@@ -229,9 +230,7 @@ TEST(lost_host_device, keeps_memory_that_a_running_task_touches) {
   auto* native = s.ref().native();
   auto a = runtime->allocate<std::uint32_t>(1000, s);
   {
-    auto recorder = launch_recorder::strict(s);
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, s);
     submit_host_task(s, [&, data = a.data()] {
       began.store(true);
       gate.wait(false);

@@ -207,7 +207,7 @@ TEST_P(arrow_on, an_import_with_a_stream_is_ordered_after_it) {
   const auto result = runtime().allocate<std::uint32_t>(100, stream());
   gate closed;
   closed.hold(other_stream());
-  fill(array.memory(), value, other_stream());
+  enqueue_fill(array.memory(), value, other_stream());
   array.back.in_use.store(true);
   {
     const auto imported =
@@ -235,7 +235,7 @@ TEST_P(arrow_on, a_sync_event_is_waited_for) {
   {
     gate closed;
     closed.hold(other_stream());
-    fill(array.memory(), value, other_stream());
+    enqueue_fill(array.memory(), value, other_stream());
     device.record(event, 1, other_stream().native());
     const auto imported = import_arrow(runtime(), array.schema(), array.get());
     EXPECT_FALSE(imported.is_external());
@@ -340,14 +340,14 @@ TEST_P(arrow_on, an_export_with_a_stream_is_ordered_both_ways) {
   const auto seen = words(100);
   gate ours;
   ours.hold(stream());
-  write(a, value, stream());
+  launch_fill(a, value, stream());
   auto out = export_arrow(runtime(), a, named(other_stream()));
   gate theirs;
   theirs.hold(other_stream());
   other().device().copy(seen.data(), out.array.array.buffers[1], seen.bytes(),
                         copy_direction::device_to_device, other_stream().native());
   std::thread([&] { release(out); }).join();
-  const auto point = write(a, value + 1, stream());
+  const auto point = launch_fill(a, value + 1, stream());
   ours.open();
   EXPECT_FALSE(ended(point));
   theirs.open();
@@ -361,7 +361,7 @@ TEST_P(arrow_on, an_export_waits_here_or_brings_an_event) {
   const auto a = runtime().allocate<std::uint32_t>(100, stream());
   const auto seen = words(100);
   if (on_host()) {
-    write(a, value, stream());
+    launch_fill(a, value, stream());
     auto out = export_arrow(runtime(), a);
     EXPECT_EQ(out.array.sync_event, nullptr);
     EXPECT_EQ(static_cast<const std::uint32_t*>(out.array.array.buffers[1])[99], value);
@@ -370,7 +370,7 @@ TEST_P(arrow_on, an_export_waits_here_or_brings_an_event) {
   }
   gate closed;
   closed.hold(stream());
-  write(a, value, stream());
+  launch_fill(a, value, stream());
   auto out = export_arrow(runtime(), a);
   ASSERT_NE(out.array.sync_event, nullptr);
   auto* event = *static_cast<native_event**>(out.array.sync_event);
@@ -387,7 +387,7 @@ TEST_P(arrow_on, an_export_outlives_its_block_and_its_runtime) {
   auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
   auto own_stream = owned->create_stream();
   auto a = owned->allocate<std::uint32_t>(100, own_stream);
-  write(a, value, own_stream);
+  launch_fill(a, value, own_stream);
   own_stream.synchronize();
   auto out = export_arrow(*owned, a);
   a = {};

@@ -8,6 +8,7 @@
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -85,11 +86,7 @@ class captured_consumer : public ::testing::Test {
   [[nodiscard]] native_stream* consumers() const { return consumer_.ref().native(); }
   [[nodiscard]] gpu_ref<std::uint32_t> filled(std::uint32_t value) {
     auto made = runtime_->allocate<std::uint32_t>(count, stream_);
-    auto recorder = launch_recorder::strict(stream_);
-    recorder.write(made);
-    recorder.preflight();
-    device_->fill(made.data(), &value, sizeof value, made.size(), stream_.ref().native());
-    (void)recorder.commit();
+    (void)launch_fill(made, value, stream_);
     return made;
   }
   /// The consumer writes `value` after `closed`.
@@ -129,9 +126,7 @@ TEST_F(captured_consumer, keeps_its_memory_from_others_until_the_capture_has_end
   await_no_exports();
   // Ordered after the consumer's write, which has not happened yet.
   auto read = std::vector<std::uint32_t>(count);
-  auto recorder = launch_recorder::strict(stream_);
-  recorder.read(a);
-  recorder.preflight();
+  auto recorder = begin_read(a, stream_);
   device_->copy(read.data(), a.data(), a.bytes(), copy_direction::device_to_host,
                 stream_.ref().native());
   (void)recorder.commit();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exports: their order with earlier and later work, and their descriptors.
 #include "tests/runtime/interop/dlpack_test.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ TEST_P(dlpack_on, an_export_with_a_stream_is_ordered_both_ways) {
   const auto seen = words(100);
   gate ours;
   ours.hold(stream());
-  write(a, first, stream());
+  launch_fill(a, first, stream());
   auto* out = export_dlpack(runtime(), a, {.stream = named(other_stream())});
   ASSERT_EQ(out->tensor.data, a.data());
   other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
@@ -47,7 +48,7 @@ TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later)
   const auto a = runtime().allocate<std::uint32_t>(20, stream());
   const auto third = runtime().create_stream();
   const auto seen = words(10);
-  write(a, value, stream());
+  launch_fill(a, value, stream());
   auto* out = export_dlpack(runtime(), a.subspan(0, 10),
                             {.stream = named(other_stream()), .read_only = true});
   gate closed;
@@ -55,9 +56,7 @@ TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later)
   other().device().copy(seen.data(), out->tensor.data, seen.bytes(),
                         copy_direction::device_to_device, other_stream().native());
   const auto rest = a.subspan(10, 10);
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(rest);
-  recorder.preflight();
+  auto recorder = begin_write(rest, stream());
   const auto before = uses_of(a);
   out->deleter(out);
   timeline_point consumed;
@@ -65,10 +64,10 @@ TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later)
     if (!before.holds(point)) consumed = point;
   }
   ASSERT_TRUE(consumed);
-  fill(rest, value + 1, stream());
+  enqueue_fill(rest, value + 1, stream());
   (void)recorder.commit();
   EXPECT_TRUE(uses_of(a).holds(consumed));
-  const auto point = write(a, value + 2, third);
+  const auto point = launch_fill(a, value + 2, third);
   EXPECT_FALSE(
       detail::timeline::of(third.ref())
           ->wait_for(*detail::runtime_core::of(runtime())->find(consumed.stream), consumed.ticket));
@@ -81,7 +80,7 @@ TEST_P(dlpack_on, an_export_that_comes_back_during_a_launch_is_waited_for_later)
 TEST_P(dlpack_on, memory_that_was_exported_is_freed_after_the_consumers_uses) {
   const auto value = random_word();
   auto a = runtime().allocate<std::uint32_t>(1000, stream());
-  write(a, value, stream());
+  launch_fill(a, value, stream());
   const auto seen = words(1000);
   gate closed;
   auto* out = export_dlpack(runtime(), a, {.stream = named(other_stream()), .read_only = true});
@@ -92,7 +91,7 @@ TEST_P(dlpack_on, memory_that_was_exported_is_freed_after_the_consumers_uses) {
   out->deleter(out);
   // New owners of the memory are ordered after the consumer's copy.
   for (int i = 0; i < 4; ++i) {
-    write(runtime().allocate<std::uint32_t>(1000, stream()), value + 1, stream());
+    launch_fill(runtime().allocate<std::uint32_t>(1000, stream()), value + 1, stream());
   }
   closed.open();
   EXPECT_EQ(download(seen, other_stream()), std::vector(1000, value));
@@ -103,7 +102,7 @@ TEST_P(dlpack_on, an_export_without_a_stream_waits_here) {
   const auto own_stream = runtime().create_stream();
   gate closed;
   closed.hold(own_stream);
-  write(a, random_word(), own_stream);
+  launch_fill(a, random_word(), own_stream);
   const auto launches = runtime().statistics().launches;
   std::atomic<bool> opened{false};
   bool waited = false;
@@ -124,7 +123,7 @@ TEST_P(dlpack_on, a_writable_export_comes_after_reads_and_a_read_only_one_does_n
   const auto before = random_word();
   const auto a = runtime().allocate<std::uint32_t>(100, stream());
   const auto result = runtime().allocate<std::uint32_t>(100, stream());
-  write(a, before, stream());
+  launch_fill(a, before, stream());
   gate closed;
   closed.hold(stream());
   copy(result, a, stream());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory runs short, and failures that the host device can script.
 #include "tests/runtime/interop/dlpack_test.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
@@ -60,7 +61,7 @@ TEST_P(dlpack_on, survives_a_lack_of_host_memory) {
     tensor.back.wait();
   }
   const auto a = runtime().allocate<std::uint32_t>(10, stream());
-  write(a, 3, stream());
+  launch_fill(a, 3, stream());
   for (const dlpack_export& as :
        {dlpack_export{}, dlpack_export{.stream = named(other_stream())}}) {
     // The last export succeeds. Earlier ones also succeed where a lack of memory is made up for.
@@ -87,9 +88,7 @@ TEST(dlpack_on_a_failing_host, refuses_to_export_what_a_failed_launch_wrote) {
   for (const bool with_stream : {false, true}) {
     const auto a = runtime.allocate<std::uint32_t>(10, s);
     faults->fail_nth(fault_target::launch, 1);
-    auto recorder = launch_recorder::strict(s);
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, s);
     submit_host_task(s, [] {});
     const auto point = recorder.commit();
     dlpack_export as{};
@@ -113,9 +112,7 @@ TEST(dlpack_on_a_failing_host, what_a_lost_producer_wrote_has_failed) {
   {
     const auto imported =
         import_dlpack(runtime, tensor.get(), {.stream = foreign_stream(theirs.ref().native())});
-    auto recorder = launch_recorder::strict(s);
-    recorder.read(imported.memory);
-    recorder.preflight();
+    auto recorder = begin_read(imported.memory, s);
     const auto point = recorder.commit();
     lost->device().lose(error(errc::device_lost, "smoke"));
     closed.open();
@@ -135,9 +132,7 @@ TEST(dlpack_on_a_failing_host, a_lost_runtime_gives_back_once_nothing_runs) {
   auto s = runtime->create_stream();
   auto imported = import_dlpack(*runtime, tensor.get(), {.ready = true});
   std::atomic<bool> end{false};
-  auto recorder = launch_recorder::strict(s);
-  recorder.read(imported.memory);
-  recorder.preflight();
+  auto recorder = begin_read(imported.memory, s);
   submit_host_task(s, [&] {
     tensor.back.in_use.store(true);
     await([&] { return end.load(); });

@@ -53,7 +53,7 @@ TEST_P(dlpack_on, an_import_with_a_stream_is_ordered_after_it) {
     const auto result = runtime().allocate<std::uint32_t>(100, stream());
     gate closed;
     closed.hold(other_stream());
-    fill(tensor.memory(), value, other_stream());
+    enqueue_fill(tensor.memory(), value, other_stream());
     auto imported = import_dlpack(runtime(), tensor.get(), {.stream = named(other_stream())});
     EXPECT_FALSE(imported.memory.is_external());
     auto ref = imported.memory.template as<std::uint32_t>();
@@ -75,7 +75,7 @@ TEST_P(dlpack_on, what_is_queued_after_the_import_is_not_waited_for) {
   new_tensor tensor(words(100));
   tensor.ends_when_back = true;
   const auto value = random_word();
-  fill(tensor.memory(), value, other_stream());
+  enqueue_fill(tensor.memory(), value, other_stream());
   gate closed;
   auto imported = import_dlpack(runtime(), tensor.get(), {.stream = named(other_stream())});
   closed.hold(other_stream());
@@ -93,7 +93,7 @@ TEST_P(dlpack_on, one_import_does_not_wait_for_another_ones_stream) {
   gate closed;
   closed.hold(third);
   const auto waiting = import_dlpack(runtime(), late.get(), {.stream = named(third)});
-  fill(early.memory(), 7, other_stream());
+  enqueue_fill(early.memory(), 7, other_stream());
   const auto other_import =
       import_dlpack(runtime(), early.get(), {.stream = named(other_stream())});
   EXPECT_EQ(download(other_import.memory.as<std::uint32_t>(), stream()),
@@ -111,7 +111,7 @@ TEST_P(dlpack_on, more_imports_than_adoption_streams_are_all_ordered) {
   for (int i = 0; i < 9; ++i) {
     tensors.push_back(std::make_unique<new_tensor>(words(10)));
     values.push_back(random_word());
-    fill(tensors.back()->memory(), values.back(), third);
+    enqueue_fill(tensors.back()->memory(), values.back(), third);
     imported.push_back(import_dlpack(runtime(), tensors.back()->get(), {.stream = named(third)}));
   }
   EXPECT_LE(runtime().statistics().streams, 2 + 4u);
@@ -128,7 +128,7 @@ TEST_P(dlpack_on, an_import_that_is_ready_waits_for_nothing) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it synchronises one stream while another one is held");
   with_both([&](auto& tensor) {
     const auto value = random_word();
-    fill(tensor.memory(), value, other_stream());
+    enqueue_fill(tensor.memory(), value, other_stream());
     other_stream().synchronize();
     gate closed;
     closed.hold(other_stream());
@@ -137,7 +137,7 @@ TEST_P(dlpack_on, an_import_that_is_ready_waits_for_nothing) {
       const auto ref = imported.memory.template as<std::uint32_t>();
       EXPECT_EQ(uses_of(ref).last_write, timeline_point{});
       EXPECT_EQ(download(ref, stream()), std::vector(100, value));
-      write(ref, value + 1, stream());
+      launch_fill(ref, value + 1, stream());
       EXPECT_EQ(download(ref, stream()), std::vector(100, value + 1));
     }
     closed.open();
@@ -149,7 +149,7 @@ TEST_P(dlpack_on, the_default_streams_of_cuda_are_streams) {
   if (on_host()) GTEST_SKIP() << "the host has no default streams";
   for (const std::uintptr_t handle : {1, 2}) {
     new_tensor tensor(words(10));
-    fill(tensor.memory(), 5, other_stream());
+    enqueue_fill(tensor.memory(), 5, other_stream());
     other_stream().synchronize();
     {
       const auto imported =
@@ -270,7 +270,7 @@ TEST_P(dlpack_on, an_import_that_went_back_leaves_no_points) {
   {
     const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = named(other_stream())});
     const auto ref = imported.memory.as<std::uint32_t>();
-    write(ref, 1, stream());
+    launch_fill(ref, 1, stream());
     EXPECT_GT(runtime().statistics().points, points);
   }
   tensor.back.wait();
@@ -321,7 +321,7 @@ TEST_P(dlpack_on, a_read_only_import_is_not_written) {
 
   // Another block now uses the record of that one.
   const auto own = runtime().allocate<std::uint32_t>(10, stream());
-  EXPECT_NO_THROW(write(own, 1, stream()));
+  EXPECT_NO_THROW(launch_fill(own, 1, stream()));
 }
 
 }  // namespace

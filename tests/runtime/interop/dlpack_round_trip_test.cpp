@@ -64,7 +64,7 @@ TEST_P(dlpack_on, many_threads_may_pass_memory_round) {
       const auto consumer = consumers[t].ref();
       for (std::uint32_t i = 0; i < rounds; ++i) {
         auto a = runtime().allocate<std::uint32_t>(50, own_stream);
-        write(a, i * 4 + t, own_stream);
+        launch_fill(a, i * 4 + t, own_stream);
         auto* out = export_dlpack(runtime(), a, {.stream = named(consumer)});
         // To the other runtime, and its copy back.
         const auto there = import_dlpack(other(), out, {.stream = named(consumer)});
@@ -74,7 +74,7 @@ TEST_P(dlpack_on, many_threads_may_pass_memory_round) {
           auto recorder = launch_recorder::strict(consumer);
           recorder.read_write(theirs);
           recorder.preflight();
-          fill(theirs, word, consumer);
+          enqueue_fill(theirs, word, consumer);
           (void)recorder.commit();
           if (download(theirs, consumer) != std::vector(50, word)) wrong.fetch_add(1);
         }

@@ -3,6 +3,7 @@
 #include "tests/runtime/interop/dlpack_test.hpp"
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ TEST_P(dlpack_on, an_export_outlives_its_block_and_its_runtime) {
       const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
       auto own_stream = owned->create_stream();
       auto a = owned->allocate<std::uint32_t>(100, own_stream);
-      write(a, value, own_stream);
+      launch_fill(a, value, own_stream);
       dlpack_export as{};
       if (with_stream) as.stream = named(other_stream());
       auto* out = export_dlpack(*owned, a, as);
@@ -74,7 +75,7 @@ TEST_P(dlpack_on, the_deleter_of_an_export_that_outlives_its_runtime_does_not_wa
     auto owned = std::make_unique<device_runtime>(device, runtime_options{.resource = make()});
     auto own_stream = owned->create_stream();
     auto a = owned->allocate<std::uint32_t>(100, own_stream);
-    write(a, value, own_stream);
+    launch_fill(a, value, own_stream);
     auto* out = export_dlpack(*owned, a, {.stream = named(other_stream())});
     a = {};
     own_stream = {};
@@ -209,7 +210,7 @@ TEST_P(dlpack_on, a_runtime_may_end_with_imports_of_its_own_exports) {
     const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
     auto own_stream = owned->create_stream();
     auto a = owned->allocate<std::uint32_t>(10, own_stream);
-    write(a, 1, own_stream);
+    launch_fill(a, 1, own_stream);
     auto imported = import_dlpack(*owned, export_dlpack(*owned, a), options);
     own_stream = {};
     a = {};
@@ -228,9 +229,7 @@ TEST_P(dlpack_on, a_recorder_with_leases_on_an_import_may_outlive_the_runtime) {
   auto imported = import_dlpack(*owned, tensor.get(), {.ready = true});
   const collected_reports reports;
   {
-    auto recorder = launch_recorder::strict(own_stream);
-    recorder.read(imported.memory);
-    recorder.preflight();
+    auto recorder = begin_read(imported.memory, own_stream);
     owned.reset();
     EXPECT_EQ(tensor.back.times.load(), 0);
   }

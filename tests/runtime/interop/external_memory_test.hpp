@@ -7,6 +7,7 @@
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/external_memory.hpp>
 
@@ -62,7 +63,7 @@ class external_memory_test : public device_test {
     other_stream_ = other_->create_stream();
     // Loads the kernel that is launched behind gates.
     const auto warm = words(4);
-    fill(warm, 0, other_stream_);
+    enqueue_fill(warm, 0, other_stream_);
     other_stream_.synchronize();
   }
   void TearDown() override {
@@ -80,19 +81,6 @@ class external_memory_test : public device_test {
     auto made = other_->allocate<std::uint32_t>(count, other_stream_, "producer");
     other_stream_.synchronize();
     return made;
-  }
-  /// Enqueues a write of `value` to every element, without a recorder.
-  static void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
-    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-  }
-  /// Launches a write of `value` to every element.
-  static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
-                              stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    fill(ref, value, on);
-    return recorder.commit();
   }
   /// Launches a copy.
   static timeline_point copy(const gpu_ref<std::uint32_t>& to, const gpu_ref<std::uint32_t>& from,

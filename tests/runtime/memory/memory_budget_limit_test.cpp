@@ -5,6 +5,7 @@
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -123,9 +124,7 @@ class limited : public ::testing::TestWithParam<stack> {
   }
   /// Makes a launch on `on` that reads the block.
   static void use(const bytes_ref& block, stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.read(block);
-    recorder.preflight();
+    auto recorder = begin_read(block, on);
     (void)recorder.commit();
   }
 

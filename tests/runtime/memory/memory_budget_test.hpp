@@ -18,12 +18,11 @@
 namespace sluice::test {
 
 /// The tests are in several files; memory_budget_test.cpp instantiates all of them.
-class budget_on : public ::testing::TestWithParam<std::string> {
+class budget_on : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     device_ = open_device(GetParam());
     budget_ = std::make_shared<memory_budget>();
     faults_ = std::make_shared<fault_countdown>();

@@ -5,6 +5,7 @@
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/copy.hpp>
 
@@ -227,9 +228,8 @@ TEST_P(guard_on, finds_nothing_in_clean_use) {
           const auto value = static_cast<std::uint32_t>(generator());
           const auto& on = generator() % 4 == 0 ? other() : mine.ref();
           living.emplace_back(runtime().allocate<std::uint32_t>(1 + generator() % 2000, on), value);
-          auto recorder = launch_recorder::strict(generator() % 4 == 0 ? stream() : mine.ref());
-          recorder.write(living.back().first);
-          recorder.preflight();
+          auto recorder =
+              begin_write(living.back().first, generator() % 4 == 0 ? stream() : mine.ref());
           const auto& ref = living.back().first;
           const auto native =
               detail::runtime_core::of(runtime())->find(recorder.launch_stream())->native();

@@ -24,12 +24,11 @@ namespace sluice::test {
 inline constexpr std::size_t zone = 256;
 
 /// The tests are in several files; memory_guard_test.cpp instantiates all of them.
-class guard_on : public ::testing::TestWithParam<std::string> {
+class guard_on : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     open({});
   }
   /// Opens a runtime with a guard over `async`, and a failing and a counting adaptor between them.

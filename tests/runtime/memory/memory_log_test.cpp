@@ -38,13 +38,8 @@ std::uint64_t this_thread() {
   return static_cast<std::uint64_t>(::gettid());
 }
 
-class memory_log_on : public ::testing::TestWithParam<std::string> {
+class memory_log_on : public named_device_test {
  protected:
-  void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
-  }
   void TearDown() override { close(); }
 
   void open(std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_log_sink> sink) {

@@ -5,6 +5,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -112,15 +113,6 @@ class resource_on : public ::testing::TestWithParam<stack> {
   [[nodiscard]] bool tracked() const { return GetParam().tracked; }
   [[nodiscard]] bool on_host() const { return GetParam().device == "host"; }
 
-  /// Makes a launch that writes `value` to every element.
-  timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-    return recorder.commit();
-  }
-
  private:
   std::unique_ptr<device_runtime> runtime_;
   sluice::stream stream_;
@@ -213,7 +205,7 @@ TEST_P(resource_on, memory_is_ready_anywhere_through_a_recorder) {
   closed.hold(stream());
   const auto a = runtime().allocate<std::uint32_t>(1000, stream());
   const auto elsewhere = runtime().create_stream();
-  (void)write(a, 77, elsewhere);
+  (void)launch_fill(a, 77, elsewhere);
   const auto ready = uses_of(a).last_write;
   EXPECT_EQ(ready.stream, elsewhere.id());
   closed.open();
@@ -237,7 +229,7 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   gate closed;
   auto a = runtime().allocate<std::uint32_t>(1000, lane);
   auto result = runtime().allocate<std::uint32_t>(1000, lane);
-  (void)write(a, 21, lane);
+  (void)launch_fill(a, 21, lane);
   closed.hold(elsewhere);
   auto recorder = launch_recorder::strict(elsewhere);
   recorder.read(a).write(result);
@@ -253,7 +245,7 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   }
   // New memory and new work on the lane complete while the gate is closed.
   const auto b = runtime().allocate<std::uint32_t>(1000, lane);
-  const auto written = write(b, 4, lane);
+  const auto written = launch_fill(b, 4, lane);
   await([&] {
     runtime().reap_pending();
     return detail::runtime_core::of(runtime())->settled(written);
@@ -272,7 +264,7 @@ TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
   gate closed;
   closed.hold(stream());
   auto a = runtime().allocate<std::uint32_t>(1 << 16, stream());
-  (void)write(a, 1, stream());
+  (void)launch_fill(a, 1, stream());
   const auto* address = a.data();
   a = {};
   auto b = runtime().allocate<std::uint32_t>(1 << 16, stream());
@@ -280,7 +272,7 @@ TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
   if (on_host() || GetParam().pooled) {
     EXPECT_EQ(b.data(), address);
   }
-  (void)write(b, 2, stream());
+  (void)launch_fill(b, 2, stream());
   // On another stream the address is not free.
   const auto elsewhere = runtime().create_stream();
   address = b.data();
@@ -288,7 +280,7 @@ TEST_P(resource_on, freed_memory_comes_back_in_stream_order) {
   const auto c = runtime().allocate<std::uint32_t>(1 << 16, elsewhere);
   EXPECT_NE(c.data(), address);
   closed.open();
-  (void)write(c, 3, elsewhere);
+  (void)launch_fill(c, 3, elsewhere);
   EXPECT_EQ(download(c, elsewhere), std::vector<std::uint32_t>(c.size(), 3));
   stream().synchronize();
 }
@@ -334,7 +326,7 @@ TEST_P(resource_on, memory_outlives_the_stream_it_was_allocated_on) {
   gate closed;
   if (tracked()) {
     closed.hold(going);
-    (void)write(a, 8, going);
+    (void)launch_fill(a, 8, going);
   }
   going = {};
   closed.open();
@@ -384,7 +376,7 @@ TEST_P(resource_on, keeps_contents_while_memory_is_used_again) {
       const std::size_t count = std::size_t{64} << (generator() % 6);
       const auto value = static_cast<std::uint32_t>(generator());
       auto ref = runtime().allocate<std::uint32_t>(count, on);
-      (void)write(ref, value, streams[generator() % streams.size()]);
+      (void)launch_fill(ref, value, streams[generator() % streams.size()]);
       blocks.push_back({std::move(ref), value});
     } else {
       const auto i = generator() % blocks.size();

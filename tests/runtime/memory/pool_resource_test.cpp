@@ -6,6 +6,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -28,12 +29,11 @@ namespace {
 
 using words = gpu_ref<std::uint32_t>;
 
-class pool_on : public ::testing::TestWithParam<std::string> {
+class pool_on : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     open({});
   }
   void open(pool_options options) { open(open_device(GetParam()), options); }
@@ -74,13 +74,6 @@ class pool_on : public ::testing::TestWithParam<std::string> {
   void refuse(bool on) { faults_->fail_nth(on ? 1 : 0, 1'000'000); }
   [[nodiscard]] words allocate(stream_ref on, std::size_t count = 1000) const {
     return runtime().allocate<std::uint32_t>(count, on, "pooled");
-  }
-  timeline_point write(const words& ref, std::uint32_t value, stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-    return recorder.commit();
   }
   /// Frees `count` blocks that `stream()` has written. `other()` reads them behind the gate, except
   /// `idle` blocks from `first` on.
@@ -155,7 +148,7 @@ TEST_P(pool_on, does_not_ask_a_busy_stream_how_far_it_is) {
   const auto* const kept = allocate(stream()).data();
   const auto free_events = runtime().statistics().events;
   timeline_point last;
-  for (int i = 0; i < 24; ++i) last = write(a, 1, stream());
+  for (int i = 0; i < 24; ++i) last = launch_fill(a, 1, stream());
   stream().device().synchronize(stream().native());
   ASSERT_EQ(runtime().statistics().events, free_events);
   const auto known = detail::timeline::of(stream())->watermark();
@@ -168,16 +161,15 @@ TEST_P(pool_on, hands_memory_out_again_behind_its_last_use_on_the_same_stream) {
   gate closed;
   closed.hold(stream());
   auto a = allocate(stream());
-  const auto last = write(a, 1, stream());
+  const auto last = launch_fill(a, 1, stream());
   const auto* address = a.data();
   a = {};
   const auto b = allocate(stream());
   EXPECT_EQ(b.data(), address);
   EXPECT_EQ(asked_for(), 1u);
   // A use on another stream waits for it.
-  (void)write(b, 2, other());
-  EXPECT_FALSE(
-      detail::timeline::of(other())->wait_for(*detail::timeline::of(stream()), last.ticket));
+  (void)launch_fill(b, 2, other());
+  EXPECT_TRUE(waits_for(other(), stream(), last.ticket));
   closed.open();
   EXPECT_EQ(download(b, other()), std::vector<std::uint32_t>(b.size(), 2));
 }
@@ -185,10 +177,10 @@ TEST_P(pool_on, hands_memory_out_again_behind_its_last_use_on_the_same_stream) {
 TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
   auto a = allocate(stream());
-  (void)write(a, 1, stream());
+  (void)launch_fill(a, 1, stream());
   gate closed;
   closed.hold(other());
-  const auto used = write(a, 2, other());
+  const auto used = launch_fill(a, 2, other());
   const auto* address = a.data();
   a = {};
   auto b = allocate(stream());
@@ -206,7 +198,7 @@ TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
 TEST_P(pool_on, asks_the_device_before_it_asks_for_more) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
   auto a = allocate(stream());
-  const auto used = write(a, 1, other());
+  const auto used = launch_fill(a, 1, other());
   const auto* address = a.data();
   a = {};
   // No query has found the progress of the streams since.
@@ -273,11 +265,9 @@ TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {
   const auto* address = a.data();
   gate closed;
   closed.hold(other());
-  const auto written = write(a, 1, other());
+  const auto written = launch_fill(a, 1, other());
   const auto reader = runtime().create_stream();
-  auto recorder = launch_recorder::strict(reader);
-  recorder.read(a);
-  recorder.preflight();
+  auto recorder = begin_read(a, reader);
   const auto read = recorder.commit();
   a = {};
   const auto launches = runtime().statistics().launches;
@@ -290,17 +280,12 @@ TEST_P(pool_on, unfinished_memory_brings_its_uses_along) {
   EXPECT_EQ(b.data(), address);
   // Even a read waits for both uses, because the block has not been written yet.
   const auto third = runtime().create_stream();
-  auto early = launch_recorder::strict(third);
-  early.read(b);
-  early.preflight();
+  auto early = begin_read(b, third);
   (void)early.commit();
-  EXPECT_FALSE(detail::timeline::of(third.ref())
-                   ->wait_for(*detail::timeline::of(reader.ref()), read.ticket));
-  EXPECT_FALSE(
-      detail::timeline::of(third.ref())->wait_for(*detail::timeline::of(other()), written.ticket));
-  (void)write(b, 7, stream());
-  EXPECT_FALSE(
-      detail::timeline::of(stream())->wait_for(*detail::timeline::of(reader.ref()), read.ticket));
+  EXPECT_TRUE(waits_for(third.ref(), reader.ref(), read.ticket));
+  EXPECT_TRUE(waits_for(third.ref(), other(), written.ticket));
+  (void)launch_fill(b, 7, stream());
+  EXPECT_TRUE(waits_for(stream(), reader.ref(), read.ticket));
   closed.open();
   EXPECT_EQ(download(b, stream()), std::vector<std::uint32_t>(b.size(), 7));
 }
@@ -317,11 +302,11 @@ TEST_P(pool_on, only_the_inherited_wait_keeps_memory_whole) {
     const auto* address = a.data();
     gate closed;
     closed.hold(other());
-    const auto late = write(a, 1, other());
+    const auto late = launch_fill(a, 1, other());
     a = {};
     const auto b = allocate(stream());
     ASSERT_EQ(b.data(), address);
-    const auto early = write(b, 2, stream());
+    const auto early = launch_fill(b, 2, stream());
     if (left_out) wait_for(early);
     closed.open();
     wait_for(late);
@@ -334,7 +319,7 @@ TEST_P(pool_on, takes_unfinished_memory_where_there_is_no_other) {
   auto a = allocate(stream());
   gate closed;
   closed.hold(other());
-  (void)write(a, 1, other());
+  (void)launch_fill(a, 1, other());
   const auto* address = a.data();
   a = {};
   refuse(true);
@@ -368,7 +353,7 @@ TEST_P(pool_on, keeps_what_is_still_in_use_when_memory_is_short) {
   stream().synchronize();
   gate closed;
   closed.hold(other());
-  (void)write(busy, 1, other());
+  (void)launch_fill(busy, 1, other());
   const auto* const address = busy.data();
   busy = {};
   refuse(true);
@@ -419,7 +404,7 @@ TEST_P(pool_on, serves_threads_at_a_time) {
         const auto value = static_cast<std::uint32_t>(generator());
         const auto& on = generator() % 4 == 0 ? other() : mine.ref();
         living.emplace_back(allocate(on, 1 + generator() % 3000), value);
-        (void)write(living.back().first, value, generator() % 4 == 0 ? stream() : mine.ref());
+        (void)launch_fill(living.back().first, value, generator() % 4 == 0 ? stream() : mine.ref());
       }
       for (const auto& [ref, value] : living) {
         EXPECT_EQ(download(ref, mine), std::vector<std::uint32_t>(ref.size(), value));
@@ -440,17 +425,13 @@ TEST(pool, inherits_no_failure) {
   const auto* address = a.data();
   gate closed;
   closed.hold(on);
-  auto recorder = launch_recorder::strict(on);
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, on);
   submit_host_task(on, [] { throw std::runtime_error("the launch fails"); });
   const auto failing = recorder.commit();
   a = {};
   const auto b = runtime.allocate<std::uint32_t>(100, on);
   EXPECT_EQ(b.data(), address);
-  auto next = launch_recorder::strict(on);
-  next.read(b);
-  next.preflight();
+  auto next = begin_read(b, on);
   const auto reading = next.commit();
   closed.open();
   detail::timeline::of(on.ref())->wait_until(reading.ticket);

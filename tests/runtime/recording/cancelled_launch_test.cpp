@@ -2,6 +2,7 @@
 // Cancelled launches, and recorders that do not wait for others.
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
@@ -28,9 +29,7 @@ TEST_P(cancelled_launch_on, holds_nothing_and_publishes_nothing) {
   const auto before = uses_of(a);
   const auto launches = now().launches;
   {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, stream());
     EXPECT_EQ(now().leases, 1u);
     recorder.cancel();
     EXPECT_EQ(now().leases, 0u);
@@ -43,9 +42,7 @@ TEST_P(cancelled_launch_on, holds_nothing_and_publishes_nothing) {
 TEST_P(cancelled_launch_on, may_be_made_later_with_more_uses) {
   const auto a = fresh();
   const auto b = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   recorder.cancel();
   recorder.read(b);
   recorder.preflight();
@@ -68,9 +65,7 @@ TEST_P(cancelled_launch_on, may_be_given_up_before_preflight) {
 
 TEST_P(cancelled_launch_on, stays_cancelled_when_it_cannot_be_tried_again) {
   const auto a = fresh();
-  auto other = launch_recorder::strict(stream());
-  other.write(a);
-  other.preflight();
+  auto other = begin_write(a, stream());
   {
     auto recorder = launch_recorder::strict(stream());
     recorder.write(a);
@@ -83,9 +78,7 @@ TEST_P(cancelled_launch_on, stays_cancelled_when_it_cannot_be_tried_again) {
 
 TEST_P(cancelled_launch_on, is_none_after_commit_or_a_refusal) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   const auto point = recorder.commit();
   recorder.cancel();
   EXPECT_EQ(uses_of(a).last_write, point);
@@ -100,9 +93,7 @@ TEST_P(cancelled_launch_on, is_none_after_commit_or_a_refusal) {
 TEST_P(cancelled_launch_on, a_try_answers_false_where_preflight_would_wait) {
   const auto a = fresh();
   const auto b = fresh();
-  auto holding = launch_recorder::strict(stream());
-  holding.write(a);
-  holding.preflight();
+  auto holding = begin_write(a, stream());
   const auto other = runtime().create_stream();
   std::thread elsewhere([&] {
     auto recorder = launch_recorder::strict(other);

@@ -4,6 +4,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -73,9 +74,7 @@ class failure_of_launches : public ::testing::Test {
     using detail::ticket_failures;
     const auto ref = fresh();
     const auto commit = [&](std::optional<error> why) {
-      auto recorder = launch_recorder::strict(stream());
-      recorder.write(ref);
-      recorder.preflight();
+      auto recorder = begin_write(ref, stream());
       (void)recorder.commit(why);
     };
     for (std::size_t i = 0;
@@ -139,9 +138,7 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   const auto spoilt = fresh();
   const auto other = fresh();
   const auto write = [&](const gpu_ref<int>& ref, std::optional<error> why) {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(ref);
-    recorder.preflight();
+    auto recorder = begin_write(ref, stream());
     return recorder.commit(why);
   };
   (void)write(good, std::nullopt);
@@ -175,9 +172,7 @@ TEST_F(failure_of_launches, is_not_blamed_on_what_a_launch_depends_on_while_it_i
   gate closed;
   closed.hold(stream());
   (void)launch(stream(), [&](auto& r) { r.write(a); });
-  auto recorder = launch_recorder::strict(on);
-  recorder.read(a);
-  recorder.preflight();
+  auto recorder = begin_read(a, on);
   ASSERT_EQ(detail::launch_dependencies::of(recorder).size(), 1u);
   closed.open();
   fail_many();
@@ -186,9 +181,7 @@ TEST_F(failure_of_launches, is_not_blamed_on_what_a_launch_depends_on_while_it_i
 
 TEST_F(failure_of_launches, of_others_on_the_stream_is_not_that_of_a_launch_that_is_being_made) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   fail_many();
   EXPECT_FALSE(outcome(recorder.commit()));
 }
@@ -235,9 +228,7 @@ TEST_F(failure_of_launches, is_not_blamed_on_a_launch_that_is_being_published) {
 
 TEST_F(failure_of_launches, is_forgotten_once_the_launch_that_might_have_asked_is_made) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   fail_many();
   using detail::ticket_failures;
   auto& line = *detail::timeline::of(stream());
@@ -270,9 +261,7 @@ TEST_F(failure_of_launches, belongs_to_its_ticket) {
 TEST_F(failure_of_launches, is_what_left_the_task) {
   const auto a = fresh();
   const auto run = [&](auto task) {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, stream());
     submit_host_task(stream(), task);
     return recorder.commit();
   };
@@ -288,9 +277,7 @@ TEST_F(failure_of_launches, is_what_left_the_task) {
 
 TEST_F(failure_of_launches, of_several_in_one_launch_the_first_counts) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   submit_host_task(stream(), [] {});
   submit_host_task(stream(), [] { throw error(errc::unsupported, "first"); });
   submit_host_task(stream(), [] { throw error(errc::unsupported, "second"); });
@@ -300,17 +287,10 @@ TEST_F(failure_of_launches, of_several_in_one_launch_the_first_counts) {
 
 TEST_F(failure_of_launches, of_copies_and_fills_counts_too) {
   const auto a = fresh();
-  const int value = 5;
   script().fail_nth(fault_target::copy, 2);
-  auto filling = launch_recorder::strict(stream());
-  filling.write(a);
-  filling.preflight();
-  runtime().device().fill(a.data(), &value, sizeof value, a.size(), stream().native());
-  const auto filled = filling.commit();
+  const auto filled = launch_fill(a, 5, stream());
   int out[16] = {};
-  auto copying = launch_recorder::strict(stream());
-  copying.read(a);
-  copying.preflight();
+  auto copying = begin_read(a, stream());
   runtime().device().copy(out, a.data(), a.bytes(), copy_direction::device_to_host,
                           stream().native());
   const auto copied = copying.commit();
@@ -424,9 +404,7 @@ TEST_F(failure_of_launches, known_at_commit_is_noted_at_once) {
   const auto a = fresh();
   gate closed;
   closed.hold(stream());
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   const auto point = recorder.commit(error(errc::unsupported, "refused"));
   EXPECT_TRUE(preflight_refuses(access_kind::read, a));
   closed.open();
@@ -435,9 +413,7 @@ TEST_F(failure_of_launches, known_at_commit_is_noted_at_once) {
 
 TEST_F(failure_of_launches, is_not_taken_away_by_who_synchronises_before_commit) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
   std::thread([&] { stream().synchronize(); }).join();
   const auto point = recorder.commit();
@@ -447,9 +423,7 @@ TEST_F(failure_of_launches, is_not_taken_away_by_who_synchronises_before_commit)
 
 TEST_F(failure_of_launches, is_its_own_although_another_thread_takes_a_ticket_before_commit) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
   gpu_ref<int> between;
   std::thread([&] { between = fresh(); }).join();
@@ -522,9 +496,7 @@ TEST_F(failure_of_launches, before_a_use_is_prepared_is_not_its_own) {
 TEST_F(failure_of_launches, of_an_abandoned_recorder_is_noted) {
   const auto a = fresh();
   {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, stream());
     submit_host_task(stream(), [] { throw error(errc::unsupported, "odd shape"); });
   }
   EXPECT_TRUE(failed(uses_of(a).last_write, errc::unsupported));

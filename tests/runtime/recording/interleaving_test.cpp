@@ -2,9 +2,11 @@
 // Two launches that share blocks: one stops at each of its steps in turn while the other runs. No
 // wait is lost, no thread waits for ever, and misuse is reported at once.
 #include "tests/support/devices.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/followed_launch.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <gtest/gtest.h>
@@ -58,6 +60,29 @@ class step_list {
   std::vector<launch_step> steps_;
 };
 
+/// Runs `launch` on a thread of its own, which stops at step `stop` of `steps`.
+class stopped_launch {
+ public:
+  template <class Launch>
+  stopped_launch(const step_list& steps, std::size_t stop, Launch launch) {
+    followed_.stop_at(stop);
+    thread_ = std::thread([this, launch] {
+      const followed_launch::here here(followed_);
+      launch();
+    });
+    followed_.await_stopped();
+    EXPECT_EQ(followed_.stopped_at(), steps.at(stop));
+  }
+  void finish() {
+    followed_.go_on();
+    thread_.join();
+  }
+
+ private:
+  followed_launch followed_;
+  std::thread thread_;
+};
+
 /// A launch on a stream behind its own gate. A write fills each block; a read copies each block to
 /// private memory.
 class gated_launch {
@@ -103,11 +128,7 @@ class gated_launch {
  private:
   /// Runs each kind of work once, because the first launch of a kind may synchronize the device.
   void run_alone(const gpu_ref<std::uint32_t>& on) {
-    auto recorder = launch_recorder::strict(stream_);
-    recorder.write(on);
-    recorder.preflight();
-    stream_.ref().device().fill(on.data(), &value_, sizeof value_, size, stream_.ref().native());
-    (void)recorder.commit();
+    (void)launch_fill(on, value_, stream_);
     stream_.synchronize();
   }
 
@@ -188,15 +209,7 @@ class interleaving : public device_test {
     first_->begin();
     second_->begin();
 
-    followed_launch of_first;
-    of_first.stop_at(stop);
-    std::thread one([&] {
-      const followed_launch::here here(of_first);
-      first_->run(first, blocks_);
-    });
-    of_first.await_stopped();
-    EXPECT_EQ(of_first.stopped_at(), steps.at(stop));
-
+    stopped_launch one(steps, stop, [&] { first_->run(first, blocks_); });
     followed_launch of_second;
     std::atomic<bool> through{false};
     std::thread two([&] {
@@ -207,8 +220,7 @@ class interleaving : public device_test {
     await([&] { return of_second.blocked() || through.load(); });
     EXPECT_EQ(of_second.blocked(), conflict(first, second, steps, stop));
     EXPECT_NE(through.load(), of_second.blocked());
-    of_first.go_on();
-    one.join();
+    one.finish();
     two.join();
     EXPECT_EQ(runtime().statistics().leases, 0u);
 
@@ -220,8 +232,7 @@ class interleaving : public device_test {
     auto& later = first_leads ? *second_ : *first_;
     const bool ordered = writes(first) || writes(second);
     if (ordered && !leaving_out_) {
-      EXPECT_FALSE(detail::timeline::of(later.stream())
-                       ->wait_for(*detail::timeline::of(earlier.stream()), earlier.point().ticket))
+      EXPECT_TRUE(waits_for(later.stream(), earlier.stream(), earlier.point().ticket))
           << "the later launch does not wait for the earlier one";
     }
     later.open();
@@ -272,12 +283,7 @@ class interleaving : public device_test {
   }
 
   void reset(const gpu_ref<std::uint32_t>& block) {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(block);
-    recorder.preflight();
-    stream().device().fill(block.data(), &initial_, sizeof initial_, block.size(),
-                           stream().native());
-    (void)recorder.commit();
+    (void)launch_fill(block, initial_, stream());
     stream().synchronize();
   }
 
@@ -300,32 +306,19 @@ TEST_P(interleaving, with_a_thread_that_holds_a_lease_is_misuse_at_once) {
       [&](const plan& first, const plan& second, const step_list& steps, std::size_t stop) {
         for (const auto& block : blocks_) reset(block);
         first_->begin();
-        followed_launch of_first;
-        of_first.stop_at(stop);
-        std::thread one([&] {
-          const followed_launch::here here(of_first);
-          first_->run(first, blocks_);
-        });
-        of_first.await_stopped();
-
-        auto held = launch_recorder::strict(stream());
-        held.read(other_);
-        held.preflight();
+        stopped_launch one(steps, stop, [&] { first_->run(first, blocks_); });
+        auto held = begin_read(other_, stream());
         second_->begin();
         followed_launch of_second;
-        std::optional<error> refusal;
-        try {
+        const auto refusal = error_of([&] {
           const followed_launch::here here(of_second);
           second_->run(second, blocks_);
-        } catch (const error& e) {
-          refusal = e;
-        }
+        });
         (void)held.commit();
         EXPECT_EQ(refusal.has_value(), conflict(first, second, steps, stop));
         EXPECT_TRUE(!refusal || refusal->code() == errc::stream_misuse) << refusal->what();
         EXPECT_FALSE(of_second.blocked());
-        of_first.go_on();
-        one.join();
+        one.finish();
         EXPECT_EQ(runtime().statistics().leases, 0u);
         first_->open();
         second_->open();
@@ -349,14 +342,8 @@ TEST_P(interleaving_controls, show_a_lost_fence_at_each_step) {
 
 // A free while another thread's launch is stopped at one of its steps.
 
-class freed_meanwhile : public ::testing::TestWithParam<std::string> {
+class freed_meanwhile : public named_device_test {
  protected:
-  void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
-  }
-
   /// Stops the launch at step `stop`, then frees its first (or second) block, with `deallocate` or
   /// with the last reference.
   static void meet(std::size_t stop, std::size_t freed, bool explicitly) {
@@ -378,25 +365,17 @@ class freed_meanwhile : public ::testing::TestWithParam<std::string> {
     gate closed;
     closed.hold(launching);
 
-    followed_launch launch;
-    launch.stop_at(stop);
     const step_list steps(blocks.size());
     std::optional<error> failure;
     timeline_point point;
     auto recorder = launch_recorder::strict(launching);
     for (const auto& block : blocks) recorder.write(block);
-    std::thread one([&] {
-      const followed_launch::here here(launch);
-      try {
+    stopped_launch launch(steps, stop, [&] {
+      failure = error_of([&] {
         recorder.preflight();
         point = recorder.commit();
-      } catch (const error& e) {
-        failure = e;
-      }
+      });
     });
-    launch.await_stopped();
-    EXPECT_EQ(launch.stopped_at(), steps.at(stop));
-
     const void* const address = blocks[freed].data();
     if (explicitly) {
       runtime.deallocate(blocks[freed].block());
@@ -408,8 +387,7 @@ class freed_meanwhile : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(runtime.statistics().blocks, leased ? 2u : 1u);
     auto meanwhile = allocate(asking);
     EXPECT_EQ(meanwhile.data() == address, !leased) << "memory that a launch has leased";
-    launch.go_on();
-    one.join();
+    launch.finish();
     EXPECT_EQ(runtime.statistics().leases, 0u);
     if (!leased && !steps.published(freed, stop)) {
       ASSERT_TRUE(failure.has_value());

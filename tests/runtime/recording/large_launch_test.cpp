@@ -4,6 +4,7 @@
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <gtest/gtest.h>
@@ -90,9 +91,7 @@ TEST_P(large_launches_on, wait_once_for_each_of_many_streams) {
     closed.hold(sources.back());
     // Several points of one stream, of which only the newest is waited for.
     for (std::size_t i = s; i < blocks_.size(); i += streams) {
-      auto writer = launch_recorder::strict(sources.back());
-      writer.write(blocks_[i]);
-      writer.preflight();
+      auto writer = begin_write(blocks_[i], sources.back());
       const auto point = writer.commit();
       newest.resize(s + 1);
       newest[s] = point;
@@ -107,8 +106,7 @@ TEST_P(large_launches_on, wait_once_for_each_of_many_streams) {
   (void)reader.commit();
   EXPECT_EQ(runtime().statistics().waits, before + streams);
   for (std::size_t s = 0; s < streams; ++s) {
-    EXPECT_FALSE(detail::timeline::of(on.ref())->wait_for(*detail::timeline::of(sources[s].ref()),
-                                                          newest[s].ticket))
+    EXPECT_TRUE(waits_for(on.ref(), sources[s].ref(), newest[s].ticket))
         << "the wait has not been queued";
   }
   closed.open();

@@ -3,6 +3,7 @@
 #include "runtime/sync/lease_holder.hpp"
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,15 +21,10 @@ TEST_P(launch_recorder_on, fresh_outputs_are_ordered_after_their_allocation) {
   const auto ready = uses_of(a).last_write;
   EXPECT_EQ(ready.stream, stream().id());
   const auto elsewhere = runtime().create_stream();
-  auto recorder = launch_recorder::strict(elsewhere);
-  recorder.write(a);
-  recorder.preflight();
-  fill(a, 9, elsewhere);
-  const auto point = recorder.commit();
+  const auto point = launch_fill(a, 9, elsewhere);
   EXPECT_EQ(uses_of(a).last_write, point);
   // The wait has been queued, so a second request is skipped.
-  EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
-                   ->wait_for(*detail::timeline::of(stream()), ready.ticket));
+  EXPECT_TRUE(waits_for(elsewhere.ref(), stream(), ready.ticket));
   EXPECT_FALSE(stream().completed(ready.ticket));
   closed.open();
   EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(a.size(), 9));
@@ -40,11 +36,7 @@ TEST_P(launch_recorder_on, a_reader_elsewhere_sees_the_write_before_it) {
   const auto elsewhere = runtime().create_stream();
   gate closed;
   closed.hold(stream());
-  auto writer = launch_recorder::strict(stream());
-  writer.write(a);
-  writer.preflight();
-  fill(a, 3, stream());
-  (void)writer.commit();
+  (void)launch_fill(a, 3, stream());
 
   auto reader = launch_recorder::strict(elsewhere);
   reader.read(a).write(copied);
@@ -62,21 +54,18 @@ TEST_P(launch_recorder_on, writers_of_disjoint_views_follow_each_other) {
   const auto low = a.subspan(0, 32);
   const auto high = a.subspan(32, 32).reinterpret<float>();
   const auto elsewhere = runtime().create_stream();
-  fill(a, 0, stream());
+  enqueue_fill(a, 0, stream());
   stream().synchronize();
   gate closed;
   closed.hold(stream());
-  auto first = launch_recorder::strict(stream());
-  first.write(low);
-  first.preflight();
+  auto first = begin_write(low, stream());
   auto second = launch_recorder::strict(elsewhere);
   second.write(high);
   EXPECT_FALSE(second.try_preflight()) << "one lease for the block";
-  fill(low, 1, stream());
+  enqueue_fill(low, 1, stream());
   const auto written = first.commit();
   second.preflight();
-  EXPECT_FALSE(detail::timeline::of(elsewhere.ref())
-                   ->wait_for(*detail::timeline::of(stream()), written.ticket))
+  EXPECT_TRUE(waits_for(elsewhere.ref(), stream(), written.ticket))
       << "the wait has not been queued";
   const float value = 2;
   elsewhere.ref().device().fill(high.data(), &value, sizeof value, high.size(),
@@ -98,9 +87,7 @@ TEST_P(launch_recorder_on, reads_keep_the_newest_point_of_each_stream) {
   timeline_point last[2];
   for (int i = 0; i < 100; ++i) {
     for (const auto on : {stream(), second.ref()}) {
-      auto recorder = launch_recorder::strict(on);
-      recorder.read(a);
-      recorder.preflight();
+      auto recorder = begin_read(a, on);
       last[on == stream() ? 0 : 1] = recorder.commit();
     }
   }
@@ -109,18 +96,14 @@ TEST_P(launch_recorder_on, reads_keep_the_newest_point_of_each_stream) {
   EXPECT_TRUE(uses.holds(last[1]));
   EXPECT_LE(uses.all.size(), 3u);  // these and the allocation
   // A write replaces all of them.
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   const auto point = recorder.commit();
   EXPECT_EQ(uses_of(a).all, std::vector<timeline_point>{point});
 }
 
 TEST_P(launch_recorder_on, a_launch_that_is_known_to_have_failed_fails_its_readers) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   (void)recorder.commit(error(errc::unsupported, "no such algorithm"));
   auto reader = launch_recorder::strict(stream());
   reader.read(a);
@@ -130,9 +113,7 @@ TEST_P(launch_recorder_on, a_launch_that_is_known_to_have_failed_fails_its_reade
 
 TEST_P(launch_recorder_on, may_be_committed_by_another_thread) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   std::thread([&] { (void)recorder.commit(); }).join();
   expect_no_lease();
   // The thread holds no lease any more, so it may wait for one again.

@@ -4,6 +4,7 @@
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,16 +30,11 @@ TEST_P(launch_recorder_on, commit_without_preflight_publishes_additively_and_the
   const auto elsewhere = runtime().create_stream();
   gate closed;
   closed.hold(elsewhere);
-  auto reader = launch_recorder::strict(elsewhere);
-  reader.read(a);
-  reader.preflight();
+  auto reader = begin_read(a, elsewhere);
   const auto read = reader.commit();
   closed.hold(stream());
   const auto written = [&] {
-    auto writer = launch_recorder::strict(stream());
-    writer.read(a);
-    writer.preflight();
-    return writer.commit();
+    return begin_read(a, stream()).commit();
   }();
 
   auto recorder = launch_recorder::strict(stream());
@@ -66,9 +62,7 @@ TEST_P(launch_recorder_on, recording_after_preflight_is_refused_and_the_frozen_s
   const auto a = fresh();
   const auto late = fresh();
   const auto untouched = uses_of(late);
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   EXPECT_NO_THROW(recorder.write(late));
   EXPECT_EQ(recorder.recorded_count(), 1u);
   const auto before = detail::timeline::of(stream())->newest().ticket;
@@ -80,9 +74,7 @@ TEST_P(launch_recorder_on, recording_after_preflight_is_refused_and_the_frozen_s
 
 TEST_P(launch_recorder_on, recording_after_preflight_surfaces_at_a_second_preflight) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   recorder.read(a);
   EXPECT_TRUE(throws(errc::stream_misuse, "frozen", [&] { recorder.preflight(); }));
   EXPECT_EQ(runtime().statistics().leases, 1u) << "the launch is still between its two ends";
@@ -92,9 +84,7 @@ TEST_P(launch_recorder_on, recording_after_preflight_surfaces_at_a_second_prefli
 
 TEST_P(launch_recorder_on, a_second_preflight_is_refused_and_changes_nothing) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   EXPECT_TRUE(throws(errc::stream_misuse, "preflight", [&] { recorder.preflight(); }));
   EXPECT_EQ(runtime().statistics().leases, 1u);
   const auto point = recorder.commit();
@@ -105,9 +95,7 @@ TEST_P(launch_recorder_on, a_second_preflight_is_refused_and_changes_nothing) {
 
 TEST_P(launch_recorder_on, a_second_commit_is_refused_and_publishes_nothing) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   (void)recorder.commit();
   const auto version = uses_of(a).version;
   const auto launches = runtime().statistics().launches;
@@ -133,11 +121,9 @@ TEST_P(launch_recorder_on, a_stream_retired_before_commit_still_protects_the_lau
   auto going = runtime().create_stream();
   const auto id = going.id();
   gate closed;
-  auto recorder = launch_recorder::strict(going);
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, going);
   closed.hold(going);
-  fill(a, 5, going);
+  enqueue_fill(a, 5, going);
   going = {};
   EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)recorder.commit(); }));
   expect_no_lease();
@@ -179,10 +165,8 @@ TEST_P(launch_recorder_on, destroyed_after_preflight_publishes_as_commit_would_a
   const auto before = detail::timeline::of(stream())->newest().ticket;
   const collected_reports reports;
   {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a);
-    recorder.preflight();
-    fill(a, 11, stream());
+    auto recorder = begin_write(a, stream());
+    enqueue_fill(a, 11, stream());
   }
   const auto said = reports.text();
   EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
@@ -196,9 +180,7 @@ TEST_P(launch_recorder_on, destroyed_after_preflight_publishes_as_commit_would_a
 TEST_P(launch_recorder_on, destroyed_after_commit_or_a_refused_preflight_is_no_misuse) {
   const auto a = fresh();
   {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a);
-    recorder.preflight();
+    auto recorder = begin_write(a, stream());
     (void)recorder.commit();
   }
   {
@@ -235,9 +217,7 @@ TEST_P(launch_recorder_on, moving_hands_over_what_was_recorded) {
 TEST_P(launch_recorder_on, move_assignment_onto_a_live_recorder_ends_that_one) {
   const auto a = fresh();
   const auto b = fresh();
-  auto target = launch_recorder::strict(stream());
-  target.write(a);
-  target.preflight();
+  auto target = begin_write(a, stream());
   const auto before = uses_of(a).version;
   auto source = launch_recorder::strict(stream());
   source.write(b);
@@ -254,9 +234,7 @@ TEST_P(launch_recorder_on, move_assignment_onto_a_live_recorder_ends_that_one) {
 
 TEST_P(launch_recorder_on, move_assignment_onto_itself_changes_nothing) {
   const auto a = fresh();
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   auto& same = recorder;
   recorder = std::move(same);
   EXPECT_EQ(recorder.recorded_count(), 1u);

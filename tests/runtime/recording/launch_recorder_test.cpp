@@ -3,6 +3,7 @@
 #include "tests/runtime/recording/launch_recorder_test.hpp"
 
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -81,7 +82,7 @@ TEST_P(launch_recorder_on, permissive_skips_external_columns_and_empty_reference
   recorder.read(external()).read_write(gpu_ref<std::uint32_t>()).read(column()).write(a);
   EXPECT_EQ(recorder.recorded_count(), 1u);
   recorder.preflight();
-  fill(a, 1, stream());
+  enqueue_fill(a, 1, stream());
   const auto point = recorder.commit();
   EXPECT_EQ(uses_of(a).last_write, point);
 
@@ -253,9 +254,7 @@ TEST_P(launch_recorder_on, preflight_answers_stale_ref_for_a_freed_block) {
   EXPECT_TRUE(throws(errc::stale_ref, named, [&] { recorder.preflight(); }));
   expect_no_lease();
   // The living block is still usable.
-  auto next = launch_recorder::strict(stream());
-  next.write(kept);
-  next.preflight();
+  auto next = begin_write(kept, stream());
   (void)next.commit();
 }
 

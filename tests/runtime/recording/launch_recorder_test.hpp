@@ -3,6 +3,7 @@
 
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
@@ -28,10 +29,5 @@ class launch_recorder_on : public device_test {
  private:
   std::uint32_t outside_[4] = {};
 };
-
-/// Enqueues a write of `value` to every element.
-inline void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
-  on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-}
 
 }  // namespace sluice::test

@@ -3,6 +3,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/pinning_gpu.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/transfer_launches.hpp"
 
 #include <gtest/gtest.h>
@@ -115,7 +116,7 @@ TEST(pinned_memory, of_one_small_slot_moves_everything) {
   const auto device = std::make_shared<pinning_gpu>();
   const side gpu(device, {.pinned_limit = std::size_t{256} << 10U});
   const auto target = gpu.allocate(9 * mebi / sizeof(std::uint32_t) + 1);
-  const auto sent = random_values(random, target.size());
+  const auto sent = random_values<std::uint32_t>(random, target.size());
   std::vector<moving> made;
   for (int i = 0; i < 3; ++i) {
     made.push_back(start_upload(target, sent, gpu.stream));

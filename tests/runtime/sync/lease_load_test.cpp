@@ -6,6 +6,7 @@
 #include "tests/support/collected_reports.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 
@@ -52,9 +53,7 @@ TEST_P(leases_on, threads_that_hold_and_want_crosswise_are_refused) {
   std::atomic<int> refused{0};
   const auto run = [&](const gpu_ref<float>& held, const gpu_ref<float>& wanted) {
     const auto on = runtime().create_stream();
-    auto first = launch_recorder::strict(on);
-    first.write(held);
-    first.preflight();
+    auto first = begin_write(held, on);
     holding.fetch_add(1);
     await([&] { return holding.load() >= 2; });
     auto second = launch_recorder::strict(on);

@@ -4,6 +4,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/launching_thread.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <gtest/gtest.h>
@@ -51,8 +52,7 @@ TEST_P(leases_on, a_writer_waits_for_the_reader_and_is_fenced_behind_it) {
   reader.commit();
   const auto read = reader.join();
   writer.await_through();
-  EXPECT_FALSE(detail::timeline::of(writer.stream())
-                   ->wait_for(*detail::timeline::of(reader.stream()), read.ticket))
+  EXPECT_TRUE(waits_for(writer.stream(), reader.stream(), read.ticket))
       << "the wait for the read has not been queued";
   writer.commit();
   EXPECT_EQ(uses_of(a).last_write, writer.join());
@@ -71,8 +71,7 @@ TEST_P(leases_on, a_reader_waits_for_the_writer_and_is_fenced_behind_it) {
   writer.commit();
   const auto written = writer.join();
   reader.await_through();
-  EXPECT_FALSE(detail::timeline::of(reader.stream())
-                   ->wait_for(*detail::timeline::of(writer.stream()), written.ticket));
+  EXPECT_TRUE(waits_for(reader.stream(), writer.stream(), written.ticket));
   reader.commit();
   const auto read = reader.join();
   EXPECT_TRUE(uses_of(a).holds(read) || detail::runtime_core::of(runtime())->settled(read));
@@ -130,8 +129,7 @@ TEST_P(leases_on, writers_follow_each_other) {
   first.commit();
   const auto written = first.join();
   second.await_through();
-  EXPECT_FALSE(detail::timeline::of(second.stream())
-                   ->wait_for(*detail::timeline::of(first.stream()), written.ticket));
+  EXPECT_TRUE(waits_for(second.stream(), first.stream(), written.ticket));
   second.commit();
   EXPECT_EQ(uses_of(a).last_write, second.join());
   closed.open();
@@ -160,9 +158,7 @@ TEST_P(leases_on, a_reader_that_comes_while_a_writer_waits_comes_after_it) {
 TEST_P(leases_on, a_thread_that_holds_one_gets_stream_misuse_at_a_conflict) {
   const auto a = fresh();
   const auto b = fresh();
-  auto held = launch_recorder::strict(stream());
-  held.read(a);
-  held.preflight();
+  auto held = begin_read(a, stream());
   {
     auto same = launch_recorder::strict(stream());
     same.write(a);
@@ -191,9 +187,7 @@ TEST_P(leases_on, a_thread_that_holds_one_gets_stream_misuse_at_a_conflict) {
 
 TEST_P(leases_on, a_waiting_writer_does_not_stop_a_reader_that_holds_one) {
   const auto a = fresh();
-  auto held = launch_recorder::strict(stream());
-  held.read(a);
-  held.preflight();
+  auto held = begin_read(a, stream());
   launching_thread writer(runtime(), [&](launch_recorder& r) { r.write(a); });
   await_waiting_writer(a);
   auto second = launch_recorder::strict(stream());
@@ -230,9 +224,7 @@ TEST_P(leases_on, a_block_freed_while_leased_dies_with_the_last_lease) {
 TEST_P(leases_on, a_block_dropped_while_leased_is_freed_behind_the_launch) {
   auto a = fresh();
   gate closed;
-  auto recorder = launch_recorder::strict(stream());
-  recorder.write(a);
-  recorder.preflight();
+  auto recorder = begin_write(a, stream());
   closed.hold(stream());
   const std::uint32_t value = 1;
   stream().device().fill(a.data(), &value, sizeof value, a.size(), stream().native());

@@ -9,6 +9,7 @@
 #include "tests/support/gate.hpp"
 #include "tests/support/launching_thread.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -161,15 +162,7 @@ TEST_P(leases_on, a_launch_in_the_turnstile_gets_stale_ref_when_its_block_dies) 
   const read_blocks blocks(runtime(), stream(), 3);
   relay others(blocks.runners());
   std::optional<error> failure;
-  (void)others.hinder(
-      [&] {
-        try {
-          blocks.write(stream());
-        } catch (const error& e) {
-          failure = e;
-        }
-      },
-      too_many, true);
+  (void)others.hinder([&] { failure = error_of([&] { blocks.write(stream()); }); }, too_many, true);
   ASSERT_TRUE(others.in_turnstile());
   const auto dying = others.at();
   runtime().deallocate(blocks[dying].block());
@@ -200,9 +193,7 @@ TEST_P(leases_on, a_reserved_block_is_kept_from_threads_that_hold_nothing_only) 
     recorder.cancel();
   }
   // Launches on other blocks are not affected.
-  auto held = launch_recorder::strict(on);
-  held.write(unrelated);
-  held.preflight();
+  auto held = begin_write(unrelated, on);
   {
     auto recorder = launch_recorder::strict(on);
     recorder.read(reserved);
@@ -224,15 +215,7 @@ TEST_P(leases_on, a_runtime_ends_while_a_launch_waits_in_the_turnstile) {
   const read_blocks blocks(*ending, on, 2);
   relay others(blocks.runners());
   std::optional<error> failure;
-  (void)others.hinder(
-      [&] {
-        try {
-          blocks.write(on);
-        } catch (const error& e) {
-          failure = e;
-        }
-      },
-      too_many, true);
+  (void)others.hinder([&] { failure = error_of([&] { blocks.write(on); }); }, too_many, true);
   ASSERT_TRUE(others.in_turnstile());
   std::thread ends([&] { ending.reset(); });
   await([&] { return blocks[others.at()].stale(); });

@@ -3,6 +3,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
@@ -18,12 +19,11 @@
 namespace sluice::test {
 namespace {
 
-class adopted_stream_on : public ::testing::TestWithParam<std::string> {
+class adopted_stream_on : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     runtime_ = std::make_unique<device_runtime>(open_device(GetParam()));
     foreign_ = runtime().device().create_stream();
   }
@@ -32,14 +32,6 @@ class adopted_stream_on : public ::testing::TestWithParam<std::string> {
   }
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
   [[nodiscard]] native_stream* foreign() const { return foreign_; }
-
-  timeline_point fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    runtime().device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-    return recorder.commit();
-  }
 
  private:
   std::unique_ptr<device_runtime> runtime_;
@@ -54,10 +46,10 @@ TEST_P(adopted_stream_on, is_fenced_like_the_runtimes_own) {
   const auto a = runtime().allocate<std::uint32_t>(1000, own);
   gate closed;
   closed.hold(adopted);
-  const auto late = fill(a, 1, adopted);
+  const auto late = launch_fill(a, 1, adopted);
   EXPECT_EQ(late.stream, adopted.id());
   const auto waits = runtime().statistics().waits;
-  (void)fill(a, 2, own);
+  (void)launch_fill(a, 2, own);
   EXPECT_EQ(runtime().statistics().waits, waits + 1) << "for the adopted one";
   closed.open();
   adopted.synchronize();
@@ -76,7 +68,7 @@ TEST_P(adopted_stream_on, goes_behind_what_was_queued_on_it_before) {
   const std::uint32_t early = 7;
   runtime().device().fill(a.data(), &early, sizeof early, a.size(), foreign());
   const auto adopted = runtime().adopt_stream(foreign());
-  (void)fill(a.subspan(0, 500), 8, adopted);
+  (void)launch_fill(a.subspan(0, 500), 8, adopted);
   closed.open();
   auto expected = std::vector<std::uint32_t>(1000, 7);
   std::fill_n(expected.begin(), 500, 8U);
@@ -89,7 +81,7 @@ TEST_P(adopted_stream_on, stays_when_its_owner_goes) {
     const auto adopted = runtime().adopt_stream(foreign());
     EXPECT_EQ(runtime().statistics().streams, before + 1);
     auto ref = runtime().allocate<std::uint32_t>(64, adopted);
-    (void)fill(ref, 3, adopted);
+    (void)launch_fill(ref, 3, adopted);
     return ref;
   }();
   EXPECT_EQ(runtime().statistics().streams, before);
@@ -104,9 +96,9 @@ TEST_P(adopted_stream_on, adopted_twice_is_two_streams_in_one_order) {
   const auto two = runtime().adopt_stream(foreign());
   EXPECT_NE(one.id(), two.id());
   const auto a = runtime().allocate<std::uint32_t>(64, one);
-  (void)fill(a, 1, one);
-  (void)fill(a, 2, two);
-  (void)fill(a, 3, one);
+  (void)launch_fill(a, 1, one);
+  (void)launch_fill(a, 2, two);
+  (void)launch_fill(a, 3, one);
   EXPECT_EQ(download(a, two), std::vector<std::uint32_t>(64, 3));
 }
 

@@ -3,6 +3,8 @@
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
+#include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/launch_recorder.hpp>
 
@@ -18,14 +20,6 @@ namespace {
 
 class fence_on : public device_test {
  protected:
-  static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
-                              stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.write(ref);
-    recorder.preflight();
-    on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
-    return recorder.commit();
-  }
   [[nodiscard]] std::uint64_t waits() const { return runtime().statistics().waits; }
 };
 INSTANTIATE_TEST_SUITE_P(devices, fence_on, every_device(), parameter_name);
@@ -44,8 +38,8 @@ TEST_P(fence_on, waits_once_for_each_stream_and_for_the_newest_ticket) {
       in.push_back(runtime().allocate<std::uint32_t>(64, writers[i % 2], "in"));
       out.push_back(runtime().allocate<std::uint32_t>(64, reader, "out"));
       // The work before the gate has completed, and all timelines know it.
-      (void)write(in.back(), 0, writers[i % 2]);
-      (void)write(out.back(), 0, reader);
+      (void)launch_fill(in.back(), 0, writers[i % 2]);
+      (void)launch_fill(out.back(), 0, reader);
       reader.ref().device().copy(out.back().data(), out.back().data(), 4,
                                  copy_direction::device_to_device, reader.ref().native());
     }
@@ -55,7 +49,7 @@ TEST_P(fence_on, waits_once_for_each_stream_and_for_the_newest_ticket) {
     std::array<timeline_point, 2> newest;
     for (std::size_t n = 0; n < count; ++n) {
       const auto i = rising ? n : count - 1 - n;
-      newest[i % 2] = write(in[i], static_cast<std::uint32_t>(i + 1), writers[i % 2]);
+      newest[i % 2] = launch_fill(in[i], static_cast<std::uint32_t>(i + 1), writers[i % 2]);
     }
 
     const auto before = waits();
@@ -64,8 +58,7 @@ TEST_P(fence_on, waits_once_for_each_stream_and_for_the_newest_ticket) {
     recorder.preflight();
     EXPECT_EQ(waits() - before, writers.size());
     for (std::size_t w = 0; w < writers.size(); ++w) {
-      EXPECT_FALSE(detail::timeline::of(reader.ref())
-                       ->wait_for(*detail::timeline::of(writers[w].ref()), newest[w].ticket))
+      EXPECT_TRUE(waits_for(reader.ref(), writers[w].ref(), newest[w].ticket))
           << "the newest launch on stream " << w << " is not waited for";
     }
     for (std::size_t i = 0; i < count; ++i) {

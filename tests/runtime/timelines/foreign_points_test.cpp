@@ -54,12 +54,11 @@ class meddling_resource final : public memory_resource {
   std::unique_ptr<memory_resource> under_ = make_async_resource();
 };
 
-class foreign_points : public ::testing::TestWithParam<std::string> {
+class foreign_points : public named_device_test {
  protected:
   void SetUp() override {
-    if (!has_device(GetParam())) {
-      GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-    }
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
     runtime_ = std::make_unique<device_runtime>(
         open_device(GetParam()),
         runtime_options{.resource = std::make_unique<meddling_resource>(resource_)});

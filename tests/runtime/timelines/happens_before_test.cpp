@@ -7,6 +7,7 @@
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/small_launches.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/host_device.hpp>
@@ -49,9 +50,7 @@ class memory_of_the_caller : public device_test {
   timeline_point launch() {
     // A member, because freeing the block would make the runtime query its uses.
     a_ = runtime().allocate<std::uint32_t>(source_.size(), stream());
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a_);
-    recorder.preflight();
+    auto recorder = begin_write(a_, stream());
     auto& device = runtime().device();
     device.copy(a_.data(), source_.data(), a_.bytes(), copy_direction::host_to_device,
                 stream().native());

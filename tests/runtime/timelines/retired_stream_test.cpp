@@ -128,8 +128,8 @@ TEST_P(copies_on, a_stream_that_goes_are_refused_and_leave_nothing) {
   {
     const auto a = from.allocate(100);
     const auto b = to.allocate(100);
-    (void)from.fill(a, 1, from.stream);
-    (void)to.fill(b, 2, to.stream);
+    (void)launch_fill(a, 1, from.stream);
+    (void)launch_fill(b, 2, to.stream);
     to.stream.synchronize();
     launches = true;
     const auto on = p.of_target ? ref : to.stream.ref();

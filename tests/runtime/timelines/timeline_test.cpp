@@ -6,6 +6,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/small_launches.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -98,10 +99,7 @@ TEST_P(timeline_on, a_ring_grows_behind_a_closed_gate_and_is_used_again) {
 TEST_P(timeline_on, launches_in_a_steady_state_make_no_events) {
   const auto a = runtime().allocate<float>(16, stream());
   const auto launch = [&] {
-    auto recorder = launch_recorder::strict(stream());
-    recorder.write(a);
-    recorder.preflight();
-    return recorder.commit();
+    return begin_write(a, stream()).commit();
   };
   line().wait_until(launch().ticket);
   const auto events = runtime().statistics().events;

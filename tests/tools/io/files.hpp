@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/support/expect_error.hpp"
+
 #include <sluice/runtime/error.hpp>
 
 #include <gtest/gtest.h>
@@ -78,17 +80,6 @@ inline std::string little_endian(float value) {
 }
 inline std::string little_endian(double value) {
   return little_endian(std::bit_cast<std::uint64_t>(value));
-}
-
-/// The error that `action` throws; empty when it throws none. Any other exception passes.
-template <class Action>
-std::optional<error> error_of(Action&& action) {
-  try {
-    static_cast<void>(action());
-  } catch (const error& e) {
-    return e;
-  }
-  return std::nullopt;
 }
 
 /// Expects that `action` throws an error with `code` whose text is one line and holds `name` and

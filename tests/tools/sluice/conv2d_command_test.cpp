@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/actors/references/conv2d.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,73 +12,17 @@
 namespace sluice::test {
 namespace {
 
-/// One convolution; heights in `h`, widths in `w`.
-struct conv_case {
-  std::int64_t n = 1, channels = 1, height = 1, width = 1;  // of the images
-  std::int64_t filters = 1, r = 1, s = 1;
-  std::int64_t groups = 1;
-  std::int64_t stride_h = 1, stride_w = 1;
-  std::int64_t padding_h = 0, padding_w = 0;
-  std::int64_t dilation_h = 1, dilation_w = 1;
-  bool bias = false;
-  bool relu = false;
-
-  [[nodiscard]] std::int64_t out_height() const {
-    return (height + 2 * padding_h - dilation_h * (r - 1) - 1) / stride_h + 1;
-  }
-  [[nodiscard]] std::int64_t out_width() const {
-    return (width + 2 * padding_w - dilation_w * (s - 1) - 1) / stride_w + 1;
-  }
-};
-
 using floats = std::vector<float>;
-
-/// The definition, term by term, in double.
-std::vector<double> reference(const conv_case& c, const floats& x, const floats& w,
-                              const floats& bias) {
-  const std::int64_t group_channels = c.channels / c.groups;
-  const std::int64_t group_filters = c.filters / c.groups;
-  std::vector<double> y;
-  for (std::int64_t n = 0; n < c.n; ++n) {
-    for (std::int64_t k = 0; k < c.filters; ++k) {
-      for (std::int64_t i = 0; i < c.out_height(); ++i) {
-        for (std::int64_t j = 0; j < c.out_width(); ++j) {
-          double sum = c.bias ? bias[static_cast<std::size_t>(k)] : 0.0;
-          for (std::int64_t g = 0; g < group_channels; ++g) {
-            const std::int64_t channel = k / group_filters * group_channels + g;
-            for (std::int64_t p = 0; p < c.r; ++p) {
-              for (std::int64_t q = 0; q < c.s; ++q) {
-                const std::int64_t row = i * c.stride_h - c.padding_h + p * c.dilation_h;
-                const std::int64_t column = j * c.stride_w - c.padding_w + q * c.dilation_w;
-                if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-                sum += static_cast<double>(x[static_cast<std::size_t>(
-                           ((n * c.channels + channel) * c.height + row) * c.width + column)]) *
-                       static_cast<double>(w[static_cast<std::size_t>(
-                           ((k * group_channels + g) * c.r + p) * c.s + q)]);
-              }
-            }
-          }
-          y.push_back(c.relu ? std::max(sum, 0.0) : sum);
-        }
-      }
-    }
-  }
-  return y;
-}
 
 class conv2d_command : public program_test {
  protected:
-  void check(std::mt19937_64& generator, const conv_case& c, const std::string& device) const {
-    const auto count = [](std::int64_t elements) {
-      return static_cast<std::size_t>(elements);
-    };
-    const std::int64_t group_channels = c.channels / c.groups;
-    const auto x = normal_values<float>(generator, count(c.n * c.channels * c.height * c.width));
-    const auto w = normal_values<float>(generator, count(c.filters * group_channels * c.r * c.s));
-    const auto bias = normal_values<float>(generator, count(c.filters));
-    save<float>("x.npy", {c.n, c.channels, c.height, c.width}, x);
-    save<float>("w.npy", {c.filters, group_channels, c.r, c.s}, w);
-    save<float>("b.npy", {c.filters}, bias);
+  void check(std::mt19937_64& generator, const conv2d_description& d,
+             const std::string& device) const {
+    const auto& g = d.geometry;
+    const auto p = random_conv2d(d, generator);
+    save<float>("x.npy", {d.input.n, d.input.c, d.input.h, d.input.w}, p.x);
+    save<float>("w.npy", {d.filter.k, d.filter.c, d.filter.r, d.filter.s}, p.w);
+    if (d.has_bias) save<float>("b.npy", {d.filter.k}, p.bias);
 
     std::vector<std::string> arguments{"conv2d",  "x.npy",    "w.npy", "-o",
                                        "out.npy", "--device", device};
@@ -90,63 +34,35 @@ class conv2d_command : public program_test {
       if (h != v) pair.append(",").append(std::to_string(v));
       arguments.insert(arguments.end(), {name, pair});
     };
-    add("--stride", c.stride_h, c.stride_w, 1);
-    add("--padding", c.padding_h, c.padding_w, 0);
-    add("--dilation", c.dilation_h, c.dilation_w, 1);
-    if (c.groups != 1) arguments.insert(arguments.end(), {"--groups", std::to_string(c.groups)});
-    if (c.bias) arguments.insert(arguments.end(), {"--bias", "b.npy"});
-    if (c.relu) arguments.insert(arguments.end(), {"--activation", "relu"});
+    add("--stride", g.stride.h, g.stride.w, 1);
+    add("--padding", g.padding.h, g.padding.w, 0);
+    add("--dilation", g.dilation.h, g.dilation.w, 1);
+    if (g.groups != 1) arguments.insert(arguments.end(), {"--groups", std::to_string(g.groups)});
+    if (d.has_bias) arguments.insert(arguments.end(), {"--bias", "b.npy"});
+    if (d.activation == activation::relu)
+      arguments.insert(arguments.end(), {"--activation", "relu"});
     SCOPED_TRACE(::testing::PrintToString(arguments));
     ASSERT_NO_FATAL_FAILURE(expect_success(arguments));
 
     const io::array out = load("out.npy");
-    EXPECT_EQ(out.shape,
-              (std::vector<std::int64_t>{c.n, c.filters, c.out_height(), c.out_width()}));
-    EXPECT_LE(relative_error(out.values<float>(), reference(c, x, w, bias)), error_bound<float>());
+    const auto shape = output_shape(d);
+    EXPECT_EQ(out.shape, (std::vector<std::int64_t>{shape.n, shape.c, shape.h, shape.w}));
+    EXPECT_LE(relative_error(out.values<float>(), conv2d_reference(p)), error_bound<float>());
   }
 };
 
 TEST_F(conv2d_command, equals_a_reference) {
   auto generator = make_generator();
   for (const std::string& device : program_devices()) {
-    for (int i = 0; i < 10; ++i) {
-      conv_case c;
-      c.groups = integer(generator, 1, 3);
-      c.n = integer(generator, 1, 3);
-      c.channels = c.groups * integer(generator, 1, 3);
-      c.filters = c.groups * integer(generator, 1, 3);
-      c.r = integer(generator, 1, 4);
-      c.s = integer(generator, 1, 4);
-      c.stride_h = integer(generator, 1, 3);
-      c.stride_w = integer(generator, 1, 3);
-      c.padding_h = integer(generator, 0, 2);
-      c.padding_w = integer(generator, 0, 2);
-      c.dilation_h = integer(generator, 1, 2);
-      c.dilation_w = integer(generator, 1, 2);
-      c.height = integer(generator, c.dilation_h * (c.r - 1) + 1, 17);
-      c.width = integer(generator, c.dilation_w * (c.s - 1) + 1, 17);
-      c.bias = integer(generator, 0, 1) == 1;
-      c.relu = integer(generator, 0, 1) == 1;
-      check(generator, c, device);
-    }
+    for (int i = 0; i < 10; ++i) check(generator, random_conv2d_description(generator), device);
   }
 }
 
 TEST_F(conv2d_command, an_empty_batch_or_no_filters_give_an_empty_result) {
   auto generator = make_generator();
   for (const std::string& device : program_devices()) {
-    check(generator, {.n = 0, .channels = 2, .height = 5, .width = 5, .filters = 3, .r = 3, .s = 3},
-          device);
-    check(generator,
-          {.n = 2,
-           .channels = 2,
-           .height = 5,
-           .width = 5,
-           .filters = 0,
-           .r = 3,
-           .s = 3,
-           .bias = true},
-          device);
+    check(generator, {.input = {0, 2, 5, 5}, .filter = {3, 2, 3, 3}}, device);
+    check(generator, {.input = {2, 2, 5, 5}, .filter = {0, 2, 3, 3}, .has_bias = true}, device);
   }
 }
 

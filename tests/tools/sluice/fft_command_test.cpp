@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/actors/references/dft.hpp"
+#include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
@@ -7,7 +9,6 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,30 +20,17 @@ using complex = std::complex<double>;
 using complexes = std::vector<complex>;
 using dimensions = std::vector<std::int64_t>;
 
-/// The sum over j of row[j] · exp(sign · 2πi jk/n), k = 0 ... n - 1, of a row cut or padded to n.
+/// The transform of a row cut or padded to n.
 complexes transform(complexes row, std::size_t n, int sign) {
   row.resize(n);
-  complexes result(n);
-  for (std::size_t k = 0; k < n; ++k) {
-    for (std::size_t j = 0; j < n; ++j) {
-      const double turns = static_cast<double>(j * k % n) / static_cast<double>(n);
-      result[k] += row[j] * std::polar(1.0, sign * 2 * std::numbers::pi * turns);
-    }
-  }
-  return result;
+  return dft(row.data(), n, sign);
 }
 
 /// n real numbers from the first bins of a Hermitian spectrum; the others are the mirrored ones.
 std::vector<double> real_transform(complexes row, std::size_t n) {
   row.resize(n / 2 + 1);
-  complexes spectrum(n);
-  for (std::size_t k = 0; k < row.size(); ++k) spectrum[k] = row[k];
-  for (std::size_t k = row.size(); k < n; ++k) spectrum[k] = std::conj(row[n - k]);
-  spectrum[0].imag(0);
-  if (n % 2 == 0) spectrum[n / 2].imag(0);
-  std::vector<double> result;
-  for (const complex value : transform(spectrum, n, +1))
-    result.push_back(value.real() / static_cast<double>(n));
+  auto result = inverse_real_dft(row.data(), n);
+  for (double& value : result) value /= static_cast<double>(n);
   return result;
 }
 
@@ -93,7 +81,7 @@ class fft_command : public program_test {
   template <class Real>
   void check_real(std::mt19937_64& generator, const fft_case& what,
                   const std::string& device) const {
-    const auto values = normal_values<Real>(generator, count_of(what.shape));
+    const auto values = random_values<Real>(generator, count_of(what.shape));
     const std::int64_t n = what.length.value_or(what.shape.back());
     const io::array out = result_of(what, values, device, n / 2 + 1);
     const auto expected = rows(values, what.shape.back(), [&](const complexes& row) {
@@ -107,9 +95,7 @@ class fft_command : public program_test {
   template <class Real>
   void check_complex(std::mt19937_64& generator, const fft_case& what,
                      const std::string& device) const {
-    const auto parts = normal_values<Real>(generator, 2 * count_of(what.shape));
-    std::vector<std::complex<Real>> values;
-    for (std::size_t i = 0; i < parts.size(); i += 2) values.emplace_back(parts[i], parts[i + 1]);
+    const auto values = random_values<std::complex<Real>>(generator, count_of(what.shape));
     const std::int64_t n = what.length.value_or(what.shape.back());
     const auto size = static_cast<std::size_t>(n);
     const io::array out = result_of(what, values, device, n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which files a command may read and write together, and what a signal leaves of them.
+#include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
 
@@ -25,7 +26,7 @@ class files : public program_test {
   /// Makes "in.npy" and other names for it.
   std::vector<std::string> names_of_the_input() const {
     auto generator = make_generator();
-    save<float>("in.npy", {2, 2}, normal_values<float>(generator, 4));
+    save<float>("in.npy", {2, 2}, random_values<float>(generator, 4));
     fs::create_symlink("in.npy", folder() / "symbolic.npy");
     fs::create_hard_link(folder() / "in.npy", folder() / "hard.npy");
     fs::create_symlink(".", folder() / "folder");
@@ -76,7 +77,7 @@ TEST_F(files, no_two_outputs_are_one_file) {
 
 TEST_F(files, a_dash_is_standard_input_or_output) {
   auto generator = make_generator();
-  save<double>("in.npy", {2, 3}, normal_values<double>(generator, 6));
+  save<double>("in.npy", {2, 3}, random_values<double>(generator, 6));
   expect_success({"fft", "in.npy", "-o", "out.npy", "--device", "host"});
   const auto piped = [this] {
     // Through a pipe, which has no position and no size.

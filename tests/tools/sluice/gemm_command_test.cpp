@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/support/relative_error.hpp"
+#include "tests/actors/references/gemm.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
 
@@ -17,25 +17,6 @@ namespace {
 
 using doubles = std::vector<double>;
 
-/// rows × columns, row-major.
-template <class T>
-struct matrix {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::vector<T> values;
-
-  [[nodiscard]] double at(std::int64_t row, std::int64_t column, bool transposed) const {
-    return static_cast<double>(transposed
-                                   ? values[static_cast<std::size_t>(column * columns + row)]
-                                   : values[static_cast<std::size_t>(row * columns + column)]);
-  }
-};
-
-template <class T>
-matrix<T> random_matrix(std::mt19937_64& generator, std::int64_t rows, std::int64_t columns) {
-  return {rows, columns, normal_values<T>(generator, static_cast<std::size_t>(rows * columns))};
-}
-
 std::string text_of(double value) {
   std::ostringstream text;
   text.precision(17);
@@ -46,54 +27,37 @@ std::string text_of(double value) {
 class gemm_command : public program_test {
  protected:
   template <class T>
-  void save_matrix(std::string_view name, const matrix<T>& m) const {
-    save<T>(name, {m.rows, m.columns}, m.values);
+  void save_matrix(std::string_view name, stored_matrix m, const std::vector<T>& values) const {
+    save<T>(name, {m.rows, m.columns}, values);
   }
 
   /// Random operands of every combination of options against a reference in double.
   template <class T>
   void check_random_case(std::mt19937_64& generator, const std::string& device) const {
-    const std::int64_t m = integer(generator, 1, 70);
-    const std::int64_t n = integer(generator, m < 4 ? 4 : 1, 70);
-    const std::int64_t k = integer(generator, 1, 90);
-    const bool transpose_a = integer(generator, 0, 1) == 1;
-    const bool transpose_b = integer(generator, 0, 1) == 1;
+    gemm_shape shape = random_gemm_shape(generator, 90);
+    shape.layout = layout::row_major;
     const bool has_c = integer(generator, 0, 1) == 1;
     const bool has_beta = has_c && integer(generator, 0, 1) == 1;
-    const double alpha = static_cast<double>(integer(generator, -16, 16)) / 8;
-    const double beta = has_beta ? static_cast<double>(integer(generator, -16, 16)) / 8 : has_c;
-
-    const auto a =
-        transpose_a ? random_matrix<T>(generator, k, m) : random_matrix<T>(generator, m, k);
-    const auto b =
-        transpose_b ? random_matrix<T>(generator, n, k) : random_matrix<T>(generator, k, n);
-    const auto c = random_matrix<T>(generator, m, n);
-    save_matrix("a.npy", a);
-    save_matrix("b.npy", b);
-    save_matrix("c0.npy", c);
+    const T alpha = static_cast<T>(integer(generator, -16, 16)) / 8;
+    const T beta = has_beta ? static_cast<T>(integer(generator, -16, 16)) / 8 : T(has_c);
+    const auto p = random_gemm<T>(without_gaps(shape), alpha, beta, generator);
+    save_matrix("a.npy", stored_a(shape), p.a);
+    save_matrix("b.npy", stored_b(shape), p.b);
+    save_matrix("c0.npy", {shape.m, shape.n}, p.c);
     const std::string c_before = read_text(folder() / "c0.npy");
 
     std::vector<std::string> arguments{"gemm",    "a.npy",        "b.npy",    "-o",  "out.npy",
                                        "--alpha", text_of(alpha), "--device", device};
-    if (transpose_a) arguments.push_back("--transpose-a");
-    if (transpose_b) arguments.push_back("--transpose-b");
+    if (shape.transpose_a == transpose::yes) arguments.push_back("--transpose-a");
+    if (shape.transpose_b == transpose::yes) arguments.push_back("--transpose-b");
     if (has_c) arguments.insert(arguments.end(), {"--c", "c0.npy"});
     if (has_beta) arguments.insert(arguments.end(), {"--beta", text_of(beta)});
     SCOPED_TRACE(::testing::PrintToString(arguments));
     ASSERT_NO_FATAL_FAILURE(expect_success(arguments));
 
-    doubles expected;
-    for (std::int64_t i = 0; i < m; ++i) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::int64_t p = 0; p < k; ++p)
-          sum += a.at(i, p, transpose_a) * b.at(p, j, transpose_b);
-        expected.push_back(alpha * sum + (has_c ? beta * c.at(i, j, false) : 0.0));
-      }
-    }
     const io::array out = load("out.npy");
-    EXPECT_EQ(out.shape, (std::vector<std::int64_t>{m, n}));
-    EXPECT_LE(relative_error(out.values<T>(), expected), error_bound<T>());
+    EXPECT_EQ(out.shape, (std::vector<std::int64_t>{shape.m, shape.n}));
+    expect_elements_of_c(p, {out.values<T>().begin(), out.values<T>().end()});
     EXPECT_EQ(read_text(folder() / "c0.npy"), c_before) << "C0 was written";
   }
 };
@@ -161,16 +125,15 @@ TEST_F(gemm_command, empty_matrices) {
 
 TEST_F(gemm_command, storage_and_byte_order_of_the_input_do_not_matter) {
   auto generator = make_generator();
-  const auto a = random_matrix<float>(generator, 3, 4);
-  const auto b = random_matrix<float>(generator, 4, 2);
-  save_matrix("a.npy", a);
-  save_matrix("b.npy", b);
+  const auto a = random_values<float>(generator, 3 * 4);
+  save<float>("a.npy", {3, 4}, a);
+  save<float>("b.npy", {4, 2}, random_values<float>(generator, 4 * 2));
   expect_success({"gemm", "a.npy", "b.npy", "-o", "plain.npy", "--device", "host"});
 
   std::string elements;  // A by columns, most significant byte first
   for (std::int64_t column = 0; column < 4; ++column) {
     for (std::int64_t row = 0; row < 3; ++row) {
-      const std::string bytes = little_endian(a.values[static_cast<std::size_t>(row * 4 + column)]);
+      const std::string bytes = little_endian(a[static_cast<std::size_t>(row * 4 + column)]);
       elements.append(bytes.rbegin(), bytes.rend());
     }
   }

@@ -85,15 +85,6 @@ void expect_npy_header(const std::filesystem::path& file, std::string_view descr
 [[nodiscard]] std::string npy_file(std::string_view descr, bool fortran_order,
                                    std::string_view shape, std::string_view elements);
 
-/// `count` numbers, normally distributed.
-template <class T>
-std::vector<T> normal_values(std::mt19937_64& generator, std::size_t count) {
-  std::normal_distribution<double> distribution;
-  std::vector<T> values(count);
-  for (T& value : values) value = static_cast<T>(distribution(generator));
-  return values;
-}
-
 /// A whole number from `smallest` to `largest`.
 inline std::int64_t integer(std::mt19937_64& generator, std::int64_t smallest,
                             std::int64_t largest) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/actors/references/philox.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,45 +11,6 @@
 
 namespace sluice::test {
 namespace {
-
-using words = std::array<std::uint32_t, 4>;
-
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-words philox(words counter, std::uint64_t seed) {
-  auto key0 = static_cast<std::uint32_t>(seed);
-  auto key1 = static_cast<std::uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {
-        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(b),
-        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(a)};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return counter;
-}
-
-words block(std::uint64_t seed, std::uint64_t number, std::uint32_t subsequence) {
-  return philox({static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
-                 subsequence, 0},
-                seed);
-}
-
-/// Element `i` of the uniform sequence, in cuRAND's default order.
-float uniform_f32(std::uint64_t seed, std::uint64_t i) {
-  const std::uint64_t p = i / 4;
-  const std::uint32_t word = block(seed, p / 65536, static_cast<std::uint32_t>(p % 65536))[i % 4];
-  return static_cast<float>(word) * 0x1p-32f + 0x1p-33f;
-}
-double uniform_f64(std::uint64_t seed, std::uint64_t i) {
-  const std::uint64_t q = i / 4;
-  const std::uint64_t r = i % 4;
-  const words four = block(seed, 2 * (q / 65536) + r / 2, static_cast<std::uint32_t>(q % 65536));
-  const std::uint64_t x = four[2 * (r % 2)];
-  const std::uint64_t y = four[2 * (r % 2) + 1];
-  return static_cast<double>(x ^ (y << 21)) * 0x1p-53 + 0x1p-54;
-}
 
 class random_command : public program_test {
  protected:
@@ -74,12 +35,14 @@ TEST_F(random_command, uniform_numbers_are_philox_in_curand_order) {
       const auto single = draw<float>(options);
       ASSERT_EQ(single.size(), 600u);
       for (std::size_t i = 0; i < single.size(); ++i)
-        ASSERT_EQ(single[i], uniform_f32(seed, offset + i)) << seed << ' ' << offset << ' ' << i;
+        ASSERT_EQ(single[i], uniform_reference<float>(seed, offset + i))
+            << seed << ' ' << offset << ' ' << i;
       auto wide = options;
       wide.insert(wide.end(), {"--dtype", "f64", "--distribution", "uniform"});
       const auto doubles = draw<double>(wide);
       for (std::size_t i = 0; i < doubles.size(); ++i)
-        ASSERT_EQ(doubles[i], uniform_f64(seed, offset + i)) << seed << ' ' << offset << ' ' << i;
+        ASSERT_EQ(doubles[i], uniform_reference<double>(seed, offset + i))
+            << seed << ' ' << offset << ' ' << i;
     }
   }
 }
@@ -87,7 +50,8 @@ TEST_F(random_command, uniform_numbers_are_philox_in_curand_order) {
 TEST_F(random_command, defaults_are_f32_uniform_seed_0_offset_0) {
   const auto plain = draw<float>({"--shape", "3,5"});
   expect_npy_header(folder() / "out.npy", "<f4", {3, 5});
-  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(plain[i], uniform_f32(0, i));
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    EXPECT_EQ(plain[i], uniform_reference<float>(0, i));
   const auto said = draw<float>({"--shape", "3,5", "--dtype", "f32", "--distribution", "uniform",
                                  "--seed", "0", "--offset", "0"});
   EXPECT_EQ(plain, said);
@@ -141,7 +105,7 @@ TEST_F(random_command, the_whole_range_of_seed_and_offset) {
   constexpr std::uint64_t most = ~std::uint64_t{0};
   const std::string text = std::to_string(most);
   EXPECT_EQ(draw<float>({"--shape", "1", "--seed", text, "--offset", text}),
-            std::vector<float>{uniform_f32(most, most)});
+            std::vector<float>{uniform_reference<float>(most, most)});
   EXPECT_EQ(draw<float>({"--shape", "0", "--offset", text}), std::vector<float>{});
   expect_refused({"--offset"}, {"random", "-o", "out.npy", "--shape", "2", "--offset", text});
   for (const char* option : {"--seed", "--offset"}) {

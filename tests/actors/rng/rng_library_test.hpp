@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/rng/rng_library.hpp"
-#include "tests/support/devices.hpp"
+#include "tests/actors/library_test.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -38,5 +38,14 @@ std::vector<T> generated(device_runtime& runtime, stream_ref stream, actors::rng
   EXPECT_EQ(std::count(last, values.end(), mark), static_cast<std::ptrdiff_t>(room_behind));
   return {first, last};
 }
+
+/// Has the library of the test's device.
+class rng_library_test : public library_test<actors::make_rng_library> {
+ protected:
+  template <class T>
+  std::vector<T> make(const random_description& description, std::size_t room_before = 0) {
+    return generated<T>(runtime(), stream(), *library_, description, room_before);
+  }
+};
 
 }  // namespace sluice::test

@@ -44,11 +44,19 @@ class dft_reference {
     return {z.real(), z.imag()};
   }
   [[nodiscard]] static wide widened(wide z) { return z; }
-  [[nodiscard]] static wide widened(float x) { return {x, 0}; }
-  [[nodiscard]] static wide widened(double x) { return {x, 0}; }
+  [[nodiscard]] static long double widened(long double x) { return x; }
 
   std::vector<wide> roots_;
 };
+
+/// Σ_j row[j] exp(sign · 2πi jk/n) for every k.
+template <class Value>
+[[nodiscard]] std::vector<std::complex<double>> dft(const Value* row, std::size_t n, int sign) {
+  const dft_reference reference(n, sign);
+  std::vector<std::complex<double>> bins;
+  for (std::size_t k = 0; k < n; ++k) bins.emplace_back(reference.bin(row, k));
+  return bins;
+}
 
 /// The whole spectrum that c2r takes `bins` (n/2 + 1 of them) for: Hermitian, and real where it is
 /// its own mirror image.
@@ -62,6 +70,14 @@ template <class Real>
     if (!own_mirror) all[n - k] = std::conj(bin);
   }
   return all;
+}
+
+/// The n real numbers whose spectrum begins with the n/2 + 1 bins at `bins`, times n.
+template <class Real>
+[[nodiscard]] std::vector<double> inverse_real_dft(const std::complex<Real>* bins, std::size_t n) {
+  std::vector<double> row;
+  for (const auto& value : dft(hermitian(bins, n).data(), n, +1)) row.push_back(value.real());
+  return row;
 }
 
 }  // namespace sluice::test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/actors/session.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace sluice::test {
+
+/// A session with a `scoped_device` on the device that the parameter names. `TearDown` expects that
+/// nothing is left.
+class session_test : public named_device_test {
+ protected:
+  void SetUp() override {
+    named_device_test::SetUp();
+    if (!IsSkipped()) open(open_device(GetParam()));
+  }
+  void TearDown() override {
+    device_.reset();
+    if (session_) session_->expect_nothing_left();
+  }
+  void open(std::shared_ptr<sluice::device> on) {
+    device_.reset();
+    session_ = std::make_unique<session>(std::move(on));
+    device_ = std::make_unique<scoped_device>(session_->system(), session_->service());
+  }
+  [[nodiscard]] session& s() { return *session_; }
+  [[nodiscard]] scoped_device& device() { return *device_; }
+
+ private:
+  std::unique_ptr<session> session_;
+  std::unique_ptr<scoped_device> device_;
+};
+
+}  // namespace sluice::test
