@@ -11,7 +11,7 @@ namespace sluice::detail {
 ///
 ///     slow_wait waiting;
 ///     while (!done()) {
-///       waiting.look([] { return "the end of the runtime waits for ..."; });
+///       waiting.look([] { return "destroying the runtime: waiting for ..."; });
 ///       pause();
 ///     }
 class slow_wait {
@@ -27,7 +27,7 @@ class slow_wait {
     try {
       say(describe());
     } catch (...) {
-      say("a shutdown takes long");
+      say("a shutdown is taking long");
     }
   }
 
