@@ -216,7 +216,7 @@ struct completion_engine::state {
     try {
       core->reclaim_later(std::make_unique<kept>(items));
     } catch (...) {
-      detail::report("what launches of a lost device use is never let go: the host has no memory");
+      detail::report("owners of launches on a lost device are leaked: out of host memory");
     }
   }
 
@@ -339,7 +339,7 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
     if (!s.answered() && s.stopping.load(std::memory_order_acquire)) {
       if (!waiting) waiting.emplace();
       waiting->look([&] {
-        return "the end of the completion engine of " + to_string(s.core->id()) + " waits for " +
+        return "destroying the completion engine of " + to_string(s.core->id()) + ": waiting for " +
                std::to_string(s.pending.load(std::memory_order_relaxed)) + " launches";
       });
     }

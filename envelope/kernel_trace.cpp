@@ -16,7 +16,7 @@ std::uint64_t dropped_trace_exceptions() noexcept {
 }
 void detail::drop_trace_exception() noexcept {
   if (dropped.fetch_add(1, std::memory_order_relaxed) == 0) {
-    report("a trace hook threw; later exceptions of hooks are only counted",
+    report("a trace hook threw an exception; further ones are only counted",
            current_error().what());
   }
 }

@@ -55,7 +55,7 @@ lane::~lane() {
     }
     service_->engine().submit(on, ticket, std::move(end));
   } catch (...) {
-    detail::report("a lane could not be retired in order", current_error().what());
+    detail::report("a lane could not be destroyed after its last launch", current_error().what());
   }
 }
 

@@ -197,10 +197,11 @@ struct block_record {
   /// @throws error `stream_misuse` if it has
   void require_ordered() const {
     if (unordered_uses == 0) return;
-    throw error(errc::stream_misuse,
-                "memory '" + std::string(memory.tag.name()) +
-                    "': a consumer outside let go of it while that one's stream was being "
-                    "captured; until the capture has ended nothing can be ordered behind its use");
+    throw error(
+        errc::stream_misuse,
+        "memory '" + std::string(memory.tag.name()) +
+            "' was exported to a stream that is being captured; it cannot be used until the "
+            "capture has ended");
   }
 };
 

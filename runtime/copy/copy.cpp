@@ -28,18 +28,20 @@ bool on_host(const runtime_core& core) {
 
 void require_block(const copy_end& end, const char* name) {
   if (!end.block) {
-    throw error(errc::invalid_argument, std::string("enqueue_copy: ") + name + " is empty");
+    throw error(errc::invalid_argument,
+                std::string("enqueue_copy: ") + name + ": the reference is empty");
   }
 }
 
 void require_stream(const copy_end& end, const char* name, const char* of) {
   if (!end.stream) {
-    throw error(errc::stream_misuse, std::string("enqueue_copy: ") + name +
-                                         ", a stream of the runtime of " + of + ", is missing");
+    throw error(errc::stream_misuse,
+                std::string("enqueue_copy: ") + name +
+                    ": no stream was given; must be a stream of the runtime of " + of);
   }
   if (&timeline::of(end.stream)->core() != block_record::of(end.block)->core) {
     throw error(errc::stream_misuse,
-                std::string("enqueue_copy: ") + name + " is not a stream of the runtime of " + of);
+                std::string("enqueue_copy: ") + name + ": not a stream of the runtime of " + of);
   }
 }
 
@@ -81,7 +83,7 @@ timeline_point commit_keeping(launch_recorder& recorder, timeline& stream,
 
 timeline_point copy_within(const copy_end& target, const copy_end& source, std::size_t bytes) {
   if (share_bytes({target.block, target.address, bytes}, {source.block, source.address, bytes})) {
-    throw error(errc::invalid_argument, "enqueue_copy: target shares elements with source");
+    throw error(errc::invalid_argument, "enqueue_copy: target and source overlap");
   }
   auto recorder = launch_recorder::strict(target.stream);
   recorder.use(source.block, access_kind::read, source.whole);
@@ -199,8 +201,8 @@ std::shared_ptr<std::byte> allocate_between(std::size_t bytes) {
     const auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
     return {memory, memory.get()};
   } catch (const std::bad_alloc&) {
-    throw error(errc::out_of_memory, "enqueue_copy: the host has no " + std::to_string(bytes) +
-                                         " bytes for the way between the devices");
+    throw error(errc::out_of_memory, "enqueue_copy: out of host memory: " + std::to_string(bytes) +
+                                         " bytes for a copy between devices");
   }
 }
 
@@ -213,7 +215,7 @@ void on_stream_of_host(timeline& stream, Submit submit) {
 
 /// Queues a copy from memory of a host device. The task owns its target, so the copy is safe if the
 /// device is lost meanwhile.
-/// @throws error `stream_misuse` if the stream has been retired
+/// @throws error `stream_misuse` if the stream has been destroyed
 /// @throws error `device_lost`
 void copy_on_host(timeline& from, std::shared_ptr<std::byte> staged, const void* address,
                   std::size_t bytes) {
@@ -233,7 +235,7 @@ using word_ptr = std::shared_ptr<std::atomic<std::uint32_t>>;
 
 /// Queues a task that sets `word`. It is a marker, not a launch: it also runs after the loss of the
 /// device, because a GPU stream waits for the word.
-/// @throws error `stream_misuse` if the stream has been retired
+/// @throws error `stream_misuse` if the stream has been destroyed
 void set_on_host(timeline& from, word_ptr word) {
   // The task object exists until the stream's next task, so it drops the word itself.
   auto set = [word = std::move(word)]() mutable noexcept {
@@ -297,7 +299,8 @@ void require_success(timeline& stream, std::uint64_t ticket, const device& waiti
     why = lost;
   }
   if (why) {
-    throw error(errc::upstream_failed, std::string("the source of a copy failed: ") + why->what(),
+    throw error(errc::upstream_failed,
+                std::string("the launch that wrote the source of a copy failed: ") + why->what(),
                 why->status(), why->where());
   }
 }

@@ -14,7 +14,8 @@ namespace {
 static_assert(host_transfer::most_at_once == transfer_staging::piece_bytes);
 
 timeline& required(stream_ref stream) {
-  if (!stream) throw error(errc::stream_misuse, "a transfer needs a stream; there is none given");
+  if (!stream)
+    throw error(errc::stream_misuse, "stream: no stream was given; there is no default stream");
   return *detail::timeline::of(stream);
 }
 
@@ -26,7 +27,7 @@ class transfer_base : public host_transfer {
 
   void enqueue(void* address) final {
     if (std::exchange(enqueued_, true)) {
-      throw error(errc::stream_misuse, "host_transfer::enqueue: the transfer was enqueued before");
+      throw error(errc::stream_misuse, "host_transfer::enqueue: already called for this transfer");
     }
     if (bytes_ != 0) put(static_cast<std::byte*>(address));
   }

@@ -17,7 +17,7 @@ bool explicit_waits_by_default() noexcept {
 
 device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_options options)
     : drain_timeout_(options.drain_timeout) {
-  if (!device) throw error(errc::invalid_argument, "device_runtime: no device was given");
+  if (!device) throw error(errc::invalid_argument, "device_runtime: device must not be null");
   auto resource = options.resource ? std::move(options.resource) : make_default_resource();
   core_ =
       detail::runtime_core::make(std::move(device), std::move(resource), options.explicit_waits);
@@ -64,11 +64,11 @@ void device_runtime::deallocate(const block_ref& block) {
   if (!block) throw error(errc::invalid_argument, "deallocate: the reference is empty");
   if (detail::block_record::of(block)->core != core_.get())
     throw detail::runtime_core::foreign(block, errc::invalid_argument,
-                                        "deallocate: a block of another runtime");
+                                        "deallocate: the memory belongs to another runtime");
   if (!core_->free(*detail::block_record::of(block))) {
     core_->note_misuse(memory_misuse::double_free, detail::block_record::of(block)->memory);
     throw error(errc::stale_ref, "deallocate: memory '" + std::string(block.tag().name()) +
-                                     "' has been freed already");
+                                     "' has already been freed");
   }
 }
 
@@ -110,9 +110,11 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
   }
   auto& record = *detail::block_record::of(block);
   if (!record.tracked)
-    throw error(errc::stream_misuse, "prepare_use: the memory resource cannot track uses");
+    throw error(errc::stream_misuse, "prepare_use: memory '" + std::string(block.tag().name()) +
+                                         "' comes from a resource that does not track uses");
   if (access != access_kind::read && record.read_only)
-    throw error(errc::stream_misuse, "prepare_use: the memory is read-only");
+    throw error(errc::stream_misuse,
+                "prepare_use: memory '" + std::string(block.tag().name()) + "' is read-only");
   if (record.lease.dying()) throw core_->freed_already(block, "prepare_use");
   detail::small_vector<detail::hazard_point, 16> waits;
   use_ticket prepared;
@@ -137,18 +139,20 @@ timeline_point device_runtime::finish_use(const block_ref& block, stream_ref str
   const auto [point, version] =
       core_->publish_use(block, stream, access, prepared.depends_on_,
                          here ? prepared.first_.ticket : detail::timeline::no_ticket);
-  if (!here) throw error(errc::stream_misuse, "finish_use: prepared for another stream");
+  if (!here)
+    throw error(errc::stream_misuse, "finish_use: the use was prepared for another stream");
   if (prepared.block_ != block.id()) {
-    throw error(errc::stream_misuse, "finish_use: prepared for another block than memory '" +
-                                         std::string(block.tag().name()) + "'");
+    throw error(errc::stream_misuse,
+                "finish_use: the use was prepared for another block, not for memory '" +
+                    std::string(block.tag().name()) + "'");
   }
   if (prepared.access_ != access)
-    throw error(errc::stream_misuse, "finish_use: prepared for another access");
+    throw error(errc::stream_misuse, "finish_use: the use was prepared for another access");
   if (version != prepared.version_) {
     throw error(errc::stream_misuse,
-                "finish_use: another use of the block was published since prepare_use; both are "
-                "protected from later "
-                "ones, but not from each other");
+                "finish_use: another use of memory '" + std::string(block.tag().name()) +
+                    "' was published after prepare_use; later uses are ordered after both, but the "
+                    "two are not ordered with each other");
   }
   return point;
 }

@@ -25,7 +25,7 @@ block_id block_ref::id() const noexcept {
 
 device_id block_ref::device() const {
   if (record_ == nullptr) {
-    throw error(errc::invalid_argument, "device: the reference is empty and on no device");
+    throw error(errc::invalid_argument, "device: the reference is empty");
   }
   return record_->core->id();
 }

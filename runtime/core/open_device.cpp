@@ -14,7 +14,7 @@ std::shared_ptr<device> open_device(std::string_view name) {
   if (id.kind == device_kind::host) {
     if (id.ordinal != 0) {
       throw error(errc::invalid_argument,
-                  "device '" + std::string(name) + "': there is one host device, host:0");
+                  "device '" + std::string(name) + "': the only host device is host:0");
     }
     return open_host_device();
   }

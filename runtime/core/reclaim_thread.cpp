@@ -97,7 +97,9 @@ void reclaim_thread::add(deferred* one) noexcept {
     if (one->is_import() || one->uses_blocks()) {
       let_go(one);
     } else {
-      report("what a lost device may still use stays: there is no thread to wait for that");
+      report(
+          "owners of launches on a lost device are leaked: the reclaim thread could not be "
+          "started");
     }
   }
 }

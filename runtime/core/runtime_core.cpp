@@ -61,7 +61,7 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
     try {
       std::thread([core] { delete core; }).detach();
     } catch (...) {
-      report("what is left of a runtime stays: there is no thread to end it");
+      report("the core of a runtime could not be destroyed: no thread could be started");
     }
   };
   std::shared_ptr<runtime_core> made(
@@ -125,7 +125,9 @@ timeline& runtime_core::add_timeline(native_stream* native, bool owned) {
   const auto index = timelines_.size() + 1;
   auto* entry = timeline_of_index_.at(index);
   if (entry == nullptr)
-    throw error(errc::unsupported, "too many streams have been made in this runtime");
+    throw error(errc::unsupported, "the runtime has already created the maximum of " +
+                                       std::to_string(timeline_of_index_.capacity - 1) +
+                                       " streams");
   timelines_.reserve(index);
   active_.reserve(active_.size() + 1);
   timelines_.push_back(std::make_unique<timeline>(
@@ -202,9 +204,9 @@ timeline* runtime_core::find(stream_id id) const noexcept {
 timeline& runtime_core::require(stream_ref stream) const {
   auto* t = detail::timeline::of(stream);
   if (t == nullptr)
-    throw error(errc::stream_misuse, "no stream was given; there is no default stream");
-  if (&t->core() != this) throw error(errc::stream_misuse, "the stream belongs to another runtime");
-  if (t->retired()) throw error(errc::stream_misuse, "the stream has been retired");
+    throw error(errc::stream_misuse, "stream: no stream was given; there is no default stream");
+  if (&t->core() != this) throw error(errc::stream_misuse, "stream: not a stream of this runtime");
+  if (t->retired()) throw error(errc::stream_misuse, "the stream has been destroyed");
   return *t;
 }
 
@@ -218,7 +220,7 @@ void runtime_core::require_known(timeline_point point) const {
   if (knows(point)) return;
   throw error(errc::stream_misuse,
               "ticket " + std::to_string(point.ticket) + " of " + to_string(point.stream) +
-                  (find(point.stream) == nullptr ? " is a point of another runtime"
+                  (find(point.stream) == nullptr ? " belongs to another runtime"
                                                  : " has not been taken yet"));
 }
 
@@ -344,7 +346,7 @@ timeline_point runtime_core::dependency_on(block_record& record) const {
 
 void runtime_core::wait(stream_ref stream, timeline_point point) {
   if (!stream || &detail::timeline::of(stream)->core() != this)
-    throw error(errc::stream_misuse, "the stream that is to wait is none of this runtime's");
+    throw error(errc::stream_misuse, "stream: not a stream of this runtime");
   require_known(point);
   hazard_point wait{point, hazard::free_after_use};
   const point_reservation place(stream);  // keeps the slots of a retired stream

@@ -110,7 +110,7 @@ memory_reservation runtime_core::reserve(std::span<const std::size_t> sizes) {
   for (const auto bytes : sizes) {
     const auto footprint = bytes == 0 ? 0 : resource_->footprint(bytes);
     if (footprint > std::numeric_limits<std::size_t>::max() - sum)
-      throw error(errc::invalid_argument, "reserve_memory: the number of bytes overflows");
+      throw error(errc::invalid_argument, "reserve_memory: the sum of the sizes overflows");
     sum += footprint;
   }
   return obtain(sum, [&] { return resource_->reserve(sum); });
@@ -129,8 +129,7 @@ granted_memory runtime_core::grant(const allocation_request& request) {
   } catch (const error& e) {
     // The device does not know the tag, so the message is completed here.
     if (e.code() != errc::out_of_memory) throw;
-    throw error(e.code(),
-                std::string(e.what()) + ", wanted for '" + std::string(request.tag.name()) + "'",
+    throw error(e.code(), std::string(e.what()) + " for '" + std::string(request.tag.name()) + "'",
                 e.status(), e.where());
   }
 }
@@ -187,7 +186,7 @@ void runtime_core::give_up(granted_memory& granted, stream_ref stream,
     if (allocated) points.push_back(allocated);
     resource_->deallocate(granted.memory, stream, points.view());
   } catch (...) {
-    report("memory that was not needed stays allocated: the host has no memory to list its uses");
+    report("memory of a failed allocation could not be freed: out of host memory");
   }
 }
 
@@ -295,7 +294,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
     record.uses.begin({}, {});
   }
   if (!listed) {
-    report("a block stays allocated: the host has no memory to list its uses");
+    report("a block could not be freed: out of host memory");
   } else if (record.memory.address != nullptr && device_->lost()) {
     bytes_lost_.fetch_add(record.bytes, std::memory_order_relaxed);
   } else if (record.memory.address != nullptr) {

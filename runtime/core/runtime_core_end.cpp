@@ -14,16 +14,16 @@ namespace sluice::detail {
 namespace {
 
 // Constructed in advance, so that the end of a runtime needs no memory.
-const error& work_unfinished = *new error(
-    errc::shutting_down,
-    "work was still unfinished when the time for shutting down was over");  // never destroyed
-const error& memory_in_use = *new error(
-    errc::shutting_down,
-    "memory was still in use when the time for shutting down was over");  // never destroyed
+const error& work_unfinished =
+    *new error(errc::shutting_down,
+               "the shutdown timed out with unfinished work");  // never destroyed
+const error& memory_in_use =
+    *new error(errc::shutting_down,
+               "the shutdown timed out with memory still in use");  // never destroyed
 
 std::string describe_limit(std::chrono::milliseconds limit) {
-  if (limit == std::chrono::milliseconds::max()) return "without a limit";
-  return "for at most " + std::to_string(limit.count()) + " ms";
+  if (limit == std::chrono::milliseconds::max()) return "no timeout";
+  return "timeout " + std::to_string(limit.count()) + " ms";
 }
 
 }  // namespace
@@ -58,8 +58,8 @@ bool runtime_core::finish_launches(clock::time_point end,
     }
     waiting.look([&] {
       return "shutting down the runtime of " + to_string(id()) +
-             " waits for unfinished launches on " + std::to_string(busy) +
-             (busy == 1 ? " stream" : " streams") + ", " + describe_limit(limit);
+             ": waiting for unfinished launches on " + std::to_string(busy) +
+             (busy == 1 ? " stream (" : " streams (") + describe_limit(limit) + ")";
     });
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
@@ -75,8 +75,8 @@ bool runtime_core::finish_frees(clock::time_point end) noexcept {
       if (reclaimer_.idle_by(step)) return true;
       if (step == limit) return false;
       waiting.look([&] {
-        return "the end of the runtime of " + to_string(id()) +
-               " waits for frees of memory that is still in use";
+        return "destroying the runtime of " + to_string(id()) +
+               ": waiting for frees of memory that is still in use";
       });
     }
   };
@@ -135,8 +135,8 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   slow_wait waiting;
   const auto says = [&](const char* what) {
     waiting.look([&] {
-      return "the end of the runtime of " + to_string(id()) + " waits for " + what + ", " +
-             describe_limit(timeout);
+      return "destroying the runtime of " + to_string(id()) + ": waiting for " + what + " (" +
+             describe_limit(timeout) + ")";
     });
   };
   while (!giving_back && reclaimer_.users() != 0 &&
@@ -167,7 +167,7 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   (void)finish_launches(end, timeout);
   // Imports are being returned. They may be exports of this runtime.
   while (!giving_back && reclaimer_.foreign() != 0 && std::chrono::steady_clock::now() < end) {
-    says("imported memory that is still in use, or whose producer is taking it back");
+    says("imported memory that is still in use or is being returned to its producer");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   const bool recorded = blocks() != 0 || launching();
@@ -176,8 +176,11 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
       exports_.load(std::memory_order_acquire) != 0) {
     // The resource, the reclaim thread and the streams that order frees stay until the recorder,
     // the imports, the exports and the libraries have ended, or until lost work is quiescent.
-    if (recorded) report("a launch recorder still holds memory of a runtime that is gone");
-    if (imported) report("work or a producer still holds imports of a runtime that is gone");
+    if (recorded) report("a launch recorder still uses memory of a destroyed runtime");
+    if (imported)
+      report(
+          "imported memory of a destroyed runtime is still in use or being returned to its "
+          "producer");
     return outlive();
   }
   // This also completes the transfers of launches that were between preflight and commit.

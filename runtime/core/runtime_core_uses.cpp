@@ -11,8 +11,8 @@ namespace sluice::detail {
 
 error runtime_core::foreign(const block_ref& block, errc code, const std::string& text) {
   if (!block || !block.stale()) return {code, text};
-  return {errc::stale_ref, "memory '" + std::string(block.tag().name()) +
-                               "', of another runtime, has been given back"};
+  return {errc::stale_ref,
+          "memory '" + std::string(block.tag().name()) + "' of another runtime has been freed"};
 }
 
 error runtime_core::freed_already(const block_ref& block, const char* function) {
@@ -32,9 +32,11 @@ runtime_core::published_use runtime_core::publish_use(const block_ref& block, st
   }
   auto& record = *block_record::of(block);
   if (!record.tracked)
-    throw error(errc::stream_misuse, "record_use: the memory resource cannot track uses");
+    throw error(errc::stream_misuse, "record_use: memory '" + std::string(block.tag().name()) +
+                                         "' comes from a resource that does not track uses");
   if (access != access_kind::read && record.read_only)
-    throw error(errc::stream_misuse, "record_use: the memory is read-only");
+    throw error(errc::stream_misuse,
+                "record_use: memory '" + std::string(block.tag().name()) + "' is read-only");
   if (record.lease.dying()) throw freed_already(block, "record_use");
   on.reserve();
   const epoch_reader until_published(on.outcome_readers());

@@ -22,8 +22,8 @@ bool shared_runtimes::inherited() const noexcept {
 
 void shared_runtimes::require_open(device_id id) const {
   if (!ended_) return;
-  throw error(errc::shutting_down,
-              "the process ends: the shared runtime of " + to_string(id) + " is gone");
+  throw error(errc::shutting_down, "the shared runtime of " + to_string(id) +
+                                       " has been destroyed: the process is exiting");
 }
 
 shared_runtimes::entry& shared_runtimes::settled_entry(device_id id,
@@ -31,8 +31,8 @@ shared_runtimes::entry& shared_runtimes::settled_entry(device_id id,
   if (inherited()) {
     throw error(errc::device_lost,
                 "the shared runtime of " + to_string(id) +
-                    ": shared runtimes belong to the parent process; after fork() a child makes "
-                    "runtimes of its own");
+                    ": shared runtimes belong to the parent process; after fork() a child must "
+                    "make its own runtimes");
   }
   changed_.wait(lock, [&] { return ended_ || !entries_[id].in_the_making; });
   require_open(id);
@@ -84,8 +84,8 @@ void shared_runtimes::configure(device_id id, std::function<runtime_options()> m
   std::unique_lock lock(mutex_);
   auto& e = settled_entry(id, lock);
   if (e.runtime != nullptr) {
-    throw error(errc::stream_misuse,
-                "configure: the runtime of " + to_string(id) + " is in use already");
+    throw error(errc::stream_misuse, "configure: the shared runtime of " + to_string(id) +
+                                         " already exists; call configure before get");
   }
   e.make_options.swap(make_options);
 }

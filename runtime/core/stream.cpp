@@ -10,7 +10,7 @@ namespace {
 
 detail::timeline& required(detail::timeline* timeline) {
   if (timeline == nullptr)
-    throw error(errc::stream_misuse, "no stream was given; there is no default stream");
+    throw error(errc::stream_misuse, "stream: no stream was given; there is no default stream");
   return *timeline;
 }
 

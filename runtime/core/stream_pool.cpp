@@ -140,7 +140,8 @@ void pooled_stream::release() noexcept {
 
 stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
   if (options.size == 0 || options.size > stream_pool::largest_size) {
-    throw error(errc::invalid_argument, "stream_pool: the size has to be from 1 to " +
+    throw error(errc::invalid_argument, "stream_pool: size is " + std::to_string(options.size) +
+                                            "; must be from 1 to " +
                                             std::to_string(stream_pool::largest_size));
   }
   state_ = std::make_shared<detail::stream_pool_state>(detail::runtime_core::of(runtime), options);
@@ -148,9 +149,9 @@ stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
 
 pooled_stream stream_pool::acquire() {
   if (auto got = try_acquire()) return std::move(*got);
-  throw error(errc::overloaded, "stream_pool: of " + std::to_string(size()) + " streams " +
-                                    std::to_string(acquired()) +
-                                    " are out, and the others have unfinished work");
+  throw error(errc::overloaded, "stream_pool: " + std::to_string(acquired()) + " of " +
+                                    std::to_string(size()) +
+                                    " streams are in use, and the others have unfinished work");
 }
 
 std::optional<pooled_stream> stream_pool::try_acquire() {

@@ -33,7 +33,7 @@ CUcontext primary_context(int ordinal) {
   check(cudaInitDevice(ordinal, 0, 0));
   const auto& d = driver();
   if (!d.complete()) {
-    throw error(errc::library_failure, "the CUDA driver lacks functions of CUDA 12.0");
+    throw error(errc::library_failure, "the CUDA driver is too old; CUDA 12.0 or newer is needed");
   }
   CUdevice gpu = 0;
   CUcontext context = nullptr;
@@ -43,7 +43,9 @@ CUcontext primary_context(int ordinal) {
   if (status == CUDA_SUCCESS) status = d.primary_context_retain(&context, gpu);
   if (status == CUDA_SUCCESS) status = d.primary_context_release(gpu);
   if (status != CUDA_SUCCESS) {
-    throw error(errc::library_failure, "the primary context could not be had",
+    throw error(errc::library_failure,
+                "the primary context of GPU " + std::to_string(ordinal) +
+                    " could not be retained: status " + std::to_string(status),
                 {"CUDA driver", static_cast<long>(status)});
   }
   return context;

@@ -74,7 +74,8 @@ class cuda_device final : public device {
     if (native == nullptr || native == cudaStreamLegacy || native == cudaStreamPerThread) {
       throw error(
           errc::invalid_argument,
-          "stream: a default stream, whose order depends on other streams or on the thread");
+          "stream: default streams cannot be adopted, because their order depends on other streams "
+          "or on the calling thread");
     }
     const current_device_scope scope(*this);
     refuse_capturing(stream);
@@ -194,7 +195,7 @@ class cuda_device final : public device {
   std::unique_ptr<timestamp_clock> make_timestamp_clock() override { return make_clock(*this); }
   void acquire(native_event*, std::uint64_t) noexcept override {}
   bool needs_acquire() const noexcept override { return false; }
-  error failure_of(native_event*) override { return {errc::library_failure, "unknown"}; }
+  error failure_of(native_event*) override { return {errc::library_failure, "unknown failure"}; }
   bool reports_task_failures() const noexcept override { return false; }
 
   void* allocate(std::size_t bytes) override {
@@ -312,7 +313,9 @@ class cuda_device final : public device {
             launch_fill(destination, pattern, pattern_bytes, count, stream)));
         return;
       default:
-        throw error(errc::invalid_argument, "fill: pattern_bytes must be 1, 2, 4, 8 or 16");
+        throw error(errc::invalid_argument, "fill: pattern_bytes is " +
+                                                std::to_string(pattern_bytes) +
+                                                "; must be 1, 2, 4, 8 or 16");
     }
   }
   void notify(native_stream* stream, std::function<void()> function) override {
@@ -365,14 +368,16 @@ class cuda_device final : public device {
                                const std::atomic<std::uint32_t>& word, std::uint32_t value) {
     require_usable();
     if (operation == nullptr) {
-      throw error(errc::unsupported, "this driver has no stream memory operations");
+      throw error(errc::unsupported, "the driver of " + to_string(id()) +
+                                         " does not support stream memory operations");
     }
     const current_device_scope scope(*this);
     // Pinned memory has the same address on the device.
     const CUresult status =
         operation(as_stream(stream), reinterpret_cast<CUdeviceptr>(&word), value, 0);
     if (status != CUDA_SUCCESS) {
-      throw error(errc::library_failure, std::string(name) + " failed",
+      throw error(errc::library_failure,
+                  std::string(name) + " failed with status " + std::to_string(status),
                   {"CUDA driver", static_cast<long>(status)});
     }
   }
@@ -387,7 +392,7 @@ class cuda_device final : public device {
     (void)cudaGetLastError();
     note(status);
     require_usable();
-    throw error(errc::invalid_argument, "stream: it is not one of " + to_string(id()),
+    throw error(errc::invalid_argument, "stream: not a stream of " + to_string(id()),
                 {"CUDA runtime", static_cast<long>(status)});
   }
   /// The bytes that the pool has taken from the GPU, which must be current.
@@ -403,7 +408,8 @@ class cuda_device final : public device {
     (void)cudaGetLastError();
     if (status == cudaErrorMemoryAllocation) {
       throw error(errc::out_of_memory,
-                  to_string(id()) + " has no " + std::to_string(bytes) + " bytes left",
+                  to_string(id()) + ": out of memory" +
+                      (bytes == 0 ? std::string() : ": " + std::to_string(bytes) + " bytes"),
                   {"CUDA runtime", static_cast<long>(status)}, where);
     }
     note(status);
@@ -426,9 +432,9 @@ class cuda_device final : public device {
   /// @throws error `invalid_argument`
   void refuse_capturing(native_stream* stream) {
     if (!capturing(stream)) return;
-    throw error(errc::invalid_argument,
-                "stream: it is being captured, and nothing outside can be ordered with what is "
-                "captured");
+    throw error(
+        errc::invalid_argument,
+        "stream: the stream is being captured; other work cannot be ordered with a capture");
   }
 
   /// Lets all other GPUs reach this pool, where the hardware can; otherwise copies pass through the

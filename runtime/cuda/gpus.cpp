@@ -47,17 +47,18 @@ std::string why_absent(int ordinal) {
     int needed = 0;
     if (cudaDriverGetVersion(&supported) != cudaSuccess || supported == 0) {
       (void)cudaGetLastError();
-      return "no GPU on this machine, or no NVIDIA driver for it";
+      return "no GPU or no NVIDIA driver on this machine";
     }
     (void)cudaRuntimeGetVersion(&needed);
     return "no usable GPU: the NVIDIA driver supports CUDA " + version_text(supported) +
-           ", and CUDA " + version_text(needed) + " is needed";
+           ", but CUDA " + version_text(needed) + " is needed";
   }
   if (found.status != cudaSuccess && found.status != cudaErrorNoDevice) {
     return std::string("no usable GPU: ") + cudaGetErrorString(found.status);
   }
   if (found.count == 0) return "no GPU on this machine";
-  return "no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(found.count);
+  return "no GPU " + std::to_string(ordinal) + "; the number of GPUs is " +
+         std::to_string(found.count);
 }
 
 device_info describe(int ordinal) {

@@ -31,8 +31,8 @@ error device::loss() const noexcept {
   if (inherited()) {
     try {
       return {errc::device_lost, "device " + to_string(id_) +
-                                     " belongs to the parent process: after fork() a child opens "
-                                     "devices of its own"};
+                                     " belongs to the parent process; after fork() a child must "
+                                     "open its own devices"};
     } catch (...) {
       return lost_without_words;
     }

@@ -8,8 +8,7 @@ namespace sluice {
 namespace {
 
 // Constructed in advance: a copy of it allocates nothing.
-const error& no_memory =
-    *new error(errc::out_of_memory, "the host has no memory left");  // never destroyed
+const error& no_memory = *new error(errc::out_of_memory, "out of host memory");  // never destroyed
 
 }  // namespace
 
@@ -54,7 +53,7 @@ error current_error() noexcept {
     } catch (const std::exception& e) {
       return {errc::library_failure, e.what()};
     } catch (...) {
-      return {errc::library_failure, "an exception that is no std::exception"};
+      return {errc::library_failure, "an exception that is not a std::exception"};
     }
   } catch (...) {
     return no_memory;  // for the text

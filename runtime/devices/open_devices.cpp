@@ -28,7 +28,7 @@ constinit std::atomic<bool> ending{false};
 fork_safe_mutex& left_mutex = *new fork_safe_mutex;  // of `leave_to_parent`; never destroyed
 // Constructed in advance, so that the exit of the process needs no memory.
 const error& end_of_process =
-    *new error(errc::shutting_down, "the process ends");  // never destroyed
+    *new error(errc::shutting_down, "the process is exiting");  // never destroyed
 
 }  // namespace
 
@@ -102,9 +102,9 @@ void open_devices::end() noexcept {
     if (most == activity::none) return;
     if (most == activity::task && std::chrono::steady_clock::now() >= limit) return;
     waiting.look([&] {
-      return "the exit of the process waits for " +
-             std::string(most == activity::task ? "a task" : "a library call") +
-             " that is running on " + to_string(busiest);
+      return "exiting the process: waiting for " +
+             std::string(most == activity::task ? "a task" : "a library call") + " on " +
+             to_string(busiest);
     });
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

@@ -129,7 +129,7 @@ class host_device final : public device {
           std::ranges::count_if(streams_, [](const auto& stream) { return !stream->stopped(); });
       if (busy == 0) break;
       waiting.look([&] {
-        return "closing " + to_string(id()) + " waits for tasks on " + std::to_string(busy) +
+        return "closing " + to_string(id()) + ": waiting for tasks on " + std::to_string(busy) +
                (busy == 1 ? " stream" : " streams");
       });
       std::this_thread::sleep_for(pause);
@@ -153,7 +153,7 @@ class host_device final : public device {
     const auto known =
         std::ranges::any_of(streams_, [&](const auto& s) { return s.get() == wanted; });
     if (!known || wanted->ending()) {
-      throw error(errc::invalid_argument, "stream: it is not one of this host device");
+      throw error(errc::invalid_argument, "stream: not a stream of this host device");
     }
   }
 
@@ -225,7 +225,7 @@ class host_device final : public device {
   void wait(native_stream* stream, native_event* event, std::uint64_t value) override {
     require_usable();
     if (!as_event(event).was_recorded(value)) {
-      throw error(errc::stream_misuse, "wait for an event that has not been recorded");
+      throw error(errc::stream_misuse, "event: the event has not been recorded");
     }
     as_stream(stream).submit(new wait_task(as_event(event), value));
   }
@@ -332,7 +332,7 @@ class host_device final : public device {
   }
 
   void copy_from_peer(void*, sluice::device&, const void*, std::size_t, native_stream*) override {
-    throw error(errc::unsupported, "a host device has no peers");
+    throw error(errc::unsupported, "a host device does not support copies from peers");
   }
 
   void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word,
@@ -364,7 +364,9 @@ class host_device final : public device {
     require_usable();
     std::array<std::byte, 16> copied{};
     if (!std::has_single_bit(pattern_bytes) || pattern_bytes > copied.size()) {
-      throw error(errc::invalid_argument, "fill: pattern_bytes must be 1, 2, 4, 8 or 16");
+      throw error(
+          errc::invalid_argument,
+          "fill: pattern_bytes is " + std::to_string(pattern_bytes) + "; must be 1, 2, 4, 8 or 16");
     }
     std::memcpy(copied.data(), pattern, pattern_bytes);
     auto task = [destination, copied, pattern_bytes, count] {

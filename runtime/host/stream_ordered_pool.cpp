@@ -47,7 +47,7 @@ void* allocate_aligned(std::size_t bytes) {
   }
   if (address == nullptr) {
     throw error(errc::out_of_memory,
-                "the host device has no " + std::to_string(bytes) + " bytes left");
+                "host device: out of memory: " + std::to_string(bytes) + " bytes");
   }
   return address;
 }

@@ -23,11 +23,13 @@ constexpr format_entry formats[] = {{"C", element_type::u8},  {"i", element_type
                                     {"g", element_type::f64}};
 
 element_type type_of(const char* format) {
-  if (format == nullptr) throw field_error(errc::invalid_argument, "format", "is null");
+  if (format == nullptr) throw field_error(errc::invalid_argument, "format", "must not be null");
   for (const auto& entry : formats) {
     if (format[0] == entry.format[0] && format[1] == '\0') return entry.type;
   }
-  throw field_error(errc::unsupported, "format", "is none of C, i, I, l, L, f and g");
+  throw field_error(errc::unsupported, "format",
+                    "'" + std::string(std::string_view(format).substr(0, 32)) +
+                        "' is not supported; must be C, i, I, l, L, f or g");
 }
 
 const char* format_of(element_type type) {
@@ -35,7 +37,7 @@ const char* format_of(element_type type) {
     if (entry.type == type) return entry.format;
   }
   throw field_error(errc::unsupported, "format",
-                    "Arrow has no elements of type " + std::string(to_string(type)));
+                    "Arrow has no format for elements of type " + std::string(to_string(type)));
 }
 
 /// Releases an imported array.
@@ -67,46 +69,59 @@ arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device
   const auto refuse_unless = [](bool holds, errc code, const char* field, const char* what) {
     if (!holds) throw field_error(code, field, what);
   };
+  const auto refuse_value_unless = [](bool holds, errc code, const char* field, std::int64_t value,
+                                      const char* what) {
+    if (!holds) throw field_error(code, field, std::to_string(value) + what);
+  };
   refuse_unless(schema.release != nullptr, errc::invalid_argument, "schema.release",
-                "is null: the schema has been released");
+                "the schema has been released");
   refuse_unless(array.release != nullptr, errc::invalid_argument, "array.release",
-                "is null: the array has been released");
+                "the array has been released");
   arrow_layout read;
   read.type = type_of(schema.format);
-  refuse_unless(schema.n_children == 0, errc::unsupported, "schema.n_children", "is not 0");
+  refuse_value_unless(schema.n_children == 0, errc::unsupported, "schema.n_children",
+                      schema.n_children, " is not supported; must be 0");
   refuse_unless(schema.dictionary == nullptr, errc::unsupported, "schema.dictionary",
-                "is not null");
-  refuse_unless(array.n_children == 0, errc::unsupported, "array.n_children", "is not 0");
-  refuse_unless(array.dictionary == nullptr, errc::unsupported, "array.dictionary", "is not null");
+                "dictionary-encoded arrays are not supported");
+  refuse_value_unless(array.n_children == 0, errc::unsupported, "array.n_children",
+                      array.n_children, " is not supported; must be 0");
+  refuse_unless(array.dictionary == nullptr, errc::unsupported, "array.dictionary",
+                "dictionary-encoded arrays are not supported");
   for (const auto word : device_array.reserved) {
-    refuse_unless(word == 0, errc::unsupported, "reserved", "is not 0");
+    refuse_value_unless(word == 0, errc::unsupported, "reserved", word,
+                        " is not supported; must be 0");
   }
-  refuse_unless(array.length >= 0, errc::invalid_argument, "length", "is negative");
-  refuse_unless(array.offset >= 0, errc::invalid_argument, "offset", "is negative");
+  refuse_value_unless(array.length >= 0, errc::invalid_argument, "length", array.length,
+                      " is negative");
+  refuse_value_unless(array.offset >= 0, errc::invalid_argument, "offset", array.offset,
+                      " is negative");
   const auto size = static_cast<std::int64_t>(size_of(read.type));
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  refuse_unless(array.length <= most / size, errc::invalid_argument, "length",
-                "the bytes overflow");
-  refuse_unless(array.offset <= most / size - array.length, errc::invalid_argument, "offset",
-                "the bytes overflow");
-  refuse_unless(array.n_buffers == 2, errc::invalid_argument, "n_buffers", "is not 2");
-  refuse_unless(array.buffers != nullptr, errc::invalid_argument, "buffers", "is null");
-  refuse_unless(array.null_count >= -1 && array.null_count <= array.length, errc::invalid_argument,
-                "null_count", "is not from -1 to the length");
-  refuse_unless(array.null_count <= 0, errc::unsupported, "null_count", "there are nulls");
+  refuse_value_unless(array.length <= most / size, errc::invalid_argument, "length", array.length,
+                      " elements overflow the size in bytes");
+  refuse_value_unless(array.offset <= most / size - array.length, errc::invalid_argument, "offset",
+                      array.offset, " elements overflow the size in bytes");
+  refuse_value_unless(array.n_buffers == 2, errc::invalid_argument, "n_buffers", array.n_buffers,
+                      " is invalid; must be 2");
+  refuse_unless(array.buffers != nullptr, errc::invalid_argument, "buffers", "must not be null");
+  refuse_value_unless(array.null_count >= -1 && array.null_count <= array.length,
+                      errc::invalid_argument, "null_count", array.null_count,
+                      " is out of range; must be from -1 to the length");
+  refuse_value_unless(array.null_count <= 0, errc::unsupported, "null_count", array.null_count,
+                      " is not supported; nulls are not allowed");
   refuse_unless(array.null_count == 0 || array.buffers[0] == nullptr, errc::unsupported,
-                "null_count", "is unknown, and there is a validity buffer");
+                "null_count", "unknown (-1), but the array has a validity buffer");
 
   read.bytes = static_cast<std::size_t>(array.length * size);
   const auto base = reinterpret_cast<std::uintptr_t>(array.buffers[1]);
   if (base == 0) {
-    refuse_unless(array.length == 0, errc::invalid_argument, "buffers[1]", "is null");
+    refuse_unless(array.length == 0, errc::invalid_argument, "buffers[1]", "must not be null");
     return read;
   }
   const auto offset = static_cast<std::uint64_t>(array.offset * size);
   const auto end_of_addresses = std::numeric_limits<std::uintptr_t>::max();
   refuse_unless(offset <= end_of_addresses - base && read.bytes <= end_of_addresses - base - offset,
-                errc::invalid_argument, "offset", "the end of the array overflows");
+                errc::invalid_argument, "offset", "the end of the array exceeds the address space");
   if (array.length != 0) {
     detail::require_aligned(base, offset, read.type, "buffers[1]", "offset");
   }
@@ -117,7 +132,7 @@ arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device
 
 column import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDeviceArray* array,
                     const import_options& options) {
-  if (array == nullptr) throw error(errc::invalid_argument, "import_arrow: no array");
+  if (array == nullptr) throw error(errc::invalid_argument, "import_arrow: array must not be null");
   const auto read = layout_of(schema, *array);
   const auto id = runtime.device().id();
   detail::require_device(id, array->device_type, array->device_id, "device_type", "device_id");
@@ -125,10 +140,11 @@ column import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDev
   if (array->sync_event != nullptr) {
     if (id.kind != device_kind::cuda) {
       throw field_error(errc::invalid_argument, "sync_event",
-                        "a host device cannot wait for an event");
+                        "must be null for memory of a host device");
     }
     event = *static_cast<native_event**>(array->sync_event);
-    if (event == nullptr) throw field_error(errc::invalid_argument, "sync_event", "is no event");
+    if (event == nullptr)
+      throw field_error(errc::invalid_argument, "sync_event", "must not point to a null event");
   }
   auto owner = std::make_unique<imported_array>();
   auto& armed_later = *owner;

@@ -31,7 +31,7 @@ constexpr type_entry types[] = {{element_type::u8, {unsigned_integer, 8, 1}},
 element_type type_of(data_type described) {
   if (described.lanes != 1) {
     throw field_error(errc::unsupported, "dtype.lanes",
-                      std::to_string(described.lanes) + " lanes, not 1");
+                      std::to_string(described.lanes) + " lanes are not supported; must be 1");
   }
   bool code_known = false;
   for (const auto& entry : types) {
@@ -41,11 +41,11 @@ element_type type_of(data_type described) {
   }
   if (!code_known) {
     throw field_error(errc::unsupported, "dtype.code",
-                      "no element type has code " + std::to_string(described.code));
+                      "code " + std::to_string(described.code) + " is not supported");
   }
   throw field_error(errc::unsupported, "dtype.bits",
-                    "no element type of code " + std::to_string(described.code) + " has " +
-                        std::to_string(described.bits) + " bits");
+                    std::to_string(described.bits) + " bits are not supported for code " +
+                        std::to_string(described.code));
 }
 
 data_type described_type(element_type type) noexcept {
@@ -62,8 +62,9 @@ constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 void require_extents(std::span<const std::int64_t> shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
-      throw field_error(errc::invalid_argument, "shape",
-                        "dimension " + std::to_string(i) + " is negative");
+      throw field_error(
+          errc::invalid_argument, "shape",
+          "dimension " + std::to_string(i) + " is negative (" + std::to_string(shape[i]) + ")");
     }
   }
 }
@@ -93,7 +94,8 @@ std::int64_t extent_of(std::span<const std::int64_t> shape, std::span<const std:
     if (shape[i] == 1) continue;
     if (strides[i] < 0) {
       throw field_error(errc::unsupported, "strides",
-                        "the stride of dimension " + std::to_string(i) + " is negative");
+                        "the stride of dimension " + std::to_string(i) + " is negative (" +
+                            std::to_string(strides[i]) + ")");
     }
     if (strides[i] != 0 && shape[i] - 1 > (most - 1 - last) / strides[i]) {
       throw field_error(errc::invalid_argument, "strides", "the extent in memory overflows");
@@ -150,14 +152,14 @@ struct exported_tensor {
 layout layout_of(const tensor& described) {
   const auto dimensions = described.ndim;
   if (dimensions < 0 || dimensions > most_dimensions) {
-    throw field_error(
-        errc::invalid_argument, "ndim",
-        std::to_string(dimensions) + " is not from 0 to " + std::to_string(most_dimensions));
+    throw field_error(errc::invalid_argument, "ndim",
+                      std::to_string(dimensions) + " is out of range; must be from 0 to " +
+                          std::to_string(most_dimensions));
   }
   layout read;
   read.type = type_of(described.dtype);
   if (dimensions != 0 && described.shape == nullptr) {
-    throw field_error(errc::invalid_argument, "shape", "is null");
+    throw field_error(errc::invalid_argument, "shape", "must not be null");
   }
   const auto count = static_cast<std::size_t>(dimensions);
   read.shape.assign(described.shape, described.shape + count);
@@ -173,17 +175,18 @@ layout layout_of(const tensor& described) {
   const auto room = static_cast<std::uint64_t>(most) - 1;
   if (extent > room / size) {
     throw field_error(errc::invalid_argument, described.strides != nullptr ? "strides" : "shape",
-                      "the bytes overflow");
+                      "the size in bytes overflows");
   }
   read.bytes = extent * size;
   if (base == 0) {
-    if (extent != 0) throw field_error(errc::invalid_argument, "data", "is null");
+    if (extent != 0) throw field_error(errc::invalid_argument, "data", "must not be null");
     return read;
   }
   const auto end_of_addresses = std::numeric_limits<std::uintptr_t>::max();
   if (described.byte_offset > end_of_addresses - base ||
       read.bytes > end_of_addresses - base - described.byte_offset) {
-    throw field_error(errc::invalid_argument, "byte_offset", "the end of the tensor overflows");
+    throw field_error(errc::invalid_argument, "byte_offset",
+                      "the end of the tensor exceeds the address space");
   }
   if (extent != 0) {
     detail::require_aligned(base, described.byte_offset, read.type, "data", "byte_offset");
@@ -208,16 +211,19 @@ bool external_tensor::is_contiguous() const noexcept {
 
 external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
                               const import_options& options) {
-  if (tensor == nullptr) throw error(errc::invalid_argument, "import_dlpack: no tensor");
+  if (tensor == nullptr)
+    throw error(errc::invalid_argument, "import_dlpack: tensor must not be null");
   return dlpack::import_any(runtime, tensor, false, options);
 }
 
 external_tensor import_dlpack(device_runtime& runtime, dlpack::versioned_tensor* tensor,
                               const import_options& options) {
-  if (tensor == nullptr) throw error(errc::invalid_argument, "import_dlpack: no tensor");
+  if (tensor == nullptr)
+    throw error(errc::invalid_argument, "import_dlpack: tensor must not be null");
   if (tensor->version.major != 1) {
-    throw detail::field_error(errc::unsupported, "version.major",
-                              std::to_string(tensor->version.major) + " is not 1");
+    throw detail::field_error(
+        errc::unsupported, "version.major",
+        std::to_string(tensor->version.major) + " is not supported; must be 1");
   }
   return dlpack::import_any(runtime, tensor, (tensor->flags & dlpack::read_only_flag) != 0,
                             options);
@@ -230,7 +236,9 @@ dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& m
   auto made = std::make_unique<dlpack::exported_tensor>();
   made->shape = as.shape.value_or(std::vector{static_cast<std::int64_t>(elements)});
   if (made->shape.size() > static_cast<std::size_t>(dlpack::most_dimensions)) {
-    throw field_error(errc::invalid_argument, "shape", "too many dimensions");
+    throw field_error(errc::invalid_argument, "shape",
+                      std::to_string(made->shape.size()) + " dimensions exceed the maximum of " +
+                          std::to_string(dlpack::most_dimensions));
   }
   dlpack::require_extents(made->shape);
   if (as.strides.empty()) {
@@ -238,12 +246,15 @@ dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& m
   } else if (as.strides.size() == made->shape.size()) {
     made->strides = as.strides;
   } else {
-    throw field_error(errc::invalid_argument, "strides", "there is not one for each dimension");
+    throw field_error(errc::invalid_argument, "strides",
+                      std::to_string(as.strides.size()) + " strides do not match " +
+                          std::to_string(made->shape.size()) + " dimensions");
   }
   const auto extent = dlpack::extent_of(made->shape, made->strides);
   if (static_cast<std::uint64_t>(extent) > elements) {
     throw field_error(errc::invalid_argument, as.strides.empty() ? "shape" : "strides",
-                      "the tensor does not lie in the memory");
+                      "the tensor spans " + std::to_string(extent) +
+                          " elements, but the memory has " + std::to_string(elements));
   }
   const bool read_only = as.read_only || memory.read_only();
   made->lent.emplace(runtime, memory, as.stream,

@@ -77,13 +77,12 @@ void require_device(device_id device, std::int32_t type, std::int64_t id,
   if (type != external_device_type(device) && type != managed_or_pinned) {
     throw field_error(
         errc::invalid_argument, type_field,
-        "memory of device type " + std::to_string(type) + " is not memory of " + to_string(device));
+        "device type " + std::to_string(type) + " does not match " + to_string(device));
   }
   // Host memory and managed memory belong to no single GPU. DLPack numbers them 0.
   if (type == dlpack::cuda && id != device.ordinal) {
-    throw field_error(
-        errc::invalid_argument, id_field,
-        "memory of GPU " + std::to_string(id) + " is not memory of " + to_string(device));
+    throw field_error(errc::invalid_argument, id_field,
+                      "GPU " + std::to_string(id) + " does not match " + to_string(device));
   }
 }
 
@@ -103,7 +102,7 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
     if (options.stream) core.device().follow(on->native(), options.stream->native());
     if (memory.event != nullptr && core.device().captured(memory.event)) {
       throw field_error(errc::invalid_argument, "sync_event",
-                        "it was recorded in a stream capture");
+                        "the event was recorded in a stream capture");
     }
     if (memory.event != nullptr) core.device().wait(on->native(), memory.event, 0);
     written = on->submit();
@@ -120,7 +119,7 @@ class loan final : public deferred {
   loan(block_ref block, access_kind access) : block_(std::move(block)), access_(access) {}
   ~loan() override {
     if (refused_) {
-      report("exported memory stays allocated", "the stream of its consumer was being captured");
+      report("exported memory could not be freed", "its consumer's stream was being captured");
     }
   }
 
@@ -139,7 +138,7 @@ class loan final : public deferred {
       }
     } catch (...) {
       if (!core.device().lost()) {
-        report("exported memory stays allocated: the consumer's stream cannot be waited for",
+        report("exported memory could not be freed: waiting for its consumer's stream failed",
                current_error().what());
         refused_ = false;  // reported; uses that were refused stay refused
         return true;
@@ -195,13 +194,13 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
                          without_stream how)
     : loan_(std::make_unique<loan>(memory.block(), access)) {
   if (memory.is_external()) {
-    throw error(errc::stream_misuse, "export: memory without runtime identity");
+    throw error(errc::stream_misuse, "export: external memory has no runtime identity");
   }
   auto& core = *runtime_core::of(runtime);
   auto& record = *block_record::of(loan_->block());
   if (record.core != &core) {
     throw runtime_core::foreign(memory.block(), errc::invalid_argument,
-                                "export: memory of another runtime");
+                                "export: the memory belongs to another runtime");
   }
   core.require_open();
   auto& device = core.device();
@@ -225,7 +224,7 @@ lent_memory::lent_memory(device_runtime& runtime, const column& memory,
   try {
     if (by_event) device.record(event_, 1, on.native());
     if (!core.lend(record)) {
-      throw error(errc::stale_ref, "export: the memory has been given back");
+      throw error(errc::stale_ref, "export: the memory has been freed");
     }
   } catch (...) {
     if (event_ != nullptr) device.destroy_event(event_);

@@ -20,7 +20,7 @@ class memory_adaptor : public memory_resource {
   memory_adaptor(std::unique_ptr<memory_resource> upstream, std::string_view maker)
       : upstream_(std::move(upstream)) {
     if (!upstream_) {
-      throw error(errc::invalid_argument, std::string(maker) + ": upstream is missing");
+      throw error(errc::invalid_argument, std::string(maker) + ": upstream must not be null");
     }
   }
 

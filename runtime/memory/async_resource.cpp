@@ -38,7 +38,7 @@ class async_resource final : public memory_resource {
       if (!detail::timeline::of(request.stream)->unless_retired([&](native_stream* native) {
             granted.memory.address = context_->device().allocate_async(bytes, native);
           })) {
-        throw error(errc::stream_misuse, "the stream has been retired");
+        throw error(errc::stream_misuse, "the stream has been destroyed");
       }
     } catch (...) {
       if (charged) {
@@ -62,7 +62,7 @@ class async_resource final : public memory_resource {
         context_->discharge(memory);
       }
     } catch (...) {
-      detail::report("memory stays allocated", current_error().what());
+      detail::report("memory could not be freed", current_error().what());
     }
   }
 

@@ -47,7 +47,7 @@ class budget_resource final : public memory_resource {
   budget_resource(std::unique_ptr<memory_resource> upstream, std::shared_ptr<memory_budget> budget)
       : budget_(std::move(budget)), upstream_(std::move(upstream)) {
     if (!upstream_) {
-      throw error(errc::invalid_argument, "make_budget_resource: upstream is missing");
+      throw error(errc::invalid_argument, "make_budget_resource: upstream must not be null");
     }
   }
 
@@ -120,8 +120,8 @@ class budget_resource final : public memory_resource {
     if (request.reservation->budget() == budget_.get()) return true;
     if (under_another_) return false;  // it belongs to that one
     throw error(errc::invalid_argument, request.reservation->budget() == nullptr
-                                            ? "from: an empty reservation"
-                                            : "from: a reservation of another budget");
+                                            ? "from: the reservation is empty"
+                                            : "from: the reservation belongs to another budget");
   }
 
   granted_memory allocate_reserved(const allocation_request& request) {
@@ -129,9 +129,9 @@ class budget_resource final : public memory_resource {
     const auto most = upstream_->footprint(request.bytes);
     if (!from.take(most)) {
       throw error(errc::invalid_argument,
-                  "from: " + std::to_string(most) + " bytes are needed for " +
-                      std::to_string(request.bytes) + ", and " + std::to_string(from.left()) +
-                      " are left in the reservation");
+                  "from: an allocation of " + std::to_string(request.bytes) + " bytes takes " +
+                      std::to_string(most) + " bytes, but the reservation has " +
+                      std::to_string(from.left()) + " left");
     }
     // Reserved bytes that a pool did not need to charge again return to the budget.
     auto set_aside = from.part(most);

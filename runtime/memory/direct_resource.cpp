@@ -36,7 +36,7 @@ class direct_resource final : public memory_resource {
           },
           this);
     } catch (...) {
-      detail::report("memory stays allocated", current_error().what());
+      detail::report("memory could not be freed", current_error().what());
     }
   }
 

@@ -12,14 +12,14 @@ class failing_resource final : public detail::memory_adaptor {
                    std::shared_ptr<fault_countdown> faults)
       : memory_adaptor(std::move(upstream), "make_failing_resource"), faults_(std::move(faults)) {
     if (!faults_) {
-      throw error(errc::invalid_argument, "make_failing_resource: faults is missing");
+      throw error(errc::invalid_argument, "make_failing_resource: faults must not be null");
     }
   }
 
   granted_memory allocate(const allocation_request& request) override {
     if (faults_->strikes()) {
-      throw error(errc::out_of_memory, "scripted: " + std::to_string(request.bytes) +
-                                           " bytes for '" + std::string(request.tag.name()) + "'");
+      throw error(errc::out_of_memory,
+                  "scripted failure to allocate " + std::to_string(request.bytes) + " bytes");
     }
     return upstream().allocate(request);
   }

@@ -59,13 +59,14 @@ class guard_resource final : public detail::memory_adaptor {
   guard_resource(std::unique_ptr<memory_resource> under, guard_options options)
       : memory_adaptor(std::move(under), "make_guard_resource"), options_(std::move(options)) {
     if (!upstream().supports_use_tracking()) {
-      throw error(errc::invalid_argument,
-                  "make_guard_resource: upstream '" + std::string(upstream().name()) +
-                      "' does not track uses, so nobody knows when its memory may be checked");
+      throw error(errc::invalid_argument, "make_guard_resource: upstream '" +
+                                              std::string(upstream().name()) +
+                                              "' does not track uses, which a guard requires");
     }
     if (zone() == 0 || zone() > most_red_zone || zone() % detail::block_alignment != 0) {
-      throw error(errc::invalid_argument,
-                  "make_guard_resource: red_zone must be a multiple of 256, from 256 to 2^30");
+      throw error(errc::invalid_argument, "make_guard_resource: red_zone is " +
+                                              std::to_string(zone()) +
+                                              "; must be a multiple of 256 from 256 to 2^30");
     }
     if (!options_.counters) options_.counters = std::make_shared<guard_counters>();
     remembered_.resize(options_.remembered);
@@ -95,8 +96,8 @@ class guard_resource final : public detail::memory_adaptor {
 
   granted_memory allocate(const allocation_request& request) override {
     if (request.bytes > std::numeric_limits<std::size_t>::max() - 2 * zone()) {
-      throw error(errc::out_of_memory, "there is no room for the red zones of " +
-                                           std::to_string(request.bytes) + " bytes");
+      throw error(errc::out_of_memory,
+                  "out of memory: red zones around " + std::to_string(request.bytes) + " bytes");
     }
     auto larger = request;
     larger.bytes += 2 * zone();
@@ -141,7 +142,7 @@ class guard_resource final : public detail::memory_adaptor {
       live_.erase(found);
       remember(memory);
     } catch (...) {
-      detail::report("memory stays allocated: the host has no memory to note its free");
+      detail::report("memory could not be freed: out of host memory");
       return;
     }
     try {
@@ -153,7 +154,7 @@ class guard_resource final : public detail::memory_adaptor {
           },
           this);
     } catch (...) {
-      detail::report("a freed block waits for a trim: the host has no memory to watch it");
+      detail::report("a freed block is kept until the next trim: out of host memory");
     }
   }
 
@@ -219,7 +220,7 @@ class guard_resource final : public detail::memory_adaptor {
           device.fill(memory, &allocated_byte, 1, block.memory.bytes, native);
           device.fill(memory + block.memory.bytes, &zone_byte, 1, zone(), native);
         })) {
-      throw error(errc::stream_misuse, "the stream has been retired");
+      throw error(errc::stream_misuse, "the stream has been destroyed");
     }
     return detail::timeline::take(place)->submit({}, nullptr, first);
   }
@@ -355,7 +356,7 @@ class guard_resource final : public detail::memory_adaptor {
   }
   void stays() const noexcept {
     if (context_->device().lost()) return;
-    detail::report("memory stays allocated", current_error().what());
+    detail::report("memory could not be freed", current_error().what());
   }
 
   /// Returns the blocks of the quarantine, and freed blocks whose uses have ended. Blocks freed
@@ -516,7 +517,7 @@ std::string described(const allocation& block) {
 const char* words_of(guard_finding finding) noexcept {
   switch (finding) {
     case guard_finding::overrun:
-      return "was written behind its end";
+      return "was written past its end";
     case guard_finding::underrun:
       return "was written before its beginning";
     case guard_finding::write_after_free:
@@ -534,10 +535,10 @@ const char* words_of(guard_finding finding) noexcept {
 std::string to_string(const guard_report& report) {
   auto line = described(report.block) + " " + words_of(report.finding);
   if (report.damaged != 0) {
-    line += ": " + std::to_string(report.damaged) + " bytes are damaged, the first at " +
+    line += ": " + std::to_string(report.damaged) + " bytes are damaged, the first at offset " +
             std::to_string(report.offset);
   }
-  if (report.now_there) line += "; " + described(*report.now_there) + " lies there now";
+  if (report.now_there) line += "; its address now belongs to " + described(*report.now_there);
   return line;
 }
 

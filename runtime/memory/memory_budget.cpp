@@ -16,8 +16,8 @@ memory_budget::memory_budget(std::size_t limit) noexcept
 void memory_budget::require_own_process() const {
   if (fork_depth_ == detail::fork_depth()) return;
   throw error(errc::device_lost,
-              "the memory budget belongs to the parent process: after fork() a child makes budgets "
-              "of its own");
+              "the memory budget belongs to the parent process; after fork() a child must make its "
+              "own budgets");
 }
 
 std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
@@ -164,7 +164,7 @@ void budget_account::charge(std::size_t bytes, const allocation_request& request
                         request.reservation->budget() == budget_.get() &&
                         request.reservation->take(bytes);
   if (!reserved && !budget_->try_charge(bytes)) {
-    throw over_budget(*budget_, bytes, request.tag.name());
+    throw over_budget(*budget_, bytes, "'" + std::string(request.tag.name()) + "'");
   }
   held_.fetch_add(bytes, std::memory_order_relaxed);
 }
@@ -182,9 +182,9 @@ error over_budget(const memory_budget& budget, std::size_t bytes, std::string_vi
   const auto now = budget.snapshot();
   std::ostringstream text;
   text << bytes << " bytes for " << what << " would exceed the memory budget of " << now.limit
-       << ": " << now.held << " are held, of which " << now.kept
+       << " bytes: " << now.held << " are held, of which " << now.kept
        << " have been freed and await release, and " << now.reserved << " are reserved";
-  for (const auto& tag : now.tags) text << ", '" << tag.tag << "' has " << tag.bytes;
+  for (const auto& tag : now.tags) text << "; '" << tag.tag << "' has " << tag.bytes;
   return {errc::over_budget, text.str()};
 }
 

@@ -61,9 +61,9 @@ class pool_resource final : public detail::memory_adaptor {
   pool_resource(std::unique_ptr<memory_resource> under, pool_options options)
       : memory_adaptor(std::move(under), "make_pool_resource"), options_(options) {
     if (upstream().supports_use_tracking()) return;
-    throw error(errc::invalid_argument,
-                "make_pool_resource: upstream '" + std::string(upstream().name()) +
-                    "' does not track uses, so nobody knows when its memory may be used again");
+    throw error(errc::invalid_argument, "make_pool_resource: upstream '" +
+                                            std::string(upstream().name()) +
+                                            "' does not track uses, which a pool requires");
   }
   ~pool_resource() override {
     if (context_ != nullptr) give_all_back();

@@ -33,7 +33,7 @@ class statistics_resource final : public detail::memory_adaptor {
       : memory_adaptor(std::move(upstream), "make_statistics_resource"),
         statistics_(std::move(statistics)) {
     if (!statistics_) {
-      throw error(errc::invalid_argument, "make_statistics_resource: statistics is missing");
+      throw error(errc::invalid_argument, "make_statistics_resource: statistics must not be null");
     }
   }
 

@@ -53,8 +53,7 @@ namespace {
 
 detail::state_ptr begin_recorder(stream_ref stream, recorder_mode mode) {
   if (!stream)
-    throw error(errc::stream_misuse,
-                "a launch recorder needs a stream; there is no default stream");
+    throw error(errc::stream_misuse, "stream: no stream was given; there is no default stream");
   auto state = detail::take_state();
   state->begin(*detail::timeline::of(stream), mode);
   return state;

@@ -38,25 +38,25 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
   try {
     auto* const record = block_record::of(block);
     if (!open()) {
-      reject(verb, "recorded after preflight: the uses are frozen once preflight has been called");
+      reject(verb, "called after preflight, which freezes the uses of the launch");
     } else if (read_only && access != access_kind::read) {
-      reject(verb, "the memory is read-only: its producer does not want it written");
+      reject(verb, "memory '" + std::string(block.tag().name()) + "' is read-only");
     } else if (!block) {
       if (mode_ == recorder_mode::strict) {
         reject(verb,
-               "memory without runtime identity: order it by other means and use a permissive "
+               "the memory has no runtime identity; order it by other means and use a permissive "
                "recorder");
       }
     } else if (record->core != core_) {
       if (!rejection_) {
         rejection_ = runtime_core::foreign(block, errc::stream_misuse,
                                            std::string("launch_recorder::") + verb +
-                                               ": memory of another runtime than the launch "
-                                               "stream's");
+                                               ": the memory belongs to another runtime than the "
+                                               "launch stream");
       }
     } else if (!record->tracked) {
-      reject(verb, "the memory resource cannot track uses: memory '" +
-                       std::string(block.tag().name()) + "' may not be recorded");
+      reject(verb, "memory '" + std::string(block.tag().name()) +
+                       "' comes from a resource that does not track uses");
     } else {
       uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
                  record->memory.tag, 0});
@@ -71,7 +71,8 @@ bool recorder_state::preflight(bool waits) {
     if (open()) phase_ = phase::refused;
     throw *rejection_;
   }
-  if (!open()) throw error(errc::stream_misuse, "preflight was called before on this recorder");
+  if (!open())
+    throw error(errc::stream_misuse, "launch_recorder::preflight: already called on this recorder");
   if (uses_.empty()) {
     phase_ = phase::preflighted;
     return true;
@@ -130,7 +131,7 @@ void recorder_state::cancel() noexcept {
 
 timeline_point recorder_state::commit(const std::optional<error>& failure) {
   if (phase_ == phase::committed) {
-    throw error(errc::stream_misuse, "commit was called before on this recorder");
+    throw error(errc::stream_misuse, "launch_recorder::commit: already called on this recorder");
   }
   const auto before = std::exchange(phase_, phase::committed);
   timeline_point point;
@@ -145,8 +146,8 @@ timeline_point recorder_state::commit(const std::optional<error>& failure) {
       publish_unfenced(failure);
       if (rejection_) throw *rejection_;
       throw error(errc::stream_misuse,
-                  "commit without a successful preflight: the launch was published, but nothing "
-                  "ordered it after earlier uses");
+                  "launch_recorder::commit: called without a successful preflight; the launch was "
+                  "published, but it is not ordered after earlier uses");
     }
   }
   if (rejection_) throw *rejection_;
@@ -171,7 +172,7 @@ error recorder_state::stale_error(const recorded_use& u) {
   const auto& thread = lease_holder::of_this_thread();
   if (!thread.holds_any() && !thread.in_turnstile()) report_misuse();
   return {errc::stale_ref,
-          "memory '" + std::string(u.tag.name()) + "', which the launch uses, has been given back"};
+          "memory '" + std::string(u.tag.name()) + "', which the launch uses, has been freed"};
 }
 
 void recorder_state::read_outcomes_of(timeline& of) {
@@ -295,8 +296,8 @@ void recorder_state::abandon() noexcept {
     if (phase_ == phase::preflighted) {
       core_->count_abandoned();
       report(
-          "a launch recorder was destroyed between preflight and commit; the launch is taken as "
-          "made");
+          "a launch recorder was destroyed between preflight and commit; the launch was "
+          "published");
       (void)publish(std::nullopt);
     } else if (phase_ == phase::recording) {
       core_->count_abandoned();

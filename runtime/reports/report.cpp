@@ -258,9 +258,10 @@ class report_writer {
     const auto dropped = dropped_.load(std::memory_order_relaxed);
     if (dropped == drops_.said || (!everything && now < drops_.due)) return;
     std::array<char, 128> text;
-    const int size = std::snprintf(
-        text.data(), text.size(), "%llu reports were dropped: %zu different ones were waiting",
-        static_cast<unsigned long long>(dropped - drops_.said), report_table::slots);
+    const int size =
+        std::snprintf(text.data(), text.size(),
+                      "%llu reports were dropped: %zu different texts were already waiting",
+                      static_cast<unsigned long long>(dropped - drops_.said), report_table::slots);
     drops_ = {dropped, now + shortest_interval};
     if (size > 0) call({{text.data(), static_cast<std::size_t>(size)}, 1});
   }

@@ -13,7 +13,7 @@ namespace sluice::detail {
 ///
 ///     slow_wait waiting;
 ///     while (!done()) {
-///       waiting.look([] { return "the end of the runtime waits for ..."; });
+///       waiting.look([] { return "destroying the runtime: waiting for ..."; });
 ///       pause();
 ///     }
 class SLUICE_EXPORT slow_wait {
@@ -29,7 +29,7 @@ class SLUICE_EXPORT slow_wait {
     try {
       say(describe());
     } catch (...) {
-      say("a shutdown takes long");
+      say("a shutdown is taking long");
     }
   }
 

@@ -57,9 +57,9 @@ pinned_memory pinned_pool::try_acquire(std::size_t bytes) {
 void pinned_pool::refuse(std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   throw error(errc::over_budget,
-              std::to_string(bytes) + " bytes of pinned memory for a transfer would exceed the " +
-                  "limit of " + std::to_string(limit_) +
-                  " (runtime_options::pinned_limit): " + std::to_string(held_) +
+              "pinned memory: " + std::to_string(bytes) +
+                  " bytes for a transfer would exceed the limit of " + std::to_string(limit_) +
+                  " bytes (runtime_options::pinned_limit): " + std::to_string(held_) +
                   " are held, of which " + std::to_string(awaiting_) + " await release");
 }
 
@@ -76,7 +76,7 @@ void pinned_pool::give_back(std::byte* address, std::size_t bytes) noexcept {
         return;
       } catch (...) {
         if (reclaim(address, bytes)) return;
-        report("pinned memory stays allocated: the host has no memory to note its release");
+        report("pinned memory could not be freed: out of host memory");
         return;
       }
     }

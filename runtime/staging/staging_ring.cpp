@@ -31,7 +31,7 @@ void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, s
   const std::lock_guard lock(enqueuing_);
   if (broken()) {
     throw error(errc::library_failure,
-                "an earlier transfer on the stream failed while it was being enqueued");
+                "an earlier transfer on the stream could be enqueued only in part");
   }
   const auto bytes = job->bytes;
   const auto direction = job->direction;
@@ -40,7 +40,7 @@ void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, s
   job->first = first;
   job->chunks = chunks;
   // Before the first command, which with CUDA_LAUNCH_BLOCKING blocks until it has run.
-  if (!thread_->take(job)) throw error(errc::shutting_down, "the runtime has ended");
+  if (!thread_->take(job)) throw error(errc::shutting_down, "the runtime has been destroyed");
   next_ += chunks;
   try {
     enqueue_chunks(stream, address, bytes, direction, first, chunks);

@@ -87,7 +87,7 @@ class staging_ring : public std::enable_shared_from_this<staging_ring> {
   /// If an error occurs after the first command, the earlier commands complete nevertheless, and
   /// the ring accepts no further transfer.
   /// @throws error `shutting_down` if the runtime has ended; nothing has been enqueued
-  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error `stream_misuse` if the stream has been destroyed
   /// @throws error of the device, if it refuses a command
   void enqueue(std::unique_ptr<staging_job> job, timeline& stream, std::byte* address);
 

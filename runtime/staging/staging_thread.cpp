@@ -21,7 +21,7 @@ staging_job* closed_inbox() {
 // Constructed in advance, so that the end of a runtime needs no memory.
 const error& transfers_unfinished =
     *new error(errc::shutting_down,
-               "transfers were still unfinished when their runtime ended");  // never destroyed
+               "transfers were unfinished when the runtime was destroyed");  // never destroyed
 
 }  // namespace
 

@@ -34,7 +34,7 @@ std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::
     throw error(errc::unsupported,
                 "a transfer of " + std::to_string(bytes) +
                     " bytes needs stream memory operations, which the driver of " +
-                    to_string(context_.device().id()) + " does not have");
+                    to_string(context_.device().id()) + " does not support");
   }
   context_.require_open();
   // Allocated outside the lock, so that other streams do not wait for it.
@@ -49,7 +49,7 @@ std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::
     return thread_;
   }();
   if (made) return made;
-  if (!thread) throw error(errc::shutting_down, "the runtime has ended");
+  if (!thread) throw error(errc::shutting_down, "the runtime has been destroyed");
   made = make_ring(thread, bytes);
   const std::lock_guard lock(mutex_);
   if (auto known = known_ring(stream, bytes)) return known;

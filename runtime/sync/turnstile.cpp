@@ -49,8 +49,8 @@ turnstile_passage::~turnstile_passage() {
 
 void refuse_to_wait() {
   throw error(errc::stream_misuse,
-              "this thread holds a lease on memory of another launch between preflight and commit, "
-              "and may not wait for a second one");
+              "this thread holds leases of another launch between preflight and commit, so it must "
+              "not wait for more; commit or cancel that launch first");
 }
 
 }  // namespace sluice::detail

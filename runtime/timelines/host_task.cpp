@@ -21,7 +21,7 @@ void submit_host_callable(stream_ref stream, std::unique_ptr<host_callable> call
         reinterpret_cast<host::host_stream*>(native)->submit_counted(task.release(),
                                                                      fault_target::launch);
       })) {
-    throw error(errc::stream_misuse, "the stream has been retired");
+    throw error(errc::stream_misuse, "the stream has been destroyed");
   }
 }
 

@@ -7,7 +7,8 @@
 namespace sluice {
 
 point_reservation::point_reservation(stream_ref stream) {
-  if (!stream) throw error(errc::stream_misuse, "point_reservation: no stream was given");
+  if (!stream)
+    throw error(errc::stream_misuse, "stream: no stream was given; there is no default stream");
   detail::timeline::of(stream)->reserve();
   on_ = detail::timeline::of(stream);
 }

@@ -78,7 +78,7 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
 void timeline::reserve() {
   // Work enqueued during the capture would not run, so its event would never complete.
   if (captured()) {
-    throw error(errc::stream_misuse, "the stream, an adopted one, is being captured");
+    throw error(errc::stream_misuse, "the adopted stream is being captured");
   }
   ask_now_and_then();
   const std::lock_guard lock(submission_);
@@ -125,7 +125,7 @@ std::uint64_t timeline::submit(dependency_points&& dependencies, const error* fa
                                std::unique_ptr<cross_runtime_dependency> upstream) {
   const std::lock_guard lock(submission_);
   --reserved_;
-  if (retired()) throw error(errc::stream_misuse, "the stream has been retired");
+  if (retired()) throw error(errc::stream_misuse, "the stream has been destroyed");
   return take_ticket(std::move(dependencies), failure, first, upstream);
 }
 
@@ -336,14 +336,14 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
     source.acquire(ticket);
     return false;
   }
-  if (waited_ == nullptr) throw error(errc::stream_misuse, "the stream has been retired");
+  if (waited_ == nullptr) throw error(errc::stream_misuse, "the stream has been destroyed");
   if (waited_->load(source.id_.index) >= ticket) return false;
   auto* cached = waited_->at(source.id_.index);
   const hazard_pointer reading(source, source.slots_given_up_);
   if (!reading.open()) return false;  // it has completed meanwhile
   auto* const event = source.slot_of(ticket).event;
   if (!unless_retired([&](native_stream* native) { device_.wait(native, event, ticket); })) {
-    throw error(errc::stream_misuse, "the stream has been retired");
+    throw error(errc::stream_misuse, "the stream has been destroyed");
   }
   waits_.fetch_add(1, std::memory_order_relaxed);
   // Updated after the wait is queued, so that another thread does not skip it too early.

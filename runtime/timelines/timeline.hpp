@@ -297,7 +297,7 @@ class timeline {
 template <class Submit>
 void on_stream(timeline& stream, Submit submit) {
   if (!stream.unless_retired(submit)) {
-    throw error(errc::stream_misuse, "the stream has been retired");
+    throw error(errc::stream_misuse, "the stream has been destroyed");
   }
 }
 

@@ -64,11 +64,11 @@ TEST(errors_as_answers, leave_those_of_others_alone) {
 
 TEST(errors_as_answers, can_be_read) {
   session s("host");
-  const auto ours = to_caf_error(error(errc::stale_ref, "a: the memory has been given back"));
-  EXPECT_EQ(describe(s.system(), ours), "stale_ref: a: the memory has been given back");
+  const auto ours = to_caf_error(error(errc::stale_ref, "a: the memory has been freed"));
+  EXPECT_EQ(describe(s.system(), ours), "stale_ref: a: the memory has been freed");
   const auto printed = s.system().render(ours);
   EXPECT_NE(printed.find("stale_ref"), std::string::npos) << printed;
-  EXPECT_NE(printed.find("given back"), std::string::npos) << printed;
+  EXPECT_NE(printed.find("been freed"), std::string::npos) << printed;
   const auto bare = s.system().render(make_error(errc::device_lost));
   EXPECT_NE(bare.find("device_lost"), std::string::npos) << bare;
   const auto theirs = describe(s.system(), caf::make_error(caf::sec::request_timeout));

@@ -148,7 +148,7 @@ TEST_P(access_check, memory_of_a_runtime_that_is_gone_is_refused) {
 
 TEST_P(access_check, memory_that_is_too_small_is_named) {
   const auto a = allocate(4);
-  EXPECT_TRUE(throws(errc::invalid_argument, "a: has 16 bytes, the operation needs 20",
+  EXPECT_TRUE(throws(errc::invalid_argument, "a: has 16 bytes, but the operation needs 20",
                      [&] { (void)access_all(runtime(), read(a, "a", 5)); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "a: has 8 bytes",
                      [&] { (void)access_all(runtime(), read(a.subspan(2, 2), "a", 3)); }));

@@ -43,7 +43,7 @@ npy_header read_header(byte_source& source, std::string_view types) {
   const std::uint32_t minor = byte_at(prologue, 7);
   if (major < 1 || major > 3 || minor != 0)
     fail(source, ".npy version " + std::to_string(major) + "." + std::to_string(minor) +
-                     " is not supported: 1.0, 2.0 or 3.0 needed");
+                     " is not supported; must be 1.0, 2.0 or 3.0");
 
   std::array<std::byte, 4> length_bytes{};
   const auto length_field = std::span(length_bytes).first(major == 1 ? 2 : 4);
@@ -53,7 +53,7 @@ npy_header read_header(byte_source& source, std::string_view types) {
   for (std::size_t i = 0; i < length_field.size(); ++i)
     length |= byte_at(length_field, i) << (8 * i);
   if (length > maximum_header_size)
-    fail(source, "the .npy header is " + std::to_string(length) + " bytes long: at most " +
+    fail(source, "the .npy header is " + std::to_string(length) + " bytes long; at most " +
                      std::to_string(maximum_header_size) + " are supported");
   const std::vector<std::byte> text = read_up_to(source, length);
   if (text.size() < length) fail(source, "is truncated within the .npy header");
@@ -119,15 +119,15 @@ void to_c_order(array& contents) {
 array read_array(byte_source& source, std::string_view types) {
   npy_header header = read_header(source, types);
   const std::optional<std::size_t> size = byte_size(header.type, header.shape);
-  if (!size) fail(source, "the shape describes an array beyond 63 bits");
+  if (!size) fail(source, "the shape describes an array of more than 2^63 - 1 bytes");
   array contents{header.type, std::move(header.shape), read_up_to(source, *size)};
   if (contents.bytes.size() < *size)
     fail(source, "is truncated: " + std::to_string(contents.bytes.size()) + " of " +
                      std::to_string(*size) + " bytes of elements");
   std::array<std::byte, 1> surplus{};
   if (source.read(surplus) != 0)
-    fail(source,
-         "has more bytes than its shape says (" + std::to_string(*size) + " bytes of elements)");
+    fail(source, "has more than the " + std::to_string(*size) +
+                     " bytes of elements that its shape describes");
   if (header.byte_swapped) reverse_bytes(contents.bytes, scalar_size(contents.type));
   if (header.fortran_order) to_c_order(contents);
   return contents;
@@ -137,9 +137,8 @@ array read_array(byte_source& source, std::string_view types) {
 
 void array::require_type(element_type wanted) const {
   if (type != wanted)
-    throw error(errc::invalid_argument, "an array of " + std::string(to_string(type)) +
-                                            " was used as one of " +
-                                            std::string(to_string(wanted)));
+    throw error(errc::invalid_argument, "array: the elements are " + std::string(to_string(type)) +
+                                            ", not " + std::string(to_string(wanted)));
 }
 
 std::optional<std::size_t> byte_size(element_type type,
@@ -172,8 +171,8 @@ array parse_npy(std::span<const std::byte> file, std::string_view name) {
 void write_npy(const std::filesystem::path& path, element_type type,
                std::span<const std::int64_t> shape, std::span<const std::byte> elements) {
   if (byte_size(type, shape) != elements.size())
-    throw error(errc::invalid_argument, "an array has " + std::to_string(elements.size()) +
-                                            " bytes, which does not fit its shape");
+    throw error(errc::invalid_argument,
+                "elements: " + std::to_string(elements.size()) + " bytes do not match the shape");
   const std::string header = format_npy_header(type, shape);
   output_file file(path);
   file.write(std::as_bytes(std::span(header)));

@@ -42,7 +42,7 @@ class literal_reader {
 
   void expect_end() {
     skip_space();
-    if (!at_end()) fail_here("nothing more");
+    if (!at_end()) fail_here("the end of the header");
   }
 
   /// The next character that is not white space, or 0 at the end.
@@ -78,7 +78,7 @@ class literal_reader {
     std::int64_t value = 0;
     for (; at_digit(); ++position_) {
       const std::int64_t digit = text_[position_] - '0';
-      if (value > (maximum - digit) / 10) fail("the shape has a dimension beyond 63 bits");
+      if (value > (maximum - digit) / 10) fail("the shape has a dimension greater than 2^63 - 1");
       value = value * 10 + digit;
     }
     // Python 2 writes long integers with a suffix.
@@ -155,7 +155,7 @@ std::string_view kind_of(std::string_view code) {
 void read_description(literal_reader& reader, npy_header& header, std::string_view types) {
   const char first = reader.peek();
   if (first == '[' || first == '(' || first == '{')
-    reader.fail("structured arrays are not supported: " + std::string(types) + " needed");
+    reader.fail("structured arrays are not supported; the elements must be " + std::string(types));
   const std::string_view description = reader.string();
   std::string_view code = description;
   std::endian order = std::endian::native;
@@ -174,7 +174,7 @@ void read_description(literal_reader& reader, npy_header& header, std::string_vi
     header.type = element_type::c128;
   else
     reader.fail("elements of type " + quoted(description) + " (" + std::string(kind_of(code)) +
-                ") are not supported: " + std::string(types) + " needed");
+                ") are not supported; must be " + std::string(types));
   header.byte_swapped = order != std::endian::native;
 }
 
@@ -259,8 +259,8 @@ std::string format_npy_header(element_type type, std::span<const std::int64_t> s
   dictionary.append(padding, ' ');
   dictionary += '\n';
   if (dictionary.size() > std::numeric_limits<std::uint16_t>::max())
-    throw error(errc::invalid_argument,
-                "a .npy file cannot have " + std::to_string(shape.size()) + " dimensions");
+    throw error(errc::invalid_argument, "shape: " + std::to_string(shape.size()) +
+                                            " dimensions are too many for a .npy header");
   std::string header = "\x93NUMPY\x01";
   header += '\0';
   header += static_cast<char>(dictionary.size() & 0xff);

@@ -96,7 +96,8 @@ destination find_destination(const fs::path& target) {
       const int number = errno;
       if (number != ENOENT) fail(code_of(number), target, "cannot be written", number);
       if (!found.location.has_filename())
-        throw error(errc::invalid_argument, displayed(target) + ": is the name of a folder");
+        throw error(errc::invalid_argument,
+                    displayed(target) + ": is the name of a folder, not of a file");
       return found;
     }
     if (!S_ISLNK(status.st_mode)) break;
@@ -108,7 +109,7 @@ destination find_destination(const fs::path& target) {
     found.location = found.location.parent_path() / next;
   }
   if (S_ISDIR(status.st_mode))
-    throw error(errc::invalid_argument, displayed(target) + ": is a folder");
+    throw error(errc::invalid_argument, displayed(target) + ": is a folder, not a file");
   if (::faccessat(AT_FDCWD, found.location.c_str(), W_OK, AT_EACCESS) != 0)
     fail(code_of(errno), target, "cannot be written", errno);
   if (S_ISREG(status.st_mode))

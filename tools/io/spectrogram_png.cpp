@@ -25,11 +25,11 @@ void check(const spectrogram_view& shown) {
   const auto fail = [](const std::string& what) {
     throw error(errc::invalid_argument, "spectrogram: " + what);
   };
-  if (shown.bands < 1 || shown.frames < 1) fail("at least one band and one frame needed");
+  if (shown.bands < 1 || shown.frames < 1) fail("needs at least one band and one frame");
   const auto size = static_cast<std::uint64_t>(shown.decibels.size());
   if (size % static_cast<std::uint64_t>(shown.bands) != 0 ||
       size / static_cast<std::uint64_t>(shown.bands) != static_cast<std::uint64_t>(shown.frames))
-    fail(std::to_string(size) + " values do not make " + std::to_string(shown.bands) +
+    fail(std::to_string(size) + " values do not match " + std::to_string(shown.bands) +
          " bands of " + std::to_string(shown.frames) + " frames");
 }
 

@@ -90,7 +90,7 @@ sample_format read_format(byte_source& source, std::uint32_t size) {
   if (format.code == encoding::extensible) {
     if (size < extensible_size) fail(source, "the extensible 'fmt ' chunk is too short");
     if (std::memcmp(bytes.data() + 26, identifier.data(), identifier.size()) != 0)
-      fail(source, "the encoding is not supported: PCM or IEEE float needed");
+      fail(source, "the encoding is not supported; must be PCM or IEEE float");
     // Samples with fewer valid bits are left-justified, so the size of the container scales them.
     if (little_endian<std::uint16_t>(bytes.data() + 18) > format.bits)
       fail(source, "has more valid bits than bits per sample");
@@ -98,19 +98,19 @@ sample_format read_format(byte_source& source, std::uint32_t size) {
   }
   if (format.code != encoding::pcm && format.code != encoding::ieee_float)
     fail(source, "encoding " + std::to_string(static_cast<unsigned>(format.code)) +
-                     " is not supported: PCM or IEEE float needed");
+                     " is not supported; must be PCM or IEEE float");
   const bool bits_fit = format.code == encoding::pcm ? format.bits == 8 || format.bits == 16 ||
                                                            format.bits == 24 || format.bits == 32
                                                      : format.bits == 32 || format.bits == 64;
   if (!bits_fit)
     fail(source, std::to_string(format.bits) +
-                     " bits per sample are not supported: PCM of 8, 16, "
-                     "24 or 32 or IEEE float of 32 or 64 needed");
+                     " bits per sample are not supported; must be 8, 16, 24 or 32 "
+                     "for PCM, and 32 or 64 for IEEE float");
   if (format.channels == 0) fail(source, "has 0 channels");
   if (format.sample_rate == 0) fail(source, "has a sampling rate of 0");
   if (format.block_alignment != std::uint32_t{format.channels} * (format.bits / 8U))
     fail(source, "the block alignment of " + std::to_string(format.block_alignment) +
-                     " does not fit " + std::to_string(format.channels) + " channel(s) of " +
+                     " does not match " + std::to_string(format.channels) + " channel(s) of " +
                      std::to_string(format.bits) + " bits");
   return format;
 }

@@ -63,7 +63,7 @@ nchw_shape result_shape(const conv2d_options& options, const nchw_shape& x, cons
                 fmt::format("--groups: {} does not divide the {} filters of {}", groups, w.k,
                             io::displayed(options.w)));
   if (w.c != x.c / groups)
-    refuse_file(options.w, fmt::format("its filters have {} channels, but a group of {} has {}",
+    refuse_file(options.w, fmt::format("its filters have {} channels, but each group of {} has {}",
                                        w.c, io::displayed(options.x), x.c / groups));
   if (w.r == 0 || w.s == 0)
     refuse_file(options.w, fmt::format("its filters are empty ({}x{})", w.r, w.s));

@@ -279,7 +279,7 @@ fs::path chosen_recording(const demo_options& options) {
   for (const auto& entry : fs::directory_iterator(folder, missing))
     if (entry.path().extension() == ".wav") found.push_back(entry.path());
   if (found.empty())
-    throw error(errc::invalid_argument, "--wav: not given, and " + folder.string() +
+    throw error(errc::invalid_argument, "--wav: required, because " + folder.string() +
                                             " (package alsa-utils) has no recording");
   return *std::min_element(found.begin(), found.end());
 }

@@ -52,8 +52,8 @@ std::size_t require_valid_options(const random_options& options) {
   const std::size_t count = bytes / size_of(options.type);
   if (count != 0 && count - 1 > std::numeric_limits<std::uint64_t>::max() - options.offset)
     throw error(errc::invalid_argument,
-                fmt::format("--offset: from {}, {} elements go beyond the last one, 2^64 - 1",
-                            options.offset, count));
+                fmt::format("--offset: {} elements from {} exceed the last index, 2^64 - 1", count,
+                            options.offset));
   return bytes;
 }
 

@@ -68,7 +68,7 @@ timeline_point enqueue_copy(const gpu_ref<T>& target, stream_ref on, const gpu_r
   if (target.size() != source.size()) {
     throw error(errc::invalid_argument,
                 "enqueue_copy: target has " + std::to_string(target.size()) +
-                    " elements, and source has " + std::to_string(source.size()));
+                    " elements, but source has " + std::to_string(source.size()));
   }
   return detail::enqueue_copy(
       {target.block(), target.data(), on, target.bytes() == target.block().bytes()},

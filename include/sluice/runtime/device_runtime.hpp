@@ -31,8 +31,8 @@ struct runtime_statistics {
   std::size_t references = 0;         ///< counted references to blocks, including freed blocks
   std::size_t points = 0;             ///< timeline points that the use states of blocks remember
   std::size_t leases = 0;             ///< leases held now
-  std::size_t streams = 0;            ///< streams that have not been retired
-  std::size_t events = 0;  ///< events of timelines; those of a retired stream count until all of
+  std::size_t streams = 0;            ///< streams that have not been destroyed
+  std::size_t events = 0;  ///< events of timelines; those of a destroyed stream count until all of
                            ///< its work is known to have completed
   /// Owners that have not been destroyed: continuations of completed launches, and libraries of
   /// ended lanes.
@@ -197,7 +197,7 @@ class SLUICE_EXPORT device_runtime {
   /// must not hold a lock that a destructor of them needs.
   /// @throws error `out_of_memory` if the device has no memory
   /// @throws error `over_budget` if a budget would be exceeded
-  /// @throws error `stream_misuse` if `stream` is empty, retired or of another runtime
+  /// @throws error `stream_misuse` if `stream` is empty, destroyed or of another runtime
   /// @throws error `library_failure` if an event cannot be created
   /// @throws error `shutting_down` if the runtime is shutting down
   /// @throws error `device_lost` if the device is lost
@@ -347,7 +347,7 @@ class SLUICE_EXPORT device_runtime {
   template <element T>
   static void require_countable(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) {
-      throw error(errc::invalid_argument, "allocate: the number of bytes overflows");
+      throw error(errc::invalid_argument, "allocate: the size in bytes overflows");
     }
   }
 

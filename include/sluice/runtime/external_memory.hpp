@@ -22,7 +22,7 @@ class foreign_stream {
   /// @throws error `invalid_argument` if `handle` is 0 or -1
   explicit foreign_stream(std::uintptr_t handle) : handle_(handle) {
     if (handle == 0 || handle == ~std::uintptr_t{0}) {
-      throw error(errc::invalid_argument, "stream: 0 and -1 name no stream");
+      throw error(errc::invalid_argument, "stream: 0 and -1 do not name a stream");
     }
   }
   /// Names the stream at `stream`.

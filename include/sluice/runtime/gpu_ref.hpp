@@ -121,7 +121,7 @@ class gpu_ref {
   gpu_ref(block_ref block, std::size_t offset, std::size_t count)
       : block_(std::move(block)), offset_(offset), count_(count) {
     if (offset > block_.bytes() || count > (block_.bytes() - offset) / sizeof(T)) {
-      throw error(errc::invalid_argument, "gpu_ref: the range does not lie in its block");
+      throw error(errc::invalid_argument, "gpu_ref: the range exceeds its block");
     }
     if (count != 0 && reinterpret_cast<std::uintptr_t>(data()) % sizeof(T) != 0) {
       throw error(errc::invalid_argument,
@@ -163,7 +163,7 @@ class gpu_ref {
   /// @throws error `invalid_argument` if they do not all lie in the reference
   [[nodiscard]] gpu_ref subspan(std::size_t first, std::size_t count) const {
     if (first > count_ || count > count_ - first) {
-      throw error(errc::invalid_argument, "subspan: the elements do not lie in the reference");
+      throw error(errc::invalid_argument, "subspan: the elements exceed the reference");
     }
     return gpu_ref(block_, offset_ + first * sizeof(T), count);
   }
@@ -174,7 +174,8 @@ class gpu_ref {
   template <element U>
   [[nodiscard]] gpu_ref<U> reinterpret() const {
     if (bytes() % sizeof(U) != 0) {
-      throw error(errc::invalid_argument, "reinterpret: the bytes are no whole number of elements");
+      throw error(errc::invalid_argument,
+                  "reinterpret: the size is not a multiple of the size of an element");
     }
     return gpu_ref<U>(block_, offset_, bytes() / sizeof(U));
   }

@@ -34,7 +34,7 @@ SLUICE_EXPORT void submit_host_callable(stream_ref stream, std::unique_ptr<host_
 /// exception leaves `function`, the launch fails: its ticket and everything that depends on it. Any
 /// thread may call this function.
 /// @throws error `unsupported` if `stream` is not on a host device
-/// @throws error `stream_misuse` if `stream` is empty or retired
+/// @throws error `stream_misuse` if `stream` is empty or destroyed
 /// @throws error `device_lost` if the device is lost
 template <class Function>
 void submit_host_task(stream_ref stream, Function&& function) {

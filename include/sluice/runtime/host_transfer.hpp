@@ -81,7 +81,7 @@ class SLUICE_EXPORT host_transfer {
   /// Call it once, between preflight and commit of the launch. It does not wait for the device. If
   /// it throws, part of the transfer may have been enqueued: commit the launch with that error.
   /// @throws error `stream_misuse` if it was called before
-  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error `stream_misuse` if the stream has been destroyed
   /// @throws error `library_failure` if a driver call failed
   /// @throws error `device_lost` if the device is lost
   virtual void enqueue(void* address) = 0;

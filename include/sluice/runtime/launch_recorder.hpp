@@ -129,7 +129,7 @@ class SLUICE_EXPORT launch_recorder {
   /// @throws error `stream_misuse` if a registration was rejected
   /// @throws error `stream_misuse` if this thread already holds a conflicting lease
   /// @throws error `stream_misuse` if the function was called before
-  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error `stream_misuse` if the stream has been destroyed
   /// @throws error `stream_misuse` if the stream is adopted and is being captured
   /// @throws error `stream_misuse` if a block was exported to a stream that was being captured when
   ///   the deleter was called; see `export_dlpack`
@@ -169,7 +169,7 @@ class SLUICE_EXPORT launch_recorder {
   /// it can and then throws. The enqueued work is then protected from later launches.
   /// @throws error `stream_misuse` if `preflight` has not succeeded
   /// @throws error `stream_misuse` if the function was called before
-  /// @throws error `stream_misuse` if the stream has been retired
+  /// @throws error `stream_misuse` if the stream has been destroyed
   /// @throws error the rejection, if a registration was rejected
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if a driver call failed

@@ -326,7 +326,7 @@ struct pool_options {
 /// in the order of the requesting stream.
 ///
 /// The calling thread queues a free and does not wait. If no other stream uses the memory any more,
-/// the free is queued on the requesting stream. Otherwise, or if that stream has been retired, it
+/// the free is queued on the requesting stream. Otherwise, or if that stream has been destroyed, it
 /// is queued on the reclaim stream, after waits for the other uses. No stream that carries launches
 /// waits for a free. If a wait cannot be queued, the memory stays allocated, which is reported.
 ///

@@ -93,7 +93,7 @@ class SLUICE_EXPORT stream {
   /// Converts to `ref()`.
   // NOLINTNEXTLINE(google-explicit-constructor)
   [[nodiscard]] operator stream_ref() const& noexcept { return ref(); }
-  // Deleted: the reference would name a stream that is retired at once.
+  // Deleted: the reference would name a stream that is destroyed at once.
   stream_ref ref() const&& = delete;
   operator stream_ref() const&& = delete;  // NOLINT(google-explicit-constructor): as above
   /// The id of the stream; the empty id for an empty owner.

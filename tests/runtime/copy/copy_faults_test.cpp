@@ -336,7 +336,7 @@ TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
   const auto target = to.allocate(count);
   gate closed;
   closed.hold(to.stream);
-  EXPECT_TRUE(throws(errc::stream_misuse, "retired",
+  EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed",
                      [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
   from.stream.synchronize();
   // The source has been read, but the retired stream has not reached the copy.
@@ -437,7 +437,7 @@ class copies_between_gpus : public ::testing::Test {
 TEST_F(copies_between_gpus, end_before_the_source_is_given_back_without_a_ticket) {
   retires_ = true;
   const auto* const stream = detail::timeline::of(sides_[1]->stream.ref());
-  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)copy(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed", [&] { (void)copy(); }));
   EXPECT_EQ(stream->watermark(), stream->newest().ticket);
   EXPECT_EQ(sides_[0]->runtime->statistics().recorders_abandoned, 0u);
   EXPECT_EQ(sides_[0]->runtime->statistics().leases, 0u);

@@ -191,27 +191,30 @@ TEST_P(copies, of_several_threads_do_not_wait_for_each_other_for_ever) {
 TEST_P(copies, refuse_what_does_not_fit) {
   const auto a = from().holding(values(10, 1));
   const auto b = to().holding(values(10, 2));
-  EXPECT_TRUE(throws(errc::invalid_argument, "target has 10 elements, and source has 9",
+  EXPECT_TRUE(throws(errc::invalid_argument, "target has 10 elements, but source has 9",
                      [&] { (void)copy(b, a.subspan(0, 9)); }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "target is empty", [&] { (void)copy({}, words{}); }));
-  EXPECT_TRUE(throws(errc::stream_misuse, "on, a stream of the runtime of target",
+  EXPECT_TRUE(throws(errc::invalid_argument, "target: the reference is empty",
+                     [&] { (void)copy({}, words{}); }));
+  EXPECT_TRUE(throws(errc::stream_misuse,
+                     "on: no stream was given; must be a stream of the runtime of target",
                      [&] { (void)enqueue_copy(b, {}, a, from().stream); }));
   const side stranger("host");
-  EXPECT_TRUE(throws(errc::stream_misuse, "on is not a stream",
+  EXPECT_TRUE(throws(errc::stream_misuse, "on: not a stream",
                      [&] { (void)enqueue_copy(b, stranger.stream, a, from().stream); }));
   if (GetParam().one_runtime) {
-    EXPECT_TRUE(throws(errc::invalid_argument, "shares elements",
+    EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
                        [&] { (void)copy(a.subspan(0, 5), a.subspan(4, 5)); }));
     (void)copy(a.subspan(0, 5), a.subspan(5, 5));
     const auto again =
         import_dlpack(*from().runtime, export_dlpack(*from().runtime, a), {.ready = true});
     const auto same = again.memory.as<std::uint32_t>();
-    EXPECT_TRUE(throws(errc::invalid_argument, "shares elements",
+    EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
                        [&] { (void)copy(a.subspan(0, 5), same.subspan(4, 5)); }));
   } else {
-    EXPECT_TRUE(throws(errc::stream_misuse, "source_on, a stream of the runtime of source",
+    EXPECT_TRUE(throws(errc::stream_misuse,
+                       "source_on: no stream was given; must be a stream of the runtime of source",
                        [&] { (void)enqueue_copy(b, to().stream, a); }));
-    EXPECT_TRUE(throws(errc::stream_misuse, "source_on is not a stream",
+    EXPECT_TRUE(throws(errc::stream_misuse, "source_on: not a stream",
                        [&] { (void)enqueue_copy(b, to().stream, a, stranger.stream); }));
   }
   from().runtime->deallocate(a.block());

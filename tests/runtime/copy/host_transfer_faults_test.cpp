@@ -165,7 +165,8 @@ TEST(host_transfer_faults, a_retired_stream_takes_none) {
     const auto source = std::make_shared<std::vector<std::byte>>(bytes);
     const auto prepared = host_transfer::upload(ref, {source, source->data()}, bytes);
     stream = {};
-    EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { prepared->enqueue(nullptr); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed",
+                       [&] { prepared->enqueue(nullptr); }));
   }
 }
 

@@ -131,8 +131,8 @@ TEST_P(host_transfers, refuse_what_they_cannot_do) {
       throws(errc::stream_misuse, "stream", [] { (void)host_transfer::upload({}, nullptr, 0); }));
   const auto target = on().allocate(10);
   const auto made = start_upload(target, values(10, 1), on().stream);
-  EXPECT_TRUE(
-      throws(errc::stream_misuse, "before", [&] { made.transfer->enqueue(target.data()); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "already called",
+                     [&] { made.transfer->enqueue(target.data()); }));
   detail::runtime_core::of(*on().runtime)->wait_until_complete(made.point);
   (void)on().runtime->shut_down();
   EXPECT_TRUE(throws(errc::shutting_down, "",

@@ -114,8 +114,8 @@ TEST(shut_down, declares_the_device_lost_when_its_time_is_over) {
   (void)detail::timeline::of(s.ref())->submit();
   EXPECT_FALSE(runtime.shut_down(0ms));
   EXPECT_TRUE(runtime.device().lost());
-  EXPECT_TRUE(
-      throws(errc::device_lost, "shutting down", [&] { (void)runtime.allocate_bytes(16, s); }));
+  EXPECT_TRUE(throws(errc::device_lost, "the shutdown timed out",
+                     [&] { (void)runtime.allocate_bytes(16, s); }));
 }
 
 TEST_P(runtime_on, what_is_freed_after_a_loss_is_lost_and_not_outstanding) {
@@ -232,7 +232,7 @@ TEST_P(runtime_on, a_recorder_with_leases_may_outlive_it) {
       EXPECT_TRUE(a.stale());
     }
     const auto said = reports.text();
-    EXPECT_NE(said.find("still holds memory"), std::string::npos) << said;
+    EXPECT_NE(said.find("still uses memory"), std::string::npos) << said;
     EXPECT_NE(said.find("between preflight and commit"), std::string::npos) << said;
     EXPECT_EQ(detail::block_record::of(a.block())->core->statistics().blocks, 0u);
     // The core is destroyed with the last of them.

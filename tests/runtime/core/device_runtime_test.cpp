@@ -76,7 +76,7 @@ TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
   }
   EXPECT_EQ(detail::runtime_core::of(device_runtime::get("host"))->resource().name(), "direct");
   EXPECT_EQ(device_runtime::get("host").device().id(), host);
-  EXPECT_TRUE(throws(errc::stream_misuse, "in use",
+  EXPECT_TRUE(throws(errc::stream_misuse, "already exists",
                      [&] { device_runtime::configure(host, [] { return runtime_options{}; }); }));
 
   auto& best = device_runtime::get("auto");
@@ -87,7 +87,8 @@ TEST(shared_runtimes, are_made_once_by_one_thread_and_again_after_a_failure) {
 // Owned runtimes
 
 TEST(runtime_of_no_device, is_refused) {
-  EXPECT_TRUE(throws(errc::invalid_argument, "no device", [] { device_runtime none(nullptr); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "device must not be null",
+                     [] { device_runtime none(nullptr); }));
 }
 
 TEST(runtime_of_a_lost_device, is_refused) {
@@ -265,7 +266,7 @@ TEST_P(runtime_on, finish_reports_a_use_that_was_prepared_for_another_block) {
     const auto of_a = uses_of(a);
     ASSERT_EQ(of_a.version, uses_of(b).version) << "only the block tells them apart";
     const auto prepared = runtime().prepare_use(a.block(), stream(), access);
-    EXPECT_TRUE(throws(errc::stream_misuse, "another block than memory 'finished'",
+    EXPECT_TRUE(throws(errc::stream_misuse, "another block, not for memory 'finished'",
                        [&] { (void)runtime().finish_use(b.block(), stream(), access, prepared); }));
     EXPECT_TRUE(uses_of(b).holds(detail::timeline::of(stream())->newest())) << "it was published";
     EXPECT_EQ(uses_of(a).version, of_a.version) << "it was published of the other one";
@@ -403,12 +404,12 @@ TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
     EXPECT_TRUE(throws(errc::stream_misuse, "does not belong",
                        [&] { (void)runtime().record_use(block, stream(), access_kind::read); }));
   }
-  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track",
+  EXPECT_TRUE(throws(errc::stream_misuse, "does not track",
                      [&] { (void)other.prepare_use(untracked.block(), on, access_kind::read); }));
-  EXPECT_TRUE(throws(errc::stream_misuse, "cannot track",
+  EXPECT_TRUE(throws(errc::stream_misuse, "does not track",
                      [&] { (void)other.record_use(untracked.block(), on, access_kind::read); }));
   const auto mine = runtime().allocate<float>(16, stream());
-  EXPECT_TRUE(throws(errc::stream_misuse, "another runtime",
+  EXPECT_TRUE(throws(errc::stream_misuse, "not a stream of this runtime",
                      [&] { (void)runtime().prepare_use(mine.block(), on, access_kind::read); }));
 }
 

@@ -70,7 +70,7 @@ TEST_P(stream_pool_on, says_when_all_are_out) {
   stream_pool pool(runtime(), {.size = 2});
   auto a = pool.acquire();
   const auto b = pool.acquire();
-  EXPECT_TRUE(throws(errc::overloaded, "of 2 streams 2 are out", [&] { (void)pool.acquire(); }));
+  EXPECT_TRUE(throws(errc::overloaded, "2 of 2 streams are in use", [&] { (void)pool.acquire(); }));
   EXPECT_EQ(pool.try_acquire(), std::nullopt);
   const auto id = a.id();
   a = {};
@@ -85,7 +85,7 @@ TEST_P(stream_pool_on, hands_a_stream_out_again_only_when_its_work_is_done) {
   gate closed;
   closed.hold(mine);  // no recorder knows this work
   mine.release();
-  EXPECT_TRUE(throws(errc::overloaded, "0 are out", [&] { (void)pool.acquire(); }));
+  EXPECT_TRUE(throws(errc::overloaded, "0 of 1 streams are in use", [&] { (void)pool.acquire(); }));
   EXPECT_EQ(pool.acquired(), 0u);
   closed.open();
   await([&] { return pool.try_acquire().has_value(); });

@@ -318,12 +318,12 @@ TEST_F(cuda_capture, of_a_stream_refuses_what_would_be_ordered_with_it) {
   capture.begin();
   const foreign_stream captured(native(capture.stream()));
   foreign_tensor tensor(theirs());
-  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured",
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: the stream is being captured",
                      [&] { (void)import_dlpack(runtime(), tensor.get(), {.stream = captured}); }));
   EXPECT_EQ(tensor.returned(), 0) << "nothing was taken";
-  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured",
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: the stream is being captured",
                      [&] { (void)export_dlpack(runtime(), a, {.stream = captured}); }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured",
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: the stream is being captured",
                      [&] { (void)export_arrow(runtime(), a, captured); }));
   EXPECT_EQ(runtime().statistics().exports, 0u);
   EXPECT_TRUE(throws(errc::invalid_argument, "being captured",
@@ -354,7 +354,7 @@ TEST_F(cuda_capture, of_a_stream_that_the_default_stream_waits_for_is_left_alone
   other_capture capture(cudaStreamDefault);
   capture.begin();
   foreign_tensor tensor(theirs());
-  EXPECT_TRUE(throws(errc::invalid_argument, "stream: it is being captured", [&] {
+  EXPECT_TRUE(throws(errc::invalid_argument, "stream: the stream is being captured", [&] {
     (void)import_dlpack(runtime(), tensor.get(), {.stream = foreign_stream(1)});
   }));
   work();

@@ -306,7 +306,7 @@ TEST_F(cuda_device, adopts_no_stream_of_another_gpu) {
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   const auto streams = runtime.statistics().streams;
   for (auto* const elsewhere : {blocking, unordered}) {
-    EXPECT_TRUE(throws(errc::invalid_argument, "not one of cuda:0", [&] {
+    EXPECT_TRUE(throws(errc::invalid_argument, "not a stream of cuda:0", [&] {
       (void)runtime.adopt_stream(reinterpret_cast<native_stream*>(elsewhere));
     }));
     EXPECT_EQ(cudaStreamDestroy(elsewhere), cudaSuccess);

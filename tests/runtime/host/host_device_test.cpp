@@ -339,7 +339,8 @@ TEST(host_task, of_a_retired_stream_is_refused) {
   const auto ref = s.ref();
   s = {};
   const auto other = runtime.create_stream();  // joins the thread of the retired stream
-  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { submit_host_task(ref, [] {}); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed",
+                     [&] { submit_host_task(ref, [] {}); }));
 }
 
 TEST(host_task, may_own_what_cannot_be_copied) {

@@ -105,10 +105,13 @@ TEST(arrow_layout, refuses_what_is_malformed) {
   EXPECT_TRUE(refused(unsupported, "array.dictionary",
                       [](d_ref d) { d.array.array.dictionary = &d.array.array; }));
   EXPECT_TRUE(refused(unsupported, "reserved", [](d_ref d) { d.array.reserved[2] = 1; }));
-  EXPECT_TRUE(refused(invalid, "length: is negative", [](d_ref d) { d.array.array.length = -1; }));
+  EXPECT_TRUE(
+      refused(invalid, "length: -1 is negative", [](d_ref d) { d.array.array.length = -1; }));
   EXPECT_TRUE(refused(invalid, "length", [](d_ref d) { d.array.array.length = most / 2; }));
-  EXPECT_TRUE(refused(invalid, "offset: is negative", [](d_ref d) { d.array.array.offset = -1; }));
-  EXPECT_TRUE(refused(invalid, "offset: the bytes", [](d_ref d) { d.array.array.offset = most; }));
+  EXPECT_TRUE(
+      refused(invalid, "offset: -1 is negative", [](d_ref d) { d.array.array.offset = -1; }));
+  EXPECT_TRUE(
+      refused(invalid, "elements overflow the size", [](d_ref d) { d.array.array.offset = most; }));
   EXPECT_TRUE(refused(invalid, "offset", [](d_ref d) {
     d.array.array.offset = most / 8;
     d.buffers[1] = reinterpret_cast<const void*>(~std::uintptr_t{0} - 15);

@@ -135,8 +135,8 @@ TEST_F(memory_adaptors, scopes_count_for_all_threads_at_a_time) {
 TEST_F(memory_adaptors, fail_as_they_are_told) {
   faults_->fail_nth(2, 2);
   const auto a = allocate(10);
-  EXPECT_TRUE(
-      throws(errc::out_of_memory, "scripted: 20 bytes for 'adapted'", [&] { (void)allocate(20); }));
+  EXPECT_TRUE(throws(errc::out_of_memory, "scripted failure to allocate 20 bytes for 'adapted'",
+                     [&] { (void)allocate(20); }));
   EXPECT_NO_THROW((void)allocate(30));
   // The runtime retries after one failure.
   faults_->fail_nth(1);
@@ -177,15 +177,15 @@ TEST(fault_countdown, strikes_where_it_should) {
 }
 
 TEST(memory_adaptors_of_nothing, are_refused) {
-  EXPECT_TRUE(throws(errc::invalid_argument, "make_statistics_resource: upstream is missing", [] {
-    (void)make_statistics_resource(nullptr, std::make_shared<memory_statistics>());
-  }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "statistics is missing",
+  EXPECT_TRUE(throws(
+      errc::invalid_argument, "make_statistics_resource: upstream must not be null",
+      [] { (void)make_statistics_resource(nullptr, std::make_shared<memory_statistics>()); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "statistics must not be null",
                      [] { (void)make_statistics_resource(make_async_resource(), nullptr); }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "make_failing_resource: upstream is missing", [] {
-    (void)make_failing_resource(nullptr, std::make_shared<fault_countdown>());
-  }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "faults is missing",
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "make_failing_resource: upstream must not be null",
+             [] { (void)make_failing_resource(nullptr, std::make_shared<fault_countdown>()); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "faults must not be null",
                      [] { (void)make_failing_resource(make_async_resource(), nullptr); }));
 }
 

@@ -31,8 +31,10 @@ TEST_P(budget_on, reserves_for_all_or_for_none) {
   const auto second = runtime().allocate_bytes(4096, stream(), "second", aside);
   EXPECT_EQ(aside.left(), 0u);
   EXPECT_EQ(budget().snapshot().held, 8192u);
-  EXPECT_TRUE(throws(errc::invalid_argument, "from: 256 bytes are needed for 1, and 0 are left",
-                     [&] { (void)runtime().allocate_bytes(1, stream(), "third", aside); }));
+  EXPECT_TRUE(
+      throws(errc::invalid_argument,
+             "from: an allocation of 1 bytes takes 256 bytes, but the reservation has 0 left",
+             [&] { (void)runtime().allocate_bytes(1, stream(), "third", aside); }));
 }
 
 TEST_P(budget_on, returns_what_was_reserved_and_not_used) {
@@ -108,12 +110,13 @@ TEST_P(budget_on, refuses_to_reserve_more_than_all_that_pools_keep) {
     (void)pooled.allocate_bytes(2048, on, "kept");
     const auto uses = uses_of(live).version;
     const auto before = pooled.statistics();
-    EXPECT_TRUE(throws(errc::over_budget,
-                       "5120 bytes for a reservation would exceed the memory budget of 8192: 6144 "
-                       "are held, of which",
-                       [&] {
-                         (void)pooled.reserve_memory(std::vector<std::size_t>{4096, 1024});
-                       }));
+    EXPECT_TRUE(
+        throws(errc::over_budget,
+               "5120 bytes for a reservation would exceed the memory budget of 8192 bytes: 6144 "
+               "are held, of which",
+               [&] {
+                 (void)pooled.reserve_memory(std::vector<std::size_t>{4096, 1024});
+               }));
     EXPECT_EQ(tight->snapshot().held, 6144u) << "what cannot be met takes nothing from the pool";
     EXPECT_EQ(tight->snapshot().reserved, 0u);
     const auto after = pooled.statistics();
@@ -133,7 +136,7 @@ TEST_P(budget_on, refuses_an_empty_reservation) {
   budget().set_limit(8192);
   auto aside = reserve({4096});
   const auto moved = std::move(aside);
-  EXPECT_TRUE(throws(errc::invalid_argument, "from: an empty reservation", [&] {
+  EXPECT_TRUE(throws(errc::invalid_argument, "from: the reservation is empty", [&] {
     // NOLINTNEXTLINE(bugprone-use-after-move): the test needs it
     (void)runtime().allocate_bytes(1024, stream(), "a", aside);
   }));
@@ -142,7 +145,7 @@ TEST_P(budget_on, refuses_an_empty_reservation) {
 TEST_P(budget_on, refuses_a_reservation_of_another_budget) {
   const auto other = std::make_shared<memory_budget>();
   memory_reservation foreign(other, 4096);
-  EXPECT_TRUE(throws(errc::invalid_argument, "from: a reservation of another budget",
+  EXPECT_TRUE(throws(errc::invalid_argument, "from: the reservation belongs to another budget",
                      [&] { (void)runtime().allocate_bytes(10, stream(), "a", foreign); }));
   EXPECT_EQ(foreign.left(), 4096u);
   const std::vector<std::size_t> too_many{~std::size_t{0} / 2, ~std::size_t{0} / 2, 4096};

@@ -54,11 +54,12 @@ TEST_P(budget_on, says_at_the_limit_who_holds_what) {
   const auto a = allocate(6144, "weights");
   const auto b = allocate(2048, "scratch");
   auto aside = reserve({1000});
-  EXPECT_TRUE(throws(errc::over_budget,
-                     "2048 bytes for batch would exceed the memory budget of 10000: 8192 are held, "
-                     "of which 0 have been freed and await release, and 1024 are reserved, "
-                     "'weights' has 6144, 'scratch' has 2048",
-                     [&] { (void)allocate(2048, "batch"); }));
+  EXPECT_TRUE(
+      throws(errc::over_budget,
+             "2048 bytes for 'batch' would exceed the memory budget of 10000 bytes: 8192 are "
+             "held, of which 0 have been freed and await release, and 1024 are reserved; "
+             "'weights' has 6144; 'scratch' has 2048",
+             [&] { (void)allocate(2048, "batch"); }));
   EXPECT_TRUE(is_retryable(errc::over_budget));
   EXPECT_EQ(runtime().statistics().blocks, 2u);
   aside.release();

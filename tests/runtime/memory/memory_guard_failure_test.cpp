@@ -135,7 +135,7 @@ TEST(guard, reports_a_stale_use_after_the_launch_has_returned_its_leases) {
 }
 
 TEST(guard, refuses_what_it_cannot_work_with) {
-  EXPECT_TRUE(throws(errc::invalid_argument, "make_guard_resource: upstream is missing",
+  EXPECT_TRUE(throws(errc::invalid_argument, "make_guard_resource: upstream must not be null",
                      [] { (void)make_guard_resource(nullptr); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "'direct' does not track",
                      [] { (void)make_guard_resource(make_direct_resource()); }));
@@ -158,7 +158,7 @@ TEST(guard, has_no_room_for_zones_around_what_fills_all_addresses) {
                                                     make_async_resource(), {.red_zone = zone})});
     const auto on = runtime.create_stream();
     for (const auto bytes : {most, most - 2 * zone + 1}) {
-      EXPECT_TRUE(throws(errc::out_of_memory, "no room for the red zones",
+      EXPECT_TRUE(throws(errc::out_of_memory, "red zones around",
                          [&] { (void)runtime.allocate_bytes(bytes, on); }));
     }
     EXPECT_TRUE(throws(errc::out_of_memory, "",

@@ -145,7 +145,7 @@ TEST_P(guard_on, reports_a_stale_use_with_both_tags) {
     EXPECT_NE(line.find("'first'"), std::string::npos) << line;
     EXPECT_NE(line.find("'second'"), std::string::npos) << line;
   };
-  EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
+  EXPECT_TRUE(throws(errc::stale_ref, "been freed", [&] { recorder.preflight(); }));
   expect();
   EXPECT_TRUE(throws(errc::stale_ref, "first",
                      [&] { (void)runtime().prepare_use(first, stream(), access_kind::read); }));
@@ -197,7 +197,8 @@ TEST_P(guard_on, reports_its_findings_unless_told_otherwise) {
   }
   const auto said = reports.text();
   EXPECT_NE(said.find("memory 'lonely' (48 bytes at 0x"), std::string::npos) << said;
-  EXPECT_NE(said.find("behind its end: 4 bytes are damaged, the first at 50"), std::string::npos)
+  EXPECT_NE(said.find("past its end: 4 bytes are damaged, the first at offset 50"),
+            std::string::npos)
       << said;
 }
 

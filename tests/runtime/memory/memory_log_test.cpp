@@ -237,7 +237,7 @@ TEST(memory_log, keeps_the_newest_records) {
 }
 
 TEST(memory_log, needs_an_upstream) {
-  EXPECT_TRUE(throws(errc::invalid_argument, "make_logging_resource: upstream is missing",
+  EXPECT_TRUE(throws(errc::invalid_argument, "make_logging_resource: upstream must not be null",
                      [] { (void)make_logging_resource(nullptr); }));
 }
 

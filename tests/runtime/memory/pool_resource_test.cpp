@@ -440,7 +440,7 @@ TEST(pool, inherits_no_failure) {
 }
 
 TEST(pool, refuses_an_upstream_that_cannot_serve_it) {
-  EXPECT_TRUE(throws(errc::invalid_argument, "upstream is missing",
+  EXPECT_TRUE(throws(errc::invalid_argument, "upstream must not be null",
                      [] { (void)make_pool_resource(nullptr); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "does not track",
                      [] { (void)make_pool_resource(make_direct_resource()); }));

@@ -66,7 +66,7 @@ TEST_P(launch_recorder_on, recording_after_preflight_is_refused_and_the_frozen_s
   EXPECT_NO_THROW(recorder.write(late));
   EXPECT_EQ(recorder.recorded_count(), 1u);
   const auto before = detail::timeline::of(stream())->newest().ticket;
-  EXPECT_TRUE(throws(errc::stream_misuse, "frozen", [&] { (void)recorder.commit(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "freezes the uses", [&] { (void)recorder.commit(); }));
   EXPECT_EQ(uses_of(a).last_write, (timeline_point{stream().id(), before + 1}));
   EXPECT_EQ(uses_of(late).version, untouched.version);
   expect_no_lease();
@@ -76,9 +76,9 @@ TEST_P(launch_recorder_on, recording_after_preflight_surfaces_at_a_second_prefli
   const auto a = fresh();
   auto recorder = begin_write(a, stream());
   recorder.read(a);
-  EXPECT_TRUE(throws(errc::stream_misuse, "frozen", [&] { recorder.preflight(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "freezes the uses", [&] { recorder.preflight(); }));
   EXPECT_EQ(runtime().statistics().leases, 1u) << "the launch is still between its two ends";
-  EXPECT_TRUE(throws(errc::stream_misuse, "frozen", [&] { (void)recorder.commit(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "freezes the uses", [&] { (void)recorder.commit(); }));
   expect_no_lease();
 }
 
@@ -111,7 +111,8 @@ TEST_P(launch_recorder_on, preflight_on_a_retired_stream_is_refused) {
   auto recorder = launch_recorder::strict(gone);
   recorder.write(a);
   gone = {};
-  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { recorder.preflight(); }));
+  EXPECT_TRUE(
+      throws(errc::stream_misuse, "stream has been destroyed", [&] { recorder.preflight(); }));
   expect_no_lease();
 }
 
@@ -125,7 +126,8 @@ TEST_P(launch_recorder_on, a_stream_retired_before_commit_still_protects_the_lau
   closed.hold(going);
   enqueue_fill(a, 5, going);
   going = {};
-  EXPECT_TRUE(throws(errc::stream_misuse, "retired", [&] { (void)recorder.commit(); }));
+  EXPECT_TRUE(
+      throws(errc::stream_misuse, "stream has been destroyed", [&] { (void)recorder.commit(); }));
   expect_no_lease();
   const auto written = uses_of(a).last_write;
   EXPECT_EQ(written.stream, id);

@@ -190,7 +190,7 @@ TEST_P(launch_recorder_on, identity_includes_the_generation) {
     EXPECT_NE(b.block().id(), old);
     recorder.use(b.block(), access, true);
     EXPECT_EQ(recorder.recorded_count(), 2u);
-    EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
+    EXPECT_TRUE(throws(errc::stale_ref, "been freed", [&] { recorder.preflight(); }));
     expect_no_lease();
     const auto version = uses_of(b).version;
     // Commit protects the living block and does not touch the other one.
@@ -236,7 +236,7 @@ TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
     // By then the other thread has usually taken the records. Relaxed, so that this orders nothing.
     const auto before = churned.load(std::memory_order_relaxed);
     await([&] { return churned.load(std::memory_order_relaxed) != before; });
-    EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { recorder.preflight(); }));
+    EXPECT_TRUE(throws(errc::stale_ref, "been freed", [&] { recorder.preflight(); }));
   }
   done.store(true);
   churning.join();

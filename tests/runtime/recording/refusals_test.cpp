@@ -121,8 +121,9 @@ TEST_P(refusals, of_a_call_change_nothing) {
     return ::testing::AssertionFailure() << before << " became " << after;
   };
 
-  for (const auto& [on, word] : {std::pair(elsewhere().ref(), "another runtime"),
-                                 std::pair(retired, "retired"), std::pair(stream_ref(), "no")}) {
+  for (const auto& [on, word] : {std::pair(elsewhere().ref(), "not a stream of this runtime"),
+                                 std::pair(retired, "stream has been destroyed"),
+                                 std::pair(stream_ref(), "no stream was given")}) {
     SCOPED_TRACE(word);
     EXPECT_TRUE(
         refuses(errc::stream_misuse, word, [&, s = on] { (void)runtime().allocate_bytes(16, s); }));
@@ -143,7 +144,7 @@ TEST_P(refusals, of_a_call_change_nothing) {
                       [&] { runtime().deallocate(foreign.block()); }));
   EXPECT_TRUE(refuses(errc::invalid_argument, "empty", [&] { runtime().deallocate({}); }));
   EXPECT_TRUE(
-      refuses(errc::stale_ref, "freed already", [&] { runtime().deallocate(stale.block()); }));
+      refuses(errc::stale_ref, "already been freed", [&] { runtime().deallocate(stale.block()); }));
   for (const auto& [block, code] :
        {std::pair(foreign.block(), errc::stream_misuse),
         std::pair(block_ref(), errc::stream_misuse), std::pair(stale.block(), errc::stale_ref)}) {

@@ -82,7 +82,7 @@ TEST(slow_shutdown, of_a_runtime_says_what_it_waits_for) {
     });
   }
   opener.join();
-  EXPECT_TRUE(says(said, "the runtime of host:0 waits for unfinished launches on 1 stream"))
+  EXPECT_TRUE(says(said, "the runtime of host:0: waiting for unfinished launches on 1 stream"))
       << said;
   EXPECT_FALSE(device->lost());
 }
@@ -99,7 +99,7 @@ TEST(slow_shutdown, of_a_host_device_says_what_it_waits_for) {
   });
   device.reset();
   opener.join();
-  EXPECT_TRUE(says(said, "closing host:0 waits for tasks on 1 stream")) << said;
+  EXPECT_TRUE(says(said, "closing host:0: waiting for tasks on 1 stream")) << said;
 }
 
 /// Exits the process while a task runs. The task ends when the exit has been reported.
@@ -122,7 +122,7 @@ TEST(slow_shutdown, of_a_host_device_says_what_it_waits_for) {
 
 TEST(exit_of_the_host, waits_for_the_running_task_and_says_so) {
   EXPECT_EXIT(exit_in_a_task(), ::testing::ExitedWithCode(0),
-              "^sluice: the exit of the process waits for a task that is running on host:0\n$");
+              "^sluice: exiting the process: waiting for a task on host:0\n$");
 }
 
 [[noreturn]] void exit_on_a_stream() {

@@ -162,7 +162,7 @@ TEST_P(leases_on, a_thread_that_holds_one_gets_stream_misuse_at_a_conflict) {
   {
     auto same = launch_recorder::strict(stream());
     same.write(a);
-    EXPECT_TRUE(throws(errc::stream_misuse, "holds a lease", [&] { same.preflight(); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "holds leases", [&] { same.preflight(); }));
   }
   {
     // A lease of another thread is a conflict, too: this thread does not wait for it.
@@ -170,7 +170,7 @@ TEST_P(leases_on, a_thread_that_holds_one_gets_stream_misuse_at_a_conflict) {
     writer.await_through();
     auto other = launch_recorder::strict(stream());
     other.read(b);
-    EXPECT_TRUE(throws(errc::stream_misuse, "holds a lease", [&] { other.preflight(); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "holds leases", [&] { other.preflight(); }));
     EXPECT_EQ(runtime().statistics().leases, 2u);
     writer.commit();
     writer.join();
@@ -212,7 +212,7 @@ TEST_P(leases_on, a_block_freed_while_leased_dies_with_the_last_lease) {
   EXPECT_EQ(runtime().statistics().blocks, blocks) << "the free is not complete yet";
   auto late = launch_recorder::strict(stream());
   late.read(a);
-  EXPECT_TRUE(throws(errc::stale_ref, "given back", [&] { late.preflight(); }));
+  EXPECT_TRUE(throws(errc::stale_ref, "been freed", [&] { late.preflight(); }));
   EXPECT_TRUE(throws(errc::stale_ref, "", [&] { runtime().deallocate(a.block()); }));
   user.commit();
   user.join();

@@ -279,7 +279,7 @@ TEST(turnstile, is_passed_by_one_thread_at_a_time) {
 TEST(turnstile, refuses_a_thread_that_holds_a_lease) {
   auto& here = detail::lease_holder::of_this_thread();
   here.add(1);
-  EXPECT_TRUE(throws(errc::stream_misuse, "holds a lease",
+  EXPECT_TRUE(throws(errc::stream_misuse, "holds leases",
                      [&] { const detail::turnstile_passage passage(here); }));
   // Another thread may return the lease.
   std::thread([&] { here.remove(1); }).join();

@@ -118,7 +118,7 @@ TEST(adopted_stream, must_be_of_the_same_host_device) {
   device_runtime runtime(open_host_device());
   const auto elsewhere = open_host_device();
   auto* const foreign = elsewhere->create_stream();
-  EXPECT_TRUE(throws(errc::invalid_argument, "not one of this host device",
+  EXPECT_TRUE(throws(errc::invalid_argument, "not a stream of this host device",
                      [&] { (void)runtime.adopt_stream(foreign); }));
   elsewhere->destroy_stream(foreign);
 }

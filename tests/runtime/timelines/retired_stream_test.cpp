@@ -134,8 +134,8 @@ TEST_P(copies_on, a_stream_that_goes_are_refused_and_leave_nothing) {
     launches = true;
     const auto on = p.of_target ? ref : to.stream.ref();
     const auto source_on = p.of_target ? from.stream.ref() : ref;
-    EXPECT_TRUE(
-        throws(errc::stream_misuse, "retired", [&] { (void)enqueue_copy(b, on, a, source_on); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed",
+                       [&] { (void)enqueue_copy(b, on, a, source_on); }));
     EXPECT_FALSE(going) << "the launch was stopped";
     launches = false;
     for (const auto* s : {&from, &to}) {

@@ -128,8 +128,8 @@ TEST(SpectrogramPng, SizesThatDoNotFitAreRefused) {
       return render_spectrogram_png({values, bands, frames});
     });
   };
-  refuse(2, 4, "do not make 2 bands of 4 frames");
-  refuse(4, 1, "do not make");
+  refuse(2, 4, "do not match 2 bands of 4 frames");
+  refuse(4, 1, "do not match");
   refuse(0, 6, "at least one band");
   refuse(6, 0, "at least one band");
   refuse(2, -3, "at least one");

@@ -226,7 +226,7 @@ TEST(Wav, FormatsThatCannotBeAreRefused) {
   std::string misaligned = format(pcm, 2, 8000, 16);
   misaligned.replace(12, 2, number16(2));
   expect_refused(file_with(misaligned, "xxxx"),
-                 "block alignment of 2 does not fit 2 channel(s) of 16 bits");
+                 "block alignment of 2 does not match 2 channel(s) of 16 bits");
   misaligned.replace(12, 2, number16(0));
   expect_refused(file_with(misaligned, "xxxx"), "block alignment of 0");
 }
