@@ -20,10 +20,9 @@ using words = std::vector<std::uint32_t>;
 std::thread::id completion_thread(device_service& service) {
   struct probe final : continuation {
     explicit probe(std::atomic<std::thread::id>& t) : seen(t) {}
-    void complete(const error*, const std::function<void()>& release) noexcept override {
-      auto& to = seen;
-      release();
-      to = std::this_thread::get_id();
+    std::unique_ptr<launch_reply> complete(const error*) noexcept override {
+      seen = std::this_thread::get_id();
+      return nullptr;
     }
     std::atomic<std::thread::id>& seen;
   };
