@@ -294,8 +294,8 @@ TEST_P(process_exit, reports_a_recorder_before_preflight) {
 }
 TEST_P(process_exit, reports_a_recorder_after_preflight) {
   EXPECT_EXIT(end_with_a_recorder_after_preflight(GetParam()), ::testing::ExitedWithCode(0),
-              "^sluice: [^\n]*waits for a launch between preflight and commit[^\n]*\n"
-              "sluice: [^\n]*still holds memory[^\n]*\n"
+              "^sluice: [^\n]*waiting for a launch between preflight and commit[^\n]*\n"
+              "sluice: [^\n]*still uses memory[^\n]*\n"
               "sluice: [^\n]*destroyed between preflight and commit[^\n]*\n");
 }
 
