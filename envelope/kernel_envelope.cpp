@@ -46,6 +46,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   }
 
   // Nothing throws from here to the submission.
+  std::optional<library_call> call(on.runtime().device().id());
   launch.begun_ = std::chrono::steady_clock::now();
   launch.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
   launch.load_->commands.fetch_add(launch.commands_, std::memory_order_relaxed);
@@ -59,6 +60,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
     const current_device_scope current(on.runtime().device());
     launch.timing_.begin(on.stream());
     try {
+      on.runtime().device().require_usable();
       closure(context);
     } catch (...) {
       failure = current_error();
@@ -77,6 +79,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
     // The launch could not be published: the recorder has waited for it, or the device is lost.
     if (!failure) failure = current_error();
   }
+  call.reset();
   trace([&](kernel_trace& to) { to.before_complete(launch.info_); });
 
   if (failure) {

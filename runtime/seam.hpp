@@ -8,6 +8,7 @@
 
 #include "runtime/core/deferred_destruction.hpp"
 #include "runtime/core/runtime_core.hpp"
+#include "runtime/devices/library_call.hpp"
 #include "runtime/devices/open_devices.hpp"
 #include "runtime/host/annotations.hpp"
 #include "runtime/reports/report.hpp"

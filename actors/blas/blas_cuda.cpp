@@ -70,6 +70,8 @@ class cublas final : public actors::blas_library {
  public:
   cublas(device_runtime& runtime, stream_ref stream)
       : device_(runtime.device()), workspace_(runtime, stream, "cublas workspace") {
+    const detail::library_call call(device_.id());
+    device_.require_usable();
     const current_device_scope current(device_);
     workspace_.require(recommended_workspace(device_.info().compute_capability));
     check_cublas(cublasCreate(&handle_), "cublasCreate");
@@ -93,6 +95,7 @@ class cublas final : public actors::blas_library {
   }
 
   ~cublas() override {
+    const detail::library_call call(device_.id());
     const current_device_scope current(device_);
     destroy();
   }

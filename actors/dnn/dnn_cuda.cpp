@@ -194,6 +194,8 @@ class cudnn final : public actors::dnn_library {
         workspace_(runtime, stream, "cudnn workspace"),
         most_workspace_(std::clamp(device_.info().memory_bytes / 8, always_allowed_workspace,
                                    largest_workspace)) {
+    const detail::library_call call(device_.id());
+    device_.require_usable();
     const current_device_scope current(device_);
     check_cudnn(cudnnCreate(&handle_), "cudnnCreate");
     try {
@@ -206,6 +208,7 @@ class cudnn final : public actors::dnn_library {
   }
 
   ~cudnn() override {
+    const detail::library_call call(device_.id());
     const current_device_scope current(device_);
     destroy();
   }
@@ -221,6 +224,8 @@ class cudnn final : public actors::dnn_library {
   [[nodiscard]] std::shared_ptr<const conv2d_plan> prepare(
       const conv2d_description& description) override {
     return plans_.find_or_make(description, [&] {
+      const detail::library_call call(device_.id());
+      device_.require_usable();
       const current_device_scope current(device_);
       auto plan = std::make_shared<cudnn_plan>(description);
       if (plan->y_elements() != 0 && !plan->sums_nothing()) settle(*plan);

@@ -46,6 +46,7 @@ class cuda_fft_plan final : public fft_plan {
   }
 
   ~cuda_fft_plan() override {
+    const detail::library_call call(device_.id());
     // A lost device takes its handles along; destroying one there can abort the process.
     if (device_.lost()) return;
     const current_device_scope current(device_);
@@ -90,6 +91,8 @@ class cuda_fft_library final : public fft_library {
     const fft_description d = completed(description);
     if (d.batch == 0) return std::make_shared<empty_plan>(d);
     return plans_.find_or_make(d, [&]() -> std::shared_ptr<const fft_plan> {
+      const detail::library_call call(stream_.device().id());
+      stream_.device().require_usable();
       const current_device_scope current(stream_.device());
       // cuFFT synchronises the device where a plan is destroyed.
       auto plan = detail::share_with_deferred_destruction(

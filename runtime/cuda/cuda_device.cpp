@@ -6,6 +6,7 @@
 #include "runtime/cuda/cuda_timestamp_clock.hpp"
 #include "runtime/cuda/fill.hpp"
 #include "runtime/cuda/native.hpp"
+#include "runtime/devices/library_call.hpp"
 #include "runtime/devices/open_devices.hpp"
 
 #include <cuda_runtime_api.h>
@@ -157,6 +158,7 @@ class cuda_device final : public device {
     checked(status);
   }
   event_state query(native_event* event, std::uint64_t) noexcept override {
+    const detail::library_call call(id());
     if (lost()) return event_state::lost;
     const current_device_scope scope(*this);
     const auto status = cudaEventQuery(as_event(event));
@@ -334,7 +336,9 @@ class cuda_device final : public device {
   // A device that was given up may be healthy and still run its work. After a fault nothing runs,
   // and the driver reports the fault.
   bool quiescent(native_stream* stream, native_event* last) noexcept override {
-    if (!lost()) return false;
+    const detail::library_call call(id());
+    // The exit of the process destroys the CUDA runtime.
+    if (!lost() || detail::process_ends()) return false;
     const current_device_scope scope(*this);
     auto status = cudaErrorNotReady;
     if (last != nullptr) {

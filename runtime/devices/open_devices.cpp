@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/devices/open_devices.hpp"
 
+#include "runtime/devices/library_call.hpp"
 #include "runtime/reports/slow_wait.hpp"
 #include "runtime/sync/fork_safe_mutex.hpp"
 #include "runtime/sync/turnstile.hpp"
@@ -75,12 +76,13 @@ void open_devices::after_fork_in_child() noexcept {
     d->lost_.store(true, std::memory_order_release);
   }
   open_turnstile_in_child();
+  library_call::forget_other_threads();
   fork_safe_mutex::unlock_all();
   mutex_.unlock();
 }
 
 void open_devices::end() noexcept {
-  ending.store(true, std::memory_order_relaxed);
+  if (ending.exchange(true, std::memory_order_relaxed)) return;
   {
     const std::lock_guard lock(mutex_);
     for (auto* d = first_; d != nullptr; d = d->next_open_) d->lose(end_of_process);
@@ -99,9 +101,11 @@ void open_devices::end() noexcept {
         most = std::max(most, doing);
       }
     }
-    if (most == activity::none) return;
-    if (most == activity::task && std::chrono::steady_clock::now() >= limit) return;
+    const bool calls = library_call::running_elsewhere();
+    if (most == activity::none && !calls) return;
+    if (most != activity::library_call && std::chrono::steady_clock::now() >= limit) return;
     waiting.look([&] {
+      if (most == activity::none) return std::string("exiting the process: waiting for a launch");
       return "exiting the process: waiting for " +
              std::string(most == activity::task ? "a task" : "a library call") + " on " +
              to_string(busiest);
