@@ -2,6 +2,7 @@
 #include <sluice/runtime.hpp>
 
 #include <iostream>
+#include <optional>
 
 // Of a .cu file: fill<<<(n + 255) / 256, 256, 0, reinterpret_cast<cudaStream_t>(stream)>>>(...)
 void launch_fill(float* x, std::size_t n, float value, sluice::native_stream* stream);
@@ -10,15 +11,21 @@ void enqueue_fill(const sluice::gpu_ref<float>& x, float value, sluice::stream_r
   auto recorder = sluice::launch_recorder::strict(stream);
   recorder.write(x);
   recorder.preflight();  // the stream waits for what still uses x, wherever that runs
-  if (stream.device().id().kind == sluice::device_kind::cuda) {
-    const sluice::current_device_scope scope(stream.device());
-    launch_fill(x.data(), x.size(), value, stream.native());
-  } else {
-    sluice::submit_host_task(stream, [data = x.data(), n = x.size(), value] {
-      for (std::size_t i = 0; i < n; ++i) data[i] = value;
-    });
+  std::optional<sluice::error> failure;
+  try {
+    if (stream.device().id().kind == sluice::device_kind::cuda) {
+      const sluice::current_device_scope scope(stream.device());
+      launch_fill(x.data(), x.size(), value, stream.native());
+    } else {
+      sluice::submit_host_task(stream, [data = x.data(), n = x.size(), value] {
+        for (std::size_t i = 0; i < n; ++i) data[i] = value;
+      });
+    }
+  } catch (...) {
+    failure = sluice::current_error();
   }
-  recorder.commit();  // what uses x from now on waits for this launch
+  recorder.commit(failure);  // later uses of x wait for this launch, and fail if it failed
+  if (failure) throw *failure;
 }
 
 int main() {

@@ -25,8 +25,8 @@ class open_devices {
   void remove(device& closed) noexcept;
 
   /// Declares every device lost, so that nothing new begins, and waits for running tasks. A library
-  /// that is unloaded during a call can hang or crash. Called at the exit of the process, before the
-  /// destructors of the libraries' static objects (see `library_call`). The first call counts.
+  /// that is unloaded during a call can hang or crash. Called at the exit of the process, before
+  /// the destructors of the libraries' static objects (see `library_call`). The first call counts.
   void end() noexcept;
 
   /// The handlers of `pthread_atfork`.

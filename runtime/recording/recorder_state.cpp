@@ -44,8 +44,8 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
     } else if (!block) {
       if (mode_ == recorder_mode::strict) {
         reject(verb,
-               "the memory has no runtime identity; order it by other means and use a permissive "
-               "recorder");
+               "the reference is empty, or the memory has no runtime identity; a permissive "
+               "recorder skips such memory, and the caller orders it");
       }
     } else if (record->core != core_) {
       if (!rejection_) {

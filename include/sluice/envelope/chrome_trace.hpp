@@ -14,7 +14,8 @@ namespace sluice {
 /// The treatment of a new launch when the buffer of a trace is full.
 enum class when_full : std::uint8_t {
   drop_newest,       ///< drops the new launch: the trace shows the beginning
-  overwrite_oldest,  ///< overwrites the oldest completed launch: the trace shows the end
+  overwrite_oldest,  ///< overwrites the oldest completed launch: the trace shows the end; drops the
+                     ///< new launch if none has completed
 };
 
 /// Options of a `chrome_trace`.

@@ -26,7 +26,7 @@ enum type_code : std::uint8_t { signed_integer = 0, unsigned_integer = 1, real =
 
 /// `DLDevice`.
 struct device {
-  /// As in the specification.
+  /// `device_type` and `device_id` of the specification.
   ///@{
   std::int32_t type;
   std::int32_t id;

@@ -73,7 +73,8 @@ class SLUICE_EXPORT error : public std::runtime_error {
   [[nodiscard]] errc code() const noexcept { return code_; }
   /// The raw status of the library call; empty if there was none.
   [[nodiscard]] const library_status& status() const noexcept { return status_; }
-  /// The place in sluice that raised the error.
+  /// The place in sluice that made the error, for reports to the maintainers. For an exception of
+  /// another type, the place that converted it.
   [[nodiscard]] const source_location& where() const noexcept { return where_; }
 
  private:
