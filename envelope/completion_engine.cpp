@@ -277,7 +277,8 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
   auto* item = work.release();
   if (item->timeline_ != detail::timeline::of(stream)) expect(stream, *item);
   item->ticket_ = ticket;
-  auto& s = *state_;
+  const auto shared = state_;  // the reply may destroy the engine
+  auto& s = *shared;
   s.pending.fetch_add(1, std::memory_order_relaxed);
 
   if (s.strategy == completion_strategy::synchronous) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <new>
 #include <thread>
 
 namespace sluice::detail {
@@ -36,7 +37,7 @@ traced_launch::short_name& traced_launch::short_name::operator=(std::string_view
 
 trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
     : overwrites_(overwrites),
-      records_(capacity),
+      records_(capacity <= std::vector<record>().max_size() ? capacity : throw std::bad_alloc()),
       index_(std::bit_ceil(std::clamp<std::size_t>(capacity / 2, 1, most_buckets))) {}
 
 trace_buffer::bucket& trace_buffer::bucket_of(std::uint64_t launch_id) noexcept {

@@ -5,6 +5,7 @@
 #include "runtime/staging/staging_ring.hpp"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace sluice {
@@ -125,6 +126,10 @@ std::shared_ptr<host_transfer> make_transfer(stream_ref on, std::shared_ptr<void
   auto& stream = required(on);
   auto& core = stream.core();
   core.require_open();
+  if (memory == nullptr && bytes != 0) {
+    const bool up = direction == copy_direction::host_to_device;
+    throw error(errc::invalid_argument, std::string(up ? "source" : "target") + " is null");
+  }
   if (bytes == 0 || core.id().kind == device_kind::host) {
     return std::make_shared<direct_transfer>(stream, std::move(memory), bytes, direction);
   }

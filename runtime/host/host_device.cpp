@@ -450,6 +450,15 @@ class host_device final : public device {
 }  // namespace host
 
 std::shared_ptr<device> open_host_device(const host_device_options& options) {
+  if (options.ordinal < 0) {
+    throw error(errc::invalid_argument,
+                "ordinal is " + std::to_string(options.ordinal) + "; must not be negative");
+  }
+  if (options.jitter && options.jitter->longest.count() < 0) {
+    throw error(errc::invalid_argument, "jitter.longest is " +
+                                            std::to_string(options.jitter->longest.count()) +
+                                            " us; must not be negative");
+  }
   const auto close = [](host::host_device* opened) {
     if (opened->inherited()) return;  // the streams' threads belong to the parent
     // The exit of the process must not reach a device that is being destroyed.

@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -69,6 +70,7 @@ class guard_resource final : public detail::memory_adaptor {
                                               "; must be a multiple of 256 from 256 to 2^30");
     }
     if (!options_.counters) options_.counters = std::make_shared<guard_counters>();
+    if (options_.remembered > remembered_.max_size()) throw std::bad_alloc();
     remembered_.resize(options_.remembered);
   }
 

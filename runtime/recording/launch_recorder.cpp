@@ -59,6 +59,11 @@ detail::state_ptr begin_recorder(stream_ref stream, recorder_mode mode) {
   return state;
 }
 
+detail::recorder_state& required(const detail::state_ptr& state) {
+  if (!state) throw error(errc::stream_misuse, "the launch recorder has been moved from");
+  return *state;
+}
+
 }  // namespace
 
 launch_recorder::launch_recorder(state_ptr state) noexcept : state_(std::move(state)) {}
@@ -76,36 +81,38 @@ launch_recorder launch_recorder::permissive(stream_ref launch_stream) {
 
 launch_recorder& launch_recorder::note(const block_ref& block, access_kind access, bool whole,
                                        const char* verb) {
+  if (!state_) return *this;
   const auto* const record = detail::block_record::of(block);
   state_->note(block, access, whole, verb, record != nullptr && record->read_only);
   return *this;
 }
 
 launch_recorder& launch_recorder::note(const column& c, access_kind access, const char* verb) {
+  if (!state_) return *this;
   state_->note(c.block(), access, covers_block(c.block(), c.bytes()), verb, c.read_only());
   return *this;
 }
 
 stream_id launch_recorder::launch_stream() const noexcept {
-  return state_->launch_stream();
+  return state_ ? state_->launch_stream() : stream_id{};
 }
 recorder_mode launch_recorder::mode() const noexcept {
-  return state_->mode();
+  return state_ ? state_->mode() : recorder_mode::strict;
 }
 std::size_t launch_recorder::recorded_count() const noexcept {
-  return state_->count();
+  return state_ ? state_->count() : 0;
 }
 void launch_recorder::preflight() {
-  (void)state_->preflight(true);
+  (void)required(state_).preflight(true);
 }
 bool launch_recorder::try_preflight() {
-  return state_->preflight(false);
+  return required(state_).preflight(false);
 }
 void launch_recorder::cancel() noexcept {
-  state_->cancel();
+  if (state_) state_->cancel();
 }
 timeline_point launch_recorder::commit(const std::optional<error>& failure) {
-  return state_->commit(failure);
+  return required(state_).commit(failure);
 }
 
 namespace detail {

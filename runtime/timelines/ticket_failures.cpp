@@ -37,7 +37,8 @@ const error& ticket_failures::forgotten() noexcept {
 }
 
 std::optional<error> ticket_failures::of(std::uint64_t ticket) const {
-  if (newest_.load(std::memory_order_acquire) < ticket) return std::nullopt;
+  // Ticket 0 stands for no work.
+  if (ticket == 0 || newest_.load(std::memory_order_acquire) < ticket) return std::nullopt;
   const std::lock_guard lock(mutex_);
   if (ticket < outcomes_from_) return reason_forgotten;
   const auto behind = failures_.upper_bound(ticket);

@@ -242,6 +242,10 @@ TEST_F(chrome_trace_test, without_room_for_what_is_in_flight_it_leaves_launches_
   EXPECT_EQ(trace->left_out(), 8u);
 }
 
+TEST_F(chrome_trace_test, without_memory_for_its_capacity_is_not_made) {
+  EXPECT_THROW(chrome_trace(std::size_t{1} << 60U), std::bad_alloc);
+}
+
 TEST_F(chrome_trace_test, may_have_no_room_at_all) {
   const auto trace = std::make_shared<chrome_trace>(0);
   lane on(service_);

@@ -222,6 +222,27 @@ TEST_P(completion_engine_test, ends_again_and_again) {
 INSTANTIATE_TEST_SUITE_P(devices, completion_engine_test,
                          testing::Combine(every_device(), every_strategy()), name_of_where);
 
+TEST_P(completion_engine_test, may_end_in_the_reply_that_it_gives) {
+  auto engine = std::make_unique<completion_engine>(runtime(), std::get<1>(GetParam()));
+  auto& submitting = *engine;
+  std::atomic<bool> ended{false};
+  submitting.submit(on().stream(), take_ticket(on().stream()),
+                    std::make_unique<calling>([&](std::optional<errc>) {
+                      engine.reset();
+                      ended = true;
+                    }));
+  await([&] { return ended.load(); });
+}
+
+TEST_P(completion_engine_test, completes_no_work_with_success) {
+  std::atomic<int> failures{-1};
+  service_->engine().submit(
+      on().stream(), timeline_point{}.ticket,
+      std::make_unique<calling>([&](std::optional<errc> f) { failures = f ? 1 : 0; }));
+  settle(*service_);
+  EXPECT_EQ(failures, 0);
+}
+
 class gated_completion_test : public service_test {};
 
 TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {

@@ -146,7 +146,9 @@ TEST_F(Commands, MelRefuses) {
   expect_refusal("--n-fft", "mel in.wav -o out.npy --n-fft 0");
   expect_refusal("--n-fft", "mel in.wav -o out.npy --n-fft 9223372036854775807");
   expect_refusal("memory", "mel in.wav -o out.npy --n-fft 10000000000");
+  expect_refusal("--n-fft", "mel in.wav -o out.npy --n-fft 1125899906842624");
   expect_refusal("--hop", "mel in.wav -o out.npy --hop -5");
+  expect_refusal("--hop", "mel in.wav -o out.npy --hop 9223372036854775807");
   expect_refusal("--mels", "mel in.wav -o out.npy --mels 0");
   expect_refusal("--mels", "mel in.wav -o out.npy --mels 100000000000");
   expect_refusal("empty.wav", "mel empty.wav -o out.npy");

@@ -72,7 +72,9 @@ mel_task task_for(const mel_options& options) {
                                .hop = static_cast<std::size_t>(options.hop)});
   } catch (const error&) {
     throw error(errc::invalid_argument,
-                fmt::format("--n-fft: {} samples per frame are too many", options.n_fft));
+                options.hop > options.n_fft
+                    ? fmt::format("--hop: {} samples between frames are too many", options.hop)
+                    : fmt::format("--n-fft: {} samples per frame are too many", options.n_fft));
   }
   return task;
 }
@@ -95,7 +97,11 @@ void require_memory_for(const mel_options& options, const mel_task& task,
   const std::size_t host =
       saturating_add(saturating_multiply(bands, 2), saturating_multiply(samples, 2));
   const std::size_t on_device = saturating_add(saturating_add(bands, samples), stages);
-  require_memory(bands > stages ? "--mels" : io::displayed(options.input), device, host, on_device);
+  const bool long_frames = bins > task.recording.samples.size() && bins > mels;
+  require_memory(long_frames      ? "--n-fft"
+                 : bands > stages ? "--mels"
+                                  : io::displayed(options.input),
+                 device, host, on_device);
 }
 
 /// The picture shows decibels, also if the output array holds power.

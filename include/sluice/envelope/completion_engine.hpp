@@ -99,7 +99,8 @@ class SLUICE_EXPORT completion_engine {
   /// destroyed. Without the announcement the ticket counts as failed if thousands of later tickets
   /// have failed before that.
   static void expect(stream_ref stream, continuation& work) noexcept;
-  /// Completes `work` when all work on `stream` up to `ticket` has completed. Does not allocate.
+  /// Completes `work` when all work on `stream` up to `ticket` has completed. Ticket 0, the one of
+  /// the empty point, stands for no work. Does not allocate.
   ///
   /// With `synchronous` the call returns after the completion.
   void submit(stream_ref stream, std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept;

@@ -54,12 +54,15 @@ struct lane_load {
 class SLUICE_EXPORT lane {
  public:
   /// A lane with a new stream of the service's runtime.
+  /// @throws error `invalid_argument` if `service` is null
   /// @throws error `shutting_down` if the runtime takes no more work
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if the stream cannot be created
   /// @throws error `unsupported` if the runtime has no stream ids left
   explicit lane(std::shared_ptr<device_service> service, lane_options options = {})
-      : service_(std::move(service)), stream_(service_->runtime().create_stream()) {
+      : service_(service ? std::move(service)
+                         : throw error(errc::invalid_argument, "service is null")),
+        stream_(service_->runtime().create_stream()) {
     load_->most_in_flight =
         options.most_in_flight != 0 ? options.most_in_flight : service_->most_in_flight();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -15,8 +16,10 @@ class fault_countdown {
   ///
   /// The call replaces the previous setting. `nth` 0 removes it.
   void fail_nth(std::uint64_t nth, std::uint64_t count = 1) noexcept {
-    count_.store(static_cast<std::int64_t>(count), std::memory_order_relaxed);
-    left_.store(nth == 0 ? 0 : static_cast<std::int64_t>(nth + count - 1),
+    constexpr auto most = std::uint64_t{1} << 62U;  // more operations than a process makes
+    const auto failing = std::min(count, most);
+    count_.store(static_cast<std::int64_t>(failing), std::memory_order_relaxed);
+    left_.store(nth == 0 ? 0 : static_cast<std::int64_t>(std::min(nth, most) + failing - 1),
                 std::memory_order_relaxed);
   }
   /// Counts one operation. Returns whether it must fail.

@@ -53,6 +53,7 @@ class SLUICE_EXPORT host_transfer {
   /// @throws error `unsupported` if the GPU has no stream memory operations and the transfer needs
   ///   the slots
   /// @throws error `stream_misuse` if `stream` is empty
+  /// @throws error `invalid_argument` if `source` is null
   /// @throws error `shutting_down` if the runtime is shutting down
   /// @throws error `device_lost` if the device is lost
   /// @throws std::bad_alloc if the host has no memory

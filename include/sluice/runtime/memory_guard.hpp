@@ -71,8 +71,9 @@ struct guard_options {
   ///
   /// Any thread may call it, in the middle of another operation. A refused launch calls it after it
   /// has returned its leases. If the thread holds leases of another launch, the destructor of the
-  /// refused recorder calls it. It must not use the runtime, its resources or their budget. An
-  /// exception that leaves it is dropped and counted. If an export or a recorder outlives its
+  /// refused recorder calls it. It must not use the runtime, its resources or their budget, and
+  /// must not take a lock that a thread may hold while it calls sluice. An exception that leaves it
+  /// is dropped and counted. If an export or a recorder outlives its
   /// runtime, findings may come until the process ends. Everything that the function refers to must
   /// live as long.
   std::function<void(const guard_report&)> on_report{};

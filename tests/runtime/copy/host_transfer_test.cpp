@@ -129,6 +129,10 @@ TEST_P(host_transfers, delay_no_other_stream) {
 TEST_P(host_transfers, refuse_what_they_cannot_do) {
   EXPECT_TRUE(
       throws(errc::stream_misuse, "stream", [] { (void)host_transfer::upload({}, nullptr, 0); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "source",
+                     [&] { (void)host_transfer::upload(on().stream, nullptr, 10); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "target",
+                     [&] { (void)host_transfer::download(on().stream, nullptr, 10); }));
   const auto target = on().allocate(10);
   const auto made = start_upload(target, values(10, 1), on().stream);
   EXPECT_TRUE(throws(errc::stream_misuse, "already called",

@@ -38,6 +38,9 @@ TEST(fault_script, strikes_once_at_the_nth_operation_of_its_kind) {
   script.fail_nth(fault_target::launch, 1);
   script.fail_nth(fault_target::launch, 0);
   EXPECT_FALSE(script.strikes(fault_target::launch));
+  script.fail_nth(fault_target::launch, 2, ~std::uint64_t{0});
+  EXPECT_FALSE(script.strikes(fault_target::launch));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(script.strikes(fault_target::launch)) << "for ever";
 }
 
 TEST(fault_script, strikes_exactly_once_whoever_asks) {

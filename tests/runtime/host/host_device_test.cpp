@@ -34,6 +34,14 @@ TEST_F(host_device, says_what_it_is) {
   EXPECT_TRUE(tested().reports_task_failures());
 }
 
+TEST(host_device_options_test, out_of_range_are_refused) {
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "ordinal", [] { (void)open_host_device({.ordinal = -1}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "jitter.longest", [] {
+    (void)open_host_device({.jitter = host_jitter{.longest = std::chrono::microseconds(-1)}});
+  }));
+}
+
 TEST_F(host_device, runs_a_streams_work_in_order_on_a_thread_of_its_own) {
   auto* s = tested().create_stream();
   std::vector<int> seen;

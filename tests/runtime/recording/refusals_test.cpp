@@ -166,6 +166,17 @@ TEST_P(refusals, of_a_call_change_nothing) {
   }
 }
 
+TEST_P(refusals, of_a_recorder_that_was_moved_from_name_it) {
+  auto recorder = launch_recorder::strict(stream());
+  const auto taken = std::move(recorder);
+  // NOLINTBEGIN(bugprone-use-after-move): this is the case under test
+  recorder.cancel();
+  EXPECT_EQ(recorder.recorded_count(), 0u);
+  EXPECT_TRUE(throws(errc::stream_misuse, "moved from", [&] { recorder.preflight(); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "moved from", [&] { (void)recorder.commit(); }));
+  // NOLINTEND(bugprone-use-after-move)
+}
+
 TEST_P(refusals, of_a_recorder_leave_memory_of_another_runtime_alone) {
   const auto foreign = other().allocate<float>(4, elsewhere());
   for (const bool strict : {true, false}) {
