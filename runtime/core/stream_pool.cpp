@@ -149,9 +149,9 @@ stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
 
 pooled_stream stream_pool::acquire() {
   if (auto got = try_acquire()) return std::move(*got);
-  throw error(errc::overloaded, "stream_pool: no stream is idle; " + std::to_string(acquired()) +
-                                    " of " + std::to_string(size()) +
-                                    " are in use, and any others have unfinished work");
+  throw error(errc::overloaded, "stream_pool: " + std::to_string(acquired()) + " of " +
+                                    std::to_string(size()) +
+                                    " streams are in use, and any others have unfinished work");
 }
 
 std::optional<pooled_stream> stream_pool::try_acquire() {

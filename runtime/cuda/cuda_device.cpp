@@ -158,7 +158,7 @@ class cuda_device final : public device {
     checked(status);
   }
   event_state query(native_event* event, std::uint64_t) noexcept override {
-    const detail::library_call call(id());
+    const detail::library_call call;
     if (lost()) return event_state::lost;
     const current_device_scope scope(*this);
     const auto status = cudaEventQuery(as_event(event));
@@ -336,9 +336,8 @@ class cuda_device final : public device {
   // A device that was given up may be healthy and still run its work. After a fault nothing runs,
   // and the driver reports the fault.
   bool quiescent(native_stream* stream, native_event* last) noexcept override {
-    const detail::library_call call(id());
-    // The exit of the process destroys the CUDA runtime.
-    if (!lost() || detail::process_ends()) return false;
+    const detail::library_call call;
+    if (!lost() || detail::driver_ends()) return false;
     const current_device_scope scope(*this);
     auto status = cudaErrorNotReady;
     if (last != nullptr) {

@@ -22,6 +22,8 @@ namespace sluice::detail {
 class SLUICE_EXPORT library_call {
  public:
   explicit library_call(device_id on) noexcept;
+  /// A call that constructs no static variables, for example a query of an event.
+  library_call() noexcept : library_call({device_kind::host, 0}) {}
   library_call(const library_call&) = delete;
   library_call& operator=(const library_call&) = delete;
   ~library_call();

@@ -25,6 +25,7 @@ constexpr auto task_limit = std::chrono::seconds(10);
 
 constinit std::atomic<std::uint32_t> forks{0};
 constinit std::atomic<bool> ending{false};
+constinit std::atomic<bool> driver_ending{false};
 
 fork_safe_mutex& left_mutex = *new fork_safe_mutex;  // of `leave_to_parent`; never destroyed
 // Constructed in advance, so that the exit of the process needs no memory.
@@ -114,6 +115,19 @@ void open_devices::end() noexcept {
   }
 }
 
+void open_devices::end_driver_calls() noexcept {
+  end();
+  driver_ending.store(true, std::memory_order_relaxed);
+  const auto limit = std::chrono::steady_clock::now() + task_limit;
+  while (library_call::running_elsewhere() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+bool driver_ends() noexcept {
+  return driver_ending.load(std::memory_order_relaxed);
+}
+
 bool process_ends() noexcept {
   return ending.load(std::memory_order_relaxed);
 }
@@ -142,7 +156,7 @@ struct process_hooks {
   }
   process_hooks(const process_hooks&) = delete;
   process_hooks& operator=(const process_hooks&) = delete;
-  ~process_hooks() { open_devices::instance().end(); }
+  ~process_hooks() { open_devices::instance().end_driver_calls(); }
 };
 // Constructed when the library is loaded, hence destroyed after the static objects of the program.
 const process_hooks hooks;

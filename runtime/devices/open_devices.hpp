@@ -28,6 +28,9 @@ class open_devices {
   /// that is unloaded during a call can hang or crash. Called at the exit of the process, before
   /// the destructors of the libraries' static objects (see `library_call`). The first call counts.
   void end() noexcept;
+  /// `end`, then keeps the threads of sluice out of the driver, and waits for their calls. The
+  /// driver's static objects are destroyed afterwards.
+  void end_driver_calls() noexcept;
 
   /// The handlers of `pthread_atfork`.
   void before_fork() noexcept;
@@ -41,6 +44,9 @@ class open_devices {
 
 /// Whether `open_devices::end` has been called.
 [[nodiscard]] SLUICE_EXPORT bool process_ends() noexcept;
+/// Whether `open_devices::end_driver_calls` has been called: no thread may call the driver any
+/// more.
+[[nodiscard]] bool driver_ends() noexcept;
 
 /// The number of forks between this process and the one that loaded the library.
 [[nodiscard]] std::uint32_t fork_depth() noexcept;
