@@ -30,7 +30,7 @@ thread_calls* take_record() noexcept {
   auto* const made = new (std::nothrow) thread_calls;
   if (made == nullptr) return nullptr;
   made->next = records.load(std::memory_order_relaxed);
-  while (!records.compare_exchange_weak(made->next, made, std::memory_order_release,
+  while (!records.compare_exchange_weak(made->next, made, std::memory_order_acq_rel,
                                         std::memory_order_relaxed)) {
   }
   return made;
@@ -52,9 +52,8 @@ thread_calls* mine() noexcept {
 }  // namespace
 
 library_call::library_call(device_id on) noexcept : of_gpu_(on.kind == device_kind::cuda) {
-  // Sequentially consistent: either the exit sees the call, or the call sees the loss.
-  if (auto* const calls = mine()) calls->depth.fetch_add(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Both sides use read-modify-writes: either the exit sees the call, or the call sees the loss.
+  if (auto* const calls = mine()) calls->depth.fetch_add(1, std::memory_order_acq_rel);
 }
 
 library_call::~library_call() {
@@ -67,10 +66,13 @@ library_call::~library_call() {
 }
 
 bool library_call::running_elsewhere() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto* const own = mine();
-  for (const auto* r = records.load(std::memory_order_acquire); r != nullptr; r = r->next) {
-    if (r != own && r->depth.load(std::memory_order_seq_cst) != 0) return true;
+  auto* r = records.load(std::memory_order_relaxed);
+  while (
+      !records.compare_exchange_weak(r, r, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  for (; r != nullptr; r = r->next) {
+    if (r != own && r->depth.fetch_add(0, std::memory_order_acq_rel) != 0) return true;
   }
   return false;
 }

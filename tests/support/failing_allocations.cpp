@@ -73,3 +73,13 @@ void operator delete(void* memory, std::align_val_t) noexcept {
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
+// AddressSanitizer's arrays would not call the operators above.
+void* operator new[](std::size_t bytes) {
+  return ::operator new(bytes);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
