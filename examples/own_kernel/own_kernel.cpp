@@ -28,6 +28,7 @@ void enqueue_fill(const sluice::gpu_ref<float>& x, float value, sluice::stream_r
   if (failure) throw *failure;
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.
 int main() {
   sluice::device_runtime runtime{sluice::open_device("auto")};
   const auto one = runtime.create_stream();
