@@ -108,7 +108,14 @@ std::unique_ptr<launch_reply> launch_continuation::complete(const error* failure
   if (load_->wanted.exchange(false, std::memory_order_seq_cst) && load_->room) load_->room();
   // After an early answer the output stays here, among the owners.
   if (reply_->answered()) return nullptr;
-  if (failure != nullptr) output_ = reply_->take_output();
+  if (failure != nullptr) {
+    output_ = reply_->take_output();
+    if (output_ == nullptr) {
+      // The device may still write the output, so the reply stays here with it.
+      reply_->give(failure);
+      return nullptr;
+    }
+  }
   return std::move(reply_);
 }
 
