@@ -3,9 +3,11 @@
 
 #include <sluice/runtime/arrow.hpp>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -27,9 +29,13 @@ element_type type_of(const char* format) {
   for (const auto& entry : formats) {
     if (format[0] == entry.format[0] && format[1] == '\0') return entry.type;
   }
-  throw field_error(errc::unsupported, "format",
-                    "'" + std::string(std::string_view(format).substr(0, 32)) +
-                        "' is not supported; must be C, i, I, l, L, f or g");
+  constexpr const char* expected = "must be C, i, I, l, L, f or g";
+  const auto shown = std::string_view(format).substr(0, 32);
+  const bool printable =
+      std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  throw field_error(
+      errc::unsupported, "format",
+      printable ? "'" + std::string(shown) + "' is not supported; " + expected : expected);
 }
 
 const char* format_of(element_type type) {
