@@ -18,7 +18,12 @@ inline std::uint64_t process_seed() {
   static const std::uint64_t seed = [] {
     std::uint64_t chosen = 0;
     if (const char* given = std::getenv("SLUICE_TEST_SEED"); given != nullptr && *given != '\0') {
-      chosen = std::strtoull(given, nullptr, 0);
+      char* end = nullptr;
+      chosen = std::strtoull(given, &end, 0);
+      if (*end != '\0') {
+        std::fprintf(stderr, "SLUICE_TEST_SEED=%s is not a number\n", given);
+        std::exit(2);
+      }
     } else {
       std::random_device entropy;
       chosen = (std::uint64_t{entropy()} << 32) | entropy();
