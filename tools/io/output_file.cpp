@@ -227,8 +227,9 @@ void require_writable_folder(const fs::path& target) {
   const destination found = find_destination(target);
   switch (found.what) {
     case destination::kind::descriptor:
-      if (::fcntl(found.descriptor, F_GETFD) < 0)
-        fail(errc::invalid_argument, target, "cannot be written", errno);
+      if (const int flags = ::fcntl(found.descriptor, F_GETFL);
+          flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+        fail(errc::invalid_argument, target, "cannot be written", EBADF);
       break;
     case destination::kind::special:
       break;

@@ -23,11 +23,13 @@ namespace {
 using namespace sluice;
 
 /// Opens each standard descriptor that is closed on /dev/null. Otherwise an output file could get
-/// its number and receive the program's messages.
+/// its number and receive the program's messages. Input and output are opened the wrong way round,
+/// so that their use fails as that of a closed descriptor does.
 void open_standard_descriptors() {
-  for (int descriptor = 0; descriptor >= 0 && descriptor <= STDERR_FILENO;) {
-    descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (descriptor > STDERR_FILENO) ::close(descriptor);
+  constexpr int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+  for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
+    // The lower descriptors are open, so the new one gets this number.
+    if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", modes[descriptor]);
   }
 }
 

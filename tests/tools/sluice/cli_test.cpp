@@ -117,11 +117,24 @@ TEST_F(cli, an_array_on_standard_output_stands_alone) {
 }
 
 TEST_F(cli, works_with_closed_standard_descriptors) {
-  const auto outcome = run(draw({}), [] {
+  const auto outcome = run(draw({"--quiet"}), [] {
     for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
   });
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(load("out.npy").shape, std::vector<std::int64_t>{3});
+}
+
+TEST_F(cli, fails_if_it_uses_a_closed_standard_descriptor) {
+  const auto fails = [&](const std::vector<std::string>& arguments, int descriptor) {
+    const auto outcome = run(arguments, [=] { ::close(descriptor); });
+    EXPECT_NE(outcome.status, 0) << arguments.front();
+    EXPECT_NE(outcome.errors.find("Bad file descriptor"), std::string::npos) << outcome.errors;
+  };
+  save<float>("a.npy", {2, 2}, {1, 2, 3, 4});
+  fails({"random", "-o", "-", "--shape", "3", "--device", "host"}, STDOUT_FILENO);
+  fails({"devices"}, STDOUT_FILENO);
+  fails(draw({}), STDOUT_FILENO);
+  fails({"gemm", "-", "a.npy", "-o", "out.npy", "--device", "host"}, STDIN_FILENO);
 }
 
 TEST_F(cli, writes_a_trace) {
