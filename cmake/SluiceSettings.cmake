@@ -60,6 +60,8 @@ function(sluice_settings target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${SLUICE_WARNINGS};${SLUICE_ERRORS}>")
+  # Source locations of errors are relative to the project.
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
   if(SLUICE_HAS_CUDA)
     sluice_cuda_settings(${target})
   endif()
