@@ -18,6 +18,7 @@
 #include <sluice/runtime/host_task.hpp>
 #include <sluice/runtime/host_transfer.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
+#include <sluice/runtime/memory_adaptor.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_guard.hpp>

@@ -59,7 +59,7 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   void note_peak() noexcept { budget_->note_peak(); }
   [[nodiscard]] std::size_t make_room() noexcept { return budget_->make_room(); }
   void drop_owners() noexcept { budget_->drop_owners(); }
-  [[nodiscard]] std::size_t most_obtainable() const noexcept { return budget_->most_obtainable(); }
+  [[nodiscard]] std::size_t max_obtainable() const noexcept { return budget_->max_obtainable(); }
 
  private:
   friend class sluice::memory_budget;

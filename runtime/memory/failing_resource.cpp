@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/adaptor.hpp"
-
+#include <sluice/runtime/memory_adaptor.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
 
 namespace sluice {
 namespace {
 
-class failing_resource final : public detail::memory_adaptor {
+class failing_resource final : public memory_adaptor {
  public:
   failing_resource(std::unique_ptr<memory_resource> upstream,
                    std::shared_ptr<fault_countdown> faults)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/size_class.hpp"
-#include "runtime/memory/adaptor.hpp"
 #include "runtime/reports/report.hpp"
 #include "runtime/timelines/timeline.hpp"
 
+#include <sluice/runtime/memory_adaptor.hpp>
 #include <sluice/runtime/memory_guard.hpp>
 #include <sluice/runtime/user_code_scope.hpp>
 
@@ -55,7 +55,7 @@ struct damage {
   }
 };
 
-class guard_resource final : public detail::memory_adaptor {
+class guard_resource final : public memory_adaptor {
  public:
   guard_resource(std::unique_ptr<memory_resource> under, guard_options options)
       : memory_adaptor(std::move(under), "make_guard_resource"), options_(std::move(options)) {

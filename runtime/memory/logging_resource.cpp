@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/adaptor.hpp"
 #include "runtime/memory/context_adaptor.hpp"
 
+#include <sluice/runtime/memory_adaptor.hpp>
 #include <sluice/runtime/memory_log.hpp>
 
 #include <optional>
@@ -38,7 +38,7 @@ class logged_context final : public detail::context_adaptor {
   memory_log_sink& sink_;
 };
 
-class logging_resource final : public detail::memory_adaptor {
+class logging_resource final : public memory_adaptor {
  public:
   logging_resource(std::unique_ptr<memory_resource> under, std::shared_ptr<memory_log_sink> sink)
       : memory_adaptor(std::move(under), "make_logging_resource"), sink_(std::move(sink)) {}

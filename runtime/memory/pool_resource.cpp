@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/size_class.hpp"
-#include "runtime/memory/adaptor.hpp"
 #include "runtime/sync/spin_lock.hpp"
 #include "runtime/timelines/timeline.hpp"
 
 #include <sluice/runtime/device.hpp>
+#include <sluice/runtime/memory_adaptor.hpp>
 
 #include <algorithm>
 #include <array>
@@ -56,7 +56,7 @@ struct search {
   std::size_t looked = 0;  // blocks that it need not visit again
 };
 
-class pool_resource final : public detail::memory_adaptor {
+class pool_resource final : public memory_adaptor {
  public:
   pool_resource(std::unique_ptr<memory_resource> under, pool_options options)
       : memory_adaptor(std::move(under), "make_pool_resource"), options_(options) {

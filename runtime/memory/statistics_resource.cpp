@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/adaptor.hpp"
-
+#include <sluice/runtime/memory_adaptor.hpp>
 #include <sluice/runtime/memory_adaptors.hpp>
 
 #include <algorithm>
@@ -26,7 +25,7 @@ void take(memory_change& change, std::size_t amount) noexcept {
   change.current -= static_cast<std::ptrdiff_t>(amount);
 }
 
-class statistics_resource final : public detail::memory_adaptor {
+class statistics_resource final : public memory_adaptor {
  public:
   statistics_resource(std::unique_ptr<memory_resource> upstream,
                       std::shared_ptr<memory_statistics> statistics)

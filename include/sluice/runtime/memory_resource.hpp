@@ -199,8 +199,8 @@ enum class memory_misuse : std::uint8_t {
 /// Resources compose into a stack. A resource belongs to one runtime. The runtime binds it before
 /// the first allocation and destroys it after the last free.
 ///
-/// A resource that wraps another one forwards every function, also those with a default: budgets,
-/// reservations, trimming and reports of misuse rely on them.
+/// A resource that wraps another one derives from `memory_adaptor`, which forwards every function:
+/// budgets, reservations, trimming and reports of misuse rely on all of them.
 ///
 /// All functions are thread-safe. They must not change the calling thread's current device, because
 /// threads of sluice rely on it. docs/concepts/memory.md has the contract of a resource.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard's fills, its quarantine, and the return of memory from it.
-#include "runtime/memory/adaptor.hpp"
 #include "tests/runtime/memory/memory_guard_test.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/use_state.hpp"
 
 #include <sluice/runtime/copy.hpp>
+#include <sluice/runtime/memory_adaptor.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_log.hpp>
 
@@ -158,7 +158,7 @@ TEST_P(guard_on, has_checked_everything_when_the_runtime_ends) {
 
 // A resource that is being destroyed must not pass work to the reclaim thread.
 TEST_P(guard_on, has_given_everything_back_when_the_resources_go) {
-  class watched final : public detail::memory_adaptor {
+  class watched final : public memory_adaptor {
    public:
     watched(std::unique_ptr<memory_resource> under, std::function<void()> going)
         : memory_adaptor(std::move(under), "watched"), going_(std::move(going)) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 #include <sluice/runtime/memory_resource.hpp>
@@ -10,13 +11,29 @@
 #include <string_view>
 #include <utility>
 
-namespace sluice::detail {
+namespace sluice {
 
-/// The base of adaptors: a resource that forwards every call to `upstream`.
-/// @throws error `invalid_argument` if `upstream` is missing; `maker` is the name of the function
-/// in the message
-class memory_adaptor : public memory_resource {
+/// The base of a resource that wraps another one: it forwards every function to `upstream`.
+///
+/// A resource derives from it, overrides `name()` and the functions whose behaviour it changes:
+///
+///     class large_only final : public memory_adaptor {
+///      public:
+///       explicit large_only(std::unique_ptr<memory_resource> upstream)
+///           : memory_adaptor(std::move(upstream), "large_only") {}
+///       granted_memory allocate(const allocation_request& request) override {
+///         auto larger = request;
+///         larger.bytes = std::max<std::size_t>(request.bytes, 4096);
+///         return upstream().allocate(larger);
+///       }
+///       std::string_view name() const noexcept override { return "large_only"; }
+///     };
+///
+/// Thread-safe as far as `upstream` is.
+class SLUICE_EXPORT memory_adaptor : public memory_resource {
  public:
+  /// Wraps `upstream`. An error names `maker`, the function or class that wraps it.
+  /// @throws error `invalid_argument` if `upstream` is null
   memory_adaptor(std::unique_ptr<memory_resource> upstream, std::string_view maker)
       : upstream_(std::move(upstream)) {
     if (!upstream_) {
@@ -51,6 +68,7 @@ class memory_adaptor : public memory_resource {
   }
 
  protected:
+  /// The wrapped resource.
   [[nodiscard]] memory_resource& upstream() const noexcept { return *upstream_; }
   /// Destroys upstream early, for a destructor whose members upstream still uses.
   void drop_upstream() noexcept { upstream_.reset(); }
@@ -59,4 +77,4 @@ class memory_adaptor : public memory_resource {
   std::unique_ptr<memory_resource> upstream_;
 };
 
-}  // namespace sluice::detail
+}  // namespace sluice
