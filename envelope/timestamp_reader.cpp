@@ -16,7 +16,7 @@ using clock = std::chrono::steady_clock;
 // How long a comparison of the clocks stays valid: they drift apart by microseconds per second.
 constexpr auto anchor_interval = std::chrono::seconds(1);
 constexpr auto nap = std::chrono::milliseconds(1);
-constexpr int most_idle = 16;  // naps without a launch before the thread sleeps until woken
+constexpr int max_idle = 16;  // naps without a launch before the thread sleeps until woken
 
 }  // namespace
 
@@ -76,7 +76,7 @@ timestamp_pair* timestamp_reader::take() noexcept {
 bool timestamp_reader::grow(std::size_t seen) noexcept {
   const std::lock_guard lock(starting_);
   if (chunk_count_.load(std::memory_order_relaxed) != seen) return true;
-  if (seen == most_chunks) return false;
+  if (seen == max_chunks) return false;
   std::unique_ptr<chunk> made;
   try {
     made = std::make_unique<chunk>();
@@ -148,7 +148,7 @@ void timestamp_reader::run() noexcept {
       idle = 0;
     } else if (stopping && close()) {
       break;
-    } else if (++idle > most_idle && outstanding_.load(std::memory_order_relaxed) == 0) {
+    } else if (++idle > max_idle && outstanding_.load(std::memory_order_relaxed) == 0) {
       changed_.wait([&] {
         return outstanding_.load(std::memory_order_relaxed) != 0 ||
                stopping_.load(std::memory_order_acquire);

@@ -76,7 +76,7 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
 
  private:
   static constexpr std::size_t pairs_in_chunk = 64;
-  static constexpr std::size_t most_chunks = 64;
+  static constexpr std::size_t max_chunks = 64;
   /// A group of 64 pairs that are created together. Bit i of `free` stands for pair i.
   struct chunk {
     std::array<timestamp_pair, pairs_in_chunk> pairs{};
@@ -104,7 +104,7 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   std::atomic<bool> started_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<std::size_t> outstanding_{0};  // launches that were made and have not been destroyed
-  std::array<std::unique_ptr<chunk>, most_chunks> chunks_;
+  std::array<std::unique_ptr<chunk>, max_chunks> chunks_;
   std::atomic<std::size_t> chunk_count_{0};
 
   std::atomic<timed_launch*> inbox_{nullptr};  // newest first

@@ -13,9 +13,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 // The most records that a launch tries to overwrite while they are in flight.
-constexpr int most_attempts = 16;
+constexpr int max_attempts = 16;
 // The most buckets of the index. It holds only launches whose hooks have not all run.
-constexpr std::size_t most_buckets = 4096;
+constexpr std::size_t max_buckets = 4096;
 
 clock::rep ticks_of(clock::time_point t) noexcept {
   return t.time_since_epoch().count();
@@ -38,7 +38,7 @@ traced_launch::short_name& traced_launch::short_name::operator=(std::string_view
 trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
     : overwrites_(overwrites),
       records_(capacity <= std::vector<record>().max_size() ? capacity : throw std::bad_alloc()),
-      index_(std::bit_ceil(std::clamp<std::size_t>(capacity / 2, 1, most_buckets))) {}
+      index_(std::bit_ceil(std::clamp<std::size_t>(capacity / 2, 1, max_buckets))) {}
 
 trace_buffer::bucket& trace_buffer::bucket_of(std::uint64_t launch_id) noexcept {
   // Fibonacci hashing with the highest bits of the product spreads consecutive ids evenly.
@@ -56,7 +56,7 @@ trace_buffer::record* trace_buffer::claim() noexcept {
     return &records_[number];
   }
   if (records_.empty()) return nullptr;
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     const auto number = next_.fetch_add(1, std::memory_order_relaxed);
     auto& r = records_[number % records_.size()];
     if (overwrite(r, number)) return &r;

@@ -105,7 +105,7 @@ class cudnn_plan final : public conv2d_plan {
 
   /// What cuDNN's heuristics propose, best first, and behind it what takes every geometry.
   [[nodiscard]] std::vector<algorithm_choice> candidates(cudnnHandle_t handle,
-                                                         std::size_t most_workspace) {
+                                                         std::size_t max_workspace) {
     std::array<cudnnConvolutionFwdAlgoPerf_t, 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT> proposed{};
     int count = 0;
     set_math(requested_math());
@@ -122,7 +122,7 @@ class cudnn_plan final : public conv2d_plan {
       if (cudnnGetConvolutionForwardWorkspaceSize(handle, x_.get(), w_.get(), convolution_.get(),
                                                   y_.get(), algorithm,
                                                   &bytes) == CUDNN_STATUS_SUCCESS &&
-          bytes <= most_workspace) {
+          bytes <= max_workspace) {
         usable.push_back({algorithm, math, bytes});
       }
     };
@@ -192,8 +192,8 @@ class cudnn final : public actors::dnn_library {
         device_(runtime.device()),
         stream_(stream),
         workspace_(runtime, stream, "cudnn workspace"),
-        most_workspace_(std::clamp(device_.info().memory_bytes / 8, always_allowed_workspace,
-                                   largest_workspace)) {
+        max_workspace_(std::clamp(device_.info().memory_bytes / 8, always_allowed_workspace,
+                                  largest_workspace)) {
     const detail::library_call call(device_.id());
     device_.require_usable();
     const current_device_scope current(device_);
@@ -265,7 +265,7 @@ class cudnn final : public actors::dnn_library {
   /// Takes the first algorithm that works.
   void settle(cudnn_plan& plan) {
     std::optional<error> failure;
-    for (const algorithm_choice& candidate : plan.candidates(handle_, most_workspace_)) {
+    for (const algorithm_choice& candidate : plan.candidates(handle_, max_workspace_)) {
       try {
         workspace_.require(candidate.workspace_bytes);
       } catch (const error& e) {
@@ -328,7 +328,7 @@ class cudnn final : public actors::dnn_library {
   device& device_;
   stream_ref stream_;
   actors::workspace workspace_;
-  std::size_t most_workspace_;
+  std::size_t max_workspace_;
   cudnnHandle_t handle_ = nullptr;
   actors::plan_cache<conv2d_description, conv2d_plan> plans_{64};
 };

@@ -9,7 +9,7 @@ namespace sluice::actors {
 namespace {
 
 constexpr unsigned threads_per_block = 256;
-constexpr std::size_t most_partial_maxima = maximum_scratch_bytes / sizeof(double);
+constexpr std::size_t max_partial_maxima = maximum_scratch_bytes / sizeof(double);
 
 [[nodiscard]] unsigned blocks_for(std::size_t count, std::size_t most) {
   const std::size_t wanted = (count + threads_per_block - 1) / threads_per_block;
@@ -17,7 +17,7 @@ constexpr std::size_t most_partial_maxima = maximum_scratch_bytes / sizeof(doubl
 }
 
 // Beyond this the loops in the kernels take the rest.
-constexpr std::size_t most_blocks = 8192;
+constexpr std::size_t max_blocks = 8192;
 
 [[nodiscard]] __device__ std::size_t first_element() {
   return static_cast<std::size_t>(blockIdx.x) * threads_per_block + threadIdx.x;
@@ -106,7 +106,7 @@ int load_elementwise_kernels() {
 template <class T>
 int launch_frame(const windowed_frame<T>& element, std::size_t frames, std::size_t n_fft, T* out,
                  native_stream* stream) {
-  const dim3 blocks(blocks_for(n_fft, most_blocks),
+  const dim3 blocks(blocks_for(n_fft, max_blocks),
                     static_cast<unsigned>(frames < 32768 ? frames : 32768));
   frame_kernel<<<blocks, threads_per_block, 0, cuda(stream)>>>(element, frames, n_fft, out);
   return cudaGetLastError();
@@ -114,14 +114,14 @@ int launch_frame(const windowed_frame<T>& element, std::size_t frames, std::size
 
 template <class T>
 int launch_power(std::size_t count, const T* in, T* out, native_stream* stream) {
-  power_kernel<<<blocks_for(count, most_blocks), threads_per_block, 0, cuda(stream)>>>(count, in,
-                                                                                       out);
+  power_kernel<<<blocks_for(count, max_blocks), threads_per_block, 0, cuda(stream)>>>(count, in,
+                                                                                      out);
   return cudaGetLastError();
 }
 
 template <class T>
 int launch_maximum(std::size_t count, const T* in, T* out, void* scratch, native_stream* stream) {
-  const unsigned blocks = blocks_for(count, most_partial_maxima);
+  const unsigned blocks = blocks_for(count, max_partial_maxima);
   if (blocks == 1) {
     maximum_kernel<<<1, threads_per_block, 0, cuda(stream)>>>(count, in, out);
     return cudaGetLastError();
@@ -138,7 +138,7 @@ int launch_maximum(std::size_t count, const T* in, T* out, void* scratch, native
 template <class T>
 int launch_power_to_decibel(const power_to_decibel<T>& decibel, std::size_t count, const T* in,
                             const T* reference, T* out, native_stream* stream) {
-  decibel_kernel<<<blocks_for(count, most_blocks), threads_per_block, 0, cuda(stream)>>>(
+  decibel_kernel<<<blocks_for(count, max_blocks), threads_per_block, 0, cuda(stream)>>>(
       decibel, count, in, reference, out);
   return cudaGetLastError();
 }

@@ -41,7 +41,7 @@ void launch(stream_ref stream, std::span<const block> inputs, const block* outpu
 }
 
 struct promise {
-  std::uint64_t most_waits = 0;  // of one launch
+  std::uint64_t max_waits = 0;  // of one launch
   bool allocates_nothing = true;
 };
 
@@ -58,7 +58,7 @@ void report(benchmark::State& state, const batch_totals& totals, const device_al
   state.counters["waits"] = per_launch(totals.waits);
   if (promised.allocates_nothing && allocations != 0) {
     note_broken_promise(state, "a launch allocates heap memory");
-  } else if (totals.waits > promised.most_waits * totals.steps) {
+  } else if (totals.waits > promised.max_waits * totals.steps) {
     note_broken_promise(state, "a launch queues more waits than there are other streams");
   }
 }
@@ -94,7 +94,7 @@ class brake {
 };
 
 stream_ref brake_stream(workbench& bench) {
-  return bench.stream(workbench::most_streams - 1);
+  return bench.stream(workbench::max_streams - 1);
 }
 
 /// The work of the stream while a batch is enqueued.
@@ -194,7 +194,7 @@ void other_streams(benchmark::State& state, workbench& bench, meeting_point& tog
           stream.synchronize();
         });
   }
-  report(state, totals, bench.allocations(), {.most_waits = finished ? 0 : count});
+  report(state, totals, bench.allocations(), {.max_waits = finished ? 0 : count});
 }
 
 /// Blocks that several threads read. The first thread makes them and waits for their writes.

@@ -29,7 +29,7 @@ inline constexpr std::size_t batch_size = 128;
 /// `meet` equally often.
 class meeting_point {
  public:
-  static constexpr std::size_t most_threads = 16;
+  static constexpr std::size_t max_threads = 16;
 
   void meet(const benchmark::State& state) noexcept {
     const auto round = ++rounds_[static_cast<std::size_t>(state.thread_index())];
@@ -40,7 +40,7 @@ class meeting_point {
 
  private:
   std::atomic<std::uint64_t> met_{0};
-  std::array<std::uint64_t, most_threads> rounds_{};  // one element for each thread
+  std::array<std::uint64_t, max_threads> rounds_{};  // one element for each thread
 };
 
 /// The sums over the timed parts of a benchmark in one thread.

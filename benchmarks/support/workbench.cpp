@@ -50,8 +50,8 @@ void workbench::make_once() {
     auto runtime =
         std::make_unique<device_runtime>(open_device(name_), runtime_options{.resource = make_()});
     std::vector<sluice::stream> streams;
-    streams.reserve(most_streams);
-    for (int i = 0; i < most_streams; ++i) streams.push_back(runtime->create_stream());
+    streams.reserve(max_streams);
+    for (int i = 0; i < max_streams; ++i) streams.push_back(runtime->create_stream());
     allocations_ = allocations_on(runtime->device(), streams[0], streams[1]);
     streams_ = std::move(streams);
     runtime_ = std::move(runtime);

@@ -29,11 +29,11 @@ class workbench {
   workbench(std::string device, make_resource make) : name_(std::move(device)), make_(make) {}
 
   [[nodiscard]] device_runtime& runtime();
-  /// `index` below `most_streams`.
+  /// `index` below `max_streams`.
   [[nodiscard]] stream_ref stream(int index);
   [[nodiscard]] const device_allocations& allocations();
 
-  static constexpr int most_streams = 10;
+  static constexpr int max_streams = 10;
 
  private:
   void make_once();

@@ -21,7 +21,7 @@ struct tables {
 };
 /// Sampling rate, n_fft, n_mels, fmin, fmax.
 using parameters = std::tuple<double, std::int64_t, std::int64_t, double, double>;
-constexpr std::size_t most_tables = 16;
+constexpr std::size_t max_tables = 16;
 
 /// The actors that do the work.
 struct workers {
@@ -103,7 +103,7 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
         .await(
             [job = shared_from_this(), key](gpu_ref<float>& both) {
               const auto n_fft = job->layout_.n_fft;
-              if (job->known().size() == most_tables) job->known().clear();
+              if (job->known().size() == max_tables) job->known().clear();
               job->begin(job->known()[key] = {both.subspan(0, n_fft),
                                               both.subspan(n_fft, both.size() - n_fft)});
             },

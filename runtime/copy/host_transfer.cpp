@@ -12,7 +12,7 @@ namespace sluice {
 namespace detail {
 namespace {
 
-static_assert(host_transfer::most_at_once == transfer_staging::piece_bytes);
+static_assert(host_transfer::max_at_once == transfer_staging::piece_bytes);
 
 timeline& required(stream_ref stream) {
   if (!stream)
@@ -133,7 +133,7 @@ std::shared_ptr<host_transfer> make_transfer(stream_ref on, std::shared_ptr<void
   if (bytes == 0 || core.id().kind == device_kind::host) {
     return std::make_shared<direct_transfer>(stream, std::move(memory), bytes, direction);
   }
-  if (bytes <= host_transfer::most_at_once) {
+  if (bytes <= host_transfer::max_at_once) {
     // If no piece is left, the stream's ring may still have room.
     if (auto piece = core.staging().try_piece()) {
       return std::make_shared<small_transfer>(stream, std::move(piece), std::move(memory), bytes,

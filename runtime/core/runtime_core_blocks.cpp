@@ -100,7 +100,7 @@ auto runtime_core::obtain(std::size_t bytes, Ask ask) -> decltype(ask()) {
   // Libraries of ended lanes return their memory a little later.
   if (reclaimer_.users() != 0) reclaimer_.finish_ready();
   resource_->drop_owners();
-  if (bytes <= resource_->most_obtainable()) (void)resource_->make_room();
+  if (bytes <= resource_->max_obtainable()) (void)resource_->make_room();
   return ask();
 }
 

@@ -82,7 +82,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
 
   /// Queries the device for a few streams, without the mutex. The next call continues with others.
   std::optional<std::size_t> take_after_asking() noexcept {
-    for (std::size_t asked = 0; asked < stream_pool::most_asked; ++asked) {
+    for (std::size_t asked = 0; asked < stream_pool::max_asked; ++asked) {
       std::size_t index = 0;
       std::uint64_t last = 0;
       timeline* on = nullptr;

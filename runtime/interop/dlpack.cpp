@@ -70,7 +70,7 @@ void require_extents(std::span<const std::int64_t> shape) {
 }
 
 /// Row-major strides without gaps.
-/// @throws error `invalid_argument` naming `shape` if the number of elements overflows
+/// @throws error `invalid_argument` naming `shape` if a stride overflows
 std::vector<std::int64_t> compact_strides(std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t next = 1;
@@ -79,7 +79,7 @@ std::vector<std::int64_t> compact_strides(std::span<const std::int64_t> shape) {
     // An empty dimension leaves no elements, but the other dimensions still have strides.
     const auto extent = shape[i] == 0 ? 1 : shape[i];
     if (next > most / extent) {
-      throw field_error(errc::invalid_argument, "shape", "the number of elements overflows");
+      throw field_error(errc::invalid_argument, "shape", "the row-major strides overflow");
     }
     next *= extent;
   }
@@ -151,10 +151,10 @@ struct exported_tensor {
 
 layout layout_of(const tensor& described) {
   const auto dimensions = described.ndim;
-  if (dimensions < 0 || dimensions > most_dimensions) {
+  if (dimensions < 0 || dimensions > max_dimensions) {
     throw field_error(errc::invalid_argument, "ndim",
                       std::to_string(dimensions) + " is out of range; must be from 0 to " +
-                          std::to_string(most_dimensions));
+                          std::to_string(max_dimensions));
   }
   layout read;
   read.type = type_of(described.dtype);
@@ -235,10 +235,10 @@ dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& m
   const auto elements = memory.bytes() / size_of(memory.type());
   auto made = std::make_unique<dlpack::exported_tensor>();
   made->shape = as.shape.value_or(std::vector{static_cast<std::int64_t>(elements)});
-  if (made->shape.size() > static_cast<std::size_t>(dlpack::most_dimensions)) {
+  if (made->shape.size() > static_cast<std::size_t>(dlpack::max_dimensions)) {
     throw field_error(errc::invalid_argument, "shape",
                       std::to_string(made->shape.size()) + " dimensions exceed the maximum of " +
-                          std::to_string(dlpack::most_dimensions));
+                          std::to_string(dlpack::max_dimensions));
   }
   dlpack::require_extents(made->shape);
   if (as.strides.empty()) {

@@ -92,8 +92,8 @@ class budget_resource final : public memory_resource {
     account_->drop_owners();
     upstream_->drop_owners();
   }
-  std::size_t most_obtainable() const noexcept override {
-    return std::min(account_->most_obtainable(), upstream_->most_obtainable());
+  std::size_t max_obtainable() const noexcept override {
+    return std::min(account_->max_obtainable(), upstream_->max_obtainable());
   }
   void close() noexcept override {
     close_account();

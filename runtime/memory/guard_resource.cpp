@@ -28,7 +28,7 @@ constexpr std::byte allocated_byte{0xFF};
 constexpr std::byte freed_byte{0xDF};
 constexpr std::size_t least_staging = std::size_t{1} << 20;
 /// Small enough that no sum of sizes overflows.
-constexpr std::size_t most_red_zone = std::size_t{1} << 30;
+constexpr std::size_t max_red_zone = std::size_t{1} << 30;
 
 /// A block with the guard's records of it.
 struct guarded {
@@ -64,7 +64,7 @@ class guard_resource final : public memory_adaptor {
                                               std::string(upstream().name()) +
                                               "' does not track uses, which a guard requires");
     }
-    if (zone() == 0 || zone() > most_red_zone || zone() % detail::block_alignment != 0) {
+    if (zone() == 0 || zone() > max_red_zone || zone() % detail::block_alignment != 0) {
       throw error(errc::invalid_argument, "make_guard_resource: red_zone is " +
                                               std::to_string(zone()) +
                                               "; must be a multiple of 256 from 256 to 2^30");
@@ -172,8 +172,8 @@ class guard_resource final : public memory_adaptor {
     const auto given = empty();
     return std::max(given, upstream().make_room());
   }
-  std::size_t most_obtainable() const noexcept override {
-    const auto more = upstream().most_obtainable();
+  std::size_t max_obtainable() const noexcept override {
+    const auto more = upstream().max_obtainable();
     const std::lock_guard lock(mutex_);
     auto kept = quarantined_;
     for (const auto& [_, freed] : freed_) kept += freed.whole.bytes;

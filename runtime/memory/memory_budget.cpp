@@ -120,7 +120,7 @@ std::size_t memory_budget::make_room() noexcept {
   return given;
 }
 
-std::size_t memory_budget::most_obtainable() const noexcept {
+std::size_t memory_budget::max_obtainable() const noexcept {
   std::size_t held = 0;
   std::size_t live = 0;
   {

@@ -102,7 +102,7 @@ class pool_resource final : public memory_adaptor {
       block.memory.tag = memory.first_tag;  // until it is handed out again
       block.unfinished.append(unfinished);
       const std::lock_guard lock(lock_);
-      if (memory.bytes <= options_.most_kept - std::min(kept_, options_.most_kept)) {
+      if (memory.bytes <= options_.max_kept - std::min(kept_, options_.max_kept)) {
         list_of(detail::class_within(memory.bytes), stream).blocks.push_back(std::move(block));
         kept_ += memory.bytes;
         return;
@@ -116,7 +116,7 @@ class pool_resource final : public memory_adaptor {
 
   bool keeps(std::size_t bytes) const noexcept override {
     const std::lock_guard lock(lock_);
-    return detail::size_class(bytes) <= options_.most_kept - std::min(kept_, options_.most_kept);
+    return detail::size_class(bytes) <= options_.max_kept - std::min(kept_, options_.max_kept);
   }
 
   std::size_t trim() noexcept override {
@@ -135,8 +135,8 @@ class pool_resource final : public memory_adaptor {
     (void)upstream().make_room();
     return given;
   }
-  std::size_t most_obtainable() const noexcept override {
-    const auto more = upstream().most_obtainable();
+  std::size_t max_obtainable() const noexcept override {
+    const auto more = upstream().max_obtainable();
     const std::lock_guard lock(lock_);
     return more + std::min(kept_, std::numeric_limits<std::size_t>::max() - more);
   }

@@ -20,12 +20,12 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   abandon();
   report_misuse();
   uses_.clear();
-  uses_.shrink(most_kept);
+  uses_.shrink(max_kept);
   waits_.clear();
-  if (waits_.capacity() > most_kept) waits_ = {};
+  if (waits_.capacity() > max_kept) waits_ = {};
   forget_dependencies();
-  if (dependencies_.capacity() > most_kept) dependencies_ = {};
-  if (outcomes_.capacity() > most_kept) outcomes_ = {};
+  if (dependencies_.capacity() > max_kept) dependencies_ = {};
+  if (outcomes_.capacity() > max_kept) outcomes_ = {};
   upstream_.reset();
   rejection_.reset();
   auto* const held_by = std::exchange(stream_, nullptr);

@@ -51,7 +51,7 @@ class recorder_state {
   timeline_point commit(const std::optional<error>& failure);
 
  private:
-  static constexpr std::size_t most_kept = 4096;  // elements of memory kept in a spare state
+  static constexpr std::size_t max_kept = 4096;  // elements of memory kept in a spare state
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
   /// The epoch in which the launch reads outcomes of a stream.
   struct read_outcomes {

@@ -69,7 +69,7 @@ void pinned_pool::give_back(std::byte* address, std::size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     if (context_ != nullptr) {
       try {
-        if (kept_bytes_ + bytes <= most_kept || !reclaim(address, bytes)) {
+        if (kept_bytes_ + bytes <= max_kept || !reclaim(address, bytes)) {
           kept_.emplace(bytes, address);
           kept_bytes_ += bytes;
         }

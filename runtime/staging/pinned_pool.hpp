@@ -52,13 +52,13 @@ class pinned_memory {
 ///       std::memcpy(piece.get(), source, bytes);
 ///     }  // the piece returns to the pool
 ///
-/// Memory is allocated on demand up to a limit, and kept for reuse up to `most_kept`. The runtime's
+/// Memory is allocated on demand up to a limit, and kept for reuse up to `max_kept`. The runtime's
 /// reclaim thread frees it, because a driver's free of pinned memory may synchronize the device.
 /// Returning a piece makes no driver call. Pieces may outlive the runtime. Thread-safe.
 class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
  public:
   /// The pool keeps returned pieces for reuse up to this total size, in bytes.
-  static constexpr std::size_t most_kept = std::size_t{64} << 20U;
+  static constexpr std::size_t max_kept = std::size_t{64} << 20U;
 
   [[nodiscard]] static std::shared_ptr<pinned_pool> make(runtime_context& context,
                                                          std::size_t limit);

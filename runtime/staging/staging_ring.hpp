@@ -56,7 +56,7 @@ struct staging_job final : releasable {
 class staging_ring : public std::enable_shared_from_this<staging_ring> {
  public:
   /// The limit of chunks for one transfer, so that its commands fit into the driver's queue.
-  static constexpr std::uint32_t most_chunks = 64;
+  static constexpr std::uint32_t max_chunks = 64;
   /// The size of a ring in bytes of pinned memory.
   [[nodiscard]] static constexpr std::size_t footprint(std::size_t slot_bytes,
                                                        std::uint32_t slots) noexcept {
@@ -71,7 +71,7 @@ class staging_ring : public std::enable_shared_from_this<staging_ring> {
 
   /// Whether a transfer of `bytes` bytes can be enqueued.
   [[nodiscard]] bool serves(std::size_t bytes) const noexcept {
-    return !broken() && bytes <= slot_bytes_ * most_chunks;
+    return !broken() && bytes <= slot_bytes_ * max_chunks;
   }
   /// The most commands of `enqueue`: three for each chunk, and the last wait of a download.
   [[nodiscard]] std::size_t commands_of(std::size_t bytes) const noexcept {

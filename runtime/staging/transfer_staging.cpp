@@ -67,7 +67,7 @@ std::shared_ptr<staging_ring> transfer_staging::known_ring(timeline& stream, std
 std::shared_ptr<staging_ring> transfer_staging::make_ring(
     const std::shared_ptr<staging_thread>& thread, std::size_t bytes) {
   const auto least_slot =
-      size_class((bytes + staging_ring::most_chunks - 1) / staging_ring::most_chunks);
+      size_class((bytes + staging_ring::max_chunks - 1) / staging_ring::max_chunks);
   auto slot_bytes = std::max(usual_slot_bytes, least_slot);
   auto slots = usual_slots;
   for (;;) {

@@ -58,7 +58,7 @@ std::uint64_t ticket_failures::oldest_forgotten() const {
 
 std::uint64_t ticket_failures::forgettable(std::uint64_t completed) const {
   const std::lock_guard lock(mutex_);
-  if (forgotten_.size() < most_forgotten) return 0;
+  if (forgotten_.size() < max_forgotten) return 0;
   return std::min(forgotten_[forgotten_.size() / 2].last, completed);
 }
 
@@ -91,7 +91,7 @@ void ticket_failures::forget_reason() {
                       range);
   }
   failures_.erase(oldest);
-  if (forgotten_.size() >= most_forgotten) {
+  if (forgotten_.size() >= max_forgotten) {
     wants_to_forget_.store(true, std::memory_order_relaxed);
   }
 }
@@ -130,7 +130,7 @@ bool ticket_failures::add(std::uint64_t ticket, const error& why, bool found_the
   }
   try {
     failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
-    while (failures_.size() > most_reasons) forget_reason();
+    while (failures_.size() > max_reasons) forget_reason();
   } catch (...) {
     return false;
   }

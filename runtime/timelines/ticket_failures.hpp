@@ -18,13 +18,13 @@ namespace sluice::detail {
 
 /// The failed tickets of one stream, in bounded memory.
 ///
-/// The reasons of the newest `most_reasons` failures are kept. Older failed tickets are known
-/// without a reason, in ranges. Beyond `most_forgotten` ranges, the core forgets the older half
+/// The reasons of the newest `max_reasons` failures are kept. Older failed tickets are known
+/// without a reason, in ranges. Beyond `max_forgotten` ranges, the core forgets the older half
 /// (`runtime_core::forget_failures`) once no reader may ask for their outcomes. Thread-safe.
 class ticket_failures {
  public:
-  static constexpr std::size_t most_reasons = 1024;
-  static constexpr std::size_t most_forgotten = 4096;
+  static constexpr std::size_t max_reasons = 1024;
+  static constexpr std::size_t max_forgotten = 4096;
   /// The error of a ticket whose reason has been forgotten.
   [[nodiscard]] static const error& forgotten() noexcept;
 
@@ -32,7 +32,7 @@ class ticket_failures {
   ///
   /// Takes a mutex only for tickets up to the newest failed one. The answer is certain only for a
   /// reader that has entered `readers`. For others a ticket that succeeded counts as failed once
-  /// more than `most_reasons + most_forgotten / 2` later ones have failed.
+  /// more than `max_reasons + max_forgotten / 2` later ones have failed.
   [[nodiscard]] std::optional<error> of(std::uint64_t ticket) const;
   /// The first failure that the device found at a ticket from `first` on and before `last`.
   [[nodiscard]] std::optional<error> found_between(std::uint64_t first, std::uint64_t last) const;

@@ -137,13 +137,13 @@ TEST_P(library_actor, waits_for_earlier_uses_of_its_operands) {
 }
 
 TEST_P(library_actor, keeps_requests_waiting_in_order_while_the_lane_is_full) {
-  constexpr std::size_t count = 3 * most_in_flight + 11;
+  constexpr std::size_t count = 3 * max_in_flight + 11;
   const auto held = make_to_be_held();
   gate g;
   s().hold(g, held.output);
   const auto to = s().send<ref>(actor(), std::vector<caf::message>(count, held.request));
   wait_until_handled(s(), actor(), *to);
-  EXPECT_EQ(s().service()->engine().pending(), most_in_flight);
+  EXPECT_EQ(s().service()->engine().pending(), max_in_flight);
   EXPECT_EQ(to->answered(), 0U);
   g.open();
   for (const auto& a : to->wait()) EXPECT_TRUE(succeeded(a));
@@ -179,7 +179,7 @@ TEST_P(library_actor, answers_what_waits_when_it_ends) {
     gate g;
     s().hold(g, held.output);
     s().hold(g, early.output);
-    std::vector<caf::message> requests(most_in_flight - 1 + waiting, held.request);
+    std::vector<caf::message> requests(max_in_flight - 1 + waiting, held.request);
     requests.insert(requests.begin(), early.request);
     const auto to = s().send<ref>(actor(), requests);
     wait_until_handled(s(), actor(), *to);
@@ -189,7 +189,7 @@ TEST_P(library_actor, answers_what_waits_when_it_ends) {
     const auto got = to->wait();
     for (std::size_t i = 0; i < got.size(); ++i) {
       SCOPED_TRACE(i);
-      EXPECT_TRUE(i < most_in_flight ? succeeded(got[i]) : failed_with(got[i], errc::cancelled));
+      EXPECT_TRUE(i < max_in_flight ? succeeded(got[i]) : failed_with(got[i], errc::cancelled));
     }
     expect_right(s(), early, got[0]);
     expect_one_reply_each(s(), *to, requests.size());

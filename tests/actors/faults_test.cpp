@@ -99,7 +99,7 @@ TEST_P(failing_library_actor, answers_everything_when_the_device_is_lost) {
   s().hold(g, held.output);
   s().hold(g, early.output);
   g.wait_until_reached();
-  std::vector<caf::message> requests(most_in_flight - 1 + waiting, held.request);
+  std::vector<caf::message> requests(max_in_flight - 1 + waiting, held.request);
   requests.insert(requests.begin(), early.request);
   const auto to = s().send<ref>(actor(), requests);
   wait_until_handled(s(), actor(), *to);

@@ -189,7 +189,7 @@ TEST(shutting_down, a_device_that_does_not_finish_in_time_is_lost_and_everything
     system.spawn<counting_client<ref>>(
         to, untyped(device->actor()),
         std::vector<caf::message>(300, caf::make_message(fill<float>{c, 1.0F})));
-    in_flight = service->most_in_flight();
+    in_flight = service->max_in_flight();
     await([&] { return service->engine().pending() == in_flight; });
     device.reset();  // what waited has been answered with the actor's end
     await([&] { return to->answered() == 300 - in_flight; });

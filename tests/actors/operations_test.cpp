@@ -232,7 +232,7 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
   }
   const auto to = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
   if (s().on_host()) {
-    await([&] { return s().service()->engine().pending() >= most_in_flight; });
+    await([&] { return s().service()->engine().pending() >= max_in_flight; });
   }
   g.open();
   const auto got = to->wait();

@@ -154,7 +154,7 @@ struct configured : caf::actor_system_config {
 };
 
 /// Launches that a lane of a session has in flight at most.
-inline constexpr std::size_t most_in_flight = 48;
+inline constexpr std::size_t max_in_flight = 48;
 
 /// An actor system over one device, and streams of the test's own on it. Members are made and
 /// destroyed in the order that users are told to keep.
@@ -165,7 +165,7 @@ class session {
                    completion_strategy completion = completion_strategy::polled)
       : service_(std::make_shared<device_service>(
             std::move(device),
-            device_service_options{.completion = completion, .most_in_flight = most_in_flight})),
+            device_service_options{.completion = completion, .max_in_flight = max_in_flight})),
         transfer_stream_(runtime().create_stream()),
         gate_stream_(runtime().create_stream()),
         generator_(make_generator()) {}

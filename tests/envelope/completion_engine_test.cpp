@@ -136,7 +136,7 @@ TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
     GTEST_SKIP() << "each launch is answered before the next one is made";
   }
   constexpr auto failures =
-      detail::ticket_failures::most_reasons + detail::ticket_failures::most_forgotten + 100;
+      detail::ticket_failures::max_reasons + detail::ticket_failures::max_forgotten + 100;
   const auto stream = on().stream();
   std::promise<void> opened;
   service_->engine().submit(

@@ -27,7 +27,7 @@ class lane_test : public service_test {
 };
 
 TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
-  open_service({}, {.most_in_flight = 3});
+  open_service({}, {.max_in_flight = 3});
   std::atomic<int> rooms{0};
   std::atomic<int> replies{0};
   on().on_room([&] { ++rooms; });
@@ -89,7 +89,7 @@ TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
     run_kernel(on(), access_all(runtime(), read(a, "a"), write(b, "b")), answered(), 0,
                copying(b, a));
   }
-  EXPECT_EQ(launches, static_cast<int>(service_->most_in_flight()));
+  EXPECT_EQ(launches, static_cast<int>(service_->max_in_flight()));
   EXPECT_EQ(replies, 0);
   closed.open();
   settle(*service_);
@@ -98,7 +98,7 @@ TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
 
 TEST_P(lane_test, never_loses_the_call_for_room) {
   // The lane is filled as fast as it empties; a lost call would make this loop endless.
-  open_service({}, {.most_in_flight = 2});
+  open_service({}, {.max_in_flight = 2});
   std::counting_semaphore<> room(0);
   std::atomic<int> replies{0};
   on().on_room([&] { room.release(); });
@@ -114,7 +114,7 @@ TEST_P(lane_test, never_loses_the_call_for_room) {
 }
 
 TEST_P(lane_test, a_failed_launch_makes_room_too) {
-  open_service({}, {.most_in_flight = 1});
+  open_service({}, {.max_in_flight = 1});
   std::atomic<int> rooms{0};
   on().on_room([&] { ++rooms; });
   gate closed;

@@ -63,7 +63,7 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
   constexpr std::size_t blocks = 100;
   std::atomic<std::size_t> largest{0};
   std::atomic<std::size_t> replies{0};
-  open_service({}, {.most_in_flight = launches + 1});
+  open_service({}, {.max_in_flight = launches + 1});
   gate closed;
   closed.hold(on().stream());
   for (std::size_t i = 0; i < launches; ++i) {
@@ -163,7 +163,7 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
       +[] { return make_async_resource(); },
       +[] { return make_direct_resource({.tracked = true}); },
       // The pool keeps one block, so the next free returns memory to the device.
-      +[] { return make_pool_resource(make_async_resource(), {.most_kept = 256}); },
+      +[] { return make_pool_resource(make_async_resource(), {.max_kept = 256}); },
   };
   for (const auto make : stacks) {
     const auto device = std::make_shared<watching_device>(open_host_device());
@@ -172,7 +172,7 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
     {
       auto service = std::make_shared<device_service>(
           device, device_service_options{.runtime = {.resource = make()}});
-      lane on(service, {.most_in_flight = launches + 1});
+      lane on(service, {.max_in_flight = launches + 1});
       std::atomic<std::size_t> replies{0};
       {
         gate closed;

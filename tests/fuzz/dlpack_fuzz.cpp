@@ -91,7 +91,7 @@ void check(field_reader input) {
   t.byte_offset = static_cast<std::uint64_t>(input.number());
   const bool has_shape = input.flag();
   const bool has_strides = input.flag();
-  const auto dimensions = static_cast<std::size_t>(std::clamp(t.ndim, 0, dlpack::most_dimensions));
+  const auto dimensions = static_cast<std::size_t>(std::clamp(t.ndim, 0, dlpack::max_dimensions));
   std::vector<std::int64_t> shape(dimensions);
   std::vector<std::int64_t> strides(dimensions);
   for (auto& extent : shape) extent = input.number();

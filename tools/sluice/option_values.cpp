@@ -14,7 +14,7 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr std::size_t most_dimensions = 64;  // NumPy's limit
+constexpr std::size_t max_dimensions = 64;  // NumPy's limit
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& what) {
   throw error(errc::invalid_argument,
@@ -76,8 +76,8 @@ std::pair<std::int64_t, std::int64_t> parse_pair(std::string_view option, std::s
 
 std::vector<std::int64_t> parse_shape(std::string_view option, std::string_view text) {
   const auto parts = split(text);
-  if (parts.size() > most_dimensions)
-    refuse(option, text, "a shape of at most " + std::to_string(most_dimensions) + " dimensions");
+  if (parts.size() > max_dimensions)
+    refuse(option, text, "a shape of at most " + std::to_string(max_dimensions) + " dimensions");
   std::vector<std::int64_t> shape;
   shape.reserve(parts.size());
   for (const std::string_view part : parts)

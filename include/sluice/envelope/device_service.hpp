@@ -21,7 +21,7 @@ struct device_service_options {
   /// The limit keeps launches of a stalled stream from blocking in the driver, which can also block
   /// other threads. One stream of an H200 queued 1020 kernels (CUDA 13.0) and only 56 host
   /// functions under compute-sanitizer. One launch may consist of several kernels.
-  std::size_t most_in_flight = 0;
+  std::size_t max_in_flight = 0;
 };
 
 /// A device runtime together with the completion engine of its launches.
@@ -51,9 +51,9 @@ class device_service {
       : runtime_(std::move(device), std::move(options.runtime)),
         timestamps_(runtime_),
         engine_(runtime_, options.completion),
-        most_in_flight_(options.most_in_flight != 0 ? options.most_in_flight
-                        : options.completion == completion_strategy::host_function ? 32
-                                                                                   : 128) {}
+        max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
+                       : options.completion == completion_strategy::host_function ? 32
+                                                                                  : 128) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
@@ -67,7 +67,7 @@ class device_service {
   /// The device of the runtime. Valid as long as the service.
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
   /// The limit of launches in flight for a lane without a limit of its own.
-  [[nodiscard]] std::size_t most_in_flight() const noexcept { return most_in_flight_; }
+  [[nodiscard]] std::size_t max_in_flight() const noexcept { return max_in_flight_; }
 
  private:
   friend class kernel_envelope;
@@ -75,7 +75,7 @@ class device_service {
   detail::launch_timestamps timestamps_;
   completion_engine
       engine_;  // destroyed before the runtime, after all pending launches have been answered
-  std::size_t most_in_flight_;
+  std::size_t max_in_flight_;
 };
 
 }  // namespace sluice

@@ -16,24 +16,24 @@ namespace sluice {
 /// Options of a `lane`.
 struct lane_options {
   /// The number of launches in flight from which on `full` returns true. 0: the limit of the
-  /// service (`device_service_options::most_in_flight`).
-  std::size_t most_in_flight = 0;
+  /// service (`device_service_options::max_in_flight`).
+  std::size_t max_in_flight = 0;
 };
 
 namespace detail {
 /// The load of a lane. Continuations share it and own nothing else of the lane.
 struct lane_load {
   std::atomic<std::size_t> in_flight{0};
-  std::size_t most_in_flight = 0;
+  std::size_t max_in_flight = 0;
   /// Device commands of the launches in flight.
   ///
   /// The driver's queue of a stream takes about a thousand. The limit leaves room for one more
   /// launch with the most commands, a host transfer.
   std::atomic<std::size_t> commands{0};
-  static constexpr std::size_t most_commands = 800;
+  static constexpr std::size_t max_commands = 800;
   [[nodiscard]] bool full() const noexcept {
-    return in_flight.load(std::memory_order_seq_cst) >= most_in_flight ||
-           commands.load(std::memory_order_seq_cst) >= most_commands;
+    return in_flight.load(std::memory_order_seq_cst) >= max_in_flight ||
+           commands.load(std::memory_order_seq_cst) >= max_commands;
   }
   /// True while the lane's owner waits for room. The completion thread then calls `room` once.
   std::atomic<bool> wanted{false};
@@ -63,8 +63,8 @@ class SLUICE_EXPORT lane {
       : service_(service ? std::move(service)
                          : throw error(errc::invalid_argument, "service is null")),
         stream_(service_->runtime().create_stream()) {
-    load_->most_in_flight =
-        options.most_in_flight != 0 ? options.most_in_flight : service_->most_in_flight();
+    load_->max_in_flight =
+        options.max_in_flight != 0 ? options.max_in_flight : service_->max_in_flight();
   }
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;

@@ -71,7 +71,7 @@ struct runtime_options {
   /// is kept for later transfers counts too.
   ///
   /// 0 stands for 256 MiB or 1/32 of the device's memory, whichever is more. The memory is
-  /// allocated on demand. A transfer larger than `host_transfer::most_at_once` needs about 1/64 of
+  /// allocated on demand. A transfer larger than `host_transfer::max_at_once` needs about 1/64 of
   /// its size, and at least 1 MiB. More makes it faster.
   std::size_t pinned_limit = 0;
   /// Queue a wait also for a point that is known to have completed. This costs driver calls and

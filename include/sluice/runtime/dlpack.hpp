@@ -106,7 +106,7 @@ static_assert(sizeof(versioned_tensor) == 80 && offsetof(versioned_tensor, manag
               offsetof(versioned_tensor, flags) == 24 && offsetof(versioned_tensor, tensor) == 32);
 
 /// The largest number of dimensions of a tensor.
-inline constexpr std::int32_t most_dimensions = 64;
+inline constexpr std::int32_t max_dimensions = 64;
 
 /// The checked contents of a tensor's descriptor.
 struct layout {
@@ -124,7 +124,7 @@ struct layout {
 /// have `ndim` elements. The function does not access the memory of the tensor.
 ///
 /// Each error names the refused field.
-/// @throws error `invalid_argument` if `ndim` is negative or above `most_dimensions`
+/// @throws error `invalid_argument` if `ndim` is negative or above `max_dimensions`
 /// @throws error `invalid_argument` if `shape` is null or has a negative element
 /// @throws error `invalid_argument` if the extent in memory overflows
 /// @throws error `invalid_argument` if `data` of a non-empty tensor is null

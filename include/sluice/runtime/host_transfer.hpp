@@ -24,7 +24,7 @@ namespace sluice {
 /// launch observes a part of them.
 ///
 /// On a host device the stream's thread copies the bytes directly. On a GPU they pass through
-/// pinned memory of the runtime, which `runtime_options::pinned_limit` limits. Up to `most_at_once`
+/// pinned memory of the runtime, which `runtime_options::pinned_limit` limits. Up to `max_at_once`
 /// bytes pass through a piece of their own. More bytes pass through a few slots that all transfers
 /// of the stream share. The staging thread of the runtime copies between the slots and the memory
 /// of the process. Other streams do not wait.
@@ -40,7 +40,7 @@ class SLUICE_EXPORT host_transfer {
   /// Such an upload copies its source when it is constructed. Such a download copies to its target
   /// in `finish`. If pinned memory has no piece left, a transfer of this size uses the slots
   /// instead.
-  static constexpr std::size_t most_at_once = std::size_t{64} << 10U;
+  static constexpr std::size_t max_at_once = std::size_t{64} << 10U;
 
   /// Prepares a copy of `bytes` bytes from `source` to the device.
   ///
@@ -89,7 +89,7 @@ class SLUICE_EXPORT host_transfer {
 
   /// Completes a download after its launch has completed. The target then holds all bytes.
   ///
-  /// Copies at most `most_at_once` bytes. Does nothing for an upload.
+  /// Copies at most `max_at_once` bytes. Does nothing for an upload.
   virtual void finish() noexcept {}
 
   /// An upper bound of the number of commands that `enqueue` puts on the stream.

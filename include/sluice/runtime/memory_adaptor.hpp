@@ -54,7 +54,7 @@ class SLUICE_EXPORT memory_adaptor : public memory_resource {
   std::size_t release_unused() noexcept override { return upstream_->release_unused(); }
   std::size_t make_room() noexcept override { return upstream_->make_room(); }
   void drop_owners() noexcept override { upstream_->drop_owners(); }
-  std::size_t most_obtainable() const noexcept override { return upstream_->most_obtainable(); }
+  std::size_t max_obtainable() const noexcept override { return upstream_->max_obtainable(); }
   void close() noexcept override { upstream_->close(); }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return upstream_->footprint(bytes);

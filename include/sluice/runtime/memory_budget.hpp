@@ -98,7 +98,7 @@ class SLUICE_EXPORT memory_budget {
   void drop_owners() noexcept;
   [[nodiscard]] std::size_t make_room() noexcept;
   /// The bytes under the limit that neither live blocks nor reservations hold.
-  [[nodiscard]] std::size_t most_obtainable() const noexcept;
+  [[nodiscard]] std::size_t max_obtainable() const noexcept;
 
   const std::uint32_t fork_depth_;
   std::atomic<std::size_t> limit_;

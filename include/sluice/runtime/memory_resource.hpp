@@ -250,7 +250,7 @@ class SLUICE_EXPORT memory_resource {
   virtual void drop_owners() noexcept {}
   /// The most bytes that a request could obtain if all kept memory were returned. The largest
   /// number if there is no limit.
-  [[nodiscard]] virtual std::size_t most_obtainable() const noexcept { return ~std::size_t{0}; }
+  [[nodiscard]] virtual std::size_t max_obtainable() const noexcept { return ~std::size_t{0}; }
   /// Announces the end of the resource. Other runtimes must not request room from it
   /// afterwards.
   virtual void close() noexcept {}
@@ -289,7 +289,7 @@ struct direct_options {
 /// Options of `make_pool_resource`.
 struct pool_options {
   /// The most bytes that the pool keeps. A free beyond it returns the memory to upstream.
-  std::size_t most_kept = ~std::size_t{0};
+  std::size_t max_kept = ~std::size_t{0};
   /// Hand out memory with unfinished uses on other streams before taking more from upstream. This
   /// saves memory and makes streams wait for each other.
   bool prefer_unfinished = false;

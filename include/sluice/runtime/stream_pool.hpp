@@ -77,14 +77,14 @@ class SLUICE_EXPORT stream_pool {
   /// The largest size of a pool.
   static constexpr std::size_t largest_size = 4096;
   /// The most streams about which one call queries the device.
-  static constexpr std::size_t most_asked = 16;
+  static constexpr std::size_t max_asked = 16;
   /// Makes a pool of streams of `runtime`.
   /// @throws error `invalid_argument` if the size is 0 or above `largest_size`
   explicit stream_pool(device_runtime& runtime, stream_pool_options options = {});
 
   /// Borrows a stream without unfinished work. Does not block.
   ///
-  /// If no stream is known to be idle, the call queries the device about `most_asked` streams. The
+  /// If no stream is known to be idle, the call queries the device about `max_asked` streams. The
   /// next call queries others. In a larger pool a call may therefore overlook work that has just
   /// completed.
   /// @throws error `overloaded` if all streams are borrowed or have unfinished work

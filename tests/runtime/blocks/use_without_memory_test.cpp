@@ -34,7 +34,7 @@ class recording_gpu final : public pretended_gpu {
 class use_without_memory : public ::testing::Test {
  protected:
   /// The points of one list that need no heap memory.
-  static constexpr std::size_t most_inline = 4;
+  static constexpr std::size_t max_inline = 4;
 
   use_without_memory() {
     gpu_->watch = [this](pretended_gpu::call c) {
@@ -43,7 +43,7 @@ class use_without_memory : public ::testing::Test {
     side_ = std::make_unique<side>(gpu_);
     x_ = side_->allocate(64);
     side_->stream.synchronize();
-    for (std::size_t i = 0; i <= most_inline + 1; ++i) {
+    for (std::size_t i = 0; i <= max_inline + 1; ++i) {
       streams_.push_back(side_->runtime->create_stream());
       closed_.hold(streams_.back());
     }
@@ -84,11 +84,11 @@ TEST_F(use_without_memory, of_a_launch_keeps_its_lease_and_not_the_lock) {
     recorder.preflight();
     return recorder;
   };
-  for (std::size_t i = 0; i < most_inline; ++i) (void)read(streams_[i]).commit();
+  for (std::size_t i = 0; i < max_inline; ++i) (void)read(streams_[i]).commit();
   timeline_point point;
-  auto recorder = read(streams_[most_inline]);
+  auto recorder = read(streams_[max_inline]);
   publish_without_memory([&] { point = recorder.commit(); });
-  EXPECT_EQ(uses_of(x_).all.size(), 1 + most_inline) << "the allocation, and the other reads";
+  EXPECT_EQ(uses_of(x_).all.size(), 1 + max_inline) << "the allocation, and the other reads";
   auto writer = launch_recorder::strict(streams_.back());
   writer.write(x_);
   EXPECT_FALSE(writer.try_preflight()) << "the writer would not wait for the reader";
@@ -101,7 +101,7 @@ TEST_F(use_without_memory, of_a_launch_keeps_its_lease_and_not_the_lock) {
 TEST_F(use_without_memory, without_a_recorder_hides_no_earlier_write) {
   auto& runtime = *side_->runtime;
   timeline_point earlier;
-  for (std::size_t i = 0; i <= most_inline; ++i) {
+  for (std::size_t i = 0; i <= max_inline; ++i) {
     earlier = runtime.record_use(x_.block(), streams_[i], access_kind::write);
   }
   timeline_point point;
@@ -109,7 +109,7 @@ TEST_F(use_without_memory, without_a_recorder_hides_no_earlier_write) {
       [&] { point = runtime.record_use(x_.block(), streams_.back(), access_kind::write); });
   const auto meanwhile = uses_of(x_);
   EXPECT_EQ(meanwhile.last_write, earlier);
-  EXPECT_EQ(meanwhile.all.size(), most_inline + 1);
+  EXPECT_EQ(meanwhile.all.size(), max_inline + 1);
   finish();
   EXPECT_EQ(uses_of(x_).last_write, point);
 }

@@ -176,7 +176,7 @@ TEST(host_transfer_faults, a_gpu_without_stream_memory_operations_takes_small_on
     bool supports_words() const noexcept override { return false; }
   };
   const side gpu(std::make_shared<old_gpu>());
-  const auto small = gpu.allocate(host_transfer::most_at_once / sizeof(std::uint32_t));
+  const auto small = gpu.allocate(host_transfer::max_at_once / sizeof(std::uint32_t));
   const auto up = start_upload(small, values(small.size(), 6), gpu.stream);
   EXPECT_EQ(finish(gpu, start_download(small, gpu.stream)), values(small.size(), 6));
   const auto before = gpu.runtime->statistics().launches;

@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(devices, host_transfers, ::testing::Values("host", "pre
                          [](const auto& p) { return p.param.substr(0, p.param.find(':')); });
 
 TEST_P(host_transfers, move_every_byte_whatever_the_size) {
-  constexpr auto small = words_of(host_transfer::most_at_once);
+  constexpr auto small = words_of(host_transfer::max_at_once);
   std::vector<std::size_t> counts{0,
                                   1,
                                   small,
@@ -146,7 +146,7 @@ TEST_P(host_transfers, refuse_what_they_cannot_do) {
 // An upload releases its source once it has been copied to pinned memory.
 TEST(host_transfers_to_a_gpu, let_go_of_the_source_early) {
   const side gpu("pretended:0");
-  for (const auto bytes : {host_transfer::most_at_once, 3 * mebi}) {
+  for (const auto bytes : {host_transfer::max_at_once, 3 * mebi}) {
     const auto target = gpu.allocate(words_of(bytes));
     gate closed;
     closed.hold(gpu.stream);

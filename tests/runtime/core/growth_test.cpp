@@ -179,7 +179,7 @@ TEST_P(growth_on, a_stream_that_nobody_synchronises_keeps_few_events) {
 TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   auto random = make_generator();
   constexpr std::size_t inputs = 4;
-  constexpr int most_in_flight = 512;
+  constexpr int max_in_flight = 512;
   constexpr std::size_t smallest = 64;  // the number of elements of a result
   constexpr std::size_t largest = 1063;
   std::vector<gpu_ref<std::uint32_t>> in;
@@ -194,7 +194,7 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
       const auto out = runtime().allocate<std::uint32_t>(
           smallest + random() % (largest - smallest + 1), stream, "result");
       use(in[random() % inputs], out, stream);
-      if (i % most_in_flight == most_in_flight - 1) rest();
+      if (i % max_in_flight == max_in_flight - 1) rest();
     }
     rest();
   };
@@ -202,8 +202,8 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   // allocation. Its rings also hold reserved tickets.
   for (std::size_t s = 0; s < stream_count; ++s) {
     auto& tickets = *detail::timeline::of(on(s).ref());
-    for (int i = 0; i < 2 * most_in_flight; ++i) tickets.reserve();
-    for (int i = 0; i < 2 * most_in_flight; ++i) tickets.unreserve();
+    for (int i = 0; i < 2 * max_in_flight; ++i) tickets.reserve();
+    for (int i = 0; i < 2 * max_in_flight; ++i) tickets.unreserve();
   }
   // Memory: the pool takes a block for a stream if it has none of this stream and no other block is
   // usable. There is one result at a time, so each stream needs at most one block of each size.

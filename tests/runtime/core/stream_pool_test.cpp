@@ -164,7 +164,7 @@ class asked_device final : public forwarding_device {
 TEST(stream_pool, asks_about_a_few_busy_streams_and_lets_others_use_it_meanwhile) {
   const auto device = std::make_shared<asked_device>();
   device_runtime runtime(device);
-  constexpr std::size_t size = 6 * stream_pool::most_asked;
+  constexpr std::size_t size = 6 * stream_pool::max_asked;
   stream_pool pool(runtime, {.size = size});
   gate closed;
   {
@@ -179,7 +179,7 @@ TEST(stream_pool, asks_about_a_few_busy_streams_and_lets_others_use_it_meanwhile
   };
   EXPECT_EQ(pool.try_acquire(), std::nullopt);
   EXPECT_GT(asked, 0u);
-  EXPECT_LE(asked, stream_pool::most_asked);
+  EXPECT_LE(asked, stream_pool::max_asked);
   device->as_it_is_asked = [] {
   };
   closed.open();

@@ -75,12 +75,12 @@ std::vector<std::size_t> pattern_of(const block_places& places) {
 void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& random) {
   dag_limits limits;
   // Long enough for memory to be reused.
-  limits.most_steps = control.resource == memory::async ? 80 : 160;
+  limits.max_steps = control.resource == memory::async ? 80 : 160;
   // ThreadSanitizer remembers four accesses to a word and drops one of them at the fifth. With
   // three streams, at most one write and one read by each are unordered with later writes.
   // ThreadSanitizer also misses two accesses at the same moment; blocks of many words make this
   // unlikely for all of them.
-  limits.most_streams = 3;
+  limits.max_streams = 3;
   limits.smallest_block = 64;
   // ThreadSanitizer misses a race if it has dropped the thread's history, so blocks are not too
   // large.

@@ -12,16 +12,16 @@ namespace {
 class dag_maker {
  public:
   dag_maker(std::mt19937_64& random, const dag_limits& limits) : random_(random), limits_(limits) {
-    dag_.streams = 2 + below(limits.most_streams - 1);
-    dag_.threads = 1 + below(limits.most_threads);
+    dag_.streams = 2 + below(limits.max_streams - 1);
+    dag_.threads = 1 + below(limits.max_threads);
   }
 
   hazard_dag make() {
-    const auto steps = limits_.most_steps / 4 + below(limits_.most_steps * 3 / 4);
+    const auto steps = limits_.max_steps / 4 + below(limits_.max_steps * 3 / 4);
     // Few live blocks give many conflicts and early reuse of addresses.
-    const auto most_live = 3 + below(10);
+    const auto max_live = 3 + below(10);
     while (dag_.steps.size() < steps) {
-      if (live_.size() < 2 || (live_.size() < most_live && below(8) == 0)) {
+      if (live_.size() < 2 || (live_.size() < max_live && below(8) == 0)) {
         allocate();
       } else if (live_.size() > 2 && below(10) == 0) {
         release();

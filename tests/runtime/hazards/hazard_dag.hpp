@@ -52,9 +52,9 @@ struct hazard_dag {
 };
 
 struct dag_limits {
-  std::size_t most_streams = 16;
-  std::size_t most_threads = 8;
-  std::size_t most_steps = 160;
+  std::size_t max_streams = 16;
+  std::size_t max_threads = 8;
+  std::size_t max_steps = 160;
   std::size_t smallest_block = 1;      ///< in elements
   std::size_t largest_block = 16'384;  ///< in elements; few blocks are this large
   std::uint32_t longest_delay = 0;

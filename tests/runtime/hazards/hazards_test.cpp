@@ -145,7 +145,7 @@ TEST(hazards_of_one_thread, on_cuda_equal_a_serial_run) {
   if (!has_device("cuda")) GTEST_SKIP() << "this machine has no GPU";
   hazard_session session(open_device("cuda"), memory::direct, 16);
   dag_limits limits;
-  limits.most_threads = 1;
+  limits.max_threads = 1;
   run_dags(session, number_of_dags(memory::pool_over_direct), limits, false);
 }
 

@@ -364,7 +364,7 @@ TEST_P(pool_on, keeps_what_is_still_in_use_when_memory_is_short) {
 }
 
 TEST_P(pool_on, keeps_no_more_than_it_may) {
-  open({.most_kept = 10'000});
+  open({.max_kept = 10'000});
   std::vector<words> all;
   for (int i = 0; i < 5; ++i) all.push_back(allocate(stream(), 1024));
   all.clear();

@@ -77,8 +77,8 @@ class failure_of_launches : public ::testing::Test {
       auto recorder = begin_write(ref, stream());
       (void)recorder.commit(why);
     };
-    for (std::size_t i = 0;
-         i < ticket_failures::most_reasons + ticket_failures::most_forgotten + 100; ++i) {
+    for (std::size_t i = 0; i < ticket_failures::max_reasons + ticket_failures::max_forgotten + 100;
+         ++i) {
       commit(error(errc::unsupported, "failure " + std::to_string(i)));
       commit(std::nullopt);
       if (i % 16 == 0) stream().synchronize();
@@ -95,7 +95,7 @@ class failure_of_launches : public ::testing::Test {
       (void)launch(stream(), [&](auto& r) { r.write(ref); });
       stream().synchronize();
       return detail::timeline::of(stream())->failures().size() <=
-             ticket_failures::most_reasons + ticket_failures::most_forgotten;
+             ticket_failures::max_reasons + ticket_failures::max_forgotten;
     });
   }
 
@@ -144,7 +144,7 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   (void)write(good, std::nullopt);
   const auto first = write(spoilt, error(errc::unsupported, "the first"));
   constexpr std::size_t failures =
-      ticket_failures::most_reasons + ticket_failures::most_forgotten * 3 / 2;
+      ticket_failures::max_reasons + ticket_failures::max_forgotten * 3 / 2;
   timeline_point newest;
   for (std::size_t i = 0; i < failures; ++i) {
     newest = write(other, error(errc::unsupported, "failure " + std::to_string(i)));
@@ -153,8 +153,7 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
   }
   stream().synchronize();
   await([&] {
-    return line.failures().size() <=
-           ticket_failures::most_reasons + ticket_failures::most_forgotten;
+    return line.failures().size() <= ticket_failures::max_reasons + ticket_failures::max_forgotten;
   });
   EXPECT_TRUE(preflight_refuses(access_kind::read, spoilt));
   EXPECT_TRUE(failed(newest, errc::unsupported)) << "the reason of a recent failure";
@@ -232,8 +231,7 @@ TEST_F(failure_of_launches, is_forgotten_once_the_launch_that_might_have_asked_i
   fail_many();
   using detail::ticket_failures;
   auto& line = *detail::timeline::of(stream());
-  EXPECT_GT(line.failures().size(),
-            ticket_failures::most_reasons + ticket_failures::most_forgotten);
+  EXPECT_GT(line.failures().size(), ticket_failures::max_reasons + ticket_failures::max_forgotten);
   (void)recorder.commit();
   await_forgotten();
 }

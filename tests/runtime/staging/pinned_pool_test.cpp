@@ -40,9 +40,9 @@ TEST(pinned_memory, grows_on_demand_and_is_kept_for_the_next_transfer) {
   const side gpu(device);
   EXPECT_EQ(device->pinned(), 0U);
   (void)prepare(gpu.stream, 100);
-  EXPECT_EQ(device->pinned(), host_transfer::most_at_once);
+  EXPECT_EQ(device->pinned(), host_transfer::max_at_once);
   (void)prepare(gpu.stream, 100);
-  EXPECT_EQ(device->pinned(), host_transfer::most_at_once);
+  EXPECT_EQ(device->pinned(), host_transfer::max_at_once);
   (void)prepare(gpu.stream, 3 * mebi);
   const auto both = device->pinned();
   for (int i = 0; i < 3; ++i) (void)prepare(gpu.other, 50 * mebi);
@@ -58,9 +58,9 @@ TEST(pinned_memory, is_freed_by_the_reclaim_thread) {
     {
       // Exceeds the memory that is kept: the ring for a transfer of 1.6 GiB has 4 slots of 26 MiB.
       const auto large = prepare(gpu.stream, 1600 * mebi);
-      EXPECT_GT(device->pinned(), detail::pinned_pool::most_kept);
+      EXPECT_GT(device->pinned(), detail::pinned_pool::max_kept);
     }
-    await([&] { return device->pinned() == host_transfer::most_at_once; });
+    await([&] { return device->pinned() == host_transfer::max_at_once; });
     EXPECT_EQ(device->freed_by(), std::set{reclaim_thread(gpu)});
     EXPECT_EQ(gpu.runtime->trim_memory(), 0U);
     await([&] { return device->pinned() == 0; });
@@ -83,7 +83,7 @@ TEST(pinned_memory, never_exceeds_its_limit) {
                        [&] { (void)prepare(third, 100 * mebi); }));
     // When no piece is left, small transfers share the ring of their stream.
     std::vector<std::shared_ptr<host_transfer>> small;
-    for (int i = 0; i < 100; ++i) small.push_back(prepare(third, host_transfer::most_at_once));
+    for (int i = 0; i < 100; ++i) small.push_back(prepare(third, host_transfer::max_at_once));
     EXPECT_LE(device->peak(), limit);
   }
   // Kept memory makes room.
