@@ -17,18 +17,22 @@ namespace sluice {
 ///
 /// A resource derives from it, overrides `name()` and the functions whose behaviour it changes:
 ///
-///     class large_only final : public memory_adaptor {
+///     class counted final : public memory_adaptor {
 ///      public:
-///       explicit large_only(std::unique_ptr<memory_resource> upstream)
-///           : memory_adaptor(std::move(upstream), "large_only") {}
+///       explicit counted(std::unique_ptr<memory_resource> upstream)
+///           : memory_adaptor(std::move(upstream), "counted") {}
 ///       granted_memory allocate(const allocation_request& request) override {
-///         auto larger = request;
-///         larger.bytes = std::max<std::size_t>(request.bytes, 4096);
-///         return upstream().allocate(larger);
+///         auto granted = upstream().allocate(request);
+///         ++granted_;
+///         return granted;
 ///       }
-///       std::string_view name() const noexcept override { return "large_only"; }
+///       std::string_view name() const noexcept override { return "counted"; }
+///
+///      private:
+///       std::atomic<std::uint64_t> granted_{0};
 ///     };
 ///
+/// A resource that enlarges requests also overrides `footprint`, because reservations rely on it.
 /// Thread-safe as far as `upstream` is.
 class SLUICE_EXPORT memory_adaptor : public memory_resource {
  public:
