@@ -12,7 +12,9 @@
 #include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/extents.hpp>
 #include <sluice/runtime/external_memory.hpp>
+#include <sluice/runtime/float16.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>
@@ -29,5 +31,6 @@
 #include <sluice/runtime/source_location.hpp>
 #include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/stream_pool.hpp>
+#include <sluice/runtime/tensor.hpp>
 #include <sluice/runtime/timeline_point.hpp>
 #include <sluice/version.hpp>

@@ -222,8 +222,14 @@ npy_header parse_npy_header(std::string_view dictionary, std::string_view name,
 std::string format_npy_header(element_type type, std::span<const std::int64_t> shape) {
   const auto code = [type]() -> std::string_view {
     switch (type) {
+      case element_type::boolean:
+        return "|b1";
       case element_type::u8:
         return "|u1";
+      case element_type::i8:
+        return "|i1";
+      case element_type::u16:
+        return "<u2";
       case element_type::i32:
         return "<i4";
       case element_type::u32:
@@ -232,6 +238,10 @@ std::string format_npy_header(element_type type, std::span<const std::int64_t> s
         return "<i8";
       case element_type::u64:
         return "<u8";
+      case element_type::f16:
+        return "<f2";
+      case element_type::bf16:
+        throw error(errc::unsupported, ".npy files have no bf16");
       case element_type::f32:
         return "<f4";
       case element_type::f64:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/runtime/float16.hpp>
+
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +12,36 @@ namespace sluice {
 
 /// The element types that sluice moves and computes with.
 ///
-/// A name gives the width in bits, as in NumPy: c64 consists of two f32.
-enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, c128 };
+/// A name gives the width in bits, as in NumPy: c64 consists of two f32. `boolean` is a byte with
+/// the value 0 or 1.
+enum class element_type : std::uint8_t {
+  boolean,
+  u8,
+  i8,
+  u16,
+  i32,
+  u32,
+  i64,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  c64,
+  c128
+};
 
 /// The size of one element in bytes.
 [[nodiscard]] constexpr std::size_t size_of(element_type type) noexcept {
   switch (type) {
+    case element_type::boolean:
     case element_type::u8:
+    case element_type::i8:
       return 1;
+    case element_type::u16:
+    case element_type::f16:
+    case element_type::bf16:
+      return 2;
     case element_type::i32:
     case element_type::u32:
     case element_type::f32:
@@ -36,8 +60,14 @@ enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, 
 /// The short name: "f32", "c128".
 [[nodiscard]] constexpr std::string_view to_string(element_type type) noexcept {
   switch (type) {
+    case element_type::boolean:
+      return "bool";
     case element_type::u8:
       return "u8";
+    case element_type::i8:
+      return "i8";
+    case element_type::u16:
+      return "u16";
     case element_type::i32:
       return "i32";
     case element_type::u32:
@@ -46,6 +76,10 @@ enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, 
       return "i64";
     case element_type::u64:
       return "u64";
+    case element_type::f16:
+      return "f16";
+    case element_type::bf16:
+      return "bf16";
     case element_type::f32:
       return "f32";
     case element_type::f64:
@@ -62,8 +96,20 @@ enum class element_type : std::uint8_t { u8, i32, u32, i64, u64, f32, f64, c64, 
 template <class T>
 struct element_type_of;
 template <>
+struct element_type_of<bool> {
+  static constexpr auto value = element_type::boolean;
+};
+template <>
 struct element_type_of<std::uint8_t> {
   static constexpr auto value = element_type::u8;
+};
+template <>
+struct element_type_of<std::int8_t> {
+  static constexpr auto value = element_type::i8;
+};
+template <>
+struct element_type_of<std::uint16_t> {
+  static constexpr auto value = element_type::u16;
 };
 template <>
 struct element_type_of<std::int32_t> {
@@ -80,6 +126,14 @@ struct element_type_of<std::int64_t> {
 template <>
 struct element_type_of<std::uint64_t> {
   static constexpr auto value = element_type::u64;
+};
+template <>
+struct element_type_of<f16> {
+  static constexpr auto value = element_type::f16;
+};
+template <>
+struct element_type_of<bf16> {
+  static constexpr auto value = element_type::bf16;
 };
 template <>
 struct element_type_of<float> {

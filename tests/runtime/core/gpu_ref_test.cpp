@@ -20,7 +20,7 @@ namespace sluice::test {
 namespace {
 
 static_assert(element<float> && element<std::complex<double>> && element<std::uint8_t>);
-static_assert(!element<bool> && !element<long double> && !element<const float>);
+static_assert(element<bool> && element<bf16> && !element<long double> && !element<const float>);
 static_assert(!std::is_convertible_v<gpu_ref<float>, gpu_ref<double>>);
 
 class gpu_ref_on : public device_test {};
@@ -172,7 +172,12 @@ TEST_P(gpu_ref_on, a_column_is_owned_or_external) {
 }
 
 TEST(element_types, know_their_size_and_name) {
+  EXPECT_EQ(size_of(element_type_v<bool>), sizeof(bool));
   EXPECT_EQ(size_of(element_type_v<std::uint8_t>), 1u);
+  EXPECT_EQ(size_of(element_type_v<std::int8_t>), 1u);
+  EXPECT_EQ(size_of(element_type_v<std::uint16_t>), sizeof(std::uint16_t));
+  EXPECT_EQ(size_of(element_type_v<f16>), sizeof(f16));
+  EXPECT_EQ(size_of(element_type_v<bf16>), sizeof(bf16));
   EXPECT_EQ(size_of(element_type_v<std::int32_t>), sizeof(std::int32_t));
   EXPECT_EQ(size_of(element_type_v<std::uint32_t>), sizeof(std::uint32_t));
   EXPECT_EQ(size_of(element_type_v<std::int64_t>), sizeof(std::int64_t));

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Views of tensors against a list of their elements.
+#include "tests/runtime/tensors/tensor_model.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/host_device.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <complex>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <utility>
+
+namespace sluice::test {
+namespace {
+
+constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+
+class tensors : public ::testing::Test {
+ protected:
+  /// A block of `bytes` bytes.
+  block_ref block(std::size_t bytes = 1024) {
+    return runtime_.allocate_bytes(bytes, stream_, "tensor");
+  }
+  /// A row-major tensor in a block of its own size.
+  tensor make(const extents& shape, element_type type = element_type::f32) {
+    auto bytes = size_of(type);
+    for (const auto extent : shape) bytes *= static_cast<std::size_t>(extent);
+    return {block(std::max<std::size_t>(bytes, 1)), type, shape};
+  }
+  template <class Function>
+  testing::AssertionResult refuses(const char* word, Function&& function) {
+    return throws(errc::invalid_argument, word, std::forward<Function>(function));
+  }
+
+  device_runtime runtime_{open_host_device()};
+  stream stream_ = runtime_.create_stream();
+};
+
+extents as_extents(const indices& values) {
+  return extents(std::span<const std::int64_t>(values));
+}
+indices as_indices(std::span<const std::int64_t> values) {
+  return {values.begin(), values.end()};
+}
+
+TEST_F(tensors, are_row_major_without_strides) {
+  const auto t = make({2, 3, 4});
+  EXPECT_EQ(t.rank(), 3u);
+  EXPECT_EQ(as_indices(t.shape()), (indices{2, 3, 4}));
+  EXPECT_EQ(as_indices(t.strides()), (indices{12, 4, 1}));
+  EXPECT_EQ(t.size(), 24u);
+  EXPECT_EQ(t.bytes(), 96u);
+  EXPECT_EQ(t.extent(), (byte_extent{0, 96}));
+  EXPECT_TRUE(t.is_contiguous());
+  EXPECT_EQ(t.address(), t.block().address());
+  EXPECT_EQ(t.device(), runtime_.device().id());
+  EXPECT_FALSE(t.stale());
+}
+
+TEST_F(tensors, without_dimensions_have_one_element) {
+  const tensor t(block(), element_type::f64, {}, 16);
+  EXPECT_EQ(t.rank(), 0u);
+  EXPECT_EQ(t.size(), 1u);
+  EXPECT_EQ(t.extent(), (byte_extent{16, 24}));
+  EXPECT_TRUE(t.is_contiguous());
+  EXPECT_EQ(t.reshape({1, 1}).rank(), 2u);
+  EXPECT_EQ(t.broadcast_to({3}).size(), 3u);
+}
+
+TEST_F(tensors, that_are_empty_refer_to_nothing) {
+  const tensor none;
+  EXPECT_FALSE(none);
+  EXPECT_TRUE(none.stale());
+  EXPECT_EQ(none.size(), 0u);
+  EXPECT_EQ(none.address(), nullptr);
+  EXPECT_EQ(none, tensor(gpu_ref<std::uint8_t>()));
+  EXPECT_EQ(none.as<float>(), gpu_ref<float>());
+  EXPECT_TRUE(refuses("empty", [&] { (void)none.device(); }));
+  EXPECT_FALSE(overlap(none, none));
+}
+
+TEST_F(tensors, convert_from_and_to_references) {
+  const auto ref = runtime_.allocate<std::complex<float>>(10, stream_, "ref").subspan(2, 5);
+  const tensor t = ref;
+  EXPECT_EQ(t.type(), element_type::c64);
+  EXPECT_EQ(as_indices(t.shape()), indices{5});
+  EXPECT_EQ(t.offset(), ref.offset());
+  EXPECT_EQ(t.as<std::complex<float>>(), ref);
+  EXPECT_EQ(make({2, 3}).as<float>().size(), 6u);
+  EXPECT_TRUE(refuses("c64, not f32", [&] { (void)t.as<float>(); }));
+  EXPECT_TRUE(throws(errc::unsupported, "not contiguous", [&] {
+    (void)make({2, 3}).transposed().as<float>();
+  }));
+}
+
+TEST_F(tensors, refuse_what_is_not_in_the_block) {
+  const auto of = [&](const extents& shape, const extents& strides, std::size_t offset = 0) {
+    return tensor(block(64), element_type::f32, shape, strides, offset);
+  };
+  EXPECT_EQ(of({4, 4}, {4, 1}).size(), 16u);
+  EXPECT_EQ(of({2, 4}, {12, 1}).extent(), (byte_extent{0, 64}));
+  EXPECT_TRUE(refuses("shape", [&] { (void)of({4, 4}, {5, 1}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)of({4, 4}, {4, 1}, 4); }));
+  EXPECT_TRUE(refuses("shape: dimension 1 is negative", [&] { (void)of({4, -1}, {1, 1}); }));
+  EXPECT_TRUE(refuses("strides: the stride of dimension 0", [&] { (void)of({4, 1}, {-1, 1}); }));
+  EXPECT_TRUE(refuses("strides", [&] { (void)of({4, 1}, {1}); }));
+  EXPECT_TRUE(refuses("offset", [&] { (void)of({0}, {1}, 65); }));
+  EXPECT_TRUE(refuses("offset", [&] { (void)of({1}, {1}, 2); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)of({largest, 2}, {0, 0}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)of({largest}, {0}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)of({largest, 2}, {largest, 1}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)of({3, 3}, {largest / 2, largest / 2}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)make({0, largest, 3}); }));
+  EXPECT_TRUE(refuses("block", [&] { (void)tensor({}, element_type::u8, {0}); }));
+  EXPECT_TRUE(refuses("at most 8", [&] { (void)make({1, 1, 1, 1, 1, 1, 1, 1, 1}); }));
+  // A stride without a second element has no meaning.
+  EXPECT_EQ(of({1, 16}, {largest, 1}).size(), 16u);
+  EXPECT_TRUE(of({1, 16}, {largest, 1}).is_contiguous());
+  EXPECT_EQ(of({0, 7}, {largest, largest}, 64).extent(), (byte_extent{64, 64}));
+}
+
+TEST_F(tensors, refuse_views_that_do_not_exist) {
+  const auto t = make({4, 6});
+  EXPECT_TRUE(refuses("slice: axis 2", [&] { (void)t.slice(2, 0, 1); }));
+  EXPECT_TRUE(refuses("slice", [&] { (void)t.slice(1, 3, 7); }));
+  EXPECT_TRUE(refuses("slice", [&] { (void)t.slice(1, -1, 2); }));
+  EXPECT_TRUE(refuses("slice", [&] { (void)t.slice(1, 3, 2); }));
+  EXPECT_TRUE(refuses("step", [&] { (void)t.slice(1, 0, 2, 0); }));
+  EXPECT_TRUE(refuses("select", [&] { (void)t.select(0, 4); }));
+  EXPECT_TRUE(refuses("select", [&] { (void)t.select(0, -1); }));
+  EXPECT_TRUE(refuses("permute", [&] { (void)t.permute({0}); }));
+  EXPECT_TRUE(refuses("permute", [&] { (void)t.permute({0, 0}); }));
+  EXPECT_TRUE(refuses("permute", [&] { (void)t.permute({0, 2}); }));
+  EXPECT_TRUE(refuses("transposed", [&] { (void)t.select(0, 0).transposed(); }));
+  EXPECT_TRUE(refuses("broadcast_to", [&] { (void)t.broadcast_to({4, 7}); }));
+  EXPECT_TRUE(refuses("broadcast_to", [&] { (void)t.broadcast_to({6}); }));
+  EXPECT_TRUE(refuses("broadcast_to", [&] { (void)t.broadcast_to({largest, 4, 6}); }));
+  EXPECT_TRUE(refuses("reshape", [&] { (void)t.reshape({5, 5}); }));
+  EXPECT_TRUE(refuses("reshape", [&] { (void)t.reshape({-1, 5}); }));
+  EXPECT_TRUE(refuses("reshape", [&] { (void)t.reshape({-1, -1}); }));
+  EXPECT_TRUE(refuses("reshape", [&] { (void)t.reshape({-1, 0}); }));
+  EXPECT_TRUE(refuses("reshape", [&] { (void)t.reshape({largest, largest}); }));
+  EXPECT_TRUE(throws(errc::unsupported, "reshape", [&] { (void)t.transposed().reshape({24}); }));
+  EXPECT_EQ(as_indices(t.reshape({-1, 3, 2}).shape()), (indices{4, 3, 2}));
+  // A step beyond the end leaves one element and no overflow.
+  EXPECT_EQ(t.slice(1, 0, 6, largest).size(), 4u);
+}
+
+TEST_F(tensors, are_reinterpreted_as_other_types) {
+  const auto t = make({3, 4}, element_type::c64);
+  const auto reals = t.reinterpret(element_type::f32);
+  EXPECT_EQ(as_indices(reals.shape()), (indices{3, 8}));
+  EXPECT_EQ(as_indices(reals.strides()), (indices{8, 1}));
+  EXPECT_EQ(reals.reinterpret(element_type::c64), t);
+  EXPECT_EQ(as_indices(t.reinterpret(element_type::i64).shape()), (indices{3, 4}));
+  EXPECT_TRUE(t.transposed().reinterpret(element_type::u64));  // the size does not change
+  EXPECT_TRUE(
+      refuses("last dimension", [&] { (void)t.transposed().reinterpret(element_type::f32); }));
+  EXPECT_TRUE(
+      refuses("extent", [&] { (void)reals.slice(1, 0, 3).reinterpret(element_type::c64); }));
+  EXPECT_TRUE(
+      refuses("aligned", [&] { (void)reals.slice(1, 1, 3).reinterpret(element_type::c64); }));
+  EXPECT_TRUE(refuses("stride", [&] {
+    (void)make({3, 5}).slice(1, 0, 4).reinterpret(element_type::f64);
+  }));
+  EXPECT_TRUE(refuses(
+      "dimensions", [&] { (void)reals.select(0, 0).select(0, 0).reinterpret(element_type::u8); }));
+}
+
+// Random chains of views. The list of elements is computed without strides.
+TEST_F(tensors, show_the_elements_that_a_list_has) {
+  auto random = make_generator();
+  int reshaped = 0;
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    indices shape(static_cast<std::size_t>(draw(random, 0, 4)));
+    for (auto& extent : shape) extent = draw(random, 0, 9) == 0 ? 0 : draw(random, 1, 5);
+    auto t = make(as_extents(shape));
+    auto model = model_of(t);
+    for (int step = 0; step < 5; ++step) {
+      const auto rank = static_cast<std::int64_t>(model.shape.size());
+      const auto axis = static_cast<std::size_t>(rank == 0 ? 0 : draw(random, 0, rank - 1));
+      const auto extent = rank == 0 ? 0 : model.shape[axis];
+      switch (draw(random, 0, 4)) {
+        case 0: {  // permute
+          indices axes(model.shape.size());
+          std::iota(axes.begin(), axes.end(), 0);
+          std::shuffle(axes.begin(), axes.end(), random);
+          indices wanted;
+          for (const auto a : axes) wanted.push_back(model.shape[static_cast<std::size_t>(a)]);
+          t = t.permute(as_extents(axes));
+          model = model.viewed(wanted, [&](const indices& index) {
+            indices from(index.size());
+            for (std::size_t i = 0; i < index.size(); ++i)
+              from[static_cast<std::size_t>(axes[i])] = index[i];
+            return from;
+          });
+          break;
+        }
+        case 1: {  // slice
+          if (rank == 0) break;
+          const auto first = draw(random, 0, extent);
+          const auto last = draw(random, first, extent);
+          const auto by = draw(random, 1, 3);
+          auto wanted = model.shape;
+          wanted[axis] = 0;
+          for (auto i = first; i < last; i += by) ++wanted[axis];
+          t = t.slice(axis, first, last, by);
+          model = model.viewed(wanted, [&](indices index) {
+            index[axis] = first + index[axis] * by;
+            return index;
+          });
+          break;
+        }
+        case 2: {  // select
+          if (rank == 0 || extent == 0) break;
+          const auto at = draw(random, 0, extent - 1);
+          auto wanted = model.shape;
+          wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(axis));
+          t = t.select(axis, at);
+          model = model.viewed(wanted, [&](indices index) {
+            index.insert(index.begin() + static_cast<std::ptrdiff_t>(axis), at);
+            return index;
+          });
+          break;
+        }
+        case 3: {  // broadcast
+          if (rank >= 5) break;
+          auto wanted = model.shape;
+          for (auto& e : wanted) {
+            if (e == 1) e = draw(random, 0, 3);
+          }
+          const bool longer = draw(random, 0, 1) == 1;
+          if (longer) wanted.insert(wanted.begin(), draw(random, 1, 3));
+          const auto own = model.shape;
+          t = t.broadcast_to(as_extents(wanted));
+          model = model.viewed(wanted, [&](indices index) {
+            if (longer) index.erase(index.begin());
+            for (std::size_t i = 0; i < own.size(); ++i) {
+              if (own[i] == 1) index[i] = 0;
+            }
+            return index;
+          });
+          break;
+        }
+        default: {  // reshape, to a random factorisation
+          indices wanted;
+          auto rest = static_cast<std::int64_t>(model.offsets.size());
+          if (rest == 0) {
+            wanted = {draw(random, 0, 3), 0};
+          } else {
+            while (rest > 1 && wanted.size() < 6) {
+              const auto factor = draw(random, 1, rest);
+              if (rest % factor != 0) continue;
+              wanted.push_back(factor);
+              rest /= factor;
+            }
+            wanted.push_back(rest);
+          }
+          const tensor_model expected{wanted, model.offsets};
+          if (expected.has_strides()) {
+            t = t.reshape(as_extents(wanted));
+            model = expected;
+            ++reshaped;
+          } else {
+            EXPECT_TRUE(
+                throws(errc::unsupported, "reshape", [&] { (void)t.reshape(as_extents(wanted)); }));
+            ++refused;
+          }
+          break;
+        }
+      }
+      const auto seen = model_of(t);
+      ASSERT_EQ(seen.shape, model.shape);
+      ASSERT_EQ(seen.offsets, model.offsets);
+      ASSERT_EQ(t.size(), model.offsets.size());
+      if (!model.offsets.empty()) {
+        const auto [low, high] = std::minmax_element(model.offsets.begin(), model.offsets.end());
+        ASSERT_EQ(t.extent(), (byte_extent{static_cast<std::size_t>(*low),
+                                           static_cast<std::size_t>(*high) + sizeof(float)}));
+        bool contiguous = true;
+        for (std::size_t i = 1; i < model.offsets.size(); ++i)
+          contiguous = contiguous && model.offsets[i] == model.offsets[i - 1] + 4;
+        ASSERT_EQ(t.is_contiguous(), contiguous);
+      }
+    }
+  }
+  EXPECT_GT(reshaped, 500);
+  EXPECT_GT(refused, 50);
+}
+
+}  // namespace
+}  // namespace sluice::test
