@@ -32,8 +32,7 @@ int main() {
   sluice::device_runtime runtime{sluice::open_device("host")};
   const auto stream = runtime.create_stream();
 
-  const auto imported = sluice::import_dlpack(runtime, produce(), {.ready = true});
-  const auto x = imported.memory.as<float>();
+  const auto x = sluice::import_dlpack(runtime, produce()).as<float>();
   const auto y = runtime.allocate<float>(x.size(), stream, "y");
   sluice::enqueue_copy(y, stream, x);
 

@@ -167,11 +167,6 @@ class runtime_core final : public runtime_context,
   /// @throws std::bad_alloc
   [[nodiscard]] block_ref adopt(allocation memory, bool read_only, timeline_point written,
                                 std::unique_ptr<foreign_memory>& owner);
-  /// Keeps such memory, untracked, while copies of the pointer exist.
-  /// @throws error `shutting_down`
-  /// @throws error `device_lost`
-  /// @throws std::bad_alloc; `owner` may then be empty
-  [[nodiscard]] std::shared_ptr<const void> keep(std::unique_ptr<foreign_memory>& owner);
   /// Whether the calling thread is the reclaim thread of this runtime.
   [[nodiscard]] bool reclaims_here() const noexcept { return reclaimer_.runs_here(); }
   void start_reclaiming() override { reclaimer_.start(); }

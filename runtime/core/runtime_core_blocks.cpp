@@ -218,18 +218,6 @@ block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point 
   return begin_block(taken);
 }
 
-std::shared_ptr<const void> runtime_core::keep(std::unique_ptr<foreign_memory>& owner) {
-  require_open();
-  reclaimer_.start();
-  owner->core_ = shared_from_this();
-  count_import(1);
-  // If the host has no memory for the control block, the deleter receives an owner that is not
-  // armed yet.
-  return {owner.release(), [](foreign_memory* memory) noexcept {
-            memory->core_->reclaimer_.add(memory);
-          }};
-}
-
 void runtime_core::reclaim_later(std::unique_ptr<deferred> item) noexcept {
   item->core_ = shared_from_this();
   reclaimer_.add(item.release());

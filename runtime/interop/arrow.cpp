@@ -19,23 +19,23 @@ struct format_entry {
   const char* format;
   element_type type;
 };
-constexpr format_entry formats[] = {{"C", element_type::u8},  {"i", element_type::i32},
+constexpr format_entry formats[] = {{"C", element_type::u8},  {"c", element_type::i8},
+                                    {"S", element_type::u16}, {"i", element_type::i32},
                                     {"I", element_type::u32}, {"l", element_type::i64},
-                                    {"L", element_type::u64}, {"f", element_type::f32},
-                                    {"g", element_type::f64}};
+                                    {"L", element_type::u64}, {"e", element_type::f16},
+                                    {"f", element_type::f32}, {"g", element_type::f64}};
 
 element_type type_of(const char* format) {
   if (format == nullptr) throw field_error(errc::invalid_argument, "format", "must not be null");
   for (const auto& entry : formats) {
     if (format[0] == entry.format[0] && format[1] == '\0') return entry.type;
   }
-  constexpr const char* expected = "must be C, i, I, l, L, f or g";
   const auto shown = std::string_view(format).substr(0, 32);
-  const bool printable =
-      std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  throw field_error(
-      errc::unsupported, "format",
-      printable ? "'" + std::string(shown) + "' is not supported; " + expected : expected);
+  std::string what;
+  if (std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+    what.append(1, '\'').append(shown).append("' is not supported; ");
+  }
+  throw field_error(errc::unsupported, "format", what + "must be C, c, S, i, I, l, L, e, f or g");
 }
 
 const char* format_of(element_type type) {
@@ -136,7 +136,7 @@ arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device
   return read;
 }
 
-column import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDeviceArray* array,
+tensor import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDeviceArray* array,
                     const import_options& options) {
   if (array == nullptr) throw error(errc::invalid_argument, "import_arrow: array must not be null");
   const auto read = layout_of(schema, *array);
@@ -154,20 +154,29 @@ column import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDev
   }
   auto owner = std::make_unique<imported_array>();
   auto& armed_later = *owner;
-  auto memory = detail::bring_in(*detail::runtime_core::of(runtime),
-                                 {.address = read.address,
-                                  .bytes = read.bytes,
-                                  .type = read.type,
-                                  .read_only = true,
-                                  .event = event},
-                                 std::move(owner), options);
+  auto block = detail::bring_in(*detail::runtime_core::of(runtime),
+                                {.address = read.address,
+                                 .bytes = read.bytes,
+                                 .read_only = true,
+                                 .device_type = array->device_type,
+                                 .event = event},
+                                std::move(owner), options);
   armed_later.arm(array->array);
-  return memory;
+  // Throws nothing: `layout_of` has checked the same.
+  return {
+      std::move(block), read.type, {static_cast<std::int64_t>(read.bytes / size_of(read.type))}};
 }
 
-arrow_array export_arrow(device_runtime& runtime, const column& memory,
+arrow_array export_arrow(device_runtime& runtime, const tensor& memory,
                          std::optional<foreign_stream> stream) {
   const auto* format = format_of(memory.type());
+  if (memory.rank() != 1) {
+    throw field_error(errc::unsupported, "shape",
+                      std::to_string(memory.rank()) + " dimensions; an Arrow array has one");
+  }
+  if (!memory.is_contiguous()) {
+    throw field_error(errc::unsupported, "strides", "an Arrow array has no gaps");
+  }
   const auto id = runtime.device().id();
   auto* made = new exported_array{
       {nullptr, memory.address()},

@@ -4,6 +4,7 @@
 #include <sluice/runtime/dlpack.hpp>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -18,15 +19,14 @@ struct type_entry {
   element_type type;
   data_type described;
 };
-constexpr type_entry types[] = {{element_type::u8, {unsigned_integer, 8, 1}},
-                                {element_type::i32, {signed_integer, 32, 1}},
-                                {element_type::u32, {unsigned_integer, 32, 1}},
-                                {element_type::i64, {signed_integer, 64, 1}},
-                                {element_type::u64, {unsigned_integer, 64, 1}},
-                                {element_type::f32, {real, 32, 1}},
-                                {element_type::f64, {real, 64, 1}},
-                                {element_type::c64, {complex, 64, 1}},
-                                {element_type::c128, {complex, 128, 1}}};
+constexpr type_entry types[] = {
+    {element_type::boolean, {boolean, 8, 1}},     {element_type::u8, {unsigned_integer, 8, 1}},
+    {element_type::i8, {signed_integer, 8, 1}},   {element_type::u16, {unsigned_integer, 16, 1}},
+    {element_type::i32, {signed_integer, 32, 1}}, {element_type::u32, {unsigned_integer, 32, 1}},
+    {element_type::i64, {signed_integer, 64, 1}}, {element_type::u64, {unsigned_integer, 64, 1}},
+    {element_type::f16, {real, 16, 1}},           {element_type::bf16, {bfloat, 16, 1}},
+    {element_type::f32, {real, 32, 1}},           {element_type::f64, {real, 64, 1}},
+    {element_type::c64, {complex, 64, 1}},        {element_type::c128, {complex, 128, 1}}};
 
 element_type type_of(data_type described) {
   if (described.lanes != 1) {
@@ -55,11 +55,9 @@ data_type described_type(element_type type) noexcept {
   return {};
 }
 
-constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-
 /// Checks that no dimension is negative.
-/// @throws error `invalid_argument` naming `shape`
-void require_extents(std::span<const std::int64_t> shape) {
+/// @throws error naming `shape`
+void require_extents(const extents& shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
       throw field_error(
@@ -69,40 +67,33 @@ void require_extents(std::span<const std::int64_t> shape) {
   }
 }
 
-/// Row-major strides without gaps.
-/// @throws error `invalid_argument` naming `shape` if a stride overflows
-std::vector<std::int64_t> compact_strides(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size());
-  std::int64_t next = 1;
-  for (auto i = shape.size(); i-- != 0;) {
-    strides[i] = next;
-    // An empty dimension leaves no elements, but the other dimensions still have strides.
-    const auto extent = shape[i] == 0 ? 1 : shape[i];
-    if (next > most / extent) {
-      throw field_error(errc::invalid_argument, "shape", "the row-major strides overflow");
-    }
-    next *= extent;
-  }
-  return strides;
-}
-
-/// The number of elements from the first to the last one in memory.
-std::int64_t extent_of(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-  std::int64_t last = 0;
+/// Checks sizes and strides, and replaces negative strides that have no meaning. Returns the bytes
+/// from the first element to the end of the last one.
+/// @throws error naming `shape` or `strides`
+std::size_t checked_bytes(const extents& shape, extents& strides, element_type type) {
+  const auto size = static_cast<std::int64_t>(size_of(type));
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  std::int64_t all = size;   // bytes of all elements, repeated ones included
+  std::int64_t last = size;  // bytes to the end of the last element
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    if (strides[i] < 0) {
+    const bool meaningful = !empty && shape[i] != 1;
+    if (strides[i] < 0 && meaningful) {
       throw field_error(errc::unsupported, "strides",
                         "the stride of dimension " + std::to_string(i) + " is negative (" +
                             std::to_string(strides[i]) + ")");
     }
-    if (strides[i] != 0 && shape[i] - 1 > (most - 1 - last) / strides[i]) {
+    strides[i] = std::max<std::int64_t>(strides[i], 0);
+    if (!meaningful) continue;
+    if (__builtin_mul_overflow(all, shape[i], &all)) {
+      throw field_error(errc::invalid_argument, "shape", "the size in bytes overflows");
+    }
+    std::int64_t part = 0;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &part) ||
+        __builtin_mul_overflow(part, size, &part) || __builtin_add_overflow(last, part, &last)) {
       throw field_error(errc::invalid_argument, "strides", "the extent in memory overflows");
     }
-    last += (shape[i] - 1) * strides[i];
   }
-  return last + 1;
+  return empty ? 0 : static_cast<std::size_t>(last);
 }
 
 /// Returns an imported tensor to its producer.
@@ -124,26 +115,30 @@ class imported_tensor final : public detail::foreign_memory {
 };
 
 template <class Tensor>
-external_tensor import_any(device_runtime& runtime, Tensor* tensor, bool read_only,
-                           const import_options& options) {
-  auto read = layout_of(tensor->tensor);
-  detail::require_device(runtime.device().id(), tensor->tensor.device.type,
-                         tensor->tensor.device.id, "device.device_type", "device.device_id");
+sluice::tensor import_any(device_runtime& runtime, Tensor* tensor, bool read_only,
+                          const import_options& options) {
+  const auto read = layout_of(tensor->tensor);
+  const auto device_type = tensor->tensor.device.type;
+  detail::require_device(runtime.device().id(), device_type, tensor->tensor.device.id,
+                         "device.device_type", "device.device_id");
   auto owner = std::make_unique<imported_tensor<Tensor>>();
   auto& armed_later = *owner;
-  auto memory = detail::bring_in(
-      *detail::runtime_core::of(runtime),
-      {.address = read.address, .bytes = read.bytes, .type = read.type, .read_only = read_only},
-      std::move(owner), options);
+  auto block = detail::bring_in(*detail::runtime_core::of(runtime),
+                                {.address = read.address,
+                                 .bytes = read.bytes,
+                                 .read_only = read_only,
+                                 .device_type = device_type},
+                                std::move(owner), options);
   armed_later.arm(tensor);
-  return {std::move(memory), std::move(read.shape), std::move(read.strides)};
+  // Throws nothing: `layout_of` has checked the same.
+  return {std::move(block), read.type, read.shape, read.strides};
 }
 
 /// An exported tensor. Its deleter destroys it.
 struct exported_tensor {
   versioned_tensor tensor{};
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;
+  std::array<std::int64_t, extents::max_rank> shape{};
+  std::array<std::int64_t, extents::max_rank> strides{};
   std::optional<detail::lent_memory> lent;
 };
 
@@ -151,10 +146,13 @@ struct exported_tensor {
 
 layout layout_of(const tensor& described) {
   const auto dimensions = described.ndim;
-  if (dimensions < 0 || dimensions > max_dimensions) {
-    throw field_error(errc::invalid_argument, "ndim",
-                      std::to_string(dimensions) + " is out of range; must be from 0 to " +
-                          std::to_string(max_dimensions));
+  if (dimensions < 0) {
+    throw field_error(errc::invalid_argument, "ndim", std::to_string(dimensions) + " is negative");
+  }
+  if (dimensions > static_cast<std::int32_t>(extents::max_rank)) {
+    throw field_error(errc::unsupported, "ndim",
+                      std::to_string(dimensions) + " dimensions are not supported; at most " +
+                          std::to_string(extents::max_rank));
   }
   layout read;
   read.type = type_of(described.dtype);
@@ -162,24 +160,19 @@ layout layout_of(const tensor& described) {
     throw field_error(errc::invalid_argument, "shape", "must not be null");
   }
   const auto count = static_cast<std::size_t>(dimensions);
-  read.shape.assign(described.shape, described.shape + count);
+  read.shape = extents(std::span<const std::int64_t>(described.shape, count));
   require_extents(read.shape);
   if (described.strides != nullptr) {
-    read.strides.assign(described.strides, described.strides + count);
+    read.strides = extents(std::span<const std::int64_t>(described.strides, count));
+  } else if (const auto strides = row_major_strides(read.shape)) {
+    read.strides = *strides;
   } else {
-    read.strides = compact_strides(read.shape);
+    throw field_error(errc::invalid_argument, "shape", "the number of elements overflows");
   }
-  const auto extent = static_cast<std::uint64_t>(extent_of(read.shape, read.strides));
-  const auto size = size_of(read.type);
+  read.bytes = checked_bytes(read.shape, read.strides, read.type);
   const auto base = reinterpret_cast<std::uintptr_t>(described.data);
-  const auto room = static_cast<std::uint64_t>(most) - 1;
-  if (extent > room / size) {
-    throw field_error(errc::invalid_argument, described.strides != nullptr ? "strides" : "shape",
-                      "the size in bytes overflows");
-  }
-  read.bytes = extent * size;
   if (base == 0) {
-    if (extent != 0) throw field_error(errc::invalid_argument, "data", "must not be null");
+    if (read.bytes != 0) throw field_error(errc::invalid_argument, "data", "must not be null");
     return read;
   }
   const auto end_of_addresses = std::numeric_limits<std::uintptr_t>::max();
@@ -188,7 +181,7 @@ layout layout_of(const tensor& described) {
     throw field_error(errc::invalid_argument, "byte_offset",
                       "the end of the tensor exceeds the address space");
   }
-  if (extent != 0) {
+  if (read.bytes != 0) {
     detail::require_aligned(base, described.byte_offset, read.type, "data", "byte_offset");
   }
   read.address = static_cast<std::byte*>(described.data) + described.byte_offset;
@@ -197,27 +190,15 @@ layout layout_of(const tensor& described) {
 
 }  // namespace dlpack
 
-bool external_tensor::is_contiguous() const noexcept {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
-  std::int64_t next = 1;
-  bool compact = true;
-  for (auto i = shape.size(); i-- != 0;) {
-    if (shape[i] == 1) continue;
-    compact = compact && strides[i] == next;
-    if (compact) next *= shape[i];  // cannot overflow: the extent in memory does not
-  }
-  return compact;
-}
-
-external_tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
-                              const import_options& options) {
+tensor import_dlpack(device_runtime& runtime, dlpack::managed_tensor* tensor,
+                     const import_options& options) {
   if (tensor == nullptr)
     throw error(errc::invalid_argument, "import_dlpack: tensor must not be null");
   return dlpack::import_any(runtime, tensor, false, options);
 }
 
-external_tensor import_dlpack(device_runtime& runtime, dlpack::versioned_tensor* tensor,
-                              const import_options& options) {
+tensor import_dlpack(device_runtime& runtime, dlpack::versioned_tensor* tensor,
+                     const import_options& options) {
   if (tensor == nullptr)
     throw error(errc::invalid_argument, "import_dlpack: tensor must not be null");
   if (tensor->version.major != 1) {
@@ -229,34 +210,12 @@ external_tensor import_dlpack(device_runtime& runtime, dlpack::versioned_tensor*
                             options);
 }
 
-dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& memory,
+dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const tensor& memory,
                                         const dlpack_export& as) {
-  using detail::field_error;
-  const auto elements = memory.bytes() / size_of(memory.type());
   auto made = std::make_unique<dlpack::exported_tensor>();
-  made->shape = as.shape.value_or(std::vector{static_cast<std::int64_t>(elements)});
-  if (made->shape.size() > static_cast<std::size_t>(dlpack::max_dimensions)) {
-    throw field_error(errc::invalid_argument, "shape",
-                      std::to_string(made->shape.size()) + " dimensions exceed the maximum of " +
-                          std::to_string(dlpack::max_dimensions));
-  }
-  dlpack::require_extents(made->shape);
-  if (as.strides.empty()) {
-    made->strides = dlpack::compact_strides(made->shape);
-  } else if (as.strides.size() == made->shape.size()) {
-    made->strides = as.strides;
-  } else {
-    throw field_error(errc::invalid_argument, "strides",
-                      std::to_string(as.strides.size()) + " strides do not match " +
-                          std::to_string(made->shape.size()) + " dimensions");
-  }
-  const auto extent = dlpack::extent_of(made->shape, made->strides);
-  if (static_cast<std::uint64_t>(extent) > elements) {
-    throw field_error(errc::invalid_argument, as.strides.empty() ? "shape" : "strides",
-                      "the tensor spans " + std::to_string(extent) +
-                          " elements, but the memory has " + std::to_string(elements));
-  }
-  const bool read_only = as.read_only || memory.read_only();
+  std::copy(memory.shape().begin(), memory.shape().end(), made->shape.begin());
+  std::copy(memory.strides().begin(), memory.strides().end(), made->strides.begin());
+  const bool read_only = as.read_only || memory.block().read_only();
   made->lent.emplace(runtime, memory, as.stream,
                      read_only ? access_kind::read : access_kind::read_write,
                      detail::lent_memory::without_stream::wait);
@@ -271,7 +230,7 @@ dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const column& m
                   .tensor = {.data = memory.address(),
                              .device = {detail::external_device_type(id),
                                         id.kind == device_kind::cuda ? id.ordinal : 0},
-                             .ndim = static_cast<std::int32_t>(made->shape.size()),
+                             .ndim = static_cast<std::int32_t>(memory.rank()),
                              .dtype = dlpack::described_type(memory.type()),
                              .shape = made->shape.data(),
                              .strides = made->strides.data(),

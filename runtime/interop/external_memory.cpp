@@ -86,12 +86,15 @@ void require_device(device_id device, std::int32_t type, std::int64_t id,
   }
 }
 
-column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<foreign_memory> owner,
-                const import_options& options) {
+block_ref bring_in(runtime_core& core, const incoming& memory,
+                   std::unique_ptr<foreign_memory> owner, const import_options& options) {
   core.require_open();
-  if (!options.stream && !options.ready && memory.event == nullptr) {
-    return column::external(core.id(), memory.address, memory.bytes, memory.type, core.keep(owner),
-                            memory.read_only);
+  // Ordinary host memory is written by the host alone, so the call itself is the order.
+  if (!options.stream && !options.ready && memory.event == nullptr &&
+      memory.device_type != dlpack::cpu) {
+    throw field_error(errc::invalid_argument, "stream",
+                      "the import has no order; name the producer's stream, set ready, or bring an "
+                      "Arrow sync_event");
   }
   std::optional<adoption> on;
   timeline_point written;
@@ -107,9 +110,7 @@ column bring_in(runtime_core& core, const incoming& memory, std::unique_ptr<fore
     if (memory.event != nullptr) core.device().wait(on->native(), memory.event, 0);
     written = on->submit();
   }
-  return column(
-      core.adopt({memory.address, memory.bytes, options.tag}, memory.read_only, written, owner),
-      memory.type);
+  return core.adopt({memory.address, memory.bytes, options.tag}, memory.read_only, written, owner);
 }
 
 /// A lent block. `end` may have to be retried: while the consumer's stream is being captured its
@@ -189,13 +190,11 @@ class loan final : public deferred {
   bool refused_ = false;
 };
 
-lent_memory::lent_memory(device_runtime& runtime, const column& memory,
+lent_memory::lent_memory(device_runtime& runtime, const tensor& memory,
                          std::optional<foreign_stream> stream, access_kind access,
                          without_stream how)
     : loan_(std::make_unique<loan>(memory.block(), access)) {
-  if (memory.is_external()) {
-    throw error(errc::stream_misuse, "export: external memory has no runtime identity");
-  }
+  if (!memory) throw error(errc::invalid_argument, "export: the tensor is empty");
   auto& core = *runtime_core::of(runtime);
   auto& record = *block_record::of(loan_->block());
   if (record.core != &core) {

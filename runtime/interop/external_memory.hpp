@@ -33,17 +33,18 @@ void require_device(device_id device, std::int32_t type, std::int64_t id,
 struct incoming {
   void* address = nullptr;
   std::size_t bytes = 0;
-  element_type type = element_type::u8;
   bool read_only = false;
+  std::int32_t device_type = 0;   ///< as in DLPack and Arrow
   native_event* event = nullptr;  ///< of a GPU: the memory is ready after it
 };
 
-/// Imports `memory`. On return `owner` is not armed yet, so it would return nothing. The caller
-/// then arms it.
+/// Imports `memory` as a block. On return `owner` is not armed yet, so it would return nothing. The
+/// caller then arms it.
 /// @throws error if the import is refused
 /// @throws std::bad_alloc
-[[nodiscard]] column bring_in(runtime_core& core, const incoming& memory,
-                              std::unique_ptr<foreign_memory> owner, const import_options& options);
+[[nodiscard]] block_ref bring_in(runtime_core& core, const incoming& memory,
+                                 std::unique_ptr<foreign_memory> owner,
+                                 const import_options& options);
 
 class loan;
 
@@ -54,7 +55,7 @@ class lent_memory {
 
   /// Exports `memory`. With `without_stream::event` the consumer on a GPU waits for `event()`.
   /// @throws error as `export_dlpack`
-  lent_memory(device_runtime& runtime, const column& memory, std::optional<foreign_stream> stream,
+  lent_memory(device_runtime& runtime, const tensor& memory, std::optional<foreign_stream> stream,
               access_kind access, without_stream how);
   lent_memory(const lent_memory&) = delete;
   lent_memory& operator=(const lent_memory&) = delete;

@@ -87,6 +87,10 @@ launch_recorder& launch_recorder::note(const block_ref& block, access_kind acces
   return *this;
 }
 
+launch_recorder& launch_recorder::note(const tensor& t, access_kind access, const char* verb) {
+  return note(t.block(), access, t.is_contiguous() && covers_block(t.block(), t.bytes()), verb);
+}
+
 launch_recorder& launch_recorder::note(const column& c, access_kind access, const char* verb) {
   if (!state_) return *this;
   state_->note(c.block(), access, covers_block(c.block(), c.bytes()), verb, c.read_only());

@@ -174,7 +174,7 @@ TEST_P(access_check, memory_that_is_read_only_is_read) {
                  .shape = &shape,
                  .strides = nullptr,
                  .byte_offset = 0}};
-  const auto a = import_dlpack(runtime(), &tensor, {.ready = true}).memory.as<float>();
+  const auto a = import_dlpack(runtime(), &tensor, {.ready = true}).as<float>();
   EXPECT_EQ(access_all(runtime(), read(a, "a")).size(), 1u);
   EXPECT_TRUE(throws(errc::invalid_argument, "a: the memory is read-only",
                      [&] { (void)access_all(runtime(), write(a, "a")); }));
@@ -225,7 +225,7 @@ TEST(overlap, is_seen_between_imports_of_the_same_bytes) {
   const auto stream = runtime.create_stream();
   const auto a = runtime.allocate<float>(8, stream);
   const auto again = [&](device_runtime& in) {
-    return import_dlpack(in, export_dlpack(runtime, a), {.ready = true}).memory.as<float>();
+    return import_dlpack(in, export_dlpack(runtime, a), {.ready = true}).as<float>();
   };
   auto b = again(runtime);
   const auto c = again(runtime);

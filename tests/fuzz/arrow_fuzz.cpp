@@ -34,7 +34,10 @@ void take_in(const ArrowSchema& schema, ArrowDeviceArray& described_array, field
   const auto options = into.options(input);
   const bool known_stream =
       !options.stream || reinterpret_cast<std::uintptr_t>(options.stream->native()) > 2;
-  const bool expected = readable && known_stream && described_array.sync_event == nullptr &&
+  const bool ordered =
+      options.ready || options.stream || described_array.device_type == ARROW_DEVICE_CPU;
+  const bool expected = readable && known_stream && ordered &&
+                        described_array.sync_event == nullptr &&
                         (described_array.device_type == ARROW_DEVICE_CPU ||
                          described_array.device_type == ARROW_DEVICE_CUDA_HOST);
   returns calls = 0;
@@ -54,8 +57,7 @@ void take_in(const ArrowSchema& schema, ArrowDeviceArray& described_array, field
   require(imported.has_value() == expected, "what can be read, on this device, comes in");
   if (imported) {
     require(array.release == nullptr, "it has been moved");
-    require(imported->read_only(), "the data of Arrow's are immutable");
-    require(imported->is_external() == !(options.ready || options.stream), "its order says how");
+    require(imported->block().read_only(), "the data of Arrow's are immutable");
     imported.reset();
   } else {
     require(array.release == release, "a refusal takes nothing");

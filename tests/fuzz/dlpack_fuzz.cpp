@@ -40,9 +40,7 @@ bool goes_round(Tensor& tensor, const import_options& options, bool has_deleter,
   require(calls.load() == 0, "neither a refusal nor an import gives back");
   const bool accepted = imported.has_value();
   if (accepted) {
-    const auto& memory = imported->memory;
-    require(memory.is_external() == !(options.ready || options.stream), "its order says how");
-    require(memory.read_only() == read_only, "the flag says whether it may be written");
+    require(imported->block().read_only() == read_only, "the flag says whether it may be written");
     (void)imported->is_contiguous();
     imported.reset();
   }
@@ -63,7 +61,8 @@ void take_in(const dlpack::tensor& described, field_reader& input, bool readable
       !options.stream || reinterpret_cast<std::uintptr_t>(options.stream->native()) > 2;
   const bool here =
       described.device.type == dlpack::cpu || described.device.type == dlpack::cuda_host;
-  const bool expected = readable && here && known_stream && (!versioned || major == 1);
+  const bool ordered = options.ready || options.stream || described.device.type == dlpack::cpu;
+  const bool expected = readable && here && known_stream && ordered && (!versioned || major == 1);
   bool accepted = false;
   if (versioned) {
     dlpack::versioned_tensor tensor{};
@@ -91,7 +90,7 @@ void check(field_reader input) {
   t.byte_offset = static_cast<std::uint64_t>(input.number());
   const bool has_shape = input.flag();
   const bool has_strides = input.flag();
-  const auto dimensions = static_cast<std::size_t>(std::clamp(t.ndim, 0, dlpack::max_dimensions));
+  const auto dimensions = static_cast<std::size_t>(std::clamp(t.ndim, 0, 8));
   std::vector<std::int64_t> shape(dimensions);
   std::vector<std::int64_t> strides(dimensions);
   for (auto& extent : shape) extent = input.number();
@@ -102,15 +101,16 @@ void check(field_reader input) {
   const auto layout = described([&] { return dlpack::layout_of(t); }, fields);
   take_in(t, input, layout.has_value());
   if (!layout) return;
-  require(layout->shape == shape && layout->strides.size() == dimensions,
+  require(std::ranges::equal(layout->shape, shape) && layout->strides.size() == dimensions,
           "the shape is the descriptor's");
   const bool empty = std::ranges::find(shape, 0) != shape.end();
   wide last = 0;
   for (std::size_t i = 0; i < dimensions; ++i) {
     if (shape[i] <= 1) continue;
-    if (has_strides) require(layout->strides[i] == strides[i], "strides are the descriptor's");
     // Of nothing, the other extents and the strides may be anything.
-    if (!empty) last += static_cast<wide>(shape[i] - 1) * layout->strides[i];
+    if (empty) continue;
+    if (has_strides) require(layout->strides[i] == strides[i], "strides are the descriptor's");
+    last += static_cast<wide>(shape[i] - 1) * layout->strides[i];
   }
   for (std::size_t i = 0; i < dimensions && !empty; ++i) {
     require(shape[i] == 1 || layout->strides[i] >= 0, "elements lie at and behind the first one");

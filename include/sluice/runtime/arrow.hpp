@@ -123,21 +123,21 @@ struct arrow_layout {
 /// @throws error `invalid_argument` if `n_buffers` is not 2
 /// @throws error `invalid_argument` if the data buffer of a non-empty array is null, or if its
 ///   first element is not aligned to the size of an element
-/// @throws error `unsupported` if `format` is none of C, i, I, l, L, f and g
+/// @throws error `unsupported` if `format` is none of C, c, S, i, I, l, L, e, f and g
 /// @throws error `unsupported` if there are nulls, or if `null_count` is unknown and there is a
 ///   validity buffer
 /// @throws error `unsupported` if `n_children`, `dictionary` or `reserved` is not zero
 [[nodiscard]] SLUICE_EXPORT arrow_layout layout_of(const ArrowSchema& schema,
                                                    const ArrowDeviceArray& array);
 
-/// Imports an array of primitive elements without nulls as a read-only column.
+/// Imports an array of primitive elements without nulls as a read-only tensor of one dimension.
 ///
-///     const column x = import_arrow(runtime, schema, &array);
+///     const tensor x = import_arrow(runtime, schema, &array);
 ///     recorder.read(x);
 ///
-/// The array must be on the device of `runtime`. The column is read-only because Arrow's data is
-/// immutable. An array with a `sync_event` (on a GPU a `cudaEvent_t*`) is adopted: the first use
-/// waits for the event. `options` states any further order; see `import_options`. The function does
+/// The array must be on the device of `runtime`. The memory is read-only because Arrow's data is
+/// immutable. If the array has a `sync_event` (on a GPU a `cudaEvent_t*`), the first use waits for
+/// the event. `options` states any further order; see `import_options`. The function does
 /// not wait for the producer.
 ///
 /// On success the runtime owns the array: `array->array.release` is null, and the runtime calls the
@@ -148,6 +148,7 @@ struct arrow_layout {
 /// Errors about a field name it.
 /// @throws error the errors of `layout_of`
 /// @throws error `invalid_argument` if `array` is null
+/// @throws error `invalid_argument` naming `stream` if the import has no order
 /// @throws error `invalid_argument` if `device_type` or `device_id` is not the device of `runtime`
 /// @throws error `invalid_argument` if there is a `sync_event` on a host device, or it points to a
 ///   null event
@@ -159,7 +160,7 @@ struct arrow_layout {
 /// @throws error `library_failure` if a driver call failed
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] SLUICE_EXPORT column import_arrow(device_runtime& runtime, const ArrowSchema& schema,
+[[nodiscard]] SLUICE_EXPORT tensor import_arrow(device_runtime& runtime, const ArrowSchema& schema,
                                                 ArrowDeviceArray* array,
                                                 const import_options& options = {});
 
@@ -171,7 +172,7 @@ struct arrow_array {
 
 /// Exports `memory` as a read-only Arrow array, without a copy.
 ///
-/// `memory` must have a runtime identity. It stays allocated until the array is released. `stream`
+/// The memory stays allocated until the array is released. `stream`
 /// has the meaning of `dlpack_export::stream`, also for a stream that is captured later.
 ///
 /// On a GPU the array has a `sync_event` that stands for all work up to the last write. Without a
@@ -179,9 +180,12 @@ struct arrow_array {
 /// On a host device **the calling thread waits** for the last write if there is no stream.
 ///
 /// @throws error the errors of `export_dlpack`
-/// @throws error `unsupported` if the elements are complex
+/// @throws error `unsupported` naming `format` if Arrow has no primitive type of the elements
+///   (`boolean`, `bf16`, complex ones)
+/// @throws error `unsupported` naming `shape` if `memory` has not one dimension
+/// @throws error `unsupported` naming `strides` if the elements have gaps
 [[nodiscard]] SLUICE_EXPORT arrow_array
-export_arrow(device_runtime& runtime, const column& memory,
+export_arrow(device_runtime& runtime, const tensor& memory,
              std::optional<foreign_stream> stream = std::nullopt);
 
 }  // namespace sluice

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <utility>
 
 namespace sluice {
@@ -16,9 +15,8 @@ namespace sluice {
 ///     column y = column::external(id, address, bytes, element_type::f32);
 ///     recorder.read(x).read(y);                             // a strict recorder rejects `y`
 ///
-/// A tracked column has the identity of a block, which may come from an import. An external column
-/// is memory that the runtime does not track. A strict launch recorder rejects it, and a permissive
-/// one skips it.
+/// A tracked column has the identity of a block. An external column is memory that the runtime does
+/// not track. A strict launch recorder rejects it, and a permissive one skips it.
 ///
 /// Copies share the memory. Different copies may be used, copied and destroyed on different
 /// threads. A copy must not be assigned to while another thread uses it.
@@ -35,15 +33,6 @@ class column {
         bytes_(ref.bytes()),
         type_(ref.type()),
         device_(ref ? ref.device() : device_id{}) {}
-
-  /// All of `block` as elements of `type`.
-  // NOLINTNEXTLINE(bugprone-exception-escape): only an empty reference has no device.
-  column(block_ref block, element_type type) noexcept
-      : block_(std::move(block)),
-        address_(block_.address()),
-        bytes_(block_.bytes()),
-        type_(type),
-        device_(block_ ? block_.device() : device_id{}) {}
 
   /// An external column: `bytes` bytes at `address` on `device`, which the runtime does not track.
   ///
@@ -76,25 +65,6 @@ class column {
   [[nodiscard]] device_id device() const noexcept { return device_; }
   /// Whether the memory must not be written.
   [[nodiscard]] bool read_only() const noexcept { return block_ ? block_.read_only() : read_only_; }
-
-  /// The elements as a typed reference.
-  /// @throws error `stream_misuse` if the column is external
-  /// @throws error `invalid_argument` if the elements are not of type `T`
-  /// @throws error `invalid_argument` if the first element is not aligned to its size
-  template <element T>
-  [[nodiscard]] gpu_ref<T> as() const {
-    if (is_external()) {
-      throw error(errc::stream_misuse, "column::as: external memory has no runtime identity");
-    }
-    if (type_ != element_type_v<T>) {
-      throw error(errc::invalid_argument, "column::as: the elements are " +
-                                              std::string(to_string(type_)) + ", not " +
-                                              std::string(to_string(element_type_v<T>)));
-    }
-    const auto offset =
-        static_cast<const std::byte*>(address_) - static_cast<const std::byte*>(block_.address());
-    return gpu_ref<T>(block_, static_cast<std::size_t>(offset), bytes_ / sizeof(T));
-  }
 
  private:
   block_ref block_;

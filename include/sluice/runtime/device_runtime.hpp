@@ -25,7 +25,7 @@ namespace sluice {
 struct runtime_statistics {
   std::size_t bytes_outstanding = 0;  ///< bytes of blocks that have not been freed, without imports
   std::size_t peak_bytes = 0;         ///< the largest value of `bytes_outstanding` so far
-  std::size_t blocks = 0;             ///< blocks that have not been freed, with adopted imports
+  std::size_t blocks = 0;             ///< blocks that have not been freed, with imports
   std::size_t imports = 0;            ///< imports that have not been returned to their producer
   std::size_t exports = 0;            ///< exports that their consumer has not released
   std::size_t references = 0;         ///< counted references to blocks, including freed blocks

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 /// The structures of DLPack (https://dmlc.github.io/dlpack/latest/c_api.html), declared from its
 /// specification.
@@ -22,7 +21,14 @@ namespace sluice::dlpack {
 /// `DLDeviceType`: the types of devices that sluice accepts.
 enum device_type : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3, cuda_managed = 13 };
 /// `DLDataTypeCode`: the kinds of numbers that sluice accepts.
-enum type_code : std::uint8_t { signed_integer = 0, unsigned_integer = 1, real = 2, complex = 5 };
+enum type_code : std::uint8_t {
+  signed_integer = 0,
+  unsigned_integer = 1,
+  real = 2,
+  bfloat = 4,
+  complex = 5,
+  boolean = 6
+};
 
 /// `DLDevice`.
 struct device {
@@ -105,16 +111,13 @@ static_assert(sizeof(versioned_tensor) == 80 && offsetof(versioned_tensor, manag
               offsetof(versioned_tensor, deleter) == 16 &&
               offsetof(versioned_tensor, flags) == 24 && offsetof(versioned_tensor, tensor) == 32);
 
-/// The largest number of dimensions of a tensor.
-inline constexpr std::int32_t max_dimensions = 64;
-
 /// The checked contents of a tensor's descriptor.
 struct layout {
   void* address = nullptr;  ///< address of the first element; may be null if there is none
   std::size_t bytes = 0;    ///< bytes from the first element to the end of the last one in memory
   element_type type = element_type::u8;  ///< type of each element
-  std::vector<std::int64_t> shape;       ///< number of elements in each dimension
-  std::vector<std::int64_t> strides;     ///< in elements, as many as `shape`; the stride of a
+  extents shape;                         ///< number of elements in each dimension
+  extents strides;                       ///< in elements, as many as `shape`; the stride of a
                                          ///< dimension with one element has no meaning
 };
 
@@ -124,11 +127,12 @@ struct layout {
 /// have `ndim` elements. The function does not access the memory of the tensor.
 ///
 /// Each error names the refused field.
-/// @throws error `invalid_argument` if `ndim` is negative or above `max_dimensions`
+/// @throws error `invalid_argument` if `ndim` is negative
 /// @throws error `invalid_argument` if `shape` is null or has a negative element
-/// @throws error `invalid_argument` if the extent in memory overflows
+/// @throws error `invalid_argument` if the number of elements or the extent in memory overflows
 /// @throws error `invalid_argument` if `data` of a non-empty tensor is null
 /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
+/// @throws error `unsupported` if there are more than 8 dimensions
 /// @throws error `unsupported` if `dtype` is no `element_type`
 /// @throws error `unsupported` if a stride between elements is negative
 [[nodiscard]] SLUICE_EXPORT layout layout_of(const tensor& described);
@@ -137,36 +141,19 @@ struct layout {
 
 namespace sluice {
 
-/// An imported tensor.
-struct SLUICE_EXPORT external_tensor {
-  /// The bytes from the first element to the end of the last one in memory. If the tensor is not
-  /// contiguous, the bytes between its elements are included.
-  column memory;
-  std::vector<std::int64_t> shape;    ///< number of elements in each dimension
-  std::vector<std::int64_t> strides;  ///< in elements, one for each dimension
-
-  /// Whether the elements lie in row-major order without gaps. `memory` then holds exactly the
-  /// elements.
-  [[nodiscard]] bool is_contiguous() const noexcept;
-};
-
 /// Imports a tensor, without a copy.
 ///
-///     const auto imported = import_dlpack(runtime, tensor, {.stream = producer});
-///     const auto x = imported.memory.as<float>();
+///     const tensor x = import_dlpack(runtime, producers, {.stream = producer});
 ///
 /// The tensor must be on the device of `runtime`. A GPU accepts `kDLCUDA` with its number, and
 /// `kDLCUDAManaged`. A host device accepts `kDLCPU` and `kDLCUDAHost`. `options` states the order
-/// of the import; see `import_options`. The function does not wait for the producer.
+/// of the import; see `import_options`. The function does not wait for the producer. The strides of
+/// the result are the producer's.
 ///
 /// On success the tensor belongs to the runtime. The reclaim thread calls its deleter, if it has
-/// one, exactly once:
-/// - For an adopted tensor, after the block has been freed and its recorded uses have completed. At
-///   the latest, this happens at the end of the runtime, which makes references stale. If the
-///   device is lost, it happens once no work of the runtime runs on the device.
-/// - For an external column, after the last copy of the column has been destroyed. This may be
-/// after
-///   the end of the runtime.
+/// one, exactly once: after the block has been freed and its recorded uses have completed. At the
+/// latest, this happens at the end of the runtime, which makes references stale. If the device is
+/// lost, it happens once no work of the runtime runs on the device.
 ///
 /// On failure the tensor still belongs to the caller. docs/concepts/external_memory.md explains the
 /// order.
@@ -174,6 +161,7 @@ struct SLUICE_EXPORT external_tensor {
 /// Errors about a field name it.
 /// @throws error the errors of `dlpack::layout_of`
 /// @throws error `invalid_argument` if `tensor` is null
+/// @throws error `invalid_argument` naming `stream` if the import has no order
 /// @throws error `invalid_argument` if `device` is not the device of `runtime`
 /// @throws error `invalid_argument` if `options.stream` belongs to another GPU or is being captured
 /// @throws error `invalid_argument` if `options.stream` is a default stream of CUDA and the runtime
@@ -184,20 +172,16 @@ struct SLUICE_EXPORT external_tensor {
 /// @throws error `library_failure` if a driver call failed
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] SLUICE_EXPORT external_tensor import_dlpack(device_runtime& runtime,
-                                                          dlpack::managed_tensor* tensor,
-                                                          const import_options& options = {});
+[[nodiscard]] SLUICE_EXPORT tensor import_dlpack(device_runtime& runtime,
+                                                 dlpack::managed_tensor* tensor,
+                                                 const import_options& options = {});
 /// Imports a tensor of DLPack 1.x. Every write of a tensor with `read_only_flag` is rejected.
-[[nodiscard]] SLUICE_EXPORT external_tensor import_dlpack(device_runtime& runtime,
-                                                          dlpack::versioned_tensor* tensor,
-                                                          const import_options& options = {});
+[[nodiscard]] SLUICE_EXPORT tensor import_dlpack(device_runtime& runtime,
+                                                 dlpack::versioned_tensor* tensor,
+                                                 const import_options& options = {});
 
-/// The form of an exported tensor, and its consumer.
+/// The consumer of an exported tensor.
 struct dlpack_export {
-  /// None: one dimension with all elements. Empty: one element without dimensions.
-  std::optional<std::vector<std::int64_t>> shape{};
-  /// In elements: one for each dimension, none negative. Empty: compact, row-major.
-  std::vector<std::int64_t> strides{};
   /// The stream on which the consumer uses the memory. None: see `export_dlpack`.
   ///
   /// The stream must exist until the deleter has been called. If it is being captured into a graph
@@ -209,13 +193,13 @@ struct dlpack_export {
   bool read_only = false;
 };
 
-/// Exports `memory` as a tensor of DLPack 1.0, without a copy.
+/// Exports `memory` as a tensor of DLPack 1.0 with its shape and strides, without a copy.
 ///
-///     auto* tensor = export_dlpack(runtime, x, {.stream = consumer});
+///     auto* exported = export_dlpack(runtime, x, {.stream = consumer});
 ///     // ... the consumer uses the tensor on its stream ...
-///     tensor->deleter(tensor);
+///     exported->deleter(exported);
 ///
-/// `memory` must have a runtime identity. It stays allocated until the consumer calls the deleter,
+/// The memory stays allocated until the consumer calls the deleter,
 /// also if all references are dropped or the runtime ends. The consumer calls the deleter exactly
 /// once, on any thread.
 ///
@@ -237,9 +221,8 @@ struct dlpack_export {
 /// the program that launches the graph must keep its memory alive. docs/concepts/external_memory.md
 /// gives the reasons.
 ///
-/// @throws error `stream_misuse` if `memory` is external or cannot be tracked
-/// @throws error `invalid_argument`, naming `shape` or `strides`, if a value is negative or the
-///   tensor does not lie in `memory`
+/// @throws error `invalid_argument` if `memory` is empty
+/// @throws error `stream_misuse` if `memory` cannot be tracked
 /// @throws error `invalid_argument` if the stream is refused, as in `import_dlpack`
 /// @throws error `invalid_argument` if `memory` belongs to another runtime
 /// @throws error `stale_ref` if the memory has been freed
@@ -250,7 +233,7 @@ struct dlpack_export {
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
 [[nodiscard]] SLUICE_EXPORT dlpack::versioned_tensor* export_dlpack(device_runtime& runtime,
-                                                                    const column& memory,
+                                                                    const tensor& memory,
                                                                     const dlpack_export& as = {});
 
 }  // namespace sluice

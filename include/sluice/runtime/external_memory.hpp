@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/runtime/column.hpp>
 #include <sluice/runtime/device.hpp>
 #include <sluice/runtime/memory_resource.hpp>
+#include <sluice/runtime/tensor.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -43,13 +43,9 @@ class foreign_stream {
 ///     import_dlpack(runtime, tensor, {.stream = foreign_stream{2}});  // after the producer's work
 ///     import_dlpack(runtime, other, {.ready = true});                 // the producer has finished
 ///
-/// An import with neither `stream`, `ready` nor an Arrow `sync_event` is an external column. A
-/// strict recorder rejects it and a permissive one skips it. The program must know that the
-/// producer has finished.
-///
-/// Any other import is *adopted*: its column has a runtime identity. It is tracked like the
-/// runtime's own memory, from the point of the import. This applies to host memory and to GPU
-/// memory.
+/// An import is *adopted*: it becomes a block, which is tracked like the runtime's own memory from
+/// the point of the import. An import needs an order: `stream`, `ready` or an Arrow `sync_event`.
+/// Only ordinary host memory (`kDLCPU`) is ready without one.
 ///
 /// Each import is a block of its own. Uses of two imports of the same bytes are not ordered with
 /// each other. Neither are uses of an exported block and an import of the same bytes. Such bytes

@@ -5,6 +5,7 @@
 #include <sluice/runtime/column.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/stream.hpp>
+#include <sluice/runtime/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -83,6 +84,9 @@ class SLUICE_EXPORT launch_recorder {
 
   /// Registers memory that the launch reads, writes, or reads and writes.
   ///
+  /// A write covers the whole block if it covers every byte. For a tensor, this requires row-major
+  /// order.
+  ///
   /// Registration never throws. The first rejection surfaces at preflight, and again at commit.
   /// Rejected are:
   /// - memory without identity, by a strict recorder
@@ -103,6 +107,11 @@ class SLUICE_EXPORT launch_recorder {
   launch_recorder& read_write(const gpu_ref<T>& ref) {
     return note(ref.block(), access_kind::read_write, covers_block(ref.block(), ref.bytes()),
                 "read_write");
+  }
+  launch_recorder& read(const tensor& t) { return note(t, access_kind::read, "read"); }
+  launch_recorder& write(const tensor& t) { return note(t, access_kind::write, "write"); }
+  launch_recorder& read_write(const tensor& t) {
+    return note(t, access_kind::read_write, "read_write");
   }
   launch_recorder& read(const column& c) { return note(c, access_kind::read, "read"); }
   launch_recorder& write(const column& c) { return note(c, access_kind::write, "write"); }
@@ -180,6 +189,7 @@ class SLUICE_EXPORT launch_recorder {
   using state_ptr = std::unique_ptr<detail::recorder_state, detail::recorder_state_deleter>;
   explicit launch_recorder(state_ptr state) noexcept;
   launch_recorder& note(const block_ref& block, access_kind access, bool whole, const char* verb);
+  launch_recorder& note(const tensor& t, access_kind access, const char* verb);
   launch_recorder& note(const column& c, access_kind access, const char* verb);
   [[nodiscard]] static bool covers_block(const block_ref& block, std::size_t bytes) noexcept {
     return block && bytes == block.bytes();

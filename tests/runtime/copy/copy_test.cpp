@@ -207,7 +207,7 @@ TEST_P(copies, refuse_what_does_not_fit) {
     (void)copy(a.subspan(0, 5), a.subspan(5, 5));
     const auto again =
         import_dlpack(*from().runtime, export_dlpack(*from().runtime, a), {.ready = true});
-    const auto same = again.memory.as<std::uint32_t>();
+    const auto same = again.as<std::uint32_t>();
     EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
                        [&] { (void)copy(a.subspan(0, 5), same.subspan(4, 5)); }));
   } else {

@@ -141,14 +141,15 @@ void use(device_runtime& runtime, kept& k) {
     ~consumer() { tensor->deleter(tensor); }
   };
   static consumer older;
-  static external_tensor tracked;
+  static tensor older_import;
   auto& runtime = device_runtime::get(device);
   static kept younger;
-  static external_tensor external;
+  static tensor younger_import;
   use(runtime, younger);
   older.tensor = export_dlpack(runtime, *younger.ref);
-  tracked = import_dlpack(runtime, export_dlpack(runtime, *younger.ref), {.ready = true});
-  external = import_dlpack(runtime, export_dlpack(runtime, *younger.ref));
+  for (auto* import : {&older_import, &younger_import}) {
+    *import = import_dlpack(runtime, export_dlpack(runtime, *younger.ref), {.ready = true});
+  }
   std::exit(0);
 }
 

@@ -203,7 +203,7 @@ class cuda_capture : public ::testing::Test {
     {
       const auto imported = import_dlpack(
           runtime(), tensor.get(), {.stream = foreign_stream(producer_stream().ref().native())});
-      (void)copy(seen, imported.memory, other);
+      (void)copy(seen, imported.as<std::uint32_t>(), other);
       (void)write(dropped, value, high);
       dropped = {};
     }
@@ -346,7 +346,7 @@ TEST_F(cuda_capture, of_a_stream_refuses_what_would_be_ordered_with_it) {
   (void)write(a, 3, adopted);
   EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 3));
   const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = captured});
-  (void)copy(seen, imported.memory, stream());
+  (void)copy(seen, imported.as<std::uint32_t>(), stream());
   EXPECT_EQ(download(seen, stream()), std::vector<std::uint32_t>(count, 1));
 }
 

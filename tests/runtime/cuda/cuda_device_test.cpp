@@ -449,7 +449,7 @@ TEST_F(cuda_device, lost_before_commit_leaves_no_lease) {
     {
       const auto freed = guarded.allocate<float>(100, s);
       auto recorder = launch_recorder::strict(s);
-      recorder.read(imported.memory).write(freed);
+      recorder.read(imported).write(freed);
       recorder.preflight();
       (void)recorder.commit();
     }

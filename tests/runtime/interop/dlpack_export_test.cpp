@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -141,21 +142,25 @@ TEST_P(dlpack_on, a_writable_export_comes_after_reads_and_a_read_only_one_does_n
   EXPECT_EQ(download(a, stream()), std::vector(100, after));
 }
 
-TEST_P(dlpack_on, a_tensor_goes_out_in_the_shape_asked_for) {
+TEST_P(dlpack_on, a_tensor_goes_out_with_its_shape_and_strides) {
   const auto a = runtime().allocate<std::uint32_t>(10, stream());
-  const auto check = [&](const dlpack_export& as, const std::vector<std::int64_t>& shape,
-                         const std::vector<std::int64_t>& strides) {
-    auto* out = export_dlpack(runtime(), a, as);
-    EXPECT_EQ(out->tensor.ndim, static_cast<std::int32_t>(shape.size()));
-    EXPECT_EQ(std::vector(out->tensor.shape, out->tensor.shape + shape.size()), shape);
-    EXPECT_EQ(std::vector(out->tensor.strides, out->tensor.strides + shape.size()), strides);
+  const auto check = [&](const tensor& memory) {
+    auto* out = export_dlpack(runtime(), memory);
+    const auto rank = static_cast<std::size_t>(out->tensor.ndim);
+    EXPECT_EQ(extents(std::span<const std::int64_t>(out->tensor.shape, rank)),
+              extents(memory.shape()));
+    EXPECT_EQ(extents(std::span<const std::int64_t>(out->tensor.strides, rank)),
+              extents(memory.strides()));
+    EXPECT_EQ(out->tensor.data, memory.address());
     out->deleter(out);
   };
-  check({}, {10}, {1});
-  check({.shape = std::vector<std::int64_t>{}}, {}, {});
-  check({.shape = std::vector<std::int64_t>{2, 5}}, {2, 5}, {5, 1});
-  check({.shape = std::vector<std::int64_t>{2, 0, 5}}, {2, 0, 5}, {5, 5, 1});
-  check({.shape = std::vector<std::int64_t>{5, 2}, .strides = {1, 5}}, {5, 2}, {1, 5});
+  const tensor all = a;
+  check(all);
+  check(all.select(0, 3));
+  check(all.reshape({2, 5}));
+  check(all.reshape({2, 5}).transposed().slice(0, 1, 4, 2));
+  check(all.slice(0, 2, 2).reshape({2, 0, 5}));
+  check(all.select(0, 9).broadcast_to({3, 4}));
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ TEST_P(dlpack_on, survives_a_lack_of_host_memory) {
   (void)import_dlpack(runtime(), first.get(), {.stream = named(other_stream())});
   first.back.wait();
   expect_nothing_is_out();
-  for (const import_options& options : {import_options{}, import_options{.ready = true},
-                                        import_options{.stream = named(other_stream())}}) {
+  for (const import_options& options :
+       {import_options{.ready = true}, import_options{.stream = named(other_stream())}}) {
     new_tensor tensor(words(10));
     const auto failures =
         with_each_allocation_failing([&] { (void)import_dlpack(runtime(), tensor.get(), options); },
@@ -57,7 +57,7 @@ TEST_P(dlpack_on, survives_a_lack_of_host_memory) {
                                        expect_nothing_is_out();
                                        EXPECT_EQ(runtime().statistics().blocks, 0u);
                                      });
-    EXPECT_GE(failures, 3);
+    EXPECT_GE(failures, 1);
     tensor.back.wait();
   }
   const auto a = runtime().allocate<std::uint32_t>(10, stream());
@@ -112,7 +112,7 @@ TEST(dlpack_on_a_failing_host, what_a_lost_producer_wrote_has_failed) {
   {
     const auto imported =
         import_dlpack(runtime, tensor.get(), {.stream = foreign_stream(theirs.ref().native())});
-    auto recorder = begin_read(imported.memory, s);
+    auto recorder = begin_read(imported, s);
     const auto point = recorder.commit();
     lost->device().lose(error(errc::device_lost, "smoke"));
     closed.open();
@@ -132,7 +132,7 @@ TEST(dlpack_on_a_failing_host, a_lost_runtime_gives_back_once_nothing_runs) {
   auto s = runtime->create_stream();
   auto imported = import_dlpack(*runtime, tensor.get(), {.ready = true});
   std::atomic<bool> end{false};
-  auto recorder = begin_read(imported.memory, s);
+  auto recorder = begin_read(imported, s);
   submit_host_task(s, [&] {
     tensor.back.in_use.store(true);
     await([&] { return end.load(); });
@@ -155,8 +155,7 @@ TEST(dlpack_on_a_failing_host, a_loss_that_a_deleter_is_the_first_to_see_gives_b
   new_tensor tensor(producer.allocate<std::uint32_t>(10, theirs));
   device_runtime runtime(open_host_device());
   auto imported = import_dlpack(runtime, tensor.get(), {.ready = true});
-  auto* out =
-      export_dlpack(runtime, imported.memory, {.stream = foreign_stream(theirs.ref().native())});
+  auto* out = export_dlpack(runtime, imported, {.stream = foreign_stream(theirs.ref().native())});
   imported = {};
   // The deleter's first allocation then follows the consumer's stream, and no lock is held there.
   await([&] {

@@ -28,15 +28,15 @@ void goes_round(device_runtime& runtime, stream_ref stream) {
   }
   const auto whole = upload(runtime, stream, values);
   const auto part = whole.subspan(4, 20);
-  auto* out = export_dlpack(runtime, part, {.shape = std::vector<std::int64_t>{2, 10}});
+  auto* out = export_dlpack(runtime, tensor(part).reshape({2, 10}));
   EXPECT_EQ(out->version.major, 1u);
   EXPECT_EQ(out->flags, 0u);
   EXPECT_EQ(out->tensor.strides[0], 10);
   EXPECT_EQ(runtime.statistics().exports, 1u);
   const auto back = import_dlpack(runtime, out, {.ready = true});
-  EXPECT_EQ(back.shape, (std::vector<std::int64_t>{2, 10}));
+  EXPECT_EQ(extents(back.shape()), (extents{2, 10}));
   EXPECT_TRUE(back.is_contiguous());
-  EXPECT_EQ(download(back.memory.template as<T>(), stream),
+  EXPECT_EQ(download(back.template as<T>(), stream),
             std::vector<T>(values.begin() + 4, values.end()));
 }
 
@@ -45,6 +45,8 @@ TEST_P(dlpack_on, every_element_type_goes_round) {
     goes_round<T>(runtime(), stream());
     expect_nothing_is_out();
   });
+  goes_round<bf16>(runtime(), stream());
+  expect_nothing_is_out();
   goes_round<std::complex<float>>(runtime(), stream());
   expect_nothing_is_out();
   goes_round<std::complex<double>>(runtime(), stream());
@@ -70,7 +72,7 @@ TEST_P(dlpack_on, many_threads_may_pass_memory_round) {
         const auto there = import_dlpack(other(), out, {.stream = named(consumer)});
         const auto word = i * 4 + t + 1;
         {
-          const auto theirs = there.memory.as<std::uint32_t>();
+          const auto theirs = there.as<std::uint32_t>();
           auto recorder = launch_recorder::strict(consumer);
           recorder.read_write(theirs);
           recorder.preflight();

@@ -114,23 +114,10 @@ TEST_P(dlpack_on, a_producer_may_end_the_runtime_that_gives_it_back) {
   tensor.back.wait();
   // The end of the runtime frees it after the import whose producer ended the runtime.
   waiting.back.wait();
-  EXPECT_TRUE(other_import.memory.block().stale());
+  EXPECT_TRUE(other_import.block().stale());
   other_import = {};
   await([&] { return core.expired(); });
   EXPECT_EQ(reports.text(), "") << "it waited for itself";
-}
-
-TEST_P(dlpack_on, an_external_column_outlives_the_runtime) {
-  new_tensor tensor(words(10));
-  auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
-  const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
-  auto imported = import_dlpack(*owned, tensor.get());
-  owned.reset();
-  EXPECT_EQ(tensor.back.times.load(), 0);
-  imported = {};
-  tensor.back.wait();
-  EXPECT_TRUE(tensor.back.elsewhere.load());
-  await([&] { return core.expired(); });
 }
 
 TEST_P(dlpack_on, a_tracked_import_has_gone_back_when_the_runtime_has_ended) {
@@ -139,7 +126,7 @@ TEST_P(dlpack_on, a_tracked_import_has_gone_back_when_the_runtime_has_ended) {
   const auto imported = import_dlpack(*owned, tensor.get(), {.stream = named(other_stream())});
   owned.reset();
   EXPECT_EQ(tensor.back.times.load(), 1);
-  EXPECT_TRUE(imported.memory.block().stale());
+  EXPECT_TRUE(imported.block().stale());
 }
 
 /// A launch behind a gate that reads an import. If the runtime ends meanwhile, it gives up its
@@ -154,7 +141,7 @@ class import_in_use {
         imported_(import_dlpack(*runtime_, tensor_.get(), {.ready = true})),
         recorder_(launch_recorder::strict(stream_)) {
     closed_.hold(stream_);
-    recorder_.read(imported_.memory);
+    recorder_.read(imported_);
     recorder_.preflight();
     (void)recorder_.commit();
     closed_.wait_until_reached();  // after a loss, the device skips work that has not begun
@@ -183,7 +170,7 @@ class import_in_use {
   new_tensor tensor_;
   std::unique_ptr<device_runtime> runtime_;
   sluice::stream stream_;
-  external_tensor imported_;
+  sluice::tensor imported_;
   gate closed_;
   launch_recorder recorder_;
 };
@@ -205,19 +192,17 @@ TEST_P(dlpack_on, a_stream_that_is_gone_still_keeps_an_import_on_a_lost_device) 
 }
 
 TEST_P(dlpack_on, a_runtime_may_end_with_imports_of_its_own_exports) {
-  for (const import_options& options : {import_options{}, import_options{.ready = true}}) {
-    auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
-    const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
-    auto own_stream = owned->create_stream();
-    auto a = owned->allocate<std::uint32_t>(10, own_stream);
-    launch_fill(a, 1, own_stream);
-    auto imported = import_dlpack(*owned, export_dlpack(*owned, a), options);
-    own_stream = {};
-    a = {};
-    owned.reset();
-    imported = {};
-    await([&] { return core.expired(); });
-  }
+  auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
+  const std::weak_ptr<detail::runtime_core> core = detail::runtime_core::of(*owned);
+  auto own_stream = owned->create_stream();
+  auto a = owned->allocate<std::uint32_t>(10, own_stream);
+  launch_fill(a, 1, own_stream);
+  auto imported = import_dlpack(*owned, export_dlpack(*owned, a), {.ready = true});
+  own_stream = {};
+  a = {};
+  owned.reset();
+  imported = {};
+  await([&] { return core.expired(); });
 }
 
 TEST_P(dlpack_on, a_recorder_with_leases_on_an_import_may_outlive_the_runtime) {
@@ -229,7 +214,7 @@ TEST_P(dlpack_on, a_recorder_with_leases_on_an_import_may_outlive_the_runtime) {
   auto imported = import_dlpack(*owned, tensor.get(), {.ready = true});
   const collected_reports reports;
   {
-    auto recorder = begin_read(imported.memory, own_stream);
+    auto recorder = begin_read(imported, own_stream);
     owned.reset();
     EXPECT_EQ(tensor.back.times.load(), 0);
   }

@@ -22,14 +22,17 @@
 
 namespace sluice::test {
 
-/// Calls `f.operator()<T>()` for each element type that is not complex.
+/// Calls `f.operator()<T>()` for each element type that both formats have.
 template <class Function>
 void for_each_real_type(Function f) {
   f.template operator()<std::uint8_t>();
+  f.template operator()<std::int8_t>();
+  f.template operator()<std::uint16_t>();
   f.template operator()<std::int32_t>();
   f.template operator()<std::uint32_t>();
   f.template operator()<std::int64_t>();
   f.template operator()<std::uint64_t>();
+  f.template operator()<f16>();
   f.template operator()<float>();
   f.template operator()<double>();
 }
