@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/host_device.hpp"
+#include <sluice/host_device_code.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -175,7 +175,8 @@ arrow_array export_arrow(device_runtime& runtime, const tensor& memory,
                       std::to_string(memory.rank()) + " dimensions; an Arrow array has one");
   }
   if (!memory.is_contiguous()) {
-    throw field_error(errc::unsupported, "strides", "an Arrow array has no gaps");
+    throw field_error(errc::unsupported, "strides",
+                      "an Arrow array has no gaps and no repetitions");
   }
   const auto id = runtime.device().id();
   auto* made = new exported_array{

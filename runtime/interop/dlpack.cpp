@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/interop/external_memory.hpp"
+#include "runtime/tensors/row_major.hpp"
 
 #include <sluice/runtime/dlpack.hpp>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -137,8 +137,8 @@ sluice::tensor import_any(device_runtime& runtime, Tensor* tensor, bool read_onl
 /// An exported tensor. Its deleter destroys it.
 struct exported_tensor {
   versioned_tensor tensor{};
-  std::array<std::int64_t, extents::max_rank> shape{};
-  std::array<std::int64_t, extents::max_rank> strides{};
+  extents shape;
+  extents strides;
   std::optional<detail::lent_memory> lent;
 };
 
@@ -162,13 +162,9 @@ layout layout_of(const tensor& described) {
   const auto count = static_cast<std::size_t>(dimensions);
   read.shape = extents(std::span<const std::int64_t>(described.shape, count));
   require_extents(read.shape);
-  if (described.strides != nullptr) {
-    read.strides = extents(std::span<const std::int64_t>(described.strides, count));
-  } else if (const auto strides = row_major_strides(read.shape)) {
-    read.strides = *strides;
-  } else {
-    throw field_error(errc::invalid_argument, "shape", "the number of elements overflows");
-  }
+  read.strides = described.strides != nullptr
+                     ? extents(std::span<const std::int64_t>(described.strides, count))
+                     : detail::row_major_strides(read.shape);
   read.bytes = checked_bytes(read.shape, read.strides, read.type);
   const auto base = reinterpret_cast<std::uintptr_t>(described.data);
   if (base == 0) {
@@ -213,8 +209,8 @@ tensor import_dlpack(device_runtime& runtime, dlpack::versioned_tensor* tensor,
 dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const tensor& memory,
                                         const dlpack_export& as) {
   auto made = std::make_unique<dlpack::exported_tensor>();
-  std::copy(memory.shape().begin(), memory.shape().end(), made->shape.begin());
-  std::copy(memory.strides().begin(), memory.strides().end(), made->strides.begin());
+  made->shape = memory.shape();
+  made->strides = memory.strides();
   const bool read_only = as.read_only || memory.block().read_only();
   made->lent.emplace(runtime, memory, as.stream,
                      read_only ? access_kind::read : access_kind::read_write,

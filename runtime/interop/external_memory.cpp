@@ -89,12 +89,11 @@ void require_device(device_id device, std::int32_t type, std::int64_t id,
 block_ref bring_in(runtime_core& core, const incoming& memory,
                    std::unique_ptr<foreign_memory> owner, const import_options& options) {
   core.require_open();
-  // Ordinary host memory is written by the host alone, so the call itself is the order.
+  // Ordinary host memory counts as ready, because most of its producers have no streams.
   if (!options.stream && !options.ready && memory.event == nullptr &&
       memory.device_type != dlpack::cpu) {
     throw field_error(errc::invalid_argument, "stream",
-                      "the import has no order; name the producer's stream, set ready, or bring an "
-                      "Arrow sync_event");
+                      "the import has no order; set ready, or name the producer's stream");
   }
   std::optional<adoption> on;
   timeline_point written;
@@ -194,7 +193,7 @@ lent_memory::lent_memory(device_runtime& runtime, const tensor& memory,
                          std::optional<foreign_stream> stream, access_kind access,
                          without_stream how)
     : loan_(std::make_unique<loan>(memory.block(), access)) {
-  if (!memory) throw error(errc::invalid_argument, "export: the tensor is empty");
+  if (!memory) throw error(errc::invalid_argument, "export: the tensor has no block");
   auto& core = *runtime_core::of(runtime);
   auto& record = *block_record::of(loan_->block());
   if (record.core != &core) {

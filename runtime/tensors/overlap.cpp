@@ -29,10 +29,11 @@ class directions {
  private:
   void add(const tensor& t, std::int64_t direction::*steps) {
     const auto size = static_cast<std::int64_t>(size_of(t.type()));
+    const auto shape = t.shape();
+    const auto strides = t.strides();
     at(1).*steps += size - 1;
-    for (std::size_t i = 0; i < t.rank(); ++i) {
-      if (t.shape()[i] > 1 && t.strides()[i] > 0)
-        at(t.strides()[i] * size).*steps += t.shape()[i] - 1;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] > 1 && strides[i] > 0) at(strides[i] * size).*steps += shape[i] - 1;
     }
   }
   /// The direction with `stride`, new if there is none yet.
@@ -66,6 +67,9 @@ bool overlap(const tensor& a, const tensor& b) noexcept {
   if (!detail::share_bytes({a.block(), a.address(), bytes_a.last - bytes_a.first},
                            {b.block(), b.address(), bytes_b.last - bytes_b.first}))
     return false;
+  // Beyond any memory, but an import may say so. The sums below do not overflow up to here.
+  constexpr auto most = std::size_t{1} << 61U;
+  if (bytes_a.last - bytes_a.first > most || bytes_b.last - bytes_b.first > most) return true;
   auto rest =
       static_cast<const std::byte*>(b.address()) - static_cast<const std::byte*>(a.address());
   auto span_a = static_cast<std::int64_t>(bytes_a.last - bytes_a.first) - 1;

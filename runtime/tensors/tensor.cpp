@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/tensors/row_major.hpp"
+
 #include <sluice/runtime/tensor.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace sluice {
 namespace {
-
-using shape_view = std::span<const std::int64_t>;
 
 [[noreturn]] void refuse(const char* argument, const std::string& what) {
   throw error(errc::invalid_argument, std::string(argument) + ": " + what);
 }
 
-std::string shown(shape_view values) {
-  return to_string(extents(values));
-}
-
-bool has_no_elements(shape_view shape) noexcept {
+bool has_no_elements(const extents& shape) noexcept {
   return std::find(shape.begin(), shape.end(), 0) != shape.end();
 }
 
 /// The product of the extents. Nothing if it overflows; 0 if one of them is 0.
-std::optional<std::int64_t> elements_of(shape_view shape) noexcept {
+std::optional<std::int64_t> elements_of(const extents& shape) noexcept {
   if (has_no_elements(shape)) return 0;
   std::int64_t count = 1;
   for (const auto extent : shape) {
@@ -32,14 +29,15 @@ std::optional<std::int64_t> elements_of(shape_view shape) noexcept {
 }
 
 /// Whether the size of all elements overflows, in bytes.
-bool has_too_many_elements(shape_view shape, element_type type) noexcept {
+bool has_too_many_elements(const extents& shape, element_type type) noexcept {
   const auto count = elements_of(shape);
   return !count || *count > std::numeric_limits<std::int64_t>::max() /
                                 static_cast<std::int64_t>(size_of(type));
 }
 
 /// The distance from the first to the last element, in elements. Nothing if it overflows.
-std::optional<std::int64_t> distance_to_last(shape_view shape, shape_view strides) noexcept {
+std::optional<std::int64_t> distance_to_last(const extents& shape,
+                                             const extents& strides) noexcept {
   std::int64_t distance = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     std::int64_t part = 0;
@@ -57,6 +55,16 @@ void require_axis(const char* function, std::size_t axis, std::size_t rank) {
   }
 }
 
+/// @throws error `invalid_argument` if a number is negative
+void require_extents(const extents& shape) {
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 0) {
+      refuse("shape",
+             "dimension " + std::to_string(i) + " is negative (" + std::to_string(shape[i]) + ")");
+    }
+  }
+}
+
 /// A run of neighbouring dimensions that can be counted through with one stride.
 struct merged_dimension {
   std::int64_t extent;
@@ -64,12 +72,15 @@ struct merged_dimension {
 };
 
 /// Merges dimensions as far as their strides allow, outermost first. Those of extent 1 vanish.
-std::size_t merge(shape_view shape, shape_view strides,
+/// There is at least one element.
+std::size_t merge(const extents& shape, const extents& strides,
                   std::array<merged_dimension, extents::max_rank>& merged) noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
-    if (count != 0 && merged[count - 1].stride == strides[i] * shape[i]) {
+    std::int64_t run = 0;
+    if (count != 0 && !__builtin_mul_overflow(strides[i], shape[i], &run) &&
+        merged[count - 1].stride == run) {
       merged[count - 1].extent *= shape[i];
       merged[count - 1].stride = strides[i];
     } else {
@@ -81,7 +92,8 @@ std::size_t merge(shape_view shape, shape_view strides,
 
 /// The strides with which `to` counts the elements of a view in row-major order. Nothing if there
 /// are none. Both shapes have the same number of elements, which is not 0.
-std::optional<extents> strides_for(shape_view shape, shape_view strides, const extents& to) {
+std::optional<extents> strides_for(const extents& shape, const extents& strides,
+                                   const extents& to) {
   std::array<merged_dimension, extents::max_rank> merged{};
   auto left = merge(shape, strides, merged);
   extents found = to;
@@ -97,38 +109,43 @@ std::optional<extents> strides_for(shape_view shape, shape_view strides, const e
     if (rest % to[i] != 0) return std::nullopt;
     found[i] = stride;
     rest /= to[i];
-    stride *= to[i];
+    if (rest != 1) stride *= to[i];  // cannot overflow: the merged dimension continues
   }
   return found;
 }
 
 }  // namespace
 
-std::optional<extents> row_major_strides(const extents& shape) noexcept {
+extents detail::row_major_strides(const extents& shape) noexcept {
   auto strides = shape;
   std::int64_t next = 1;
   for (auto i = shape.size(); i-- != 0;) {
     strides[i] = next;
-    // An empty dimension leaves no elements, but the other dimensions still have strides.
-    if (shape[i] != 0 && __builtin_mul_overflow(next, shape[i], &next)) return std::nullopt;
+    if (shape[i] != 0 && __builtin_mul_overflow(next, shape[i], &next)) next = 0;
   }
   return strides;
 }
 
-tensor::tensor(block_ref block, element_type type, const extents& shape, std::size_t offset)
-    : block_(std::move(block)), offset_(offset), type_(type) {
-  const auto strides = row_major_strides(shape);
-  if (!strides) refuse("shape", to_string(shape) + " has too many elements");
-  assign(shape, *strides);
+tensor::tensor(block_ref block, element_type type, const extents& shape)
+    : block_(std::move(block)), type_(type) {
+  require_extents(shape);
+  assign(shape, detail::row_major_strides(shape));
   check();
 }
 
 tensor::tensor(block_ref block, element_type type, const extents& shape, const extents& strides,
                std::size_t offset)
     : block_(std::move(block)), offset_(offset), type_(type) {
+  require_extents(shape);
   if (strides.size() != shape.size()) {
     refuse("strides", "there are " + std::to_string(strides.size()) + " for " +
                           std::to_string(shape.size()) + " dimensions");
+  }
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (strides[i] < 0) {
+      refuse("strides", "the stride of dimension " + std::to_string(i) + " is negative (" +
+                            std::to_string(strides[i]) + ")");
+    }
   }
   assign(shape, strides);
   check();
@@ -140,20 +157,20 @@ void tensor::assign(const extents& shape, const extents& strides) noexcept {
   strides_ = {};
   std::copy(shape.begin(), shape.end(), shape_.begin());
   std::copy(strides.begin(), strides.end(), strides_.begin());
+  normalize_strides();
+}
+
+void tensor::normalize_strides() noexcept {
+  const bool none = has_no_elements(shape());
+  std::int64_t next = 1;  // the stride that continues the dimensions inside
+  for (std::size_t i = rank_; i-- != 0;) {
+    if (none || shape_[i] == 1) strides_[i] = next;
+    if (__builtin_mul_overflow(strides_[i], std::max<std::int64_t>(shape_[i], 1), &next)) next = 0;
+  }
 }
 
 void tensor::check() const {
   if (!block_) refuse("block", "must not be empty");
-  for (std::size_t i = 0; i < rank_; ++i) {
-    if (shape_[i] < 0) {
-      refuse("shape",
-             "dimension " + std::to_string(i) + " is negative (" + std::to_string(shape_[i]) + ")");
-    }
-    if (strides_[i] < 0) {
-      refuse("strides", "the stride of dimension " + std::to_string(i) + " is negative (" +
-                            std::to_string(strides_[i]) + ")");
-    }
-  }
   if (offset_ > block_.bytes()) {
     refuse("offset", std::to_string(offset_) + " exceeds the block of " +
                          std::to_string(block_.bytes()) + " bytes");
@@ -162,12 +179,12 @@ void tensor::check() const {
   const auto last = distance_to_last(shape(), strides());
   const auto room = (block_.bytes() - offset_) / size_of(type_);
   if (!last || static_cast<std::uint64_t>(*last) >= room) {
-    refuse("shape", shown(shape()) + " with strides " + shown(strides()) + " exceeds the " +
+    refuse("shape", to_string(shape()) + " with strides " + to_string(strides()) + " exceeds the " +
                         std::to_string(block_.bytes() - offset_) + " bytes from the offset");
   }
   // Repeated elements are counted, too, so that no later product of extents overflows.
   if (has_too_many_elements(shape(), type_)) {
-    refuse("shape", shown(shape()) + " has too many elements");
+    refuse("shape", to_string(shape()) + " has too many elements");
   }
   if (reinterpret_cast<std::uintptr_t>(address()) % size_of(type_) != 0) {
     refuse("offset", "the first element is not aligned to its size, " +
@@ -196,26 +213,27 @@ tensor tensor::reshape(const extents& shape) const {
   auto wanted = shape;
   std::optional<std::size_t> open;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] == -1 && !open) {
-      open = i;
-      wanted[i] = 1;
-    } else if (wanted[i] < 0) {
+    if (wanted[i] >= 0) continue;
+    if (wanted[i] != -1) {
       refuse("reshape",
              "dimension " + std::to_string(i) + " of " + to_string(shape) + " is negative");
     }
+    if (open) refuse("reshape", "only one extent of " + to_string(shape) + " may be -1");
+    open = i;
+    wanted[i] = 1;
   }
   const auto own = static_cast<std::int64_t>(size());
-  const auto others = elements_of({wanted.begin(), wanted.size()});
+  const auto others = elements_of(wanted);
   if (open && others && *others != 0) wanted[*open] = own / *others;
-  if ((open && others == 0) || elements_of({wanted.begin(), wanted.size()}) != own) {
-    refuse("reshape", "the " + std::to_string(own) + " elements of shape " + shown(this->shape()) +
-                          " do not fit " + to_string(shape));
+  if ((open && others == 0) || elements_of(wanted) != own) {
+    refuse("reshape", "the " + std::to_string(own) + " elements of shape " +
+                          to_string(this->shape()) + " do not fit " + to_string(shape));
   }
-  const auto strides =
-      own == 0 ? row_major_strides(wanted) : strides_for(this->shape(), this->strides(), wanted);
+  const auto strides = own == 0 ? detail::row_major_strides(wanted)
+                                : strides_for(this->shape(), this->strides(), wanted);
   if (!strides) {
-    throw error(errc::unsupported, "reshape: a tensor of shape " + shown(this->shape()) +
-                                       " with strides " + shown(this->strides()) +
+    throw error(errc::unsupported, "reshape: a tensor of shape " + to_string(this->shape()) +
+                                       " with strides " + to_string(this->strides()) +
                                        " cannot be viewed as " + to_string(shape) +
                                        " without a copy");
   }
@@ -240,6 +258,7 @@ tensor tensor::permute(const extents& axes) const {
     refuse("permute", to_string(axes) + " does not name each of the " + std::to_string(rank_) +
                           " dimensions once");
   }
+  view.normalize_strides();
   return view;
 }
 
@@ -251,26 +270,27 @@ tensor tensor::transposed() const {
   auto view = *this;
   std::swap(view.shape_[rank_ - 1U], view.shape_[rank_ - 2U]);
   std::swap(view.strides_[rank_ - 1U], view.strides_[rank_ - 2U]);
+  view.normalize_strides();
   return view;
 }
 
 tensor tensor::slice(std::size_t axis, std::int64_t first, std::int64_t last,
                      std::int64_t step) const {
   require_axis("slice", axis, rank_);
-  if (first < 0 || first > last || last > shape_[axis]) {
-    refuse("slice", "[" + std::to_string(first) + ", " + std::to_string(last) +
-                        ") exceeds the extent " + std::to_string(shape_[axis]) + " of axis " +
+  const auto range = std::to_string(first) + " to " + std::to_string(last);
+  if (first > last) refuse("slice", range + " ends before it begins");
+  if (first < 0 || last > shape_[axis]) {
+    refuse("slice", range + " exceeds the extent " + std::to_string(shape_[axis]) + " of axis " +
                         std::to_string(axis));
   }
   if (step < 1) refuse("slice", "step " + std::to_string(step) + " is less than 1");
   auto view = *this;
   view.shape_[axis] = (last - first) / step + ((last - first) % step != 0 ? 1 : 0);
-  // An empty view keeps the offset: no element of it exists.
-  if (view.shape_[axis] != 0 && !empty()) {
+  // Of no elements, neither the position nor the strides have a meaning.
+  if (!view.empty())
     view.offset_ += static_cast<std::size_t>(first * strides_[axis]) * size_of(type_);
-  }
-  // With one element the stride has no meaning, and a large step would overflow it.
-  if (view.shape_[axis] > 1) view.strides_[axis] *= step;
+  if (!view.empty() && view.shape_[axis] > 1) view.strides_[axis] *= step;
+  view.normalize_strides();
   return view;
 }
 
@@ -305,9 +325,10 @@ tensor tensor::broadcast_to(const extents& shape) const {
     if (valid) strides.push_back(missing || shape_[own] != shape[i] ? 0 : strides_[own]);
   }
   if (!valid) {
-    refuse("broadcast_to", "shape " + shown(this->shape()) + " does not fit " + to_string(shape));
+    refuse("broadcast_to",
+           "shape " + to_string(this->shape()) + " does not fit " + to_string(shape));
   }
-  if (has_too_many_elements({shape.begin(), shape.size()}, type_)) {
+  if (has_too_many_elements(shape, type_)) {
     refuse("broadcast_to", to_string(shape) + " has too many elements");
   }
   auto view = *this;
@@ -321,27 +342,30 @@ tensor tensor::reinterpret(element_type type) const {
   auto view = *this;
   view.type_ = type;
   if (from != to) {
-    if (rank_ == 0) refuse("reinterpret", "a tensor without dimensions keeps its element size");
+    if (rank_ == 0) {
+      refuse("reinterpret", "a tensor without dimensions has no extent that could change");
+    }
     const auto innermost = rank_ - 1U;
-    if (shape_[innermost] != 1 && strides_[innermost] != 1) {
+    if (strides_[innermost] != 1) {
       refuse("reinterpret",
              "the last dimension has stride " + std::to_string(strides_[innermost]) + ", not 1");
     }
     const auto rescaled = [&](std::int64_t count, const char* what) {
-      // In two steps, because the product of a stride without meaning may overflow.
-      if (from > to ? count > std::numeric_limits<std::int64_t>::max() / (from / to)
-                    : count % (to / from) != 0) {
+      std::int64_t result = count / std::max<std::int64_t>(to / from, 1);
+      const bool overflows =
+          __builtin_mul_overflow(result, std::max<std::int64_t>(from / to, 1), &result);
+      if (overflows || (to > from && count % (to / from) != 0)) {
         refuse("reinterpret", std::string(what) + " " + std::to_string(count) + " of " +
                                   std::string(to_string(type_)) + " is not a whole number of " +
-                                  std::string(to_string(type)));
+                                  std::string(to_string(type)) + (overflows ? " in 64 bits" : ""));
       }
-      return from > to ? count * (from / to) : count / (to / from);
+      return result;
     };
     view.shape_[innermost] = rescaled(shape_[innermost], "extent");
-    view.strides_[innermost] = 1;
-    for (std::size_t i = 0; i < innermost; ++i) {
+    for (std::size_t i = 0; !empty() && i < innermost; ++i) {
       if (shape_[i] > 1) view.strides_[i] = rescaled(strides_[i], "stride");
     }
+    view.normalize_strides();
   }
   if (block_) view.check();
   return view;
@@ -353,8 +377,8 @@ void tensor::require_flat(element_type type) const {
                              std::string(to_string(type)));
   }
   if (!is_contiguous()) {
-    throw error(errc::unsupported, "tensor::as: shape " + shown(shape()) + " with strides " +
-                                       shown(strides()) + " is not contiguous");
+    throw error(errc::unsupported, "tensor::as: shape " + to_string(shape()) + " with strides " +
+                                       to_string(strides()) + " is not contiguous");
   }
 }
 

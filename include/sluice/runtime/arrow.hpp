@@ -183,7 +183,7 @@ struct arrow_array {
 /// @throws error `unsupported` naming `format` if Arrow has no primitive type of the elements
 ///   (`boolean`, `bf16`, complex ones)
 /// @throws error `unsupported` naming `shape` if `memory` has not one dimension
-/// @throws error `unsupported` naming `strides` if the elements have gaps
+/// @throws error `unsupported` naming `strides` if the elements have gaps or repeat
 [[nodiscard]] SLUICE_EXPORT arrow_array
 export_arrow(device_runtime& runtime, const tensor& memory,
              std::optional<foreign_stream> stream = std::nullopt);

@@ -147,8 +147,8 @@ namespace sluice {
 ///
 /// The tensor must be on the device of `runtime`. A GPU accepts `kDLCUDA` with its number, and
 /// `kDLCUDAManaged`. A host device accepts `kDLCPU` and `kDLCUDAHost`. `options` states the order
-/// of the import; see `import_options`. The function does not wait for the producer. The strides of
-/// the result are the producer's.
+/// of the import; see `import_options`. The function does not wait for the producer. The result
+/// has the producer's shape and strides.
 ///
 /// On success the tensor belongs to the runtime. The reclaim thread calls its deleter, if it has
 /// one, exactly once: after the block has been freed and its recorded uses have completed. At the
@@ -221,7 +221,7 @@ struct dlpack_export {
 /// the program that launches the graph must keep its memory alive. docs/concepts/external_memory.md
 /// gives the reasons.
 ///
-/// @throws error `invalid_argument` if `memory` is empty
+/// @throws error `invalid_argument` if `memory` has no block
 /// @throws error `stream_misuse` if `memory` cannot be tracked
 /// @throws error `invalid_argument` if the stream is refused, as in `import_dlpack`
 /// @throws error `invalid_argument` if `memory` belongs to another runtime

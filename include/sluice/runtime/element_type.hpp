@@ -13,7 +13,7 @@ namespace sluice {
 /// The element types that sluice moves and computes with.
 ///
 /// A name gives the width in bits, as in NumPy: c64 consists of two f32. `boolean` is a byte with
-/// the value 0 or 1.
+/// the value 0 or 1; whoever writes or imports the memory ensures this.
 enum class element_type : std::uint8_t {
   boolean,
   u8,

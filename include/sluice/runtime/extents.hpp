@@ -14,6 +14,8 @@ namespace sluice {
 
 /// One number for each dimension of a tensor, outermost first: a shape, strides or axes. At most 8,
 /// stored inline.
+///
+///     const extents shape{3, static_cast<std::int64_t>(ref.size()) / 3};
 class SLUICE_EXPORT extents {
  public:
   /// The largest number of dimensions.
@@ -38,6 +40,8 @@ class SLUICE_EXPORT extents {
   }
   /// The number of dimension `i`, which is less than `size()`.
   [[nodiscard]] constexpr std::int64_t& operator[](std::size_t i) noexcept { return values_[i]; }
+  /// The numbers, one after the other.
+  [[nodiscard]] constexpr std::int64_t* data() noexcept { return values_.data(); }
   /// The first number.
   [[nodiscard]] constexpr const std::int64_t* begin() const noexcept { return values_.data(); }
   /// Behind the last number.
@@ -48,6 +52,11 @@ class SLUICE_EXPORT extents {
   [[nodiscard]] constexpr bool operator==(const extents&) const noexcept = default;
 
  private:
+  friend class tensor;
+  /// The first `rank` of `values`; the others are 0.
+  constexpr extents(const std::array<std::int64_t, max_rank>& values, std::size_t rank) noexcept
+      : values_(values), rank_(rank) {}
+
   std::array<std::int64_t, max_rank> values_{};  // 0 beyond the rank
   std::size_t rank_ = 0;
 };

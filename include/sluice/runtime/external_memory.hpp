@@ -45,7 +45,8 @@ class foreign_stream {
 ///
 /// An import is *adopted*: it becomes a block, which is tracked like the runtime's own memory from
 /// the point of the import. An import needs an order: `stream`, `ready` or an Arrow `sync_event`.
-/// Only ordinary host memory (`kDLCPU`) is ready without one.
+/// Only ordinary host memory (`kDLCPU`) may come without one and then counts as `ready`. Name the
+/// stream if a stream still writes it, for example after `export_dlpack` with a stream.
 ///
 /// Each import is a block of its own. Uses of two imports of the same bytes are not ordered with
 /// each other. Neither are uses of an exported block and an import of the same bytes. Such bytes

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Compiles as C++17, because kernels include it.
+// Kernels include this header, so it compiles as C++17.
+
+#include <sluice/host_device_code.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -10,12 +12,12 @@ namespace sluice {
 
 namespace detail {
 
-inline std::uint32_t bits_of(float value) noexcept {
+SLUICE_HOST_DEVICE inline std::uint32_t bits_of(float value) noexcept {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-inline float float_of(std::uint32_t bits) noexcept {
+SLUICE_HOST_DEVICE inline float float_of(std::uint32_t bits) noexcept {
   float value = 0;
   std::memcpy(&value, &bits, sizeof value);
   return value;
@@ -31,7 +33,7 @@ struct f16 {
   f16() = default;
   /// Rounds to the nearest value, ties to even. A magnitude of 65520 or more becomes infinite. A
   /// NaN stays one and becomes quiet.
-  explicit f16(float value) noexcept {
+  SLUICE_HOST_DEVICE explicit f16(float value) noexcept {
     const std::uint32_t all = detail::bits_of(value);
     const std::uint32_t magnitude = all & 0x7fffffffU;
     std::uint32_t rounded = 0;
@@ -52,7 +54,7 @@ struct f16 {
     bits = static_cast<std::uint16_t>(((all >> 16U) & 0x8000U) | rounded);
   }
   /// The same value. Exact.
-  explicit operator float() const noexcept {
+  SLUICE_HOST_DEVICE explicit operator float() const noexcept {
     const std::uint32_t sign = (bits & 0x8000U) << 16U;
     const std::uint32_t exponent = (bits >> 10U) & 0x1fU;
     const std::uint32_t fraction = bits & 0x3ffU;
@@ -64,7 +66,7 @@ struct f16 {
     return detail::float_of(sign | wide | (fraction << 13U));
   }
   /// Whether both have the same representation.
-  friend bool operator==(f16 a, f16 b) noexcept { return a.bits == b.bits; }
+  SLUICE_HOST_DEVICE friend bool operator==(f16 a, f16 b) noexcept { return a.bits == b.bits; }
 };
 
 /// A bfloat16 number: the upper half of a `float`, with 8 bits of exponent and 7 of fraction. A
@@ -74,18 +76,18 @@ struct bf16 {
 
   bf16() = default;
   /// Rounds to the nearest value, ties to even. A NaN stays one and becomes quiet.
-  explicit bf16(float value) noexcept {
+  SLUICE_HOST_DEVICE explicit bf16(float value) noexcept {
     const std::uint32_t all = detail::bits_of(value);
     const bool nan = (all & 0x7fffffffU) > 0x7f800000U;
     bits = static_cast<std::uint16_t>(nan ? (all >> 16U) | 0x40U
                                           : (all + 0x7fffU + ((all >> 16U) & 1U)) >> 16U);
   }
   /// The same value. Exact.
-  explicit operator float() const noexcept {
+  SLUICE_HOST_DEVICE explicit operator float() const noexcept {
     return detail::float_of(static_cast<std::uint32_t>(bits) << 16U);
   }
   /// Whether both have the same representation.
-  friend bool operator==(bf16 a, bf16 b) noexcept { return a.bits == b.bits; }
+  SLUICE_HOST_DEVICE friend bool operator==(bf16 a, bf16 b) noexcept { return a.bits == b.bits; }
 };
 
 }  // namespace sluice

@@ -10,8 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -27,8 +25,8 @@ struct byte_extent {
 /// A view of a block of device memory: element type, shape, strides and position of the first
 /// element.
 ///
-///     const tensor image(runtime.allocate<float>(3 * 480 * 640, stream, "image").block(),
-///                        element_type::f32, {3, 480, 640});
+///     const tensor memory = runtime.allocate<float>(3 * 480 * 640, stream, "image");
+///     const tensor image = memory.reshape({3, 480, 640});
 ///     const tensor left = image.slice(2, 0, 320);  // shares the memory
 ///     const tensor channels_last = image.permute({1, 2, 0});
 ///
@@ -42,28 +40,43 @@ struct byte_extent {
 class SLUICE_EXPORT tensor {
  public:
   tensor() noexcept = default;
-
-  /// The elements of `ref`, in one dimension. Empty if `ref` is.
-  template <element T>
-  // NOLINTNEXTLINE(google-explicit-constructor): every reference is a tensor.
-  tensor(const gpu_ref<T>& ref) noexcept : block_(ref.block()) {
-    if (!block_) return;
-    offset_ = ref.offset();
-    shape_[0] = static_cast<std::int64_t>(ref.size());
-    strides_[0] = 1;
-    rank_ = 1;
-    type_ = ref.type();
+  tensor(const tensor&) noexcept = default;
+  tensor(tensor&& other) noexcept { swap(other); }
+  tensor& operator=(const tensor&) noexcept = default;
+  tensor& operator=(tensor&& other) noexcept {
+    tensor(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~tensor() = default;
+  /// Exchanges the two tensors.
+  void swap(tensor& other) noexcept {
+    block_.swap(other.block_);
+    std::swap(offset_, other.offset_);
+    std::swap(shape_, other.shape_);
+    std::swap(strides_, other.strides_);
+    std::swap(rank_, other.rank_);
+    std::swap(type_, other.type_);
   }
 
-  /// A row-major tensor without gaps, from byte `offset` of `block`.
-  /// @throws error `invalid_argument` if `block` is empty, an extent is negative or the tensor
-  /// exceeds the block
+  /// The elements of `ref`, in one dimension.
+  template <element T>
+  // NOLINTNEXTLINE(google-explicit-constructor): every reference is a tensor.
+  tensor(const gpu_ref<T>& ref) noexcept
+      : block_(ref.block()), offset_(ref.offset()), type_(ref.type()) {
+    shape_[0] = static_cast<std::int64_t>(ref.size());
+  }
+
+  /// A row-major tensor without gaps, from the first byte of `block`.
+  /// @throws error `invalid_argument` if `block` is empty, an extent is negative, the size in bytes
+  /// overflows or exceeds the block
   /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
-  tensor(block_ref block, element_type type, const extents& shape, std::size_t offset = 0);
+  tensor(block_ref block, element_type type, const extents& shape);
 
   /// A tensor with the given strides, from byte `offset` of `block`.
-  /// @throws error `invalid_argument` if `block` is empty, an extent or a stride is negative, there
-  /// are not as many strides as extents, or an element lies outside the block
+  /// @throws error `invalid_argument` if `block` is empty, an extent or a stride is negative, or
+  /// there are not as many strides as extents
+  /// @throws error `invalid_argument` if an element lies outside the block, `offset` exceeds the
+  /// block, or the size of all elements overflows, repeated ones included
   /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
   tensor(block_ref block, element_type type, const extents& shape, const extents& strides,
          std::size_t offset = 0);
@@ -77,15 +90,11 @@ class SLUICE_EXPORT tensor {
   [[nodiscard]] element_type type() const noexcept { return type_; }
   /// The number of dimensions.
   [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
-  /// The number of elements along each dimension. Refers to this object.
-  [[nodiscard]] std::span<const std::int64_t> shape() const noexcept {
-    return {shape_.data(), rank_};
-  }
-  /// The distance between neighbours along each dimension, in elements. Refers to this object.
-  [[nodiscard]] std::span<const std::int64_t> strides() const noexcept {
-    return {strides_.data(), rank_};
-  }
-  /// The number of elements; 0 for an empty tensor.
+  /// The number of elements along each dimension.
+  [[nodiscard]] extents shape() const noexcept { return {shape_, rank_}; }
+  /// The distance between neighbours along each dimension, in elements.
+  [[nodiscard]] extents strides() const noexcept { return {strides_, rank_}; }
+  /// The number of elements.
   [[nodiscard]] std::size_t size() const noexcept;
   /// The size of all elements in bytes, without gaps.
   [[nodiscard]] std::size_t bytes() const noexcept { return size() * size_of(type_); }
@@ -93,8 +102,8 @@ class SLUICE_EXPORT tensor {
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// The position of the first element in the block, in bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
-  /// The device address of the first element; null for an empty tensor. Use it only between
-  /// preflight and commit of a launch.
+  /// The device address of the first element; null without a block. Use it only between preflight
+  /// and commit of a launch.
   [[nodiscard]] void* address() const noexcept {
     return block_ ? static_cast<std::byte*>(block_.address()) + offset_ : nullptr;
   }
@@ -103,7 +112,7 @@ class SLUICE_EXPORT tensor {
   /// The block of the elements.
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
   /// The device of the memory.
-  /// @throws error `invalid_argument` if the tensor is empty
+  /// @throws error `invalid_argument` if the tensor has no block
   [[nodiscard]] device_id device() const { return block_.device(); }
   /// Whether the tensor refers to no block or its memory has been freed; see `block_ref::stale`.
   [[nodiscard]] bool stale() const noexcept { return block_.stale(); }
@@ -112,7 +121,7 @@ class SLUICE_EXPORT tensor {
 
   /// The same elements in row-major order with another shape. One extent may be -1; it is then
   /// computed from the others.
-  /// @throws error `invalid_argument` if the number of elements differs
+  /// @throws error `invalid_argument` if the number of elements differs, or an extent is negative
   /// @throws error `unsupported` if no strides give this order without a copy
   [[nodiscard]] tensor reshape(const extents& shape) const;
   /// The dimensions in another order: dimension `i` of the result is dimension `axes[i]`.
@@ -131,15 +140,18 @@ class SLUICE_EXPORT tensor {
   [[nodiscard]] tensor select(std::size_t axis, std::int64_t index) const;
   /// The elements repeated to `shape`, as in NumPy: dimensions are aligned at the last one, and
   /// those that are missing or have extent 1 are repeated with stride 0.
-  /// @throws error `invalid_argument` if the shapes do not fit
+  /// @throws error `invalid_argument` if the shapes do not fit, or the size of all elements
+  /// overflows, repeated ones included
   [[nodiscard]] tensor broadcast_to(const extents& shape) const;
   /// The same bytes as elements of another type. If its size differs, the last extent changes, and
   /// the last dimension must have stride 1.
-  /// @throws error `invalid_argument` if the bytes, strides or the offset are not whole numbers of
-  /// the new elements, or the first element is not aligned to the size of an element
+  /// @throws error `invalid_argument` if the size differs and there is no last dimension, or it has
+  /// another stride
+  /// @throws error `invalid_argument` if the last extent, a stride or the offset is not a whole
+  /// number of the new elements, or the first element is not aligned to their size
   [[nodiscard]] tensor reinterpret(element_type type) const;
 
-  /// The elements as a typed reference in one dimension.
+  /// The elements as a typed reference in one dimension; the empty reference without a block.
   /// @throws error `invalid_argument` if the elements are not of type `T`
   /// @throws error `unsupported` if the tensor is not contiguous
   template <element T>
@@ -151,6 +163,7 @@ class SLUICE_EXPORT tensor {
 
  private:
   void assign(const extents& shape, const extents& strides) noexcept;
+  void normalize_strides() noexcept;
   void check() const;
   void require_flat(element_type type) const;
 
@@ -158,21 +171,18 @@ class SLUICE_EXPORT tensor {
   std::size_t offset_ = 0;  // in bytes
   // 0 beyond the rank. The default is one dimension without elements.
   std::array<std::int64_t, extents::max_rank> shape_{};
-  std::array<std::int64_t, extents::max_rank> strides_{};
+  std::array<std::int64_t, extents::max_rank> strides_{1};
   std::uint8_t rank_ = 1;
   element_type type_ = element_type::u8;
 };
 static_assert(sizeof(tensor) == 152, "tensors travel in messages by value");
 
-/// Row-major strides without gaps for `shape`, in elements. Nothing if they overflow.
-[[nodiscard]] SLUICE_EXPORT std::optional<extents> row_major_strides(const extents& shape) noexcept;
-
 /// Whether the two tensors may share an element or a part of one.
 ///
-/// False if their bytes lie apart, or if they are disjoint boxes of one grid, such as the left and
-/// the right half of a matrix or its even and odd rows. Otherwise true, so the answer may be true
-/// for tensors that are woven into each other in another way. False for tensors of different
-/// runtimes and for freed memory.
+/// True whenever they share a byte. False if their bytes lie apart, or if they are disjoint boxes
+/// of one grid, such as the left and the right half of a matrix or its even and odd rows. For
+/// tensors that are woven into each other in another way, the answer may be true although they
+/// share nothing. False for tensors of different runtimes and for freed memory.
 [[nodiscard]] SLUICE_EXPORT bool overlap(const tensor& a, const tensor& b) noexcept;
 
 }  // namespace sluice

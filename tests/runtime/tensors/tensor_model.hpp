@@ -71,7 +71,8 @@ struct tensor_model {
 
 /// The list of `t`, from its strides.
 [[nodiscard]] inline tensor_model model_of(const tensor& t) {
-  tensor_model result{{t.shape().begin(), t.shape().end()}, {}};
+  const auto shape = t.shape();
+  tensor_model result{{shape.begin(), shape.end()}, {}};
   for_each_index(result.shape, [&](const indices& index) {
     auto offset = static_cast<std::int64_t>(t.offset());
     for (std::size_t i = 0; i < index.size(); ++i)
