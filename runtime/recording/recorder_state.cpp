@@ -35,8 +35,24 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
 
 void recorder_state::note(const block_ref& block, access_kind access, bool whole, const char* verb,
                           bool read_only) noexcept {
+  auto* const record = block_record::of(block);
+  if (!open() || record == nullptr || record->core != core_ || !record->tracked ||
+      (read_only && access != access_kind::read)) {
+    refuse(block, access, verb, read_only);
+    return;
+  }
   try {
-    auto* const record = block_record::of(block);
+    uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
+               record->memory.tag, 0});
+  } catch (...) {
+    if (!rejection_) rejection_ = current_error();
+  }
+}
+
+// Apart from `note`, so that a launch does not pay for its texts.
+void recorder_state::refuse(const block_ref& block, access_kind access, const char* verb,
+                            bool read_only) noexcept {
+  try {
     if (!open()) {
       reject(verb, "called after preflight, which freezes the uses of the launch");
     } else if (read_only && access != access_kind::read) {
@@ -47,19 +63,16 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
                "the reference is empty, or the memory has no runtime identity; a permissive "
                "recorder skips such memory, and the caller orders it");
       }
-    } else if (record->core != core_) {
+    } else if (block_record::of(block)->core != core_) {
       if (!rejection_) {
         rejection_ = runtime_core::foreign(block, errc::stream_misuse,
                                            std::string("launch_recorder::") + verb +
                                                ": the memory belongs to another runtime than the "
                                                "launch stream");
       }
-    } else if (!record->tracked) {
+    } else {
       reject(verb, "memory '" + std::string(block.tag().name()) +
                        "' comes from a resource that does not track uses");
-    } else {
-      uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
-                 record->memory.tag, 0});
     }
   } catch (...) {
     if (!rejection_) rejection_ = current_error();

@@ -63,6 +63,9 @@ class recorder_state {
   [[nodiscard]] bool open() const noexcept {
     return phase_ == phase::recording || phase_ == phase::cancelled;
   }
+  /// Notes why `note` does not take a use.
+  [[gnu::cold]] void refuse(const block_ref& block, access_kind access, const char* verb,
+                            bool read_only) noexcept;
   void reject(const char* verb, const std::string& why);
   /// Notes the misuse and returns the error. Called after the launch has returned its leases.
   [[nodiscard]] error stale_error(const recorded_use& u);
