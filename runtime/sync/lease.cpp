@@ -81,7 +81,7 @@ bool lease::release_exclusive() noexcept {
   return unlock_and_release_exclusive();
 }
 
-void lease::lock() noexcept {
+void lease::lock_contended() noexcept {
   (void)change([](std::uint32_t) { return false; },
                [](std::uint32_t word) { return word | locked_bit; }, std::memory_order_acquire);
 }

@@ -52,7 +52,13 @@ class lease {
   [[nodiscard]] bool release_exclusive() noexcept;
 
   /// Locks the use state. The class meets *BasicLockable*.
-  void lock() noexcept;
+  void lock() noexcept {
+    auto word = word_.load(std::memory_order_relaxed);
+    if ((word & locked_bit) != 0 ||
+        !word_.compare_exchange_weak(word, word | locked_bit, std::memory_order_acquire,
+                                     std::memory_order_relaxed))
+      lock_contended();
+  }
   void unlock() noexcept {
     word_.store(word_.load(std::memory_order_relaxed) & ~locked_bit, std::memory_order_release);
   }
@@ -111,6 +117,8 @@ class lease {
     const auto waiting = request == lease_request::barging ? 0U : reserved_bit;
     return (word & (exclusive_bit | readers_mask | waiting)) != 0;
   }
+  /// Locks the use state, also if another thread holds the lock or changes the word.
+  void lock_contended() noexcept;
   /// Waits until the word is unlocked, then replaces it by `changed(word)`, unless `refuses(word)`.
   /// Returns the previous word.
   template <class Refuses, class Changed>
