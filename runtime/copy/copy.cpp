@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/copy/host_transfer.hpp"
 #include "runtime/core/runtime_core.hpp"
+#include "runtime/core/share_bytes.hpp"
 #include "runtime/host/host_stream.hpp"
 #include "runtime/recording/launch_dependencies.hpp"
 #include "runtime/sync/turnstile.hpp"

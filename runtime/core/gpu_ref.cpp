@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/runtime_core.hpp"
+#include "runtime/core/share_bytes.hpp"
 
 #include <sluice/runtime/gpu_ref.hpp>
 

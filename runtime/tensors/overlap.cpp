@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/share_bytes.hpp"
+
 #include <sluice/runtime/tensor.hpp>
 
 #include <algorithm>

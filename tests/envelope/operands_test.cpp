@@ -204,38 +204,4 @@ TEST(access_check_on_loss, is_refused) {
       throws(errc::device_lost, "the cause", [&] { (void)access_all(runtime, read(a, "a")); }));
 }
 
-TEST(overlap, is_about_bytes_of_one_block) {
-  device_runtime runtime(open_host_device());
-  const auto stream = runtime.create_stream();
-  const auto a = runtime.allocate<float>(8, stream);
-  const auto b = runtime.allocate<float>(8, stream);
-  EXPECT_TRUE(overlap(a, a));
-  EXPECT_TRUE(overlap(a.subspan(0, 4), a.subspan(3, 2)));
-  EXPECT_TRUE(overlap(a.subspan(3, 2), a.subspan(0, 4)));
-  EXPECT_FALSE(overlap(a.subspan(0, 4), a.subspan(4, 4)));
-  EXPECT_FALSE(overlap(a.subspan(4, 4), a.subspan(0, 4)));
-  EXPECT_FALSE(overlap(a, b));
-  EXPECT_FALSE(overlap(a, gpu_ref<float>()));
-  EXPECT_FALSE(overlap(a.subspan(2, 0), a));
-  EXPECT_TRUE(overlap(a.reinterpret<double>().subspan(1, 1), a.subspan(3, 1)));
-}
-
-TEST(overlap, is_seen_between_imports_of_the_same_bytes) {
-  device_runtime runtime(open_host_device());
-  const auto stream = runtime.create_stream();
-  const auto a = runtime.allocate<float>(8, stream);
-  const auto again = [&](device_runtime& in) {
-    return import_dlpack(in, export_dlpack(runtime, a), {.ready = true}).as<float>();
-  };
-  auto b = again(runtime);
-  const auto c = again(runtime);
-  EXPECT_TRUE(overlap(a, b));
-  EXPECT_TRUE(overlap(b.subspan(0, 4), c.subspan(3, 5)));
-  EXPECT_FALSE(overlap(b.subspan(0, 4), c.subspan(4, 4)));
-  device_runtime other(open_host_device());
-  EXPECT_FALSE(overlap(a, again(other))) << "of another runtime, which is refused as such";
-  runtime.deallocate(b.block());
-  EXPECT_FALSE(overlap(b, c)) << "given back, which is refused as such";
-}
-
 }  // namespace

@@ -163,12 +163,4 @@ template <class... Arguments>
   return used;
 }
 
-/// Whether two references of one runtime share any bytes. References to freed memory share none.
-///
-/// Different blocks can share bytes if an import made them.
-template <element T, element U>
-[[nodiscard]] bool overlap(const gpu_ref<T>& a, const gpu_ref<U>& b) noexcept {
-  return detail::share_bytes({a.block(), a.data(), a.bytes()}, {b.block(), b.data(), b.bytes()});
-}
-
 }  // namespace sluice

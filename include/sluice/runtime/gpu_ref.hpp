@@ -82,18 +82,6 @@ class SLUICE_EXPORT block_ref {
   detail::block_record* record_ = nullptr;
 };
 
-namespace detail {
-/// A part of a block.
-struct byte_range {
-  const block_ref& block;
-  const void* address;
-  std::size_t bytes;
-};
-/// Whether two ranges share any bytes. The ranges may lie in one block or in two imports of the
-/// same memory. False for blocks of different runtimes and for freed blocks.
-[[nodiscard]] SLUICE_EXPORT bool share_bytes(const byte_range& a, const byte_range& b) noexcept;
-}  // namespace detail
-
 /// A counted, typed reference to `size()` consecutive elements of a block. Requests and replies
 /// carry it.
 ///

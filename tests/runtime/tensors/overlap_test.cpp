@@ -4,6 +4,7 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/tensor.hpp>
 
@@ -78,6 +79,36 @@ TEST_F(overlaps, are_refuted_for_parts_of_an_element) {
   EXPECT_FALSE(overlap(real, imaginary));
   EXPECT_TRUE(overlap(real, complex));
   EXPECT_TRUE(overlap(imaginary, complex));
+}
+
+TEST_F(overlaps, of_references_are_about_bytes_of_one_block) {
+  const auto a = runtime_.allocate<float>(8, stream_);
+  const auto b = runtime_.allocate<float>(8, stream_);
+  EXPECT_TRUE(overlap(a, a));
+  EXPECT_TRUE(overlap(a.subspan(0, 4), a.subspan(3, 2)));
+  EXPECT_TRUE(overlap(a.subspan(3, 2), a.subspan(0, 4)));
+  EXPECT_FALSE(overlap(a.subspan(0, 4), a.subspan(4, 4)));
+  EXPECT_FALSE(overlap(a.subspan(4, 4), a.subspan(0, 4)));
+  EXPECT_FALSE(overlap(a, b));
+  EXPECT_FALSE(overlap(a, gpu_ref<float>()));
+  EXPECT_FALSE(overlap(a.subspan(2, 0), a));
+  EXPECT_TRUE(overlap(a.reinterpret<double>().subspan(1, 1), a.subspan(3, 1)));
+}
+
+TEST_F(overlaps, are_seen_between_imports_of_the_same_bytes) {
+  const auto a = runtime_.allocate<float>(8, stream_);
+  const auto again = [&](device_runtime& in) {
+    return import_dlpack(in, export_dlpack(runtime_, a), {.ready = true}).as<float>();
+  };
+  auto b = again(runtime_);
+  const auto c = again(runtime_);
+  EXPECT_TRUE(overlap(a, b));
+  EXPECT_TRUE(overlap(b.subspan(0, 4), c.subspan(3, 5)));
+  EXPECT_FALSE(overlap(b.subspan(0, 4), c.subspan(4, 4)));
+  device_runtime other(open_host_device());
+  EXPECT_FALSE(overlap(a, again(other))) << "of another runtime, which is refused as such";
+  runtime_.deallocate(b.block());
+  EXPECT_FALSE(overlap(b, c)) << "given back, which is refused as such";
 }
 
 TEST_F(overlaps, need_one_living_block) {
