@@ -68,6 +68,7 @@ class dlpack_on : public external_memory_test {
       old_tensor tensor(words(100));
       check(tensor);
     }
+    await_imports(0);
     {
       new_tensor tensor(words(100));
       check(tensor);
