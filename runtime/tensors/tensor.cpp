@@ -277,10 +277,12 @@ tensor tensor::transposed() const {
 tensor tensor::slice(std::size_t axis, std::int64_t first, std::int64_t last,
                      std::int64_t step) const {
   require_axis("slice", axis, rank_);
-  const auto range = std::to_string(first) + " to " + std::to_string(last);
-  if (first > last) refuse("slice", range + " ends before it begins");
+  const auto range = [&] {
+    return std::to_string(first) + " to " + std::to_string(last);
+  };
+  if (first > last) refuse("slice", range() + " ends before it begins");
   if (first < 0 || last > shape_[axis]) {
-    refuse("slice", range + " exceeds the extent " + std::to_string(shape_[axis]) + " of axis " +
+    refuse("slice", range() + " exceeds the extent " + std::to_string(shape_[axis]) + " of axis " +
                         std::to_string(axis));
   }
   if (step < 1) refuse("slice", "step " + std::to_string(step) + " is less than 1");

@@ -12,8 +12,8 @@ namespace sluice {
 
 /// The element types that sluice moves and computes with.
 ///
-/// A name gives the width in bits, as in NumPy: c64 consists of two f32. `boolean` is a byte with
-/// the value 0 or 1; whoever writes or imports the memory ensures this.
+/// A name gives the width in bits, as in NumPy: c64 consists of two f32. `boolean` is a byte.
+/// Code that writes or imports such memory must store only the values 0 and 1.
 enum class element_type : std::uint8_t {
   boolean,
   u8,
