@@ -141,9 +141,10 @@ struct completion_engine::state {
                                   : std::optional(core->device().loss());
     const auto* const why = failure ? &*failure : nullptr;
     item->withdraw();
-    const auto reply = item->complete(why);
+    auto reply = item->complete(why);
     release(item);
     if (reply) reply->give(why);
+    reply.reset();  // may hold the last reference to the answer
     pending.fetch_sub(1, std::memory_order_release);
   }
   void complete(continuation* item, bool finished) noexcept {

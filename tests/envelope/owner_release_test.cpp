@@ -110,6 +110,32 @@ TEST_P(owner_release, drops_the_operands_before_the_reply) {
   }
 }
 
+// The receiver of a reply may hold the last reference to the answer.
+TEST_P(owner_release, counts_a_launch_as_pending_until_its_receiver_is_destroyed) {
+  class watched final : public reply_token<int>::receiver {
+   public:
+    watched(completion_engine& engine, std::atomic<std::size_t>& seen)
+        : engine_(engine), pending_at_end_(seen) {}
+    ~watched() override { pending_at_end_ = engine_.pending(); }
+    void succeed(int) noexcept override {}
+    void fail(const error&) noexcept override {}
+
+   private:
+    completion_engine& engine_;
+    std::atomic<std::size_t>& pending_at_end_;
+  };
+  constexpr std::size_t alive = 99;
+  std::atomic<std::size_t> pending_at_end{alive};
+  gate closed;
+  closed.hold(on().stream());
+  run_kernel(on(), operands(), reply_token<int>::make<watched>(service_->engine(), pending_at_end),
+             1, [](const launch_context&) {});
+  EXPECT_EQ(pending_at_end, alive);
+  closed.open();
+  await([&] { return pending_at_end != alive; });
+  EXPECT_EQ(pending_at_end, 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, owner_release,
                          testing::Combine(every_device(), asynchronous_strategies()),
                          name_of_where);
