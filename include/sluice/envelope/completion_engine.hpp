@@ -105,8 +105,10 @@ class SLUICE_EXPORT completion_engine {
   /// With `synchronous` the call returns after the completion.
   void submit(stream_ref stream, std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept;
 
-  /// The number of continuations that have not completed. A continuation counts until its reply has
-  /// been given and destroyed. A snapshot.
+  /// The number of continuations that have not completed. A snapshot.
+  ///
+  /// A continuation counts until the reply that its `complete` returned has been given and
+  /// destroyed.
   [[nodiscard]] std::size_t pending() const noexcept;
 
  private:
