@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/reply.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/actors/caf.hpp>
+#include <sluice/actors/reply.hpp>
 
 #include <atomic>
 

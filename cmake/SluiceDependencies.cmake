@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds all third-party libraries. The targets are:
 #
-#   always        Threads::Threads  nlohmann_json::nlohmann_json
-#   layer 3       CAF::core  Dnnl::dnnl  OpenBLAS::openblas  KissFFT::kissfft  Random123::random123
+#   always        Threads::Threads  nlohmann_json::nlohmann_json  OpenBLAS::openblas  KissFFT::kissfft
+#                 Random123::random123
+#   if found      Dnnl::dnnl
+#   layer 4       CAF::core
 #   tools         PNG::PNG  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   benchmarks    benchmark::benchmark, if it is found
@@ -12,12 +14,17 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
+find_package(OpenBLAS MODULE REQUIRED)
+find_package(KissFFT MODULE REQUIRED)
+find_package(Random123 REQUIRED)
+
+find_package(Dnnl 2.6)
+if(NOT Dnnl_FOUND)
+  message(WARNING "oneDNN 2.6 was not found: dnn requests on the host device will answer `unsupported`")
+endif()
+
 if(SLUICE_BUILD_ACTORS)
   find_package(CAF 0.17.6 REQUIRED)
-  find_package(Dnnl 2.6 REQUIRED)
-  find_package(OpenBLAS MODULE REQUIRED)
-  find_package(KissFFT MODULE REQUIRED)
-  find_package(Random123 REQUIRED)
   find_package(PNG REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(fmt REQUIRED)

@@ -35,7 +35,7 @@ function(sluice_install_library target)
   install(FILES "${PROJECT_BINARY_DIR}/${target}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
 endfunction()
 
-sluice_install_library(sluice HEADERS export host_device_code version runtime envelope)
+sluice_install_library(sluice HEADERS export host_device_code version runtime envelope operations)
 set(sluice_libraries sluice)
 if(TARGET sluice_actors)
   sluice_install_library(sluice_actors HEADERS actors)

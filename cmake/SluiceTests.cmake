@@ -5,7 +5,7 @@
 #
 # builds a GoogleTest program into bin/tests, adds each of its tests to ctest (which then reports a GTEST_SKIP() as
 # skipped) and installs it with the component `tests`. The program links the objects of libsluice, and of libsluice_actors
-# if LIBRARIES has sluice_actors_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA.
+# and of the operations if LIBRARIES has sluice_actors_objects and sluice_operations_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA.
 # The timeout (default 120 s) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
 
 if(SLUICE_BUILD_TESTS)

@@ -55,6 +55,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   };
   trace([&](kernel_trace& to) { to.before_enqueue(launch.info_); });
   std::optional<error> failure;
+  bool cancelled = false;
   {
     const nvtx_range range(nvtx_label.c_str());
     const current_device_scope current(on.runtime().device());
@@ -62,6 +63,9 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
     try {
       on.runtime().device().require_usable();
       closure(context);
+    } catch (const nothing_enqueued& e) {
+      failure = e;
+      cancelled = true;
     } catch (...) {
       failure = current_error();
     }
@@ -69,6 +73,17 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   }
   const auto* const thrown = failure ? &*failure : nullptr;
   trace([&](kernel_trace& to) { to.after_enqueue(launch.info_, thrown); });
+
+  if (cancelled) {
+    recorder->cancel();
+    if (reserved) timeline->unreserve();
+    call.reset();
+    trace([&](kernel_trace& to) { to.before_complete(launch.info_); });
+    const auto reply = launch.complete(&*failure);
+    work.reset();  // the client that gets the error shares its memory with nobody
+    if (reply) reply->give(&*failure);
+    return;
+  }
 
   completion_engine::expect(on.stream(), launch);
   timeline_point point;

@@ -135,6 +135,7 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
   what.library = info.library;
   what.operation = info.operation;
   what.label = info.label;
+  what.tag = info.tag;
   what.type = info.type;
   what.device = info.device;
   what.stream = info.stream;

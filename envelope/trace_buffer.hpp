@@ -28,6 +28,7 @@ struct traced_launch {
     short_name library;
     short_name operation;
     short_name label;
+    short_name tag;
     device_id device{};
     stream_id stream{};
     std::array<std::int64_t, 4> sizes{};

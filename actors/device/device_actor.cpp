@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/device/transfers.hpp"
-#include "actors/reply.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/actors/device.hpp>
+#include <sluice/actors/reply.hpp>
+#include <sluice/actors/spawn_operations.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -53,7 +53,7 @@ class device_end {
 
 namespace {
 
-using namespace actors;
+using namespace detail;
 
 /// The device actor's library actors: made when first asked for, watched, and ended with it.
 struct library_actors {
@@ -86,8 +86,13 @@ struct end_signal {
   bool with_system = false;
 };
 
-struct device_state {
-  device_state() = default;
+/// Signals the end of a device after everything else of its actor has been destroyed.
+struct device_end_state {
+  end_signal signal;
+};
+
+struct device_state : device_end_state, operation_state {
+  device_state() { name = "sluice.device"; }
   device_state(const device_state&) = delete;
   device_state& operator=(const device_state&) = delete;
   /// An actor that is killed does not come to `end_in_order`.
@@ -97,38 +102,22 @@ struct device_state {
     });
   }
 
-  end_signal signal;  // first: destroyed last
   std::shared_ptr<device_service> service;
   std::shared_ptr<kernel_trace> trace;
-  std::shared_ptr<transfers> moves;
   library_actors libraries;
   caf::actor_addr system_server;  // whose end is that of the actor system; none where it waits
   std::optional<caf::error>
       ending;  // why the actor ends, while it waits for its library actors' ends
-  const char* name = "sluice.device";
 };
 using self_pointer = device_actor::stateful_pointer<device_state>;
-
-/// The handler of a transfer of type `Request<T>`.
-template <class Request, class Reply>
-auto transfer_handler(self_pointer self) {
-  return [self](Request& request) {
-    auto taken = take_request<Reply>(self, std::move(request));
-    auto* moves = self->state.moves.get();
-    moves->lane().run([moves, &request = *taken.request, token = std::move(taken.token)] {
-      answer_failures(token, [&] { moves->run(request, token); });
-    });
-    return taken.promise;
-  };
-}
 
 /// The handler that hands out a library actor, making it if there is none.
 template <class Request, class Handle>
 auto library_handler(self_pointer self, std::optional<Handle> library_actors::*slot,
                      Handle (*spawn)(caf::actor_system&, std::shared_ptr<device_service>,
                                      std::shared_ptr<kernel_trace>)) {
-  return [self, slot, spawn](Request request) {
-    auto taken = take_request<Handle>(self, request);
+  return [self, slot, spawn](Request) {
+    auto taken = take_promise<Handle>(self);
     answer_failures(taken.token, [&] {
       auto& state = self->state;
       if (state.ending) throw error(errc::shutting_down, "the device actor is ending");
@@ -172,39 +161,25 @@ void library_ended(self_pointer self, const caf::actor_addr& who) {
   if (state.ending && !any) self->quit(*state.ending);
 }
 
-template <class... T>
-struct behavior_of {
-  static device_actor::behavior_type make(self_pointer self) {
-    return {
-        transfer_handler<allocate<T>, gpu_ref<T>>(self)...,
-        transfer_handler<fill<T>, gpu_ref<T>>(self)...,
-        transfer_handler<copy<T>, gpu_ref<T>>(self)...,
-        transfer_handler<upload<T>, gpu_ref<T>>(self)...,
-        transfer_handler<download<T>, std::vector<T>>(self)...,
-        library_handler<get_blas>(self, &library_actors::blas, &spawn_blas),
-        library_handler<get_dnn>(self, &library_actors::dnn, &spawn_dnn),
-        library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),
-        library_handler<get_rng>(self, &library_actors::rng, &spawn_rng),
-        library_handler<get_elementwise>(self, &library_actors::elementwise, &spawn_elementwise),
-        [self](get_statistics request) {
-          auto taken = take_request<device_status>(self, request);
-          answer_failures(taken.token, [&] {
-            auto& service = *self->state.service;
-            service.runtime().reap_pending();
-            taken.token.succeed({service.device().info(), service.runtime().statistics(),
-                                 service.engine().pending()});
-          });
-          return taken.promise;
-        },
-        [self](room_atom) {
-          self->state.moves->lane().room();
-        }};
-  }
-};
+/// Answers a request that needs no launch with `work()`.
+template <class Request, class Reply, class Work>
+auto immediate_handler(self_pointer self, Work work) {
+  return [self, work](const Request& request) {
+    auto taken = take_promise<Reply>(self);
+    answer_failures(taken.token, [&] { taken.token.succeed(work(*self->state.service, request)); });
+    return taken.promise;
+  };
+}
+
+tensor allocate_tensor(device_service& service, stream_ref stream, const allocate& request) {
+  const auto spec = tensor_spec::row_major(request.type, request.shape);
+  return tensor(service.runtime().allocate_bytes(spec.bytes(), stream, "allocate"), spec.type,
+                spec.shape, spec.strides);
+}
 
 device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_service> service,
                                      std::shared_ptr<kernel_trace> trace,
-                                     std::shared_ptr<transfers> moves,
+                                     const std::shared_ptr<std::unique_ptr<executor>>& made,
                                      std::shared_ptr<detail::device_end> end) {
   if (end) {
     const auto server = caf::actor_cast<caf::actor>(self->system().spawn_serv());
@@ -214,22 +189,38 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
   self->state.signal.end = std::move(end);
   self->state.service = std::move(service);
   self->state.trace = std::move(trace);
-  const auto address = self->address();
-  self->state.moves = std::move(moves);
-  self->state.moves->lane().serve(address);
+  serve(self, std::move(*made), {});
   self->set_exit_handler([self](caf::exit_msg& m) { end_in_order(self, m.reason); });
-  self->set_down_handler([self](caf::down_msg& m) { library_ended(self, m.source); });
-  return transfer_types<behavior_of>::make(self);
+  self->set_down_handler([self](const caf::down_msg& m) {
+    sender_ended(self, m);
+    library_ended(self, m.source);
+  });
+  return operation_handlers<upload, download, fill, strided_copy>::make(
+      self,
+      immediate_handler<allocate, tensor>(
+          self,
+          [stream = self->state.on->lane().stream()](device_service& on, const allocate& request) {
+            return allocate_tensor(on, stream, request);
+          }),
+      library_handler<get_blas>(self, &library_actors::blas, &spawn_blas),
+      library_handler<get_dnn>(self, &library_actors::dnn, &spawn_dnn),
+      library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),
+      library_handler<get_rng>(self, &library_actors::rng, &spawn_rng),
+      library_handler<get_elementwise>(self, &library_actors::elementwise, &spawn_elementwise),
+      immediate_handler<get_statistics, device_status>(
+          self, [](device_service& on, get_statistics) -> device_status {
+            on.runtime().reap_pending();
+            return {on.device().info(), on.runtime().statistics(), on.engine().pending()};
+          }));
 }
 
 }  // namespace
 
 device_actor spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
                           std::shared_ptr<kernel_trace> trace) {
-  // Made here, so that failing is an error of this call and not an actor's end.
-  auto moves = std::make_shared<transfers>(service, trace);
-  return system.spawn<caf::detached>(behavior, std::move(service), std::move(trace),
-                                     std::move(moves), nullptr);
+  auto on = made_executor(service, trace);
+  return system.spawn<caf::detached>(behavior, std::move(service), std::move(trace), std::move(on),
+                                     nullptr);
 }
 
 scoped_device::scoped_device(caf::actor_system& system, std::string_view device_name,
@@ -242,11 +233,11 @@ scoped_device::scoped_device(caf::actor_system& system, std::shared_ptr<device_s
     : system_(system),
       service_(std::move(service)),
       end_(std::make_shared<detail::device_end>(actor_)) {
-  auto moves = std::make_shared<transfers>(service_, trace);
+  auto on = detail::made_executor(service_, trace);
   // An actor system waits for the end of every actor that is not hidden before it tells its own
   // actors to end. Hidden, this one learns of the system's end and does not hold it up.
   actor_ = system.spawn<caf::detached + caf::hidden>(behavior, service_, std::move(trace),
-                                                     std::move(moves), end_);
+                                                     std::move(on), end_);
 }
 
 scoped_device::~scoped_device() {

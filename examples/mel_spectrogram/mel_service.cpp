@@ -4,7 +4,6 @@
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
 #include <cmath>
-#include <complex>
 #include <map>
 #include <memory>
 #include <string>
@@ -72,9 +71,9 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
   }
 
  private:
-  template <class Actor, class Request, class Answer>
-  void ask(const Actor& actor, Request request, void (spectrogram::*next)(Answer)) {
-    self_->request(actor, caf::infinite, std::move(request))
+  template <class Actor, class Answer, class... Message>
+  void ask(const Actor& actor, void (spectrogram::*next)(Answer), Message... message) {
+    self_->request(actor, caf::infinite, std::move(message)...)
         .then([job = shared_from_this(), next](Answer& answer) { (*job.*next)(std::move(answer)); },
               failed());
   }
@@ -99,9 +98,10 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
     values.insert(values.end(), filterbank.begin(), filterbank.end());
     // `await`: no other request is looked at before the tables are there, so none uploads them
     // again.
-    self_->request(use().device, caf::infinite, upload<float>{.values = std::move(values)})
+    self_->request(use().device, caf::infinite, upload{.values = std::move(values)})
         .await(
-            [job = shared_from_this(), key](gpu_ref<float>& both) {
+            [job = shared_from_this(), key](const tensor& uploaded) {
+              const auto both = uploaded.as<float>();
               const auto n_fft = job->layout_.n_fft;
               if (job->known().size() == max_tables) job->known().clear();
               job->begin(job->known()[key] = {both.subspan(0, n_fft),
@@ -113,63 +113,56 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
   void begin(tables t) {
     tables_ = std::move(t);
     if (auto* on_host = std::get_if<std::vector<float>>(&request_.samples))
-      ask(use().device, upload<float>{.values = std::move(*on_host), .reply = reply_on::enqueued},
-          &spectrogram::frame);
+      ask(use().device, &spectrogram::frame, upload{.values = std::move(*on_host)},
+          request_options{.reply = reply_on::enqueued});
     else
-      frame(std::get<gpu_ref<float>>(std::move(request_.samples)));
+      frame(tensor(std::get<gpu_ref<float>>(std::move(request_.samples))));
   }
 
-  void frame(gpu_ref<float> samples) {
-    ask(use().elementwise,
-        frame_signal<float>{.layout = layout_,
-                            .signal = std::move(samples),
-                            .window = tables_.window,
-                            .reply = reply_on::enqueued},
-        &spectrogram::transform);
+  void frame(tensor samples) {
+    ask(use().elementwise, &spectrogram::transform,
+        frame_signal{.signal = samples,
+                     .window = tables_.window,
+                     .n_fft = request_.n_fft,
+                     .hop = request_.hop},
+        request_options{.reply = reply_on::enqueued});
   }
 
-  void transform(gpu_ref<float> frames) {
-    ask(use().fft,
-        fft_r2c<float>{.shape = {.length = layout_.n_fft, .batch = frames_},
-                       .input = std::move(frames),
-                       .reply = reply_on::enqueued},
-        &spectrogram::square);
+  void transform(tensor frames) {
+    ask(use().fft, &spectrogram::square, rfft{.x = std::move(frames)},
+        request_options{.reply = reply_on::enqueued});
   }
 
-  void square(gpu_ref<std::complex<float>> spectrum) {
-    ask(use().elementwise,
-        power_spectrum<float>{.input = std::move(spectrum), .reply = reply_on::enqueued},
-        &spectrogram::gather);
+  void square(tensor spectrum) {
+    ask(use().elementwise, &spectrogram::gather, power_spectrum{.x = std::move(spectrum)},
+        request_options{.reply = reply_on::enqueued});
   }
 
   /// mel = filterbank · powerᵀ: n_mels × bins times bins × frames.
-  void gather(gpu_ref<float> power) {
-    ask(use().blas,
+  void gather(tensor power) {
+    ask(use().blas, request_.decibels ? &spectrogram::find_loudest : &spectrogram::succeed,
         sgemm{.transpose_b = transpose::yes,
               .m = request_.n_mels,
               .n = static_cast<std::int64_t>(frames_),
               .k = request_.n_fft / 2 + 1,
               .a = tables_.filterbank,
-              .b = std::move(power),
-              .reply = request_.decibels ? reply_on::enqueued : reply_on::finished},
-        request_.decibels ? &spectrogram::find_loudest : &spectrogram::succeed);
+              .b = power.as<float>()},
+        request_options{.reply = request_.decibels ? reply_on::enqueued : reply_on::finished});
   }
 
   void find_loudest(gpu_ref<float> mel) {
     mel_ = std::move(mel);
-    ask(use().elementwise, maximum<float>{.input = mel_, .reply = reply_on::enqueued},
-        &spectrogram::to_decibels);
+    ask(use().elementwise, &spectrogram::to_decibels, reduce{.x = mel_, .kind = reduction::max},
+        request_options{.reply = reply_on::enqueued});
   }
 
-  void to_decibels(gpu_ref<float> loudest) {
-    ask(use().elementwise,
-        power_to_decibel<float>{.input = mel_,
-                                .reference = std::move(loudest),
-                                .options = *request_.decibels,
-                                .output = mel_},
-        &spectrogram::succeed);
+  void to_decibels(tensor loudest) {
+    ask(use().elementwise, &spectrogram::succeed_with_tensor,
+        power_to_decibel{
+            .x = mel_, .reference = std::move(loudest), .options = *request_.decibels, .y = mel_});
   }
 
+  void succeed_with_tensor(tensor result) { succeed(result.as<float>()); }
   void succeed(gpu_ref<float> result) { reply_.deliver(std::move(result)); }
   void fail(caf::error why) { reply_.deliver(std::move(why)); }
 

@@ -2,6 +2,8 @@
 #include <sluice/actors/device.hpp>
 
 #include <iostream>
+#include <utility>
+#include <vector>
 
 int main() {
   caf::actor_system_config config;
@@ -9,15 +11,14 @@ int main() {
   caf::actor_system system{config};
   sluice::scoped_device device{system};  // the first GPU, else the host
 
-  using matrix = sluice::gpu_ref<float>;
-  const auto a =
-      sluice::ask<matrix>(system, device.actor(), sluice::upload<float>{.values = {1, 2, 3, 4}});
-  const auto b =
-      sluice::ask<matrix>(system, device.actor(), sluice::upload<float>{.values = {5, 6, 7, 8}});
-  const auto c = sluice::ask<matrix>(system, device.blas(),
-                                     sluice::sgemm{.m = 2, .n = 2, .k = 2, .a = a, .b = b});
+  using namespace sluice;
+  const auto put = [&](std::vector<float> values) {
+    return ask<tensor>(system, device.actor(), upload{.values = {std::move(values), {2, 2}}});
+  };
+  const auto a = put({1, 2, 3, 4});
+  const auto b = put({5, 6, 7, 8});
+  const auto c = ask<tensor>(system, device.blas(), gemm{.a = a, .b = b});
 
-  const auto values =
-      sluice::ask<std::vector<float>>(system, device.actor(), sluice::download<float>{c});
-  for (const float value : values) std::cout << value << '\n';  // 19 22 43 50
+  const auto product = ask<host_tensor>(system, device.actor(), download{.x = c});
+  for (const float value : product.values<float>()) std::cout << value << '\n';  // 19 22 43 50
 }

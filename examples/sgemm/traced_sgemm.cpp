@@ -23,10 +23,10 @@ int main() {
   caf::actor_system system{config};
   sluice::scoped_device device{system, "auto", std::make_shared<launch_log>()};
 
-  using matrix = sluice::gpu_ref<float>;
-  const auto ones = sluice::ask<matrix>(
-      system, device.actor(), sluice::upload<float>{.values = std::vector<float>(64 * 64, 1.0F)});
-  for (int i = 0; i < 3; ++i)
-    sluice::ask<matrix>(system, device.blas(),
-                        sluice::sgemm{.m = 64, .n = 64, .k = 64, .a = ones, .b = ones});
+  using sluice::extents, sluice::tensor;
+  const auto ones = sluice::ask<tensor>(system, device.actor(),
+                                        sluice::fill{.value = 1, .shape = extents{64, 64}});
+  for (int i = 0; i < 3; ++i) {
+    sluice::ask<tensor>(system, device.blas(), sluice::gemm{.a = ones, .b = ones});
+  }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Everything of layer 3, in one header: the library actors, the device actor and their requests.
+/// Everything of layer 4, in one header: the library actors, the device actor and their requests.
 #include <sluice/actors/blas.hpp>
 #include <sluice/actors/caf.hpp>
 #include <sluice/actors/device.hpp>

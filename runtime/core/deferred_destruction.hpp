@@ -20,7 +20,7 @@ class deferred_destruction final : public deferred {
 
  private:
   [[nodiscard]] bool ready(reclaim_thread&) noexcept override { return true; }
-  [[nodiscard]] bool uses_blocks() const noexcept override { return true; }
+  [[nodiscard]] bool ends_first() const noexcept override { return true; }
 
   Object object_;
 };

@@ -28,9 +28,9 @@ class deferred {
   /// device.
   [[nodiscard]] virtual bool ready(reclaim_thread& by) noexcept = 0;
   [[nodiscard]] virtual bool is_import() const noexcept { return false; }
-  /// Whether it may use blocks until it is destroyed. The end of a runtime then waits for it,
-  /// within the timeout, before it frees the blocks.
-  [[nodiscard]] virtual bool uses_blocks() const noexcept { return false; }
+  /// Whether the end of a runtime waits for its destruction, within the timeout, before it frees
+  /// the blocks.
+  [[nodiscard]] virtual bool ends_first() const noexcept { return false; }
 
   std::shared_ptr<runtime_core> core_;
   deferred* next_ = nullptr;

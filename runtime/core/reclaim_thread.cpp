@@ -85,7 +85,7 @@ void reclaim_thread::begin() {
 void reclaim_thread::add(deferred* one) noexcept {
   if (core_.device().inherited()) return leave_to_parent(one);
   if (one->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
-  if (one->uses_blocks()) users_.fetch_add(1, std::memory_order_relaxed);
+  if (one->ends_first()) users_.fetch_add(1, std::memory_order_relaxed);
   deferrals_.fetch_add(1, std::memory_order_relaxed);
   try {
     const std::lock_guard lock(mutex_);
@@ -94,7 +94,7 @@ void reclaim_thread::add(deferred* one) noexcept {
     one->next_ = std::exchange(arrived_deferred_, one);
     changed_.notify_one();  // under the lock: `one` may hold the last share of the core
   } catch (...) {
-    if (one->is_import() || one->uses_blocks()) {
+    if (one->is_import() || one->ends_first()) {
       let_go(one);
     } else {
       report(
@@ -143,7 +143,7 @@ bool reclaim_thread::idle() const noexcept {
 void reclaim_thread::let_go(deferred* one) noexcept {
   const auto core = std::move(one->core_);
   const bool import = one->is_import();
-  const bool user = one->uses_blocks();
+  const bool user = one->ends_first();
   {
     const user_code_scope users;  // a producer's deleter or a library handle
     delete one;

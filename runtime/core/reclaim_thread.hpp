@@ -65,7 +65,7 @@ class reclaim_thread {
   [[nodiscard]] std::size_t foreign() const noexcept {
     return foreign_.load(std::memory_order_acquire);
   }
-  /// The number of deferred objects that may use blocks.
+  /// The number of deferred objects that the end of the runtime waits for first.
   [[nodiscard]] std::size_t users() const noexcept {
     return users_.load(std::memory_order_acquire);
   }
@@ -81,7 +81,7 @@ class reclaim_thread {
   /// Whether the calling thread is the reclaim thread of any runtime.
   [[nodiscard]] static bool is_reclaim_thread() noexcept;
   /// Whether the calling thread is this one.
-  [[nodiscard]] SLUICE_EXPORT bool runs_here() const noexcept;
+  [[nodiscard]] bool runs_here() const noexcept;
 
  private:
   struct item {

@@ -175,7 +175,7 @@ class runtime_core final : public runtime_context,
     reclaimer_.wake();
   }
   /// Makes the reclaim thread destroy `item` once `item` is ready.
-  SLUICE_EXPORT void reclaim_later(std::unique_ptr<deferred> item) noexcept;
+  void reclaim_later(std::unique_ptr<deferred> item) noexcept;
   /// Keeps the memory of a block until `unlend`, even after the block is freed. False if the memory
   /// has been returned.
   [[nodiscard]] bool lend(block_record& record) noexcept;
@@ -216,9 +216,9 @@ class runtime_core final : public runtime_context,
   /// @throws error `library_failure`
   /// @throws error `device_lost`
   /// @throws std::bad_alloc
-  SLUICE_EXPORT published_use publish_use(const block_ref& block, stream_ref stream,
-                                          access_kind access, timeline_point depends_on = {},
-                                          std::uint64_t first = timeline::no_ticket);
+  published_use publish_use(const block_ref& block, stream_ref stream, access_kind access,
+                            timeline_point depends_on = {},
+                            std::uint64_t first = timeline::no_ticket);
   /// The error for a block of another runtime: `stale_ref` if the block has been freed, otherwise
   /// `code` with `text`.
   [[nodiscard]] static error foreign(const block_ref& block, errc code, const std::string& text);

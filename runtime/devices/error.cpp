@@ -38,6 +38,8 @@ std::string_view to_string(errc code) noexcept {
       return "shutting_down";
     case errc::device_lost:
       return "device_lost";
+    case errc::deadline_exceeded:
+      return "deadline_exceeded";
   }
   return "unknown";
 }

@@ -19,7 +19,7 @@ namespace sluice::detail {
 /// Libraries of a GPU construct static variables in their first calls, and an exit destroys these
 /// before older ones. The end of the devices is therefore registered again after the 1st, 2nd, 4th,
 /// 8th … call on a GPU in each thread.
-class SLUICE_EXPORT library_call {
+class library_call {
  public:
   explicit library_call(device_id on) noexcept;
   /// A call that constructs no static variables, for example a query of an event.

@@ -35,7 +35,7 @@ inline constexpr bool thread_sanitizer_on = false;
 
 /// Records that the calling thread enters or leaves a library. No effect unless it is a stream's
 /// thread.
-SLUICE_EXPORT void note_library_call(bool entered) noexcept;
+void note_library_call(bool entered) noexcept;
 
 /// Announces that the calling thread reads `bytes` bytes at `address`.
 inline void annotate_read([[maybe_unused]] const void* address,

@@ -63,6 +63,11 @@ class directions {
 // that range lies between two multiples of the stride, there is no solution. If it lies between
 // -stride and stride, only the difference 0 is left for this direction.
 bool overlap(const tensor& a, const tensor& b) noexcept {
+  // Most operands lie in blocks of their own.
+  const auto whole = [](const block_ref& block) {
+    return detail::byte_range{block, block.address(), block.bytes()};
+  };
+  if (!detail::share_bytes(whole(a.block()), whole(b.block()))) return false;
   if (a.empty() || b.empty()) return false;
   const auto bytes_a = a.extent();
   const auto bytes_b = b.extent();

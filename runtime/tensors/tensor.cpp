@@ -171,6 +171,7 @@ void tensor::normalize_strides() noexcept {
 
 void tensor::check() const {
   if (!block_) refuse("block", "must not be empty");
+  if (size_of(type_) == 0) refuse("type", "is no element type");
   if (offset_ > block_.bytes()) {
     refuse("offset", std::to_string(offset_) + " exceeds the block of " +
                          std::to_string(block_.bytes()) + " bytes");
@@ -339,6 +340,7 @@ tensor tensor::broadcast_to(const extents& shape) const {
 }
 
 tensor tensor::reinterpret(element_type type) const {
+  if (size_of(type) == 0) refuse("type", "is no element type");
   const auto from = static_cast<std::int64_t>(size_of(type_));
   const auto to = static_cast<std::int64_t>(size_of(type));
   auto view = *this;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/reply.hpp"
 #include "tests/actors/session.hpp"
 
 #include <sluice/actors/caf.hpp>
+#include <sluice/actors/reply.hpp>
 
 #include <array>
 #include <string>
@@ -107,8 +107,7 @@ class reply_to : public ::testing::Test {
   reply_token<T> token(caf::strong_actor_ptr source, caf::response_promise::forwarding_stack stages,
                        caf::message_id id) {
     const caf::response_promise promise(nullptr, std::move(source), std::move(stages), id);
-    int* request = nullptr;
-    return reply_token<T>::template make<detail::actor_receiver<T, int>>(promise, 0, request);
+    return reply_token<T>::template make<detail::actor_receiver<T>>(promise);
   }
   [[nodiscard]] session& s() { return session_; }
   [[nodiscard]] const remote_stand_in::received& received() const { return *received_; }
@@ -139,6 +138,18 @@ TEST_F(reply_to, a_remote_stage_gets_no_reference_but_the_requester_the_error) {
   ASSERT_TRUE(refusal());
   EXPECT_EQ(refusal()->code(), errc::unsupported);
   EXPECT_EQ(received()[0].first, request_.response_id());
+}
+
+TEST_F(reply_to, a_remote_requester_gets_no_tensor) {
+  token<tensor>(remote(), {}, request_).succeed(s().put(s().numbers<float>(3)));
+  ASSERT_TRUE(refusal());
+  EXPECT_EQ(refusal()->code(), errc::unsupported);
+}
+
+TEST_F(reply_to, a_remote_requester_gets_no_tensor_of_the_host) {
+  token<host_tensor>(remote(), {}, request_).succeed(host_tensor(std::vector<float>{1, 2}));
+  ASSERT_TRUE(refusal());
+  EXPECT_EQ(refusal()->code(), errc::unsupported);
 }
 
 TEST_F(reply_to, a_remote_requester_gets_values) {

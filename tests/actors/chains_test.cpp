@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests answered on enqueueing, chained over several actors: right on the host device with
 // random delays before every task, and on a GPU.
-#include "tests/actors/references/dft.hpp"
-#include "tests/actors/references/gemm.hpp"
 #include "tests/actors/session_test.hpp"
+#include "tests/operations/blas_reference.hpp"
+#include "tests/operations/fft/dft.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/relative_error.hpp"
@@ -60,28 +60,31 @@ TEST_P(chains, from_a_signal_to_a_product_of_its_power_spectra) {
         const auto frames = frame_count(j.layout);
         const auto n = j.layout.n_fft;
         const auto bins = n / 2 + 1;
-        const auto matrix = ask<gpu_ref<double>>(
-            system, mover, sluice::upload<double>{.values = j.matrix, .reply = enqueued});
-        const auto signal = ask<gpu_ref<double>>(
-            system, mover, sluice::upload<double>{.values = j.signal, .reply = enqueued});
-        const auto framed = ask<gpu_ref<double>>(
-            system, elementwise,
-            frame_signal<double>{.layout = j.layout, .signal = signal, .reply = enqueued});
-        const auto spectrum = ask<gpu_ref<std::complex<double>>>(
-            system, fft,
-            fft_r2c<double>{
-                .shape = {.length = n, .batch = frames}, .input = framed, .reply = enqueued});
-        const auto power = ask<gpu_ref<double>>(
-            system, elementwise, power_spectrum<double>{.input = spectrum, .reply = enqueued});
-        const auto product =
-            ask<gpu_ref<double>>(system, blas,
-                                 gemm<double>{.m = static_cast<std::int64_t>(frames),
-                                              .n = 3,
-                                              .k = static_cast<std::int64_t>(bins),
-                                              .a = power,
-                                              .b = matrix,
-                                              .reply = enqueued});
-        j.computed = ask<std::vector<double>>(system, mover, sluice::download<double>{product});
+        const auto matrix = ask<tensor>(system, mover, sluice::upload{.values = j.matrix},
+                                        request_options{.reply = enqueued})
+                                .as<double>();
+        const auto signal = ask<tensor>(system, mover, sluice::upload{.values = j.signal},
+                                        request_options{.reply = enqueued});
+        const auto framed =
+            ask<tensor>(system, elementwise,
+                        frame_signal{.signal = signal,
+                                     .n_fft = static_cast<std::int64_t>(n),
+                                     .hop = static_cast<std::int64_t>(j.layout.hop)},
+                        request_options{.reply = enqueued});
+        const auto spectrum =
+            ask<tensor>(system, fft, rfft{.x = framed}, request_options{.reply = enqueued});
+        const auto power = ask<tensor>(system, elementwise, power_spectrum{.x = spectrum},
+                                       request_options{.reply = enqueued})
+                               .as<double>();
+        const auto product = ask<gpu_ref<double>>(system, blas,
+                                                  dgemm{.m = static_cast<std::int64_t>(frames),
+                                                        .n = 3,
+                                                        .k = static_cast<std::int64_t>(bins),
+                                                        .a = power,
+                                                        .b = matrix},
+                                                  request_options{.reply = enqueued});
+        j.computed =
+            ask<host_tensor>(system, mover, sluice::download{.x = product}).to_vector<double>();
       }
     });
   }
@@ -116,6 +119,7 @@ TEST_P(chains, random_steps_on_shared_matrices_equal_a_serial_run) {
   constexpr std::size_t matrices = 5;
   constexpr int rounds = 12;
   constexpr int steps = 60;
+  const request_options early{.reply = enqueued};
   const auto second = spawn_blas(s().system(), s().service());
   const blas_actor blas[] = {device().blas(), second};
   for (int round = 0; round < rounds; ++round) {
@@ -139,25 +143,24 @@ TEST_P(chains, random_steps_on_shared_matrices_equal_a_serial_run) {
       switch (s().number<int>(0, 5)) {
         case 0: {
           const auto from = other();
-          (void)s().ask<gpu_ref<double>>(device().actor(),
-                                         copy<double>{memory[from], memory[target], enqueued});
+          (void)s().ask<tensor>(device().actor(),
+                                strided_copy{.x = memory[from], .y = memory[target]}, early);
           expected[target] = expected[from];
           break;
         }
         case 1: {
           // Half of it.
           const auto value = s().numbers<double>(1).front();
-          (void)s().ask<gpu_ref<double>>(
-              device().actor(), fill<double>{memory[target].subspan(10, 20), value, enqueued});
+          (void)s().ask<tensor>(device().actor(),
+                                fill{.value = value, .y = memory[target].subspan(10, 20)}, early);
           std::fill_n(expected[target].begin() + 10, 20, value);
           break;
         }
         case 2: {
           expected[target] = s().numbers<double>(elements);
-          (void)s().ask<gpu_ref<double>>(
-              device().actor(),
-              sluice::upload<double>{
-                  .values = expected[target], .target = memory[target], .reply = enqueued});
+          (void)s().ask<tensor>(device().actor(),
+                                sluice::upload{.values = expected[target], .y = memory[target]},
+                                early);
           break;
         }
         default: {
@@ -165,15 +168,15 @@ TEST_P(chains, random_steps_on_shared_matrices_equal_a_serial_run) {
           const auto b = other();
           const double beta = s().coin() ? 0.5 : 0.0;
           (void)s().ask<gpu_ref<double>>(blas[s().number<int>(0, 1)],
-                                         gemm<double>{.m = order,
-                                                      .n = order,
-                                                      .k = order,
-                                                      .alpha = 0.25,
-                                                      .a = memory[a],
-                                                      .b = memory[b],
-                                                      .beta = beta,
-                                                      .c = memory[target],
-                                                      .reply = enqueued});
+                                         dgemm{.m = order,
+                                               .n = order,
+                                               .k = order,
+                                               .alpha = 0.25,
+                                               .a = memory[a],
+                                               .b = memory[b],
+                                               .beta = beta,
+                                               .c = memory[target]},
+                                         early);
           expected[target] =
               gemm_reference<double>({without_gaps({.m = order, .n = order, .k = order}), 0.25,
                                       beta, expected[a], expected[b], expected[target]});
@@ -204,15 +207,11 @@ TEST_P(chains, accumulating_products_of_several_clients_lose_nothing) {
         {without_gaps({.m = 2, .n = 2, .k = 3}), static_cast<double>(each), 1, a, b, expected});
     all.push_back(s().send<gpu_ref<double>>(
         untyped(i % 2 == 0 ? device().blas() : second),
-        std::vector<caf::message>(each, caf::make_message(gemm<double>{
-                                            .m = 2,
-                                            .n = 2,
-                                            .k = 3,
-                                            .a = s().put(a),
-                                            .b = s().put(b),
-                                            .beta = 1,
-                                            .c = c,
-                                            .reply = i < 2 ? enqueued : reply_on::finished}))));
+        std::vector<caf::message>(
+            each,
+            caf::make_message(
+                dgemm{.m = 2, .n = 2, .k = 3, .a = s().put(a), .b = s().put(b), .beta = 1, .c = c},
+                request_options{.reply = i < 2 ? enqueued : reply_on::finished}))));
   }
   for (const auto& one : all) {
     for (const auto& a : one->wait()) ASSERT_TRUE(succeeded(a));
@@ -236,15 +235,15 @@ TEST_P(chains, one_clients_requests_keep_their_order) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto added = static_cast<double>(s().number<int>(-50, 50));
     const double factor = std::abs(expected) > modulus ? 0.0 : -2.0;
-    requests.push_back(caf::make_message(gemm<double>{.m = 1,
-                                                      .n = 1,
-                                                      .k = 1,
-                                                      .alpha = added == 0 ? 1 : added,
-                                                      .a = one,
-                                                      .b = one,
-                                                      .beta = factor,
-                                                      .c = c,
-                                                      .reply = enqueued}));
+    requests.push_back(caf::make_message(dgemm{.m = 1,
+                                               .n = 1,
+                                               .k = 1,
+                                               .alpha = added == 0 ? 1 : added,
+                                               .a = one,
+                                               .b = one,
+                                               .beta = factor,
+                                               .c = c},
+                                         request_options{.reply = enqueued}));
     expected = factor * expected + (added == 0 ? 1 : added);
   }
   for (const auto& a : s().ask_all<gpu_ref<double>>(untyped(device().blas()), requests))
@@ -266,42 +265,35 @@ TEST(chains_on_a_failing_device, a_failed_first_link_fails_all_later_ones) {
     const auto signal = s.put(values);
     s.hold(g, signal);
     script->fail_nth(fault_target::copy, 1);
-    (void)s.ask<gpu_ref<float>>(
-        device.actor(),
-        sluice::upload<float>{.values = values, .target = signal, .reply = enqueued});
-    const auto spectrum = s.ask<gpu_ref<std::complex<float>>>(
-        fft, fft_r2c<float>{.shape = {.length = 64}, .input = signal, .reply = enqueued});
-    const auto power = s.ask<gpu_ref<float>>(
-        elementwise, power_spectrum<float>{.input = spectrum, .reply = enqueued});
+    const request_options early{.reply = enqueued};
+    (void)s.ask<tensor>(device.actor(), sluice::upload{.values = values, .y = signal}, early);
+    const auto spectrum = s.ask<tensor>(fft, rfft{.x = signal}, early);
+    const auto power = s.ask<tensor>(elementwise, power_spectrum{.x = spectrum}, early).as<float>();
     const auto largest =
-        s.ask<gpu_ref<float>>(elementwise, maximum<float>{.input = power, .reply = enqueued});
+        s.ask<tensor>(elementwise, reduce{.x = power, .kind = reduction::max}, early).as<float>();
     const auto last = s.send<gpu_ref<float>>(
         untyped(elementwise),
-        {caf::make_message(power_to_decibel<float>{.input = power, .reference = largest})});
+        {caf::make_message(power_to_decibel{.x = power, .reference = largest})});
     g.open();
     EXPECT_TRUE(failed_with(last->wait()[0], errc::upstream_failed, "scripted"));
     for (const auto& ref : {signal, power, largest}) {
       EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
-        (void)s.ask<std::vector<float>>(device.actor(), sluice::download<float>{ref});
+        (void)s.ask<host_tensor>(device.actor(), sluice::download{.x = ref});
       }));
     }
-    EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
-      (void)s.ask<gpu_ref<float>>(elementwise, power_spectrum<float>{.input = spectrum});
-    }));
+    EXPECT_TRUE(throws(errc::upstream_failed, "scripted",
+                       [&] { (void)s.ask<tensor>(elementwise, power_spectrum{.x = spectrum}); }));
     // An operation that has nothing to write makes nothing good.
     (void)s.ask_all<gpu_ref<float>>(
         untyped(device.blas()),
-        {caf::make_message(gemm<float>{.m = 0, .n = 3, .k = 3, .c = signal})});
+        {caf::make_message(sgemm{.m = 0, .n = 3, .k = 3, .a = power, .b = power, .c = signal})});
     EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
-      (void)s.ask<std::vector<float>>(device.actor(), sluice::download<float>{signal});
+      (void)s.ask<host_tensor>(device.actor(), sluice::download{.x = signal});
     }));
     // The chain can be made again over the same memory.
-    (void)s.ask<gpu_ref<float>>(device.actor(),
-                                sluice::upload<float>{.values = values, .target = signal});
-    (void)s.ask<gpu_ref<std::complex<float>>>(
-        fft, fft_r2c<float>{.shape = {.length = 64}, .input = signal, .output = spectrum});
-    (void)s.ask<gpu_ref<float>>(elementwise,
-                                power_spectrum<float>{.input = spectrum, .output = power});
+    (void)s.ask<tensor>(device.actor(), sluice::upload{.values = values, .y = signal});
+    (void)s.ask<tensor>(fft, rfft{.x = signal, .y = spectrum});
+    (void)s.ask<tensor>(elementwise, power_spectrum{.x = spectrum, .y = power});
     std::vector<double> expected;
     const auto bins = dft(values.data(), 64, -1);
     for (std::size_t k = 0; k <= 32; ++k) expected.push_back(std::norm(bins[k]));

@@ -104,6 +104,9 @@ TEST_P(library_actor, errors_of_messages_that_are_no_requests_are_counted_and_ha
         for (const auto& m : bad.all) self->send(target, m.request);
         self->send(target, good.request);
         return {[results](ref& r) { results->succeed(results->answered(), std::move(r)); },
+                [results](tensor& t) {
+                  results->succeed(results->answered(), t.reshape({-1}).as<float>());
+                },
                 [](int value) {
                   return value;
                 }};
@@ -244,9 +247,13 @@ TEST_P(library_actor, hands_results_to_the_next_stage_and_errors_to_the_requeste
   const auto passed = std::make_shared<std::atomic<int>>(0);
   const auto next = s().spawn([passed](caf::event_based_actor*) -> caf::behavior {
     return {[passed](ref& r) {
-      ++*passed;
-      return std::move(r);
-    }};
+              ++*passed;
+              return std::move(r);
+            },
+            [passed](tensor& t) {
+              ++*passed;
+              return std::move(t);
+            }};
   });
   const auto good = make();
   const auto to =
@@ -263,9 +270,6 @@ TEST_P(library_actor, hands_results_to_the_next_stage_and_errors_to_the_requeste
 TEST_P(library_actor, answers_every_sort_of_requester) {
   const auto good = make();
   answer<ref> got;
-  const auto on_value = [&got](ref& r) {
-    got.value = std::move(r);
-  };
   const auto on_error = [&got](const caf::error& e) {
     got.raw = e;
     got.failure = from_caf_error(e);
@@ -275,33 +279,41 @@ TEST_P(library_actor, answers_every_sort_of_requester) {
     expect_right(s(), good, got);
     got = {};
   };
-  {
+  const auto check_all = [&](auto on_value) {
+    {
+      caf::scoped_actor self{s().system()};
+      self->request(actor(), caf::infinite, good.request).receive(on_value, on_error);
+      check("scoped");
+      self->request(actor(), std::chrono::minutes(60), good.request).receive(on_value, on_error);
+      check("scoped, with a time limit of CAF's");
+    }
     caf::scoped_actor self{s().system()};
-    self->request(actor(), caf::infinite, good.request).receive(on_value, on_error);
-    check("scoped");
-    self->request(actor(), std::chrono::minutes(60), good.request).receive(on_value, on_error);
-    check("scoped, with a time limit of CAF's");
-  }
-  caf::scoped_actor self{s().system()};
-  const auto run = [&](auto client) {
-    self->wait_for(client);
+    const auto run = [&](auto client) {
+      self->wait_for(client);
+    };
+    run(s().spawn<caf::no_spawn_options, caf::blocking_actor>([&](caf::blocking_actor* me) {
+      me->request(actor(), caf::infinite, good.request).receive(on_value, on_error);
+    }));
+    check("blocking");
+    run(s().spawn([&](caf::event_based_actor* me) {
+      me->request(actor(), caf::infinite, good.request).then(on_value, on_error);
+    }));
+    check("then");
+    run(s().spawn([&](caf::event_based_actor* me) {
+      me->request(actor(), caf::infinite, good.request).await(on_value, on_error);
+    }));
+    check("await");
+    run(s().spawn<caf::detached>([&](caf::event_based_actor* me) {
+      me->request(actor(), caf::infinite, good.request).then(on_value, on_error);
+    }));
+    check("detached");
   };
-  run(s().spawn<caf::no_spawn_options, caf::blocking_actor>([&](caf::blocking_actor* me) {
-    me->request(actor(), caf::infinite, good.request).receive(on_value, on_error);
-  }));
-  check("blocking");
-  run(s().spawn([&](caf::event_based_actor* me) {
-    me->request(actor(), caf::infinite, good.request).then(on_value, on_error);
-  }));
-  check("then");
-  run(s().spawn([&](caf::event_based_actor* me) {
-    me->request(actor(), caf::infinite, good.request).await(on_value, on_error);
-  }));
-  check("await");
-  run(s().spawn<caf::detached>([&](caf::event_based_actor* me) {
-    me->request(actor(), caf::infinite, good.request).then(on_value, on_error);
-  }));
-  check("detached");
+  if (kind().answers_tensors) {
+    // Moved out: CAF may keep the message for a little longer than the client runs.
+    check_all([&got](tensor& t) { got.value = std::exchange(t, {}).reshape({-1}).as<float>(); });
+  } else {
+    check_all([&got](ref& r) { got.value = std::move(r); });
+  }
 }
 
 /// Notes what the hooks are told, by request.

@@ -30,11 +30,12 @@ void begin() {
   caf::actor_system system{configuration};
   scoped_device device(system, name);
   constexpr std::int64_t n = 1200;  // OpenBLAS uses all of its threads
-  const auto a = ask<ref>(system, device.actor(),
-                          sluice::upload<float>{.values = std::vector<float>(n * n, 0.5F)});
+  const auto a =
+      ask<tensor>(system, device.actor(), sluice::upload{.values = std::vector<float>(n * n, 0.5F)})
+          .as<float>();
   const auto blas = device.blas();
   for (int i = 0; i < 100; ++i) {
-    caf::anon_send(blas, gemm<float>{.m = n, .n = n, .k = n, .a = a, .b = a});
+    caf::anon_send(blas, sgemm{.m = n, .n = n, .k = n, .a = a, .b = a});
   }
   await([&] { return device.service().engine().pending() >= 10; });
   std::exit(0);  // destroys none of the objects above
@@ -47,9 +48,10 @@ void begin() {
     configured configuration;
     caf::actor_system system{configuration};
     device.emplace(system, name);
-    const auto a = ask<ref>(system, device->actor(),
-                            sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
-    (void)ask<ref>(system, device->blas(), gemm<float>{.m = 3, .n = 3, .k = 3, .a = a, .b = a});
+    const auto a =
+        ask<tensor>(system, device->actor(), sluice::upload{.values = std::vector<float>(9, 0.5F)})
+            .as<float>();
+    (void)ask<ref>(system, device->blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = a, .b = a});
   }
   device.reset();
   std::exit(0);
@@ -60,9 +62,10 @@ void begin() {
   static configured configuration;
   static auto* const system = new caf::actor_system{configuration};  // cannot end in a child
   static scoped_device device(*system, name);
-  static const auto a = ask<ref>(*system, device.actor(),
-                                 sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
-  (void)ask<ref>(*system, device.blas(), gemm<float>{.m = 3, .n = 3, .k = 3, .a = a, .b = a});
+  static const auto a =
+      ask<tensor>(*system, device.actor(), sluice::upload{.values = std::vector<float>(9, 0.5F)})
+          .as<float>();
+  (void)ask<ref>(*system, device.blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = a, .b = a});
   report_end_of_child([] { return 0; });
   std::exit(0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tests/actors/references/gemm.hpp"
+#include "tests/operations/blas_reference.hpp"
 
 #include <sluice/actors/blas.hpp>
 
@@ -11,7 +11,7 @@ namespace sluice::test {
 
 /// The request for `p` with operands in device memory. Without `c`, the actor allocates C.
 template <class T>
-gemm<T> gemm_request(const gemm_problem<T>& p, gpu_ref<T> a, gpu_ref<T> b, gpu_ref<T> c = {}) {
+blas_gemm<T> gemm_request(const gemm_problem<T>& p, gpu_ref<T> a, gpu_ref<T> b, gpu_ref<T> c = {}) {
   return {.layout = p.shape.layout,
           .transpose_a = p.shape.transpose_a,
           .transpose_b = p.shape.transpose_b,

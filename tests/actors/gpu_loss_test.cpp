@@ -51,9 +51,8 @@ void lose(session& s) {
       to.push_back(s.send<ref>(actors[i], std::vector<caf::message>(requests, held[i].request)));
       to.back()->wait_until_sent();
     }
-    const auto fault =
-        s.send<ref>(untyped(writing),
-                    {caf::make_message(fill<float>{.target = nowhere(s.runtime()), .value = 1})});
+    const auto fault = s.send<ref>(
+        untyped(writing), {caf::make_message(fill{.value = 1, .y = nowhere(s.runtime())})});
     EXPECT_TRUE(failed_with(fault->wait()[0], errc::device_lost));
     expect_one_reply_each(s, *fault, 1);
     // With the gate closed.

@@ -2,10 +2,10 @@
 #include "tests/actors/library_kinds.hpp"
 
 #include "tests/actors/gemm_request.hpp"
-#include "tests/actors/references/conv2d.hpp"
-#include "tests/actors/references/dft.hpp"
-#include "tests/actors/references/gemm.hpp"
-#include "tests/actors/references/philox.hpp"
+#include "tests/operations/blas_reference.hpp"
+#include "tests/operations/dnn/conv2d_reference.hpp"
+#include "tests/operations/fft/dft.hpp"
+#include "tests/operations/rng/philox_reference.hpp"
 #include "tests/support/relative_error.hpp"
 
 #include <cmath>
@@ -55,6 +55,25 @@ class variations {
     add(name + " elsewhere", errc::invalid_argument, name,
         [&](Request& r) { r.*member = elsewhere.put(elsewhere.numbers<T>(count)); });
   }
+  /// An operand that is missing, too small, stale or foreign.
+  template <class T>
+  void add_operand(session& s, session& elsewhere, const std::string& name,
+                   operand Request::*member, bool may_be_missing, bool may_be_small = false) {
+    const auto shape = (good_.*member).value().shape();
+    const auto count = (good_.*member).value().size();
+    const auto replace = [&](Request& r, const gpu_ref<T>& by) {
+      r.*member = tensor(by).reshape(shape);
+    };
+    if (!may_be_missing)
+      add(name + " missing", errc::invalid_argument, name, [&](Request& r) { r.*member = {}; });
+    if (!may_be_small) {
+      add(name + " too small", errc::invalid_argument, name,
+          [&](Request& r) { r.*member = s.put(s.numbers<T>(count - 1)); });
+    }
+    add(name + " stale", errc::stale_ref, name, [&](Request& r) { replace(r, s.stale<T>(count)); });
+    add(name + " elsewhere", errc::invalid_argument, name,
+        [&](Request& r) { replace(r, elsewhere.put(elsewhere.numbers<T>(count))); });
+  }
   [[nodiscard]] std::vector<mistake> take() { return std::move(found_); }
 
  private:
@@ -76,21 +95,20 @@ sample make_gemm(session& s, const sample_options& options) {
   }
   made.expected = gemm_reference(p);
   made.bound = error_bound<float>(static_cast<std::size_t>(shape.k));
-  auto r = gemm_request(p, s.put(p.a), s.put(p.b), made.output);
-  r.reply = options.reply;
-  made.request = caf::make_message(std::move(r));
+  made.request = caf::make_message(gemm_request(p, s.put(p.a), s.put(p.b), made.output),
+                                   request_options{.reply = options.reply});
   return made;
 }
 
 mistakes gemm_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(5 * 7);
-  const gemm<float> good{.m = 5,
-                         .n = 7,
-                         .k = 3,
-                         .a = s.put(s.numbers<float>(5 * 3)),
-                         .b = s.put(s.numbers<float>(3 * 7)),
-                         .c = s.put(contents)};
-  variations<gemm<float>> v(good);
+  const sgemm good{.m = 5,
+                   .n = 7,
+                   .k = 3,
+                   .a = s.put(s.numbers<float>(5 * 3)),
+                   .b = s.put(s.numbers<float>(3 * 7)),
+                   .c = s.put(contents)};
+  variations<sgemm> v(good);
   const auto bad = errc::invalid_argument;
   v.add("m negative", bad, "m", [](auto& r) { r.m = -1; });
   v.add("n negative", bad, "n", [](auto& r) { r.n = -1; });
@@ -113,9 +131,9 @@ mistakes gemm_mistakes(session& s, session& elsewhere) {
     r.c = s.put(s.numbers<float>(35));
     r.b = r.c.subspan(0, 21);
   });
-  v.add_operand(s, elsewhere, "a", &gemm<float>::a, false);
-  v.add_operand(s, elsewhere, "b", &gemm<float>::b, false);
-  v.add_operand(s, elsewhere, "c", &gemm<float>::c, true);
+  v.add_operand(s, elsewhere, "a", &sgemm::a, false);
+  v.add_operand(s, elsewhere, "b", &sgemm::b, false);
+  v.add_operand(s, elsewhere, "c", &sgemm::c, true);
   return {v.take(), good.c, contents};
 }
 
@@ -123,59 +141,72 @@ mistakes gemm_mistakes(session& s, session& elsewhere) {
 
 sample make_conv2d(session& s, const sample_options& options) {
   const auto p = random_conv2d(random_conv2d_description(s.generator()), s.generator());
+  const auto& d = p.description;
+  const auto put = [&](const std::vector<float>& values, const extents& shape) {
+    return tensor(s.put(values)).reshape(shape);
+  };
   sample made;
   made.expected = conv2d_reference(p);
   made.bound = error_bound<float>();
-  conv2d r{.input = p.description.input,
-           .filter = p.description.filter,
-           .geometry = p.description.geometry,
-           .x = s.put(p.x),
-           .w = s.put(p.w),
-           .bias = p.description.has_bias ? s.put(p.bias) : gpu_ref<float>(),
-           .activation = p.description.activation,
-           .y = {},
-           .reply = options.reply};
-  give_output(s, options, made.expected.size(), r.y, made);
-  made.request = caf::make_message(std::move(r));
+  conv2d r{
+      .x = put(p.x, d.x), .w = put(p.w, d.w), .geometry = d.geometry, .activation = d.activation};
+  if (d.has_bias) r.bias = s.put(p.bias);
+  gpu_ref<float> output;
+  give_output(s, options, made.expected.size(), output, made);
+  if (output) r.y = tensor(output).reshape(output_shape(d));
+  made.request = caf::make_message(std::move(r), request_options{.reply = options.reply});
   return made;
 }
 
 mistakes conv2d_mistakes(session& s, session& elsewhere) {
-  conv2d good{.input = {2, 4, 6, 5},
-              .filter = {6, 2, 3, 3},
-              .geometry = {.groups = 2},
-              .x = s.put(s.numbers<float>(2 * 4 * 6 * 5)),
-              .w = s.put(s.numbers<float>(6 * 2 * 3 * 3)),
-              .bias = s.put(s.numbers<float>(6))};
+  const auto numbers = [&](const extents& shape) {
+    return tensor(s.put(s.numbers<float>(elements(shape)))).reshape(shape);
+  };
   const auto contents = s.numbers<float>(2 * 6 * 4 * 3);
-  good.y = s.put(contents);
+  const auto output = s.put(contents);
+  const conv2d good{.x = numbers({2, 4, 6, 5}),
+                    .w = numbers({6, 2, 3, 3}),
+                    .bias = numbers({6}),
+                    .y = tensor(output).reshape({2, 6, 4, 3}),
+                    .geometry = {.groups = 2}};
   variations<conv2d> v(good);
   const auto bad = errc::invalid_argument;
-  v.add("input.n negative", bad, "input.n", [](auto& r) { r.input.n = -1; });
-  v.add("input.c not in groups", bad, "groups", [](auto& r) { r.input.c = 5; });
-  v.add("input.h too small", bad, "filter", [](auto& r) { r.input.h = 2; });
-  v.add("input overflows", bad, "overflows", [](auto& r) { r.input.n = overflowing; });
-  v.add("filter.c wrong", bad, "filter.c", [](auto& r) { r.filter.c = 3; });
-  v.add("filter.k not in groups", bad, "groups", [](auto& r) { r.filter.k = 7; });
-  v.add("filter.r zero", bad, "filter.r", [](auto& r) { r.filter.r = 0; });
+  v.add("channels not in groups", bad, "groups", [&](auto& r) { r.x = numbers({2, 5, 6, 5}); });
+  v.add("filters not in groups", bad, "groups", [&](auto& r) { r.w = numbers({7, 2, 3, 3}); });
+  v.add("height too small", bad, "w: ", [&](auto& r) { r.x = numbers({2, 4, 2, 5}); });
+  v.add("padding overflows", bad, "padding.h",
+        [](auto& r) { r.geometry.padding.h = 2 * overflowing; });
+  v.add("result overflows", bad, "y: ", [](auto& r) { r.geometry.padding.h = overflowing / 2; });
+  v.add("filters of other channels", bad, "w: ", [&](auto& r) { r.w = numbers({6, 3, 3, 3}); });
+  v.add("filters without taps", bad, "w: ", [](auto& r) { r.w = r.w.value().slice(2, 0, 0); });
   v.add("stride zero", bad, "stride.h", [](auto& r) { r.geometry.stride.h = 0; });
   v.add("padding negative", bad, "padding.w", [](auto& r) { r.geometry.padding.w = -1; });
   v.add("dilation zero", bad, "dilation.h", [](auto& r) { r.geometry.dilation.h = 0; });
   v.add("groups zero", bad, "groups", [](auto& r) { r.geometry.groups = 0; });
-  v.add("y is x", bad, "y:", [&](auto& r) { r.y = r.x; });
-  v.add("y is w", bad, "y:", [&](auto& r) {
-    r.y = s.put(s.numbers<float>(200));
-    r.w = r.y.subspan(50, 108);
+  v.add("rows of x apart", errc::unsupported, "x: ", [](auto& r) {
+    r.x = r.x.value().slice(3, 0, 4);
+    r.y = {};
   });
-  v.add("y is bias", bad, "y:", [&](auto& r) {
-    r.y = s.put(s.numbers<float>(200));
-    r.bias = r.y.subspan(194, 6);
+  v.add("y is x", bad, "y: ", [&](auto& r) {
+    r.x = numbers({2, 6, 6, 5});
+    r.w = numbers({6, 3, 1, 1});
+    r.y = r.x;
   });
-  v.add_operand(s, elsewhere, "x", &conv2d::x, false);
-  v.add_operand(s, elsewhere, "w", &conv2d::w, false);
-  v.add_operand(s, elsewhere, "bias", &conv2d::bias, true);
-  v.add_operand(s, elsewhere, "y", &conv2d::y, true);
-  return {v.take(), good.y, contents};
+  v.add("y is w", bad, "y: ", [&](auto& r) {
+    const auto memory = numbers({300});
+    r.y = memory.slice(0, 0, 144).reshape({2, 6, 4, 3});
+    r.w = memory.slice(0, 100, 208).reshape({6, 2, 3, 3});
+  });
+  v.add("y is bias", bad, "y: ", [&](auto& r) {
+    const auto memory = numbers({300});
+    r.y = memory.slice(0, 0, 144).reshape({2, 6, 4, 3});
+    r.bias = memory.slice(0, 140, 146);
+  });
+  v.add_operand<float>(s, elsewhere, "x", &conv2d::x, false);
+  v.add_operand<float>(s, elsewhere, "w", &conv2d::w, false);
+  v.add_operand<float>(s, elsewhere, "bias", &conv2d::bias, true);
+  v.add_operand<float>(s, elsewhere, "y", &conv2d::y, true);
+  return {v.take(), output, contents};
 }
 
 // fft
@@ -184,92 +215,107 @@ sample make_c2r(session& s, const sample_options& options) {
   const auto n = s.number<std::size_t>(1, 67);
   const auto batch = s.number<std::size_t>(1, 5);
   const auto bins = s.numbers<std::complex<float>>(batch * (n / 2 + 1));
-  fft_c2r<float> r{.shape = {.length = n, .batch = batch},
-                   .input = s.put(bins),
-                   .scale = 1.0 / static_cast<double>(n),
-                   .reply = options.reply};
+  const auto signed_n = static_cast<std::int64_t>(n);
+  const auto rows = static_cast<std::int64_t>(batch);
+  const double scale = 1.0 / static_cast<double>(n);
+  irfft r{.x = tensor(s.put(bins)).reshape({rows, signed_n / 2 + 1}),
+          .length = signed_n,
+          .scale = scale};
   sample made;
   for (std::size_t b = 0; b < batch; ++b) {
     for (const double x : inverse_real_dft(bins.data() + b * (n / 2 + 1), n))
-      made.expected.push_back(x * r.scale);
+      made.expected.push_back(x * scale);
   }
   made.bound = error_bound<float>();
-  give_output(s, options, n * batch, r.output, made);
-  made.request = caf::make_message(std::move(r));
+  gpu_ref<float> output;
+  give_output(s, options, n * batch, output, made);
+  if (output) r.y = tensor(output).reshape({rows, signed_n});
+  made.request = caf::make_message(std::move(r), request_options{.reply = options.reply});
   return made;
 }
 
 mistakes c2r_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(3 * 10);
-  const fft_c2r<float> good{.shape = {.length = 10, .batch = 3},
-                            .input = s.put(s.numbers<std::complex<float>>(3 * 6)),
-                            .output = s.put(contents)};
-  variations<fft_c2r<float>> v(good);
+  const auto output = s.put(contents);
+  const irfft good{.x = tensor(s.put(s.numbers<std::complex<float>>(3 * 6))).reshape({3, 6}),
+                   .y = tensor(output).reshape({3, 10}),
+                   .length = 10};
+  variations<irfft> v(good);
   const auto bad = errc::invalid_argument;
-  v.add("length 0", bad, "length", [](auto& r) { r.shape.length = 0; });
-  v.add("rows of the output overlap", bad, "output", [](auto& r) { r.shape.output_distance = 9; });
-  v.add("rows of the input overlap", bad, "input", [](auto& r) { r.shape.input_distance = 5; });
-  v.add("batch overflows", bad, "overflows",
-        [](auto& r) { r.shape.batch = static_cast<std::size_t>(overflowing); });
+  v.add("length negative", bad, "length", [](auto& r) { r.length = -10; });
+  v.add("length does not fit", bad, "length", [](auto& r) { r.length = 12; });
+  v.add("rows of the output overlap", bad, "y: ", [&](auto& r) {
+    r.y = tensor(output.block(), element_type::f32, {3, 10}, {9, 1});
+  });
+  v.add("rows of the input overlap", errc::unsupported, "x: ", [](auto& r) {
+    const auto& x = r.x.value();
+    r.x = tensor(x.block(), x.type(), {3, 6}, {5, 1});
+  });
   v.add("scale is infinite", bad, "scale",
         [](auto& r) { r.scale = std::numeric_limits<double>::infinity(); });
   v.add("scale is no number", bad, "scale",
         [](auto& r) { r.scale = std::numeric_limits<double>::quiet_NaN(); });
   v.add("output not aligned", bad, "aligned", [&](auto& r) {
     // Another view of memory that must stay usable.
-    r.output = good.output.subspan(1, 29);
-    r.shape.batch = 2;
+    r.x = r.x.value().slice(0, 0, 2);
+    r.y = tensor(output.subspan(1, 20)).reshape({2, 10});
   });
-  v.add("output is input", bad, "output:", [&](auto& r) {
-    r.output = r.input.template reinterpret<float>().subspan(0, 30);
+  v.add("output is input", bad, "y: ", [&](auto& r) {
+    r.y = r.x.value().reshape({18}).reinterpret(element_type::f32).slice(0, 0, 30).reshape({3, 10});
   });
-  v.add_operand(s, elsewhere, "input", &fft_c2r<float>::input, false);
-  v.add_operand(s, elsewhere, "output", &fft_c2r<float>::output, true);
-  return {v.take(), good.output, contents};
+  v.add_operand<std::complex<float>>(s, elsewhere, "x", &irfft::x, false);
+  v.add_operand<float>(s, elsewhere, "y", &irfft::y, true);
+  return {v.take(), output, contents};
 }
 
 // rng
 
 sample make_uniform(session& s, const sample_options& options) {
-  random_uniform<float> r{.range = {.seed = s.generator()(),
-                                    .offset = s.number<std::uint64_t>(0, std::uint64_t{1} << 40U),
-                                    .count = s.number<std::size_t>(1, 3000)},
-                          .reply = options.reply};
+  const auto seed = s.generator()();
+  const auto offset = s.number<std::uint64_t>(0, std::uint64_t{1} << 40U);
+  const auto count = s.number<std::size_t>(1, 3000);
   sample made;
-  for (std::size_t j = 0; j < r.range.count; ++j) {
-    made.expected.push_back(uniform_reference<float>(r.range.seed, r.range.offset + j));
+  for (std::size_t j = 0; j < count; ++j) {
+    made.expected.push_back(uniform_reference<float>(seed, offset + j));
   }
   made.bound = 0;
-  give_output(s, options, r.range.count, r.output, made);
-  made.request = caf::make_message(std::move(r));
+  gpu_ref<float> output;
+  give_output(s, options, count, output, made);
+  made.request =
+      caf::make_message(random_uniform{.shape = extents{static_cast<std::int64_t>(count)},
+                                       .seed = seed,
+                                       .offset = offset,
+                                       .y = output},
+                        request_options{.reply = options.reply});
   return made;
 }
 
 mistakes uniform_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(40);
-  const random_uniform<float> good{.range = {.seed = 1, .offset = 2, .count = 40},
-                                   .output = s.put(contents)};
-  variations<random_uniform<float>> v(good);
-  v.add("the range ends beyond the sequence", errc::invalid_argument, "",
-        [](auto& r) { r.range.offset = std::numeric_limits<std::uint64_t>::max() - 38; });
-  v.add("count overflows", errc::invalid_argument, "", [](auto& r) {
-    r.range.offset = 0;
-    r.range.count = std::numeric_limits<std::size_t>::max() / 2;
+  const auto output = s.put(contents);
+  const random_uniform good{.shape = extents{40}, .seed = 1, .offset = 2, .y = output};
+  variations<random_uniform> v(good);
+  v.add("the range ends beyond the sequence", errc::invalid_argument, "offset",
+        [](auto& r) { r.offset = std::numeric_limits<std::uint64_t>::max() - 38; });
+  v.add("the size overflows", errc::invalid_argument, "shape", [](auto& r) {
+    r.y = {};
+    r.shape = extents{overflowing};
   });
-  v.add_operand(s, elsewhere, "output", &random_uniform<float>::output, true);
-  return {v.take(), good.output, contents};
+  v.add_operand<float>(s, elsewhere, "y", &random_uniform::y, true);
+  return {v.take(), output, contents};
 }
 
 // elementwise
 
 sample make_power(session& s, const sample_options& options) {
   const auto in = s.numbers<std::complex<float>>(s.number<std::size_t>(1, 5000));
-  power_spectrum<float> r{.input = s.put(in), .reply = options.reply};
   sample made;
   for (const auto& z : in) made.expected.push_back(std::norm(std::complex<double>(z)));
   made.bound = error_bound<float>();
-  give_output(s, options, in.size(), r.output, made);
-  made.request = caf::make_message(std::move(r));
+  gpu_ref<float> output;
+  give_output(s, options, in.size(), output, made);
+  made.request = caf::make_message(power_spectrum{.x = s.put(in), .y = output},
+                                   request_options{.reply = options.reply});
   return made;
 }
 
@@ -282,123 +328,212 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
     all.insert(all.end(), more.begin(), more.end());
   };
 
-  variations<power_spectrum<float>> power(
-      {.input = s.put(s.numbers<std::complex<float>>(24)), .output = output});
-  power.add_operand(s, elsewhere, "input", &power_spectrum<float>::input, false, true);
-  power.add_operand(s, elsewhere, "output", &power_spectrum<float>::output, true);
-  power.add("power: output is input", bad, "output:", [](auto& r) {
-    r.output = r.input.template reinterpret<float>().subspan(24, 24);
+  variations<power_spectrum> power({.x = s.put(s.numbers<std::complex<float>>(24)), .y = output});
+  power.add_operand<std::complex<float>>(s, elsewhere, "x", &power_spectrum::x, false, true);
+  power.add_operand<float>(s, elsewhere, "y", &power_spectrum::y, true);
+  power.add("power: y is x", bad, "y: ", [](auto& r) {
+    r.y = r.x.value().reinterpret(element_type::f32).slice(0, 24, 48);
   });
   append(power.take());
 
   // 5 frames of 4 samples, in the first 20 elements.
-  variations<frame_signal<float>> frame({.layout = {.samples = 16, .n_fft = 4, .hop = 4},
-                                         .signal = s.put(s.numbers<float>(16)),
-                                         .window = s.put(s.numbers<float>(4)),
-                                         .output = output.subspan(0, 20)});
-  frame.add("hop 0", bad, "hop", [](auto& r) { r.layout.hop = 0; });
-  frame.add("n_fft 0", bad, "n_fft", [](auto& r) { r.layout.n_fft = 0; });
-  frame.add("samples overflow", bad, "", [](auto& r) {
-    r.layout.samples = static_cast<std::size_t>(-1);
-    r.layout.hop = 1;
+  variations<frame_signal> frame({.signal = s.put(s.numbers<float>(16)),
+                                  .window = s.put(s.numbers<float>(4)),
+                                  .n_fft = 4,
+                                  .hop = 4,
+                                  .y = tensor(output.subspan(0, 20)).reshape({5, 4})});
+  frame.add("hop 0", bad, "hop", [](auto& r) { r.hop = 0; });
+  frame.add("n_fft 0", bad, "n_fft", [](auto& r) {
+    r.n_fft = 0;
+    r.window = {};
   });
-  frame.add("frames: output is signal", bad, "output:", [&](auto& r) {
-    r.output = s.put(s.numbers<float>(30));
-    r.signal = r.output.subspan(4, 16);
+  frame.add("n_fft overflows", bad, "n_fft", [](auto& r) {
+    r.n_fft = overflowing;
+    r.window = {};
   });
-  frame.add("frames: output is window", bad, "output:", [&](auto& r) {
-    r.output = s.put(s.numbers<float>(30));
-    r.window = r.output.subspan(0, 4);
+  frame.add("frames: y is signal", bad, "y: ", [&](auto& r) {
+    const auto memory = s.put(s.numbers<float>(30));
+    r.y = tensor(memory.subspan(0, 20)).reshape({5, 4});
+    r.signal = memory.subspan(4, 16);
   });
-  frame.add_operand(s, elsewhere, "signal", &frame_signal<float>::signal, false);
-  frame.add_operand(s, elsewhere, "window", &frame_signal<float>::window, true);
-  frame.add_operand(s, elsewhere, "output", &frame_signal<float>::output, true);
+  frame.add("frames: y is window", bad, "y: ", [&](auto& r) {
+    const auto memory = s.put(s.numbers<float>(30));
+    r.y = tensor(memory.subspan(0, 20)).reshape({5, 4});
+    r.window = memory.subspan(0, 4);
+  });
+  frame.add_operand<float>(s, elsewhere, "signal", &frame_signal::signal, false, true);
+  frame.add_operand<float>(s, elsewhere, "window", &frame_signal::window, true);
+  frame.add_operand<float>(s, elsewhere, "y", &frame_signal::y, true);
   append(frame.take());
 
-  variations<maximum<float>> largest(
-      {.input = s.put(s.numbers<float>(9)), .output = output.subspan(3, 1)});
-  largest.add("maximum of nothing", bad, "input",
-              [&](auto& r) { r.input = r.input.subspan(9, 0); });
-  largest.add("maximum: output is input", bad,
-              "output:", [](auto& r) { r.output = r.input.subspan(4, 1); });
-  largest.add_operand(s, elsewhere, "input", &maximum<float>::input, false, true);
-  largest.add_operand(s, elsewhere, "output", &maximum<float>::output, true);
+  variations<reduce> largest({.x = s.put(s.numbers<float>(9)),
+                              .kind = reduction::max,
+                              .keep_dims = true,
+                              .y = output.subspan(3, 1)});
+  largest.add("maximum of nothing", bad, "x: ", [&](auto& r) { r.x = r.x.value().slice(0, 9, 9); });
+  largest.add("maximum: y is x", bad, "y: ", [](auto& r) { r.y = r.x.value().slice(0, 4, 5); });
+  largest.add_operand<float>(s, elsewhere, "x", &reduce::x, false, true);
+  largest.add_operand<float>(s, elsewhere, "y", &reduce::y, true);
   append(largest.take());
 
-  variations<power_to_decibel<float>> decibel({.input = s.put(s.numbers<float>(24)),
-                                               .reference = s.put(s.numbers<float>(1)),
-                                               .output = output});
-  decibel.add("amin 0", bad, "amin", [](auto& r) { r.options.amin = 0; });
-  decibel.add("amin no number", bad, "amin",
+  variations<power_to_decibel> decibel(
+      {.x = s.put(s.numbers<float>(24)), .reference = s.put(s.numbers<float>(1)), .y = output});
+  decibel.add("amin 0", bad, "options.amin", [](auto& r) { r.options.amin = 0; });
+  decibel.add("amin no number", bad, "options.amin",
               [](auto& r) { r.options.amin = std::numeric_limits<double>::quiet_NaN(); });
-  decibel.add("top_db negative", bad, "top_db", [](auto& r) { r.options.top_db = -1; });
-  decibel.add("in place with a bad option", bad, "top_db", [&](auto& r) {
-    r.input = r.output;
+  decibel.add("top_db negative", bad, "options.top_db", [](auto& r) { r.options.top_db = -1; });
+  decibel.add("in place with a bad option", bad, "options.top_db", [&](auto& r) {
+    r.x = r.y;
     r.options.top_db = -1;
   });
-  decibel.add("decibel: output overlaps input", bad, "output:", [&](auto& r) {
-    r.output = s.put(s.numbers<float>(30));
-    r.input = r.output.subspan(1, 24);
+  decibel.add("decibel: y overlaps x", bad, "y: ", [&](auto& r) {
+    const auto memory = s.put(s.numbers<float>(30));
+    r.y = memory.subspan(0, 24);
+    r.x = memory.subspan(1, 24);
   });
-  decibel.add("decibel: output is reference", bad,
-              "output:", [](auto& r) { r.reference = r.output.subspan(0, 1); });
-  decibel.add_operand(s, elsewhere, "input", &power_to_decibel<float>::input, false, true);
-  decibel.add_operand(s, elsewhere, "reference", &power_to_decibel<float>::reference, false);
-  decibel.add_operand(s, elsewhere, "output", &power_to_decibel<float>::output, true);
+  decibel.add("decibel: y is reference", bad,
+              "y: ", [](auto& r) { r.reference = r.y.value().slice(0, 0, 1); });
+  decibel.add_operand<float>(s, elsewhere, "x", &power_to_decibel::x, false, true);
+  decibel.add_operand<float>(s, elsewhere, "reference", &power_to_decibel::reference, false, true);
+  decibel.add_operand<float>(s, elsewhere, "y", &power_to_decibel::y, true);
   append(decibel.take());
+
+  variations<add> added(
+      {.a = s.put(s.numbers<float>(24)), .b = s.put(s.numbers<float>(24)), .y = output});
+  added.add("add: other types", bad, "b: ", [&](auto& r) { r.b = s.put(s.numbers<double>(24)); });
+  added.add_operand<float>(s, elsewhere, "a", &add::a, false);
+  added.add_operand<float>(s, elsewhere, "b", &add::b, false);
+  added.add_operand<float>(s, elsewhere, "y", &add::y, true);
+  append(added.take());
   return {std::move(all), output, contents};
 }
 
 // device
 
 sample make_copy(session& s, const sample_options& options) {
-  const auto source = s.numbers<float>(s.number<std::size_t>(1, 5000));
-  copy<float> r{.source = s.put(source), .reply = options.reply};
+  const auto x = s.numbers<float>(s.number<std::size_t>(1, 5000));
   sample made;
-  made.expected = widened(source);
-  give_output(s, options, source.size(), r.target, made);
-  made.request = caf::make_message(std::move(r));
+  made.expected = widened(x);
+  gpu_ref<float> output;
+  give_output(s, options, x.size(), output, made);
+  made.request = caf::make_message(strided_copy{.x = s.put(x), .y = output},
+                                   request_options{.reply = options.reply});
   return made;
 }
 
-mistakes transfer_mistakes(session& s, session& elsewhere) {
+sample make_upload(session& s, const sample_options& options) {
+  const auto values = s.numbers<float>(s.number<std::size_t>(1, 5000));
+  sample made;
+  made.expected = widened(values);
+  gpu_ref<float> output;
+  give_output(s, options, values.size(), output, made);
+  made.request = caf::make_message(sluice::upload{.values = values, .y = output},
+                                   request_options{.reply = options.reply});
+  return made;
+}
+
+/// Twelve elements with gaps between them.
+tensor elements_with_gaps(session& s) {
+  return tensor(s.put(s.numbers<float>(24))).reshape({12, 2}).select(1, 0);
+}
+
+mistakes copy_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(12);
-  const auto target = s.put(contents);
+  const auto output = s.put(contents);
   const auto bad = errc::invalid_argument;
   std::vector<mistake> all;
   const auto append = [&](std::vector<mistake> more) {
     all.insert(all.end(), more.begin(), more.end());
   };
 
-  variations<copy<float>> copied({.source = s.put(s.numbers<float>(12)), .target = target});
-  copied.add_operand(s, elsewhere, "source", &copy<float>::source, false, true);
-  copied.add_operand(s, elsewhere, "target", &copy<float>::target, true);
-  copied.add("copy: source larger than target", bad, "target",
-             [&](auto& r) { r.source = s.put(s.numbers<float>(13)); });
-  copied.add("copy: source smaller than target", bad, "target",
-             [&](auto& r) { r.source = s.put(s.numbers<float>(11)); });
-  copied.add("copy: target overlaps source", bad, "target", [&](auto& r) {
-    r.source = s.put(s.numbers<float>(20));
-    r.target = r.source.subspan(8, 12);
-    r.source = r.source.subspan(0, 12);
+  variations<strided_copy> copied({.x = s.put(s.numbers<float>(12)), .y = output});
+  copied.add_operand<float>(s, elsewhere, "x", &strided_copy::x, false, true);
+  copied.add_operand<float>(s, elsewhere, "y", &strided_copy::y, true);
+  copied.add("copy: x larger than y", bad,
+             "y: ", [&](auto& r) { r.x = s.put(s.numbers<float>(13)); });
+  copied.add("copy: x smaller than y", bad,
+             "y: ", [&](auto& r) { r.x = s.put(s.numbers<float>(11)); });
+  copied.add("copy: x of another shape", bad, "y: ", [](auto& r) {
+    r.x = r.x.value().reshape({3, 4});
   });
+  copied.add("copy: x of another type", bad,
+             "y: ", [&](auto& r) { r.x = s.put(s.numbers<std::uint32_t>(12)); });
+  copied.add("copy: y repeats elements", bad,
+             "y: ", [&](auto& r) { r.y = tensor(output.subspan(0, 1)).broadcast_to({12}); });
+  copied.add("copy: y overlaps x", bad, "y: ", [&](auto& r) {
+    const auto memory = s.put(s.numbers<float>(20));
+    r.x = memory.subspan(0, 12);
+    r.y = memory.subspan(8, 12);
+  });
+  copied.add("copy: y is x", bad, "y: ", [](auto& r) { r.x = r.y; });
   append(copied.take());
 
-  variations<sluice::upload<float>> uploaded({.values = s.numbers<float>(12), .target = target});
-  uploaded.add_operand(s, elsewhere, "target", &sluice::upload<float>::target, true);
-  uploaded.add("upload: fewer values than the target has", bad, "target",
-               [](auto& r) { r.values.pop_back(); });
-  append(uploaded.take());
-
-  variations<fill<float>> filled({.target = target, .value = 3});
-  filled.add_operand(s, elsewhere, "target", &fill<float>::target, false, true);
+  variations<fill> filled({.value = 3, .y = output});
+  filled.add_operand<float>(s, elsewhere, "y", &fill::y, true, true);
+  filled.add("fill: neither y nor shape", bad, "shape: ", [](auto& r) { r.y = {}; });
+  filled.add("fill: y of another shape", bad, "y: ", [](auto& r) { r.shape = extents{3, 4}; });
+  filled.add("fill: y of another type", bad, "y: ", [](auto& r) { r.type = element_type::i32; });
+  filled.add("fill: y has gaps", errc::unsupported,
+             "y: ", [&](auto& r) { r.y = elements_with_gaps(s); });
+  filled.add("fill: the value is out of range", bad, "value: ", [](auto& r) { r.value = 1e300; });
+  filled.add("fill: the value is complex", bad,
+             "value: ", [](auto& r) { r.value = std::complex<double>(1, 2); });
+  filled.add("fill: the size overflows", bad, "shape: ", [](auto& r) {
+    r.y = {};
+    r.shape = extents{overflowing};
+  });
   append(filled.take());
 
-  variations<allocate<float>> allocated({.count = 1});
-  allocated.add("count overflows", bad, "",
-                [](auto& r) { r.count = std::numeric_limits<std::size_t>::max() / 4; });
+  variations<allocate> allocated({.shape = extents{1}});
+  allocated.add("allocate: the size overflows", bad,
+                "shape: ", [](auto& r) { r.shape = extents{overflowing}; });
+  allocated.add("allocate: an extent is negative", bad, "shape: ", [](auto& r) {
+    r.shape = extents{3, -1};
+  });
   append(allocated.take());
-  return {std::move(all), target, contents};
+  return {std::move(all), output, contents};
+}
+
+mistakes transfer_mistakes(session& s, session& elsewhere) {
+  const auto contents = s.numbers<float>(12);
+  const auto output = s.put(contents);
+  const auto bad = errc::invalid_argument;
+  std::vector<mistake> all;
+  const auto append = [&](std::vector<mistake> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+
+  variations<sluice::upload> uploaded({.values = s.numbers<float>(12), .y = output});
+  uploaded.add_operand<float>(s, elsewhere, "y", &sluice::upload::y, true);
+  uploaded.add("upload: values missing", bad, "values: ", [](auto& r) { r.values = {}; });
+  uploaded.add("upload: fewer values than y has", bad,
+               "y: ", [&](auto& r) { r.values = s.numbers<float>(11); });
+  uploaded.add("upload: values of another shape", bad, "y: ", [&](auto& r) {
+    r.values = host_tensor(s.numbers<float>(12), {3, 4});
+  });
+  uploaded.add("upload: values of another type", bad,
+               "y: ", [&](auto& r) { r.values = s.numbers<std::uint32_t>(12); });
+  uploaded.add("upload: y has gaps", errc::unsupported,
+               "y: ", [&](auto& r) { r.y = elements_with_gaps(s); });
+  append(uploaded.take());
+
+  variations<sluice::download> downloaded({.x = output});
+  downloaded.add_operand<float>(s, elsewhere, "x", &sluice::download::x, false, true);
+  downloaded.add("download: x has gaps", errc::unsupported,
+                 "x: ", [&](auto& r) { r.x = elements_with_gaps(s); });
+  downloaded.add("download: x repeats elements", errc::unsupported,
+                 "x: ", [&](auto& r) { r.x = tensor(output.subspan(0, 1)).broadcast_to({12}); });
+  downloaded.add("download: to is larger than x", bad, "to: ", [](auto& r) {
+    r.to = std::make_shared<host_tensor>(element_type::f32, extents{13});
+  });
+  downloaded.add("download: to is of another shape", bad, "to: ", [](auto& r) {
+    r.to = std::make_shared<host_tensor>(element_type::f32, extents{3, 4});
+  });
+  downloaded.add("download: to is of another type", bad, "to: ", [](auto& r) {
+    r.to = std::make_shared<host_tensor>(element_type::i32, extents{12});
+  });
+  append(downloaded.take());
+  return {std::move(all), output, contents};
 }
 
 template <class Spawn>
@@ -413,11 +548,13 @@ auto starter(Spawn spawn) {
 const std::vector<library_kind>& library_kinds() {
   static const std::vector<library_kind> all{
       {"blas", "gemm", starter(spawn_blas), make_gemm, gemm_mistakes},
-      {"dnn", "conv2d", starter(spawn_dnn), make_conv2d, conv2d_mistakes},
-      {"fft", "fft c2r", starter(spawn_fft), make_c2r, c2r_mistakes},
-      {"rng", "random uniform", starter(spawn_rng), make_uniform, uniform_mistakes},
-      {"elementwise", "power", starter(spawn_elementwise), make_power, elementwise_mistakes},
-      {"device", "copy", starter(spawn_device), make_copy, transfer_mistakes}};
+      {"dnn", "conv2d", starter(spawn_dnn), make_conv2d, conv2d_mistakes, true},
+      {"fft", "irfft", starter(spawn_fft), make_c2r, c2r_mistakes, true},
+      {"rng", "random_uniform", starter(spawn_rng), make_uniform, uniform_mistakes, true},
+      {"elementwise", "power_spectrum", starter(spawn_elementwise), make_power,
+       elementwise_mistakes, true},
+      {"device", "strided_copy", starter(spawn_device), make_copy, copy_mistakes, true},
+      {"device_upload", "upload", starter(spawn_device), make_upload, transfer_mistakes, true}};
   return all;
 }
 

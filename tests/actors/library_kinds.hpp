@@ -43,7 +43,7 @@ struct mistakes {
 };
 
 /// A kind of actor that launches on a device, as the conformance suite sees it: requests whose
-/// reply is a `gpu_ref<float>`.
+/// reply is a `gpu_ref<float>` or a tensor of f32.
 struct library_kind {
   std::string name;
   std::string operation;  ///< as traces name it
@@ -51,9 +51,10 @@ struct library_kind {
   std::function<sample(session&, const sample_options&)> make;
   /// `elsewhere` is a session on another device or runtime.
   std::function<mistakes(session&, session& elsewhere)> make_mistakes;
+  bool answers_tensors = false;  ///< the replies are tensors
 };
 
-/// blas, dnn, fft, rng, elementwise, device.
+/// blas, dnn, fft, rng, elementwise, and the device actor with two of its operations.
 [[nodiscard]] const std::vector<library_kind>& library_kinds();
 
 }  // namespace sluice::test

@@ -16,8 +16,8 @@ using ref = gpu_ref<float>;
 class lifetime : public named_device_test {};
 
 caf::message small_gemm(const ref& a, const ref& c = {}, reply_on when = reply_on::finished) {
-  return caf::make_message(
-      gemm<float>{.m = 3, .n = 3, .k = 3, .a = a, .b = a, .c = c, .reply = when});
+  return caf::make_message(sgemm{.m = 3, .n = 3, .k = 3, .a = a, .b = a, .c = c},
+                           request_options{.reply = when});
 }
 
 TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
@@ -27,8 +27,9 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
     std::vector<std::shared_ptr<answers<ref>>> all;
     {
       scoped_device device(system, GetParam());
-      const auto a = ask<ref>(system, device.actor(),
-                              sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
+      const auto a =
+          ask<tensor>(system, device.actor(), sluice::upload{.values = std::vector<float>(9, 0.5F)})
+              .as<float>();
       for (const auto when : {reply_on::finished, reply_on::enqueued}) {
         for (const auto& target : {untyped(device.blas()), untyped(device.actor())}) {
           all.push_back(std::make_shared<answers<ref>>(400));
@@ -36,7 +37,7 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
               all.back(), target,
               std::vector<caf::message>(
                   400, target == untyped(device.actor())
-                           ? caf::make_message(copy<float>{.source = a, .reply = when})
+                           ? caf::make_message(strided_copy{.x = a}, request_options{.reply = when})
                            : small_gemm(a, {}, when)));
         }
       }
@@ -68,18 +69,18 @@ TEST_P(lifetime, references_and_handles_may_outlive_their_device) {
     scoped_device device(system, GetParam());
     actor = device.actor();
     blas = device.blas();
-    kept = ask<ref>(system, *actor, sluice::upload<float>{.values = std::vector<float>(9, 0.5F)});
-    kept = ask<ref>(system, *blas, gemm<float>{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
+    kept = ask<tensor>(system, *actor, sluice::upload{.values = std::vector<float>(9, 0.5F)})
+               .as<float>();
+    kept = ask<ref>(system, *blas, sgemm{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
     EXPECT_FALSE(kept.stale());
   }
   EXPECT_TRUE(kept.stale());
   EXPECT_EQ(kept.size(), 9U);
-  EXPECT_THROW((void)ask<ref>(system, *blas, gemm<float>{.m = 3, .n = 3, .k = 3, .a = kept}),
-               error);
-  EXPECT_THROW((void)ask<ref>(system, *actor, allocate<float>{1}), error);
+  EXPECT_THROW((void)ask<ref>(system, *blas, sgemm{.m = 3, .n = 3, .k = 3, .a = kept}), error);
+  EXPECT_THROW((void)ask<tensor>(system, *actor, allocate{.shape = extents{1}}), error);
   scoped_device again(system, GetParam());
   EXPECT_TRUE(throws(errc::stale_ref, "a:", [&] {
-    (void)ask<ref>(system, again.blas(), gemm<float>{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
+    (void)ask<ref>(system, again.blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
   }));
   const auto copied = kept.subspan(2, 3);
   kept = {};
@@ -91,7 +92,7 @@ TEST_P(lifetime, a_reference_may_outlive_the_actor_system) {
     configured configuration;
     caf::actor_system system{configuration};
     scoped_device device(system, GetParam());
-    kept = ask<ref>(system, device.rng(), random_uniform<float>{.range = {.count = 10}});
+    kept = ask<tensor>(system, device.rng(), random_uniform{.shape = extents{10}}).as<float>();
   }
   EXPECT_TRUE(kept.stale());
 }
@@ -111,24 +112,26 @@ TEST_P(lifetime, two_devices_work_side_by_side_and_refuse_each_others_memory) {
   scoped_device third(system, std::make_shared<device_service>(open_host_device({.ordinal = 1})));
   std::vector<ref> memory;
   for (auto* device : {&first, &second, &third}) {
-    memory.push_back(ask<ref>(system, device->actor(),
-                              sluice::upload<float>{.values = {1, 2, 3, 4, 5, 6, 7, 8, 9}}));
+    const std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8, 9};
+    memory.push_back(
+        ask<tensor>(system, device->actor(), sluice::upload{.values = values}).as<float>());
   }
   std::vector<scoped_device*> devices{&first, &second, &third};
   for (std::size_t i = 0; i < 3; ++i) {
     const auto& own = memory[i];
-    const auto c = ask<ref>(system, devices[i]->blas(),
-                            gemm<float>{.m = 3, .n = 3, .k = 3, .a = own, .b = own});
-    EXPECT_EQ(ask<std::vector<float>>(system, devices[i]->actor(), sluice::download<float>{c}),
-              (std::vector<float>{30, 36, 42, 66, 81, 96, 102, 126, 150}));
+    const auto c =
+        ask<ref>(system, devices[i]->blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = own, .b = own});
+    EXPECT_EQ(
+        ask<host_tensor>(system, devices[i]->actor(), sluice::download{.x = c}).to_vector<float>(),
+        (std::vector<float>{30, 36, 42, 66, 81, 96, 102, 126, 150}));
     for (std::size_t j = 0; j < 3; ++j) {
       if (i == j) continue;
       EXPECT_TRUE(throws(errc::invalid_argument, "b:", [&] {
         (void)ask<ref>(system, devices[i]->blas(),
-                       gemm<float>{.m = 3, .n = 3, .k = 3, .a = own, .b = memory[j]});
+                       sgemm{.m = 3, .n = 3, .k = 3, .a = own, .b = memory[j]});
       }));
-      EXPECT_TRUE(throws(errc::invalid_argument, "source", [&] {
-        (void)ask<ref>(system, devices[i]->actor(), copy<float>{.source = memory[j]});
+      EXPECT_TRUE(throws(errc::invalid_argument, "x:", [&] {
+        (void)ask<tensor>(system, devices[i]->actor(), strided_copy{.x = memory[j]});
       }));
     }
   }
@@ -188,7 +191,7 @@ TEST(shutting_down, a_device_that_does_not_finish_in_time_is_lost_and_everything
     }
     system.spawn<counting_client<ref>>(
         to, untyped(device->actor()),
-        std::vector<caf::message>(300, caf::make_message(fill<float>{c, 1.0F})));
+        std::vector<caf::message>(300, caf::make_message(fill{.value = 1, .y = c})));
     in_flight = service->max_in_flight();
     await([&] { return service->engine().pending() == in_flight; });
     device.reset();  // what waited has been answered with the actor's end

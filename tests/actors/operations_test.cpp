@@ -2,10 +2,10 @@
 // Every operation of the library actors through messages, on odd shapes and in every type, against
 // double-precision references.
 #include "tests/actors/gemm_request.hpp"
-#include "tests/actors/references/conv2d.hpp"
-#include "tests/actors/references/dft.hpp"
-#include "tests/actors/references/gemm.hpp"
 #include "tests/actors/session_test.hpp"
+#include "tests/operations/blas_reference.hpp"
+#include "tests/operations/dnn/conv2d_reference.hpp"
+#include "tests/operations/fft/dft.hpp"
 #include "tests/support/relative_error.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -34,8 +34,6 @@ class operations : public session_test {
   template <class Real>
   void check_fft();
   template <class T>
-  void check_random();
-  template <class T>
   void check_elementwise();
 };
 
@@ -50,7 +48,9 @@ void operations::check_gemm() {
     const bool given = s().coin();
     const T alpha = round % 5 == 0 ? T{0} : static_cast<T>(0.75);
     const T beta = given && s().coin() ? static_cast<T>(-1.25) : T{0};
-    const auto p = random_gemm<T>(with_gaps(shape, s().generator()), alpha, beta, s().generator());
+    shape = with_gaps(shape, s().generator());
+    if (!given) shape.ldc = without_gaps(shape).ldc;
+    const auto p = random_gemm<T>(shape, alpha, beta, s().generator());
     const auto a = put(p.a, s().coin());
     const auto b = put(p.b, s().coin());
     const auto c = given ? put(p.c, s().coin()) : gpu_ref<T>();
@@ -78,20 +78,25 @@ TEST_P(operations, gemm_reads_only_what_it_needs) {
   const auto nan = std::numeric_limits<float>::quiet_NaN();
   const auto no_numbers = s().put(std::vector<float>(12, nan));
   const auto c = s().put(std::vector<float>(12, 2.0F));
-  const auto ask = [&](const gemm<float>& r) {
+  const auto ask = [&](const sgemm& r) {
     return s().get(s().ask<gpu_ref<float>>(blas, r));
   };
-  // alpha 0: A and B are not read and may be left out.
-  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 3, .alpha = 0, .beta = 0.5F, .c = c}),
-            std::vector<float>(12, 1.0F));
+  const auto a = s().put(std::vector<float>(9, nan));
+  // alpha 0: A and B are not read.
+  EXPECT_EQ(
+      ask({.m = 3, .n = 4, .k = 3, .alpha = 0, .a = a, .b = no_numbers, .beta = 0.5F, .c = c}),
+      std::vector<float>(12, 1.0F));
   // k 0: the same.
-  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 0, .beta = 3, .c = c}), std::vector<float>(12, 3.0F));
-  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 0}), std::vector<float>(12, 0.0F));
+  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 0, .a = a, .b = a, .beta = 3, .c = c}),
+            std::vector<float>(12, 3.0F));
+  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 0, .a = a, .b = a}), std::vector<float>(12, 0.0F));
   // beta 0: C is not read.
-  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 0, .c = no_numbers}), std::vector<float>(12, 0.0F));
+  EXPECT_EQ(ask({.m = 3, .n = 4, .k = 0, .a = a, .b = a, .c = no_numbers}),
+            std::vector<float>(12, 0.0F));
   // Nothing to write.
-  EXPECT_EQ(ask({.m = 0, .n = 4, .k = 3, .c = c}), std::vector<float>(12, 3.0F));
-  EXPECT_TRUE(ask({.m = 5, .n = 0, .k = 3}).empty());
+  EXPECT_EQ(ask({.m = 0, .n = 4, .k = 3, .a = a, .b = no_numbers, .c = c}),
+            std::vector<float>(12, 3.0F));
+  EXPECT_TRUE(ask({.m = 3, .n = 0, .k = 3, .a = a, .b = a}).empty());
 }
 
 TEST_P(operations, conv2d_with_and_without_bias_relu_and_groups) {
@@ -108,106 +113,86 @@ TEST_P(operations, conv2d_with_and_without_bias_relu_and_groups) {
     if (round % 6 == 0) {
       // Depthwise.
       d.geometry.groups = 5;
-      d.input.c = 5;
-      d.filter.c = 1;
-      d.filter.k = 5 * s().number<std::int64_t>(1, 5);
+      d.x[1] = 5;
+      d.w[0] = 5 * s().number<std::int64_t>(1, 5);
+      d.w[1] = 1;
     }
     d.has_bias = round % 4 < 2;
     d.activation = round % 2 == 0 ? activation::relu : activation::none;
     d.math = round % 5 == 4 ? math_mode::tf32 : math_mode::f32;
     const auto p = random_conv2d(d, s().generator());
     const auto expected = conv2d_reference(p);
-    conv2d r{.input = d.input,
-             .filter = d.filter,
-             .geometry = d.geometry,
-             .x = put(p.x, s().coin()),
-             .w = put(p.w, s().coin()),
+    const auto x = put(p.x, s().coin());
+    const auto w = put(p.w, s().coin());
+    conv2d r{.x = tensor(x).reshape(d.x),
+             .w = tensor(w).reshape(d.w),
              .bias = d.has_bias ? put(p.bias, s().coin()) : gpu_ref<float>(),
+             .geometry = d.geometry,
              .activation = d.activation,
              .math = d.math};
-    if (s().coin()) r.y = put(s().numbers<float>(expected.size()), s().coin());
-    const auto y = s().ask<gpu_ref<float>>(dnn, r);
-    if (r.y) {
-      EXPECT_EQ(y, r.y);
+    if (s().coin()) {
+      r.y = tensor(put(s().numbers<float>(expected.size()), s().coin())).reshape(output_shape(d));
     }
-    EXPECT_LE(relative_error(s().get(y), expected),
+    const auto y = s().ask<tensor>(dnn, r);
+    if (r.y) {
+      EXPECT_EQ(y, r.y.value());
+    }
+    EXPECT_EQ(y.shape(), output_shape(d));
+    EXPECT_LE(relative_error(s().get(y.reshape({-1}).as<float>()), expected),
               r.math == math_mode::tf32 ? 1e-3 : error_bound<float>());
-    EXPECT_EQ(s().get(r.x), p.x);
-    EXPECT_EQ(s().get(r.w), p.w);
+    EXPECT_EQ(s().get(x), p.x);
+    EXPECT_EQ(s().get(w), p.w);
   }
-  const auto empty = s().ask<gpu_ref<float>>(dnn, conv2d{.input = {0, 2, 5, 5},
-                                                         .filter = {3, 2, 2, 2},
-                                                         .x = s().put(std::vector<float>()),
-                                                         .w = s().put(s().numbers<float>(24))});
-  EXPECT_TRUE(empty.empty());
+  const auto image = tensor(s().put(s().numbers<float>(50))).reshape({1, 2, 5, 5});
+  const auto empty = s().ask<tensor>(
+      dnn, conv2d{.x = image.slice(0, 0, 0),
+                  .w = tensor(s().put(s().numbers<float>(24))).reshape({3, 2, 2, 2})});
+  EXPECT_EQ(empty.shape(), (extents{0, 3, 4, 4}));
 }
 
 template <class Real>
 void operations::check_fft() {
   using complex = std::complex<Real>;
-  const auto fft = device().fft();
-  const std::size_t lengths[] = {1, 2, 3, 4, 7, 16, 30, 37, 97, 100, 121, 128, 263, 360};
-  for (const auto n : lengths) {
+  const auto actor = device().fft();
+  for (const std::size_t n : {1U, 2U, 3U, 7U, 16U, 37U, 100U, 121U, 128U, 263U}) {
     SCOPED_TRACE(n);
     const auto batch = s().number<std::size_t>(1, 4);
-    const auto bins = n / 2 + 1;
-    const double scale = s().coin() ? 1.0 : 1.0 / static_cast<double>(n);
-    const auto rows = [&](std::size_t length) {
-      return length + s().number<std::size_t>(0, 3);
+    const auto rows = [&](const auto& values) {
+      return tensor(s().put(values)).reshape({static_cast<std::int64_t>(batch), -1});
     };
-    // Complex to complex, both ways.
+    const auto expected_rows = [&](const auto& row_of) {
+      std::vector<std::complex<double>> all;
+      for (std::size_t b = 0; b < batch; ++b) {
+        for (const auto& value : row_of(b)) all.emplace_back(value);
+      }
+      return all;
+    };
+    const auto expect = [&](const tensor& result, const auto& values, const auto& expected) {
+      EXPECT_LE(
+          relative_error(
+              s().get(result.reshape({-1})
+                          .template as<typename std::decay_t<decltype(values)>::value_type>()),
+              expected),
+          error_bound<Real>());
+    };
+    const auto signal = s().numbers<complex>(batch * n);
     for (const auto direction : {fft_direction::forward, fft_direction::inverse}) {
-      const fft_shape shape{n, batch, rows(n), rows(n)};
-      const auto in = s().numbers<complex>((batch - 1) * shape.input_distance + n);
-      const auto out = s().numbers<complex>((batch - 1) * shape.output_distance + n);
-      const auto input = put(in, s().coin());
-      const auto output = put(out, s().coin());
-      const auto result =
-          s().ask<gpu_ref<complex>>(fft, fft_c2c<Real>{direction, shape, input, output, scale});
-      EXPECT_EQ(result, output);
-      std::vector<std::complex<double>> expected(out.begin(), out.end());
-      for (std::size_t b = 0; b < batch; ++b) {
-        const auto row = dft(in.data() + b * shape.input_distance, n,
-                             direction == fft_direction::forward ? -1 : 1);
-        for (std::size_t k = 0; k < n; ++k)
-          expected[b * shape.output_distance + k] = row[k] * scale;
-      }
-      EXPECT_LE(relative_error(s().get(result), expected), error_bound<Real>());
-      EXPECT_EQ(s().get(input), in);
+      const int sign = direction == fft_direction::forward ? -1 : 1;
+      expect(s().ask<tensor>(actor, fft{.x = rows(signal), .direction = direction}), signal,
+             expected_rows([&](std::size_t b) { return dft(signal.data() + b * n, n, sign); }));
     }
-    // Real to complex; rows of the input may overlap.
-    {
-      const fft_shape shape{n, batch, 2 * s().number<std::size_t>(1, n), 0};
-      const auto in = s().numbers<Real>((batch - 1) * shape.input_distance + n);
-      const auto input = s().put(in);
-      const auto result = s().ask<gpu_ref<complex>>(fft, fft_r2c<Real>{shape, input, {}, scale});
-      std::vector<std::complex<double>> expected;
-      for (std::size_t b = 0; b < batch; ++b) {
-        const auto row = dft(in.data() + b * shape.input_distance, n, -1);
-        for (std::size_t k = 0; k < bins; ++k) expected.push_back(row[k] * scale);
-      }
-      EXPECT_LE(relative_error(s().get(result), expected), error_bound<Real>());
-      EXPECT_EQ(s().get(input), in);
-    }
-    // Complex to real: the input stays as it is.
-    {
-      const fft_shape shape{n, batch, rows(bins), 0};
-      const auto in = s().numbers<complex>((batch - 1) * shape.input_distance + bins);
-      const auto input = s().put(in);
-      const auto result = s().ask<gpu_ref<Real>>(fft, fft_c2r<Real>{shape, input, {}, scale});
-      std::vector<double> expected;
-      for (std::size_t b = 0; b < batch; ++b) {
-        for (const double x : inverse_real_dft(in.data() + b * shape.input_distance, n))
-          expected.push_back(x * scale);
-      }
-      EXPECT_LE(relative_error(s().get(result), expected), error_bound<Real>());
-      EXPECT_EQ(s().get(input), in);
-    }
+    const auto real = s().numbers<Real>(batch * n);
+    expect(s().ask<tensor>(actor, rfft{.x = rows(real)}), signal, expected_rows([&](std::size_t b) {
+             auto row = dft(real.data() + b * n, n, -1);
+             row.resize(n / 2 + 1);
+             return row;
+           }));
+    const auto bins = s().numbers<complex>(batch * (n / 2 + 1));
+    expect(s().ask<tensor>(actor, irfft{.x = rows(bins), .length = static_cast<std::int64_t>(n)}),
+           real, expected_rows([&](std::size_t b) {
+             return inverse_real_dft(bins.data() + b * (n / 2 + 1), n);
+           }));
   }
-  const auto nothing = s().ask<gpu_ref<complex>>(
-      fft,
-      fft_c2c<Real>{.shape = {.length = 8, .batch = 0}, .input = s().put(s().numbers<complex>(1))});
-  EXPECT_TRUE(nothing.empty());
 }
 
 TEST_P(operations, fft_f32) {
@@ -228,7 +213,7 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
   if (s().on_host()) s().hold(g, input);
   std::vector<caf::message> requests;
   for (std::size_t n = 1; n <= lengths; ++n) {
-    requests.push_back(caf::make_message(fft_c2c<double>{.shape = {.length = n}, .input = input}));
+    requests.push_back(caf::make_message(sluice::fft{.x = input.subspan(0, n)}));
   }
   const auto to = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
   if (s().on_host()) {
@@ -242,59 +227,24 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
   }
 }
 
-template <class T>
-void operations::check_random() {
+TEST_P(operations, random_numbers_of_parts_are_those_of_the_whole) {
   const auto rng = device().rng();
   const auto seed = s().generator()();
+  const auto draw = [&](std::int64_t first, std::int64_t count) {
+    const random_uniform asked{.shape = extents{count}, .seed = seed, .offset = first};
+    return s().get(s().ask<tensor>(rng, asked).as<float>());
+  };
   // Across a place where cuRAND's order takes a step.
-  const std::uint64_t start = std::uint64_t{262'144} * s().number<std::uint64_t>(1, 5) - 2'000;
-  constexpr std::size_t count = 5'000;
-  const auto whole =
-      s().get(s().ask<gpu_ref<T>>(rng, random_uniform<T>{.range = {seed, start, count}}));
-  const auto normal =
-      s().get(s().ask<gpu_ref<T>>(rng, random_normal<T>{.range = {seed, start, count}}));
-  EXPECT_GT(*std::min_element(whole.begin(), whole.end()), T{0});
-  EXPECT_LE(*std::max_element(whole.begin(), whole.end()), T{1});
-  double sum = 0;
-  double squares = 0;
-  for (const T z : normal) {
-    sum += static_cast<double>(z);
-    squares += static_cast<double>(z) * static_cast<double>(z);
-  }
-  EXPECT_LT(std::abs(sum / count), 0.15);  // ten standard deviations
-  EXPECT_LT(std::abs(squares / count - 1), 0.2);
-  for (int i = 0; i < 12; ++i) {
-    const auto first = s().number<std::size_t>(0, count);
-    const auto length = s().number<std::size_t>(0, count - first);
-    const auto begin = static_cast<std::ptrdiff_t>(first);
-    const auto end = begin + static_cast<std::ptrdiff_t>(length);
-    const random_range range{seed, start + first, length};
-    const auto output = put(s().numbers<T>(length + 2), s().coin()).subspan(1, length);
-    const auto uniform = s().ask<gpu_ref<T>>(rng, random_uniform<T>{range, output});
-    EXPECT_EQ(uniform, output);
-    EXPECT_EQ(s().get(uniform), std::vector<T>(whole.begin() + begin, whole.begin() + end));
-    const auto shifted = s().get(s().ask<gpu_ref<T>>(rng, random_normal<T>{range, 3.5, 0.25}));
-    std::vector<double> expected;
-    for (std::size_t j = 0; j < length; ++j)
-      expected.push_back(static_cast<double>(normal[first + j]) * 0.25 + 3.5);
-    EXPECT_LE(relative_error(shifted, expected), error_bound<T>());
-  }
-}
-
-TEST_P(operations, random_numbers_f32) {
-  check_random<float>();
-}
-TEST_P(operations, random_numbers_f64) {
-  check_random<double>();
-}
-
-TEST_P(operations, random_bits_are_the_numbers_of_the_uniform_ones) {
-  const auto rng = device().rng();
-  const random_range range{s().generator()(), s().generator()() >> 1U, 4'000};
-  const auto bits = s().get(s().ask<gpu_ref<std::uint32_t>>(rng, random_bits{.range = range}));
-  const auto numbers = s().get(s().ask<gpu_ref<float>>(rng, random_uniform<float>{.range = range}));
-  for (std::size_t i = 0; i < range.count; ++i)
-    ASSERT_EQ(numbers[i], static_cast<float>(bits[i]) * 0x1p-32F + 0x1p-33F);
+  constexpr std::int64_t start = 262'144 - 500;
+  const auto whole = draw(start, 1000);
+  auto parts = draw(start, 333);
+  for (const float x : draw(start + 333, 667)) parts.push_back(x);
+  EXPECT_EQ(parts, whole);
+  const auto bits = s().get(
+      s().ask<tensor>(rng, random_bits{.shape = extents{1000}, .seed = seed, .offset = start})
+          .as<std::uint32_t>());
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    ASSERT_EQ(whole[i], static_cast<float>(bits[i]) * 0x1p-32F + 0x1p-33F);
 }
 
 template <class T>
@@ -302,6 +252,11 @@ void operations::check_elementwise() {
   using complex = std::complex<T>;
   const auto elementwise = device().elementwise();
   const auto bound = error_bound<T>();
+  const auto largest_of = [&](const gpu_ref<T>& values) {
+    return s()
+        .ask<tensor>(elementwise, reduce{.x = values, .kind = reduction::max})
+        .template as<T>();
+  };
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
     // Frames.
@@ -309,11 +264,14 @@ void operations::check_elementwise() {
                               s().number<std::size_t>(1, 50)};
     const auto signal = s().numbers<T>(layout.samples);
     const auto window = round % 2 == 0 ? s().numbers<T>(layout.n_fft) : std::vector<T>();
-    const auto frames = s().ask<gpu_ref<T>>(
-        elementwise,
-        frame_signal<T>{.layout = layout,
-                        .signal = put(signal, s().coin()),
-                        .window = window.empty() ? gpu_ref<T>() : put(window, s().coin())});
+    const auto frames =
+        s().ask<tensor>(
+               elementwise,
+               frame_signal{.signal = put(signal, s().coin()),
+                            .window = window.empty() ? gpu_ref<T>() : put(window, s().coin()),
+                            .n_fft = static_cast<std::int64_t>(layout.n_fft),
+                            .hop = static_cast<std::int64_t>(layout.hop)})
+            .template as<T>();
     std::vector<double> expected;
     for (std::size_t f = 0; f < 1 + layout.samples / layout.hop; ++f) {
       for (std::size_t j = 0; j < layout.n_fft; ++j) {
@@ -330,13 +288,13 @@ void operations::check_elementwise() {
     const auto count = s().number<std::size_t>(1, 7'000);
     auto spectrum = s().numbers<complex>(count);
     spectrum[count / 2] = 0;  // falls below amin
-    const auto power =
-        s().ask<gpu_ref<T>>(elementwise, power_spectrum<T>{.input = put(spectrum, s().coin())});
+    const auto power = s().ask<tensor>(elementwise, power_spectrum{.x = put(spectrum, s().coin())})
+                           .template as<T>();
     std::vector<double> powers;
     for (const auto& z : spectrum) powers.push_back(std::norm(std::complex<double>(z)));
     EXPECT_LE(relative_error(s().get(power), powers), bound);
 
-    const auto largest = s().ask<gpu_ref<T>>(elementwise, maximum<T>{.input = power});
+    const auto largest = largest_of(power);
     const auto power_values = s().get(power);
     EXPECT_EQ(s().get(largest),
               std::vector<T>{*std::max_element(power_values.begin(), power_values.end())});
@@ -350,11 +308,12 @@ void operations::check_elementwise() {
                                   -options.top_db));
     }
     const bool in_place = s().coin();
-    const auto in_decibels = s().ask<gpu_ref<T>>(
-        elementwise, power_to_decibel<T>{.input = power,
-                                         .reference = largest,
-                                         .options = options,
-                                         .output = in_place ? power : gpu_ref<T>()});
+    const auto in_decibels =
+        s().ask<tensor>(elementwise, power_to_decibel{.x = power,
+                                                      .reference = largest,
+                                                      .options = options,
+                                                      .y = in_place ? power : gpu_ref<T>()})
+            .template as<T>();
     if (in_place) {
       EXPECT_EQ(in_decibels, power);
     }
@@ -362,12 +321,11 @@ void operations::check_elementwise() {
       EXPECT_LE(relative_error(s().get(in_decibels), decibels), 10 * bound);
     }
   }
-  const auto negative =
-      s().ask<gpu_ref<T>>(elementwise, maximum<T>{.input = s().put(std::vector<T>{-3, -1, -2})});
+  const auto negative = largest_of(s().put(std::vector<T>{-3, -1, -2}));
   EXPECT_EQ(s().get(negative), std::vector<T>{-1});
   auto with_nan = s().numbers<T>(3'001);
   with_nan[s().number<std::size_t>(0, 3'000)] = std::numeric_limits<T>::quiet_NaN();
-  const auto nan = s().ask<gpu_ref<T>>(elementwise, maximum<T>{.input = s().put(with_nan)});
+  const auto nan = largest_of(s().put(with_nan));
   EXPECT_TRUE(std::isnan(s().get(nan).front()));
 }
 

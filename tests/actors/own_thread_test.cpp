@@ -50,15 +50,15 @@ class watched_device final : public forwarding_device {
 TEST(threads_of_actors, are_prepared_before_they_launch) {
   if (!detached_actors_have_own_threads) GTEST_SKIP() << "this CAF lends threads from a pool";
   using ref = gpu_ref<float>;
-  constexpr std::size_t n = 8;
+  constexpr std::int64_t n = 8;
   configured configuration;
   caf::actor_system system{configuration};
   const auto watched = std::make_shared<watched_device>();
   scoped_device device(system, std::make_shared<device_service>(watched));
   const auto blas = device.blas();
-  const auto a = ask<ref>(system, device.actor(), allocate<float>{n * n});
+  const auto a = ask<tensor>(system, device.actor(), allocate{.shape = extents{n * n}}).as<float>();
   (void)watched->recording();
-  ask<ref>(system, device.actor(), fill<float>{.target = a, .value = 1});
+  (void)ask<tensor>(system, device.actor(), fill{.value = 1, .y = a});
   const auto by_device_actor = watched->recording();
   ask<ref>(system, blas, sgemm{.m = n, .n = n, .k = n, .a = a, .b = a});
   const auto by_blas_actor = watched->recording();

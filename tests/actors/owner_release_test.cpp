@@ -12,7 +12,7 @@ using ref = gpu_ref<float>;
 class owners_of_requests : public named_device_test {};
 
 TEST_P(owners_of_requests, are_gone_when_the_reply_arrives) {
-  constexpr std::size_t n = 64;
+  constexpr std::int64_t n = 64;
   constexpr int requests = 3000;
   configured configuration;
   caf::actor_system system{configuration};
@@ -22,15 +22,16 @@ TEST_P(owners_of_requests, are_gone_when_the_reply_arrives) {
       make_budget_resource(make_pool_resource(make_async_resource()), budget);
   scoped_device device(system, GetParam(), nullptr, std::move(options));
   const auto blas = device.blas();
-  const auto a = ask<ref>(system, device.actor(), allocate<float>{n * n});
-  ask<ref>(system, device.actor(), fill<float>{.target = a, .value = 1});
+  const allocate wanted{.shape = extents{n * n}};
+  const auto a = ask<tensor>(system, device.actor(), wanted).as<float>();
+  (void)ask<tensor>(system, device.actor(), fill{.value = 1, .y = a});
   // The library's own memory is there after the first request.
   ask<ref>(system, blas, sgemm{.m = 8, .n = 8, .k = 8, .a = a, .b = a});
   const auto status = ask<device_status>(system, device.actor(), get_statistics{});
   // Room for one more block.
   budget->set_limit(status.memory.bytes_outstanding + n * n * sizeof(float));
   const auto use_the_room = [&] {
-    const auto c = ask<ref>(system, device.actor(), allocate<float>{n * n});
+    const auto c = ask<tensor>(system, device.actor(), wanted).as<float>();
     ask<ref>(system, blas, sgemm{.m = 8, .n = 8, .k = 8, .a = a, .b = a, .c = c});
   };
   for (int i = 0; i < requests; ++i) ASSERT_NO_THROW(use_the_room()) << "request " << i;

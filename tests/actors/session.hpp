@@ -112,6 +112,11 @@ class answers {
   bool all_sent_ = false;
 };
 
+template <class T>
+struct is_reference : std::false_type {};
+template <class T>
+struct is_reference<gpu_ref<T>> : std::true_type {};
+
 /// An event-based actor that sends requests, all at once, and counts every reply that reaches its
 /// mailbox, also those that CAF would drop as superfluous.
 template <class Reply>
@@ -126,7 +131,17 @@ class counting_client final : public caf::event_based_actor {
 
   using caf::event_based_actor::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* unit) override {
-    if (element->mid.is_response()) to_->count_reply();
+    if (element->mid.is_response()) {
+      to_->count_reply();
+      if constexpr (is_reference<Reply>::value) {
+        // Operations answer with tensors, the tests compare references.
+        if (auto& content = element->content(); content.template match_elements<tensor>()) {
+          const auto& t = content.template get_as<tensor>(0);
+          element = caf::make_mailbox_element(element->sender, element->mid, {},
+                                              Reply(t.block(), t.offset(), t.size()));
+        }
+      }
+    }
     caf::event_based_actor::enqueue(std::move(element), unit);
   }
 
@@ -240,9 +255,9 @@ class session {
                                                    std::vector<caf::message> requests) {
     return send<Reply>(target, std::move(requests))->wait();
   }
-  template <class Reply, class Handle, class Request>
-  [[nodiscard]] Reply ask(const Handle& target, Request request) {
-    return sluice::ask<Reply>(system_, target, std::move(request));
+  template <class Reply, class Handle, class... Message>
+  [[nodiscard]] Reply ask(const Handle& target, Message... message) {
+    return sluice::ask<Reply>(system_, target, std::move(message)...);
   }
 
   /// Spawns an actor that runs `function(self)`. (CAF 0.17 forms a reference to nothing for a

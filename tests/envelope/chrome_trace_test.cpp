@@ -158,7 +158,7 @@ TEST_F(chrome_trace_test, does_not_look_launches_up_when_full) {
   constexpr std::uint64_t capacity = 65'536;
   constexpr std::uint64_t launches = 4'000'000;
   chrome_trace trace(capacity);
-  kernel_info info{.library = "tests", .operation = "gemm", .label = {}};
+  kernel_info info{.library = "tests", .operation = "gemm", .label = {}, .tag = {}};
   for (info.launch_id = 1; info.launch_id <= launches; ++info.launch_id) {
     trace.before_enqueue(info);
     trace.after_enqueue(info, nullptr);
@@ -336,8 +336,12 @@ TEST_F(chrome_trace_test, marks_missing_timestamps) {
   const auto missing = std::make_shared<chrome_trace>(4);
   const auto off =
       std::make_shared<chrome_trace>(chrome_trace_options{.capacity = 4, .timestamps = false});
-  kernel_info info{
-      .library = "tests", .operation = "gemm", .label = {}, .launch_id = 7, .timed = true};
+  kernel_info info{.library = "tests",
+                   .operation = "gemm",
+                   .label = {},
+                   .tag = {},
+                   .launch_id = 7,
+                   .timed = true};
   for (const auto& trace : {missing, off}) {
     trace->before_enqueue(info);
     trace->after_enqueue(info, nullptr);

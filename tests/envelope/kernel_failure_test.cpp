@@ -231,6 +231,26 @@ TEST_P(kernel_failure_test, an_output_that_cannot_be_copied_for_its_enqueued_rep
   EXPECT_EQ(values, 0);
 }
 
+TEST_P(kernel_failure_test, a_closure_that_has_enqueued_nothing) {
+  const auto out = allocate();
+  fill(out, 5);
+  const auto trace = std::make_shared<recording_trace>();
+  kernel_envelope envelope({.library = "tests", .operation = "refused"});
+  envelope.trace(trace);
+  const auto refuse = [](const launch_context&) {
+    throw nothing_enqueued(error(errc::unsupported, "not these sizes"));
+  };
+  envelope.run(on(), access_all(runtime(), read_write(out, "out")), box_.token(), out, {}, refuse);
+  expect_failure(box_, errc::unsupported, "not these sizes");
+  EXPECT_EQ(trace->names(), (std::vector<std::string>{"before_enqueue", "after_enqueue",
+                                                      "before_complete", "after_complete"}));
+  // The output is as it was, and what follows does not fail.
+  expect_filled(out, 5);
+  mailbox<int> without;
+  run_kernel(on(), operands(), without.token(), 0, refuse);
+  EXPECT_EQ(without.failure(), errc::unsupported);
+}
+
 // Shutdown.
 
 TEST_P(kernel_failure_test, launches_while_shutting_down) {

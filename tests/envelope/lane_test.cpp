@@ -9,6 +9,7 @@
 #include <memory>
 #include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -23,6 +24,15 @@ class lane_test : public service_test {
     run_kernel(l, operands(),
                reply_token<int>::from([&](int) { ++replies; }, [&](const error&) { ++replies; }), 0,
                [](const launch_context&) {});
+  }
+  /// Fills `l` with launches of as many commands as a host transfer, and returns their number.
+  std::size_t fill_with_transfers(lane& l, mailbox<int>& box) {
+    const kernel_envelope transfer({.library = "", .operation = "transfer"});
+    std::size_t launches = 0;
+    for (; !l.full(); ++launches) {
+      transfer.run(l, operands(), box.token(), 0, {.commands = 193}, [](const launch_context&) {});
+    }
+    return launches;
   }
 };
 
@@ -57,11 +67,7 @@ TEST_P(lane_test, is_full_of_device_commands_too) {
   gate closed;
   closed.hold(on().stream());
   mailbox<int> box;
-  const kernel_envelope transfer({.library = "", .operation = "transfer"});
-  std::size_t launches = 0;
-  for (; !on().full(); ++launches) {
-    transfer.run(on(), operands(), box.token(), 0, {.commands = 193}, [](const launch_context&) {});
-  }
+  const std::size_t launches = fill_with_transfers(on(), box);
   EXPECT_EQ(launches, 5U);  // four launches enqueue fewer than 800 commands
   EXPECT_TRUE(on().want_room());
   closed.open();
@@ -69,6 +75,25 @@ TEST_P(lane_test, is_full_of_device_commands_too) {
   settle(*service_);
   EXPECT_FALSE(on().full());
   EXPECT_EQ(rooms, 1);
+}
+
+TEST_P(lane_test, takes_its_limit_of_device_commands_from_the_options) {
+  lane_.reset();
+  device_service_options few;
+  few.completion = std::get<1>(GetParam());
+  few.max_commands = 200;
+  service_ = std::make_shared<device_service>(device_, std::move(few));
+  const auto expect_launches = [&](lane_options options, std::size_t launches) {
+    lane_ = std::make_unique<lane>(service_, options);
+    mailbox<int> box;
+    gate closed;
+    closed.hold(on().stream());
+    EXPECT_EQ(fill_with_transfers(on(), box), launches);
+    closed.open();
+    (void)box.wait(launches);
+  };
+  expect_launches({}, 2);
+  expect_launches({.max_commands = 400}, 3);
 }
 
 TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {

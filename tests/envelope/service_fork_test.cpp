@@ -91,5 +91,47 @@ TEST_F(service_fork, refuses_a_timed_launch_whatever_locks_the_parent_held) {
               ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
 
+/// Forks while the planner makes a plan and the timer waits. Prints how the child ended.
+[[noreturn]] void fork_while_a_plan_is_made(const std::function<int(device_service&)>& child) {
+  static const auto service = std::make_shared<device_service>("host");
+  static planner::client jobs(service->planner());
+  std::atomic<bool> inside{false};
+  std::atomic<bool> forked{false};
+  service->timer().call_at(service->timer().now() + std::chrono::hours(1), [] {});
+  jobs.post([&] {
+    inside = true;
+    await([&] { return forked.load(); });
+  });
+  await([&] { return inside.load(); });
+  const auto end = end_of_child([&] { return child(*service); });
+  forked = true;
+  std::fprintf(stderr, "the child %s\n", end.c_str());
+  std::fflush(nullptr);
+  std::exit(0);
+}
+
+TEST_F(service_fork, lets_a_child_exit_while_a_plan_is_made) {
+  EXPECT_EXIT(fork_while_a_plan_is_made([](device_service&) { return 0; }),
+              ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
+}
+TEST_F(service_fork, refuses_plans_and_deadlines_in_a_child) {
+  const auto refuses = [](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const error& e) {
+      return e.code() == errc::device_lost;
+    }
+    return false;
+  };
+  EXPECT_EXIT(fork_while_a_plan_is_made([&](device_service& service) {
+                planner::client mine(service.planner());
+                return refuses([&] { mine.post([] {}); }) &&
+                               refuses([&] { service.timer().call_at({}, [] {}); })
+                           ? 0
+                           : 1;
+              }),
+              ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
+}
+
 }  // namespace
 }  // namespace sluice::test

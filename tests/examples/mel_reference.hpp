@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tests/actors/references/dft.hpp"
+#include "tests/operations/fft/dft.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -73,10 +73,10 @@ class studio {
   const mel_service& mel() const { return mel_; }
 
   gpu_ref<float> on_device(std::vector<float> values) {
-    return ask<gpu_ref<float>>(system_, device_->actor(), upload<float>{std::move(values), {}});
+    return ask<tensor>(system_, device_->actor(), upload{.values = std::move(values)}).as<float>();
   }
   std::vector<float> on_host(const gpu_ref<float>& values) {
-    return ask<std::vector<float>>(system_, device_->actor(), download<float>{values});
+    return ask<host_tensor>(system_, device_->actor(), download{.x = values}).to_vector<float>();
   }
   std::vector<float> spectrogram(mel_spectrogram request) {
     return on_host(ask<gpu_ref<float>>(system_, mel_, std::move(request)));
@@ -256,8 +256,10 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
 
   ASSERT_EQ(outcome(*studio_, request), std::nullopt);
   const auto first = studio_->trace().take();
-  EXPECT_EQ(first,
-            (operations{{"upload", 2}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+  EXPECT_EQ(
+      first,
+      (operations{
+          {"upload", 2}, {"frame_signal", 1}, {"rfft", 1}, {"power_spectrum", 1}, {"gemm", 1}}));
   // What handlers have in their hands goes a moment after they have answered.
   const auto outstanding = [&] {
     studio_->drain();
@@ -271,8 +273,10 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   constexpr int more = 20;
   for (int i = 0; i < more; ++i) {
     ASSERT_EQ(outcome(*studio_, request), std::nullopt);
-    EXPECT_EQ(studio_->trace().take(),
-              (operations{{"upload", 1}, {"frame", 1}, {"fft r2c", 1}, {"power", 1}, {"gemm", 1}}));
+    EXPECT_EQ(
+        studio_->trace().take(),
+        (operations{
+            {"upload", 1}, {"frame_signal", 1}, {"rfft", 1}, {"power_spectrum", 1}, {"gemm", 1}}));
   }
   test::await([&] { return outstanding() <= kept; });
 
@@ -281,27 +285,29 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   other.decibels = decibel_options{};
   static_cast<void>(studio_->trace().take());
   ASSERT_EQ(outcome(*studio_, std::move(other)), std::nullopt);
-  EXPECT_EQ(studio_->trace().take(), (operations{{"frame", 1},
-                                                 {"fft r2c", 1},
-                                                 {"power", 1},
+  EXPECT_EQ(studio_->trace().take(), (operations{{"frame_signal", 1},
+                                                 {"rfft", 1},
+                                                 {"power_spectrum", 1},
                                                  {"gemm", 1},
-                                                 {"maximum", 1},
-                                                 {"decibel", 1}}));
+                                                 {"reduce", 1},
+                                                 {"power_to_decibel", 1}}));
 }
 
 TEST_P(MelService, ForgetsTablesInsteadOfGrowing) {
-  const auto before = studio_->runtime().bytes_outstanding();
-  for (std::int64_t n_mels = 1; n_mels <= 40; ++n_mels)
+  const auto ask = [&](std::int64_t n_mels) {
     ASSERT_EQ(outcome(*studio_, {.sample_rate = 16000,
                                  .samples = std::vector<float>(100, 0.5F),
                                  .n_fft = 256,
                                  .n_mels = n_mels}),
               std::nullopt);
+  };
+  ask(1);  // makes the workspaces of the libraries
+  studio_->drain();
+  const auto before = studio_->runtime().bytes_outstanding();
+  for (std::int64_t n_mels = 2; n_mels <= 40; ++n_mels) ask(n_mels);
   studio_->drain();
   const auto grown = studio_->runtime().bytes_outstanding() - before;
-  // On a GPU the FFT keeps a workspace, too.
-  const std::size_t workspace = GetParam() == "host" ? 0 : 1U << 20U;
-  EXPECT_LE(grown, 16 * (256 + 40 * 129) * sizeof(float) + workspace);
+  EXPECT_LE(grown, 16 * (256 + 40 * 129) * sizeof(float));
 }
 
 TEST_P(MelService, AnswersManyRequestsAtATime) {

@@ -46,7 +46,7 @@ void require_dimensions(const std::filesystem::path& path, const io::array& arra
 /// Uploads `values` by a request to the device actor. @throws error the error of the reply
 template <element T>
 gpu_ref<T> upload_values(session& current, std::vector<T> values) {
-  return current.ask<gpu_ref<T>>(current.device().actor(), upload<T>{.values = std::move(values)});
+  return current.ask<tensor>(current.device().actor(), upload{.values = std::move(values)}).as<T>();
 }
 
 /// Uploads the elements of `array` and releases its memory on the host.
@@ -62,7 +62,7 @@ gpu_ref<T> upload_array(session& current, io::array& array) {
 /// reply
 template <element T>
 std::vector<T> download_values(session& current, const gpu_ref<T>& ref) {
-  return current.ask<std::vector<T>>(current.device().actor(), download<T>{.source = ref});
+  return current.ask<host_tensor>(current.device().actor(), download{.x = ref}).to_vector<T>();
 }
 
 /// Writes `values` in C order as a `.npy` file. @throws error as `io::write_npy`

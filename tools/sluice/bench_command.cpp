@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/blas/blas_library.hpp"
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/session.hpp"
 
+#include <sluice/operations/blas.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 #include <sluice/version.hpp>
 
@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -75,29 +76,30 @@ class sgemm_bench {
         runtime_(current.device().service().runtime()),
         actor_(current.device().blas()),
         stream_(runtime_.create_stream()),
-        library_(actors::make_blas_library(runtime_, stream_.ref())),
+        libraries_(runtime_, stream_.ref()),
         a_(upload_values(current, numbers())),
         b_(upload_values(current, numbers())) {
     for (std::size_t i = 0; i < in_flight; ++i) c_.push_back(upload_values(current, numbers()));
     raw_c_ = upload_values(current, numbers());
-    call_.shape = {.m = side, .n = side, .k = side, .lda = side, .ldb = side, .ldc = side};
-    call_.a = a_.data();
-    call_.b = b_.data();
-    call_.c = raw_c_.data();
+    row_.prepare(libraries_);
+    auto operation = to_operation(request(0));
+    inference_of<detail::operand_count<gemm>()> inferred(detail::operands_of(operation));
+    row_.infer(&operation, inferred, call_);
   }
   sgemm_bench(const sgemm_bench&) = delete;
   sgemm_bench& operator=(const sgemm_bench&) = delete;
   ~sgemm_bench() = default;
 
   [[nodiscard]] std::string library() const {
-    return std::string(library_->name()) + ' ' + library_->version();
+    const auto kind = runtime_.device().id().kind;
+    return std::string(row_.library(kind)) + ' ' + row_.version(kind);
   }
 
   /// Makes one call and waits for its end, `count` times.
   void raw_calls(int count, times& into) {
     for (int i = 0; i < count; ++i) {
       const auto begun = clock::now();
-      library_->gemm(call_);
+      call_library();
       stream_.synchronize();
       into.add(microseconds_since(begun));
     }
@@ -115,7 +117,7 @@ class sgemm_bench {
   /// Makes `count` calls, then waits for the last.
   void raw_loop(int count, times& into) {
     const auto begun = clock::now();
-    for (int i = 0; i < count; ++i) library_->gemm(call_);
+    for (int i = 0; i < count; ++i) call_library();
     stream_.synchronize();
     into.add(microseconds_since(begun) / count);
   }
@@ -158,6 +160,11 @@ class sgemm_bench {
     for (float& value : values) value = uniform(random_);
     return values;
   }
+  /// Enqueues a call of the library, as a request does, without everything around it.
+  void call_library() {
+    const std::array<void*, 3> addresses{a_.data(), b_.data(), raw_c_.data()};
+    row_.enqueue(libraries_, call_, {.addresses = addresses});
+  }
   [[nodiscard]] sgemm request(std::size_t i) const {
     return {.m = side, .n = side, .k = side, .a = a_, .b = b_, .c = c_[i]};
   }
@@ -176,13 +183,14 @@ class sgemm_bench {
   device_runtime& runtime_;
   blas_actor actor_;
   stream stream_;
-  std::unique_ptr<actors::blas_library> library_;
+  const operation_row& row_ = row_of(operation_type<gemm>{});
+  lane_libraries libraries_;
   std::mt19937_64 random_{std::random_device()()};
   gpu_ref<float> a_;
   gpu_ref<float> b_;
   gpu_ref<float> raw_c_;
   std::vector<gpu_ref<float>> c_;
-  actors::gemm_call<float> call_;
+  operation_row::call_storage call_;
 };
 
 /// Runs all measurements in turn, many times, so that other load on the machine affects all alike.

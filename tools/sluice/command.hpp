@@ -70,6 +70,7 @@ void print(std::string_view text);
 
 /// The commands, each in its own file.
 void add_devices_command(CLI::App& program);
+void add_operations_command(CLI::App& program);
 void add_gemm_command(CLI::App& program);
 void add_conv2d_command(CLI::App& program);
 void add_fft_command(CLI::App& program);

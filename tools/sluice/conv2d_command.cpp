@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -36,10 +36,12 @@ struct conv2d_inputs {
   io::array x;
   io::array w;
   std::optional<io::array> bias;
-  nchw_shape input;
-  filter_shape filter;
-  nchw_shape result;
+  extents result;  // shape
 };
+
+extents shape_of(const io::array& array) {
+  return extents(std::span<const std::int64_t>(array.shape));
+}
 
 io::array read_f32(std::string_view what, const std::string& path, std::size_t dimensions,
                    std::string_view meaning) {
@@ -52,28 +54,26 @@ io::array read_f32(std::string_view what, const std::string& path, std::size_t d
 }
 
 /// The shape of the result. Throws if the inputs do not match, naming the file or option at fault.
-nchw_shape result_shape(const conv2d_options& options, const nchw_shape& x, const filter_shape& w) {
+extents result_shape(const conv2d_options& options, const extents& x, const extents& w) {
   const std::int64_t groups = options.geometry.groups;
-  if (x.c % groups != 0)
+  if (x[1] % groups != 0)
     throw error(errc::invalid_argument,
-                fmt::format("--groups: {} does not divide the {} channels of {}", groups, x.c,
+                fmt::format("--groups: {} does not divide the {} channels of {}", groups, x[1],
                             io::displayed(options.x)));
-  if (w.k % groups != 0)
+  if (w[0] % groups != 0)
     throw error(errc::invalid_argument,
-                fmt::format("--groups: {} does not divide the {} filters of {}", groups, w.k,
+                fmt::format("--groups: {} does not divide the {} filters of {}", groups, w[0],
                             io::displayed(options.w)));
-  if (w.c != x.c / groups)
+  if (w[1] != x[1] / groups)
     refuse_file(options.w, fmt::format("its filters have {} channels, but each group of {} has {}",
-                                       w.c, io::displayed(options.x), x.c / groups));
-  if (w.r == 0 || w.s == 0)
-    refuse_file(options.w, fmt::format("its filters are empty ({}x{})", w.r, w.s));
+                                       w[1], io::displayed(options.x), x[1] / groups));
+  if (w[2] == 0 || w[3] == 0)
+    refuse_file(options.w, fmt::format("its filters are empty ({}x{})", w[2], w[3]));
   try {
     return conv2d_output_shape(x, w, options.geometry);
   } catch (const error& e) {
-    std::string_view reason = e.what();
-    if (constexpr std::string_view prefix = "conv2d: "; reason.starts_with(prefix))
-      reason.remove_prefix(prefix.size());
-    refuse_file(options.w, fmt::format("does not match {}: {}", io::displayed(options.x), reason));
+    refuse_file(options.w,
+                fmt::format("does not match {}: {}", io::displayed(options.x), e.what()));
   }
 }
 
@@ -81,19 +81,21 @@ conv2d_inputs read_inputs(const conv2d_options& options) {
   conv2d_inputs in;
   in.x = read_f32("X", options.x, 4, "a batch of images (N,C,H,W)");
   in.w = read_f32("W", options.w, 4, "a set of filters (K,C/G,R,S)");
-  const auto& x = in.x.shape;
-  const auto& w = in.w.shape;
-  in.input = {.n = x[0], .c = x[1], .h = x[2], .w = x[3]};
-  in.filter = {.k = w[0], .c = w[1], .r = w[2], .s = w[3]};
+  const auto filters = in.w.shape[0];
   if (options.bias) {
     in.bias = read_f32("--bias", *options.bias, 1, "a bias (K)");
-    if (in.bias->shape[0] != in.filter.k)
-      refuse_file(*options.bias,
-                  fmt::format("has {} elements, but {} has {} filters", in.bias->shape[0],
-                              io::displayed(options.w), in.filter.k));
+    if (in.bias->shape[0] != filters)
+      refuse_file(*options.bias, fmt::format("has {} elements, but {} has {} filters",
+                                             in.bias->shape[0], io::displayed(options.w), filters));
   }
-  in.result = result_shape(options, in.input, in.filter);
+  in.result = result_shape(options, shape_of(in.x), shape_of(in.w));
   return in;
+}
+
+/// Uploads an array with its shape.
+tensor upload_tensor(session& current, io::array& array) {
+  const auto shape = shape_of(array);
+  return tensor(upload_array<float>(current, array)).reshape(shape);
 }
 
 void run(const conv2d_options& options) {
@@ -101,8 +103,7 @@ void run(const conv2d_options& options) {
   if (options.bias) inputs.push_back({"--bias", *options.bias});
   require_distinct_files(options.common, {{"-o", options.output}}, inputs);
   conv2d_inputs in = read_inputs(options);
-  const nchw_shape& y = in.result;
-  const std::array shape{y.n, y.c, y.h, y.w};
+  const std::span<const std::int64_t> shape(in.result.begin(), in.result.end());
   const std::size_t result_bytes =
       require_countable(io::displayed(options.w), element_type::f32, shape);
 
@@ -110,16 +111,14 @@ void run(const conv2d_options& options) {
   require_memory(options.output, current.info(), std::max(in.x.bytes.size(), result_bytes),
                  saturating_add(in.x.bytes.size() + in.w.bytes.size(), result_bytes));
 
-  conv2d request{.input = in.input,
-                 .filter = in.filter,
+  conv2d request{.x = upload_tensor(current, in.x),
+                 .w = upload_tensor(current, in.w),
                  .geometry = options.geometry,
-                 .x = upload_array<float>(current, in.x),
-                 .w = upload_array<float>(current, in.w),
                  .activation = options.activation};
-  if (in.bias) request.bias = upload_array<float>(current, *in.bias);
-  const auto result = current.ask<gpu_ref<float>>(current.device().dnn(), std::move(request));
+  if (in.bias) request.bias = upload_tensor(current, *in.bias);
+  const auto result = current.ask<tensor>(current.device().dnn(), std::move(request));
   const launch_summary launch = current.last_launch();
-  write_array(options.output, shape, download_values(current, result));
+  write_array(options.output, shape, download_values(current, result.reshape({-1}).as<float>()));
   current.finish();
   print_summary(options.common, {{"-o", options.output}},
                 fmt::format("conv2d {} * {} = {} f32 on {}{}: {} -> {}", shape_text(in.x.shape),

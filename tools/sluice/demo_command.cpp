@@ -133,25 +133,27 @@ check check_sgemm(workbench& bench) {
 }
 
 check check_conv2d(workbench& bench) {
-  constexpr nchw_shape input{2, 16, 45, 60};
-  constexpr filter_shape filter{32, 16, 3, 3};
+  const extents x_shape{2, 16, 45, 60};
+  const extents w_shape{32, 16, 3, 3};
   check row{.operation = "conv2d",
-            .shape = fmt::format("{}x{}x{}x{} * {}x{}x{}x{}", input.n, input.c, input.h, input.w,
-                                 filter.k, filter.c, filter.r, filter.s)};
-  const auto x = bench.numbers(static_cast<std::int64_t>(input.elements()));
-  const auto w = bench.numbers(static_cast<std::int64_t>(filter.elements()));
-  const auto bias = bench.numbers(filter.k);
-  const auto y = bench.measure<gpu_ref<float>>(row, bench.current.device().dnn(),
-                                               conv2d{.input = input,
-                                                      .filter = filter,
-                                                      .geometry = {.padding = {.h = 1, .w = 1}},
-                                                      .x = upload_values(bench.current, x),
-                                                      .w = upload_values(bench.current, w),
-                                                      .bias = upload_values(bench.current, bias),
-                                                      .activation = activation::relu});
-  row.bound = bound_for(filter.c * filter.r * filter.s);
-  row.relative_error = reference::relative_error(
-      download_values(bench.current, y), reference::conv2d_relu(input, filter, 1, x, w, bias));
+            .shape = fmt::format("{} * {}", shape_text({x_shape.begin(), x_shape.end()}),
+                                 shape_text({w_shape.begin(), w_shape.end()}))};
+  const auto x = bench.numbers(x_shape[0] * x_shape[1] * x_shape[2] * x_shape[3]);
+  const auto w = bench.numbers(w_shape[0] * w_shape[1] * w_shape[2] * w_shape[3]);
+  const auto bias = bench.numbers(w_shape[0]);
+  const auto put = [&](const std::vector<float>& values) {
+    return tensor(upload_values(bench.current, values));
+  };
+  const auto y = bench.measure<tensor>(row, bench.current.device().dnn(),
+                                       conv2d{.x = put(x).reshape(x_shape),
+                                              .w = put(w).reshape(w_shape),
+                                              .bias = put(bias),
+                                              .geometry = {.padding = {.h = 1, .w = 1}},
+                                              .activation = activation::relu});
+  row.bound = bound_for(w_shape[1] * w_shape[2] * w_shape[3]);
+  row.relative_error =
+      reference::relative_error(download_values(bench.current, y.reshape({-1}).as<float>()),
+                                reference::conv2d_relu(x_shape, w_shape, 1, x, w, bias));
   return row;
 }
 
@@ -159,29 +161,28 @@ check check_fft(workbench& bench) {
   constexpr std::int64_t length = 1000, batch = 64;
   check row{.operation = "fft", .shape = fmt::format("{} x {}", batch, length)};
   const auto rows = bench.numbers(batch * length);
-  using spectrum = gpu_ref<std::complex<float>>;
-  const auto bins =
-      bench.measure<spectrum>(row, bench.current.device().fft(),
-                              fft_r2c<float>{.shape = {.length = length, .batch = batch},
-                                             .input = upload_values(bench.current, rows)});
+  const auto bins = bench.measure<tensor>(
+      row, bench.current.device().fft(),
+      rfft{.x = tensor(upload_values(bench.current, rows)).reshape({batch, length})});
   bench.fft_library = row.library;
   row.bound = bound_for(length);
-  row.relative_error =
-      reference::relative_error(download_values(bench.current, bins.reinterpret<float>()),
-                                reference::half_spectra(length, rows));
+  row.relative_error = reference::relative_error(
+      download_values(bench.current, bins.reinterpret(element_type::f32).as<float>()),
+      reference::half_spectra(length, rows));
   return row;
 }
 
 check check_random(workbench& bench) {
   constexpr std::size_t count = 1'000'000;
   check row{.operation = "random", .shape = fmt::format("{} normal", count)};
-  const random_range range{.seed = bench.random(), .offset = bench.random() >> 2, .count = count};
-  const auto values = bench.measure<gpu_ref<float>>(row, bench.current.device().rng(),
-                                                    random_normal<float>{.range = range});
+  const auto seed = bench.random();
+  const auto offset = bench.random() >> 2;
+  const auto values =
+      bench.measure<tensor>(row, bench.current.device().rng(),
+                            random_normal{.shape = extents{count}, .seed = seed, .offset = offset});
   row.bound = bound_for(1);
-  row.relative_error =
-      reference::relative_error(download_values(bench.current, values),
-                                reference::normal(range.seed, range.offset, range.count));
+  row.relative_error = reference::relative_error(download_values(bench.current, values.as<float>()),
+                                                 reference::normal(seed, offset, count));
   return row;
 }
 

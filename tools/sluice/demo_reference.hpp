@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/actors/dnn_types.hpp>
+#include <sluice/runtime/extents.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -47,27 +47,29 @@ inline std::vector<double> gemm(std::size_t m, std::size_t n, std::size_t k,
 
 /// max(0, cross-correlation + bias) with stride and dilation 1, one group and zeros of width
 /// `padding` around the input.
-inline std::vector<double> conv2d_relu(const nchw_shape& in, const filter_shape& filter,
+inline std::vector<double> conv2d_relu(const extents& x_shape, const extents& w_shape,
                                        std::int64_t padding, std::span<const float> x,
                                        std::span<const float> w, std::span<const float> bias) {
-  const std::int64_t height = in.h + 2 * padding - filter.r + 1;
-  const std::int64_t width = in.w + 2 * padding - filter.s + 1;
+  const auto channels = x_shape[1], h = x_shape[2], v = x_shape[3];
+  const auto filters = w_shape[0], taps_h = w_shape[2], taps_w = w_shape[3];
+  const std::int64_t height = h + 2 * padding - taps_h + 1;
+  const std::int64_t width = v + 2 * padding - taps_w + 1;
   std::vector<double> y;
-  y.reserve(static_cast<std::size_t>(in.n * filter.k * height * width));
-  for (std::int64_t n = 0; n < in.n; ++n)
-    for (std::int64_t k = 0; k < filter.k; ++k)
+  y.reserve(static_cast<std::size_t>(x_shape[0] * filters * height * width));
+  for (std::int64_t n = 0; n < x_shape[0]; ++n)
+    for (std::int64_t k = 0; k < filters; ++k)
       for (std::int64_t row = 0; row < height; ++row)
         for (std::int64_t column = 0; column < width; ++column) {
           double sum = bias[static_cast<std::size_t>(k)];
-          for (std::int64_t c = 0; c < in.c; ++c)
-            for (std::int64_t r = 0; r < filter.r; ++r)
-              for (std::int64_t s = 0; s < filter.s; ++s) {
+          for (std::int64_t c = 0; c < channels; ++c)
+            for (std::int64_t r = 0; r < taps_h; ++r)
+              for (std::int64_t s = 0; s < taps_w; ++s) {
                 const std::int64_t i = row + r - padding;
                 const std::int64_t j = column + s - padding;
-                if (i < 0 || i >= in.h || j < 0 || j >= in.w) continue;
+                if (i < 0 || i >= h || j < 0 || j >= v) continue;
                 sum += static_cast<double>(
-                           x[static_cast<std::size_t>(((n * in.c + c) * in.h + i) * in.w + j)]) *
-                       w[static_cast<std::size_t>(((k * in.c + c) * filter.r + r) * filter.s + s)];
+                           x[static_cast<std::size_t>(((n * channels + c) * h + i) * v + j)]) *
+                       w[static_cast<std::size_t>(((k * channels + c) * taps_h + r) * taps_w + s)];
               }
           y.push_back(sum > 0 ? sum : 0);
         }

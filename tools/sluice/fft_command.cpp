@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -32,7 +33,34 @@ struct fft_options {
   std::optional<std::int64_t> length;
 };
 
-/// The transforms of the input's rows: `numpy.fft` calls the kinds fft, ifft, rfft and irfft.
+/// The kind of a transform. `numpy.fft` calls the kinds fft, ifft, rfft and irfft.
+enum class fft_kind { c2c_forward, c2c_inverse, r2c, c2r };
+
+std::string_view to_string(fft_kind kind) {
+  switch (kind) {
+    case fft_kind::c2c_forward:
+      return "c2c_forward";
+    case fft_kind::c2c_inverse:
+      return "c2c_inverse";
+    case fft_kind::r2c:
+      return "r2c";
+    case fft_kind::c2r:
+      return "c2r";
+  }
+  return {};
+}
+
+/// The elements of one row of the input, and of the output, for a signal of `length` numbers.
+///@{
+std::size_t input_row(fft_kind kind, std::size_t length) {
+  return kind == fft_kind::c2r ? length / 2 + 1 : length;
+}
+std::size_t output_row(fft_kind kind, std::size_t length) {
+  return kind == fft_kind::r2c ? length / 2 + 1 : length;
+}
+///@}
+
+/// The transforms of the input's rows.
 struct fft_task {
   fft_kind kind = fft_kind::c2c_forward;
   std::size_t length = 0;
@@ -68,57 +96,46 @@ fft_task task_for(const fft_options& options, const io::array& x) {
   return task;
 }
 
-template <class Real>
-gpu_ref<std::complex<Real>> complex_to_complex(session& current, fft_kind kind,
-                                               const fft_shape& shape,
-                                               gpu_ref<std::complex<Real>> input) {
-  const bool forward = kind == fft_kind::c2c_forward;
-  return current.ask<gpu_ref<std::complex<Real>>>(
-      current.device().fft(),
-      fft_c2c<Real>{.direction = forward ? fft_direction::forward : fft_direction::inverse,
-                    .shape = shape,
-                    .input = std::move(input),
-                    .scale = forward ? 1.0 : 1.0 / static_cast<double>(shape.length)});
-}
-
-template <class Real>
-gpu_ref<std::complex<Real>> real_to_complex(session& current, const fft_shape& shape,
-                                            gpu_ref<Real> input) {
-  return current.ask<gpu_ref<std::complex<Real>>>(
-      current.device().fft(), fft_r2c<Real>{.shape = shape, .input = std::move(input)});
-}
-
-template <class Real>
-gpu_ref<Real> complex_to_real(session& current, const fft_shape& shape,
-                              gpu_ref<std::complex<Real>> input) {
-  return current.ask<gpu_ref<Real>>(
-      current.device().fft(), fft_c2r<Real>{.shape = shape,
-                                            .input = std::move(input),
-                                            .scale = 1.0 / static_cast<double>(shape.length)});
+/// Transforms rows of `row` elements.
+template <class Result, class T>
+gpu_ref<Result> transform(session& current, const fft_task& task, std::vector<T> values,
+                          std::size_t row) {
+  const auto x =
+      tensor(upload_values(current, std::move(values)))
+          .reshape({static_cast<std::int64_t>(task.batch), static_cast<std::int64_t>(row)});
+  const auto length = static_cast<std::int64_t>(task.length);
+  const auto inverse_scale = 1.0 / static_cast<double>(task.length);
+  const auto ask = [&](auto operation) {
+    return current.ask<tensor>(current.device().fft(), std::move(operation)).template as<Result>();
+  };
+  switch (task.kind) {
+    case fft_kind::r2c:
+      return ask(rfft{.x = x});
+    case fft_kind::c2r:
+      return ask(irfft{.x = x, .length = length, .scale = inverse_scale});
+    case fft_kind::c2c_forward:
+      return ask(fft{.x = x});
+    case fft_kind::c2c_inverse:
+      return ask(fft{.x = x, .direction = fft_direction::inverse, .scale = inverse_scale});
+  }
+  return {};
 }
 
 /// Transforms the rows of `x`, cut or padded. Releases the memory of `x`.
 template <class Real, class Result>
 gpu_ref<Result> transform_rows(session& current, io::array& x, const fft_task& task) {
   using complex = std::complex<Real>;
-  const fft_shape shape{.length = task.length, .batch = task.batch};
   const auto given = static_cast<std::size_t>(x.shape.back());
   const std::size_t wanted = input_row(task.kind, task.length);
-  if constexpr (std::is_same_v<Result, Real>) {
-    auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
-    make_hermitian_ends(std::span(rows), task.length);
-    x.bytes = {};
-    return complex_to_real<Real>(current, shape, upload_values(current, std::move(rows)));
-  } else if (task.kind == fft_kind::r2c) {
+  if (task.kind == fft_kind::r2c) {
     auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
     x.bytes = {};
-    return real_to_complex<Real>(current, shape, upload_values(current, std::move(rows)));
-  } else {
-    auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
-    x.bytes = {};
-    return complex_to_complex<Real>(current, task.kind, shape,
-                                    upload_values(current, std::move(rows)));
+    return transform<Result>(current, task, std::move(rows), wanted);
   }
+  auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
+  if (task.kind == fft_kind::c2r) make_hermitian_ends(std::span(rows), task.length);
+  x.bytes = {};
+  return transform<Result>(current, task, std::move(rows), wanted);
 }
 
 /// Computes the result and writes it.

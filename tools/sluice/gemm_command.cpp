@@ -117,15 +117,15 @@ void compute(const gemm_options& options, gemm_inputs& in) {
                  std::max({in.a.bytes.size(), in.b.bytes.size(), result_bytes}),
                  saturating_add(operand_bytes, result_bytes));
 
-  gemm<T> request{.transpose_a = options.transpose_a ? transpose::yes : transpose::no,
-                  .transpose_b = options.transpose_b ? transpose::yes : transpose::no,
-                  .m = in.m,
-                  .n = in.n,
-                  .k = in.k,
-                  .alpha = alpha,
-                  .a = upload_array<T>(current, in.a),
-                  .b = upload_array<T>(current, in.b),
-                  .beta = beta};
+  blas_gemm<T> request{.transpose_a = options.transpose_a ? transpose::yes : transpose::no,
+                       .transpose_b = options.transpose_b ? transpose::yes : transpose::no,
+                       .m = in.m,
+                       .n = in.n,
+                       .k = in.k,
+                       .alpha = alpha,
+                       .a = upload_array<T>(current, in.a),
+                       .b = upload_array<T>(current, in.b),
+                       .beta = beta};
   if (beta != T{0}) request.c = upload_array<T>(current, *in.c);
   const auto product = current.ask<gpu_ref<T>>(current.device().blas(), std::move(request));
   const launch_summary launch = current.last_launch();

@@ -133,6 +133,7 @@ int main(int argc, char** argv) {
       "input or standard output.");
   program.require_subcommand(1);
   cli::add_devices_command(program);
+  cli::add_operations_command(program);
   cli::add_gemm_command(program);
   cli::add_conv2d_command(program);
   cli::add_fft_command(program);

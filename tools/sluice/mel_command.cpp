@@ -107,13 +107,10 @@ void require_memory_for(const mel_options& options, const mel_task& task,
 /// The picture shows decibels, also if the output array holds power.
 std::vector<float> decibels_of(session& current, const gpu_ref<float>& power) {
   const auto elementwise = current.device().elementwise();
-  const auto loudest = current.ask<gpu_ref<float>>(
-      elementwise, maximum<float>{.input = power, .reply = reply_on::enqueued});
-  return download_values(
-      current,
-      current.ask<gpu_ref<float>>(
-          elementwise, power_to_decibel<float>{
-                           .input = power, .reference = loudest, .reply = reply_on::enqueued}));
+  const auto loudest = current.ask<tensor>(elementwise, reduce{.x = power, .kind = reduction::max});
+  const auto decibels =
+      current.ask<tensor>(elementwise, power_to_decibel{.x = power, .reference = loudest});
+  return download_values(current, decibels.as<float>());
 }
 
 /// "1.43 s at 48 kHz"

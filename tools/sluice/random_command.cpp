@@ -14,11 +14,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice::cli {
 
 namespace {
+
+enum class random_distribution { uniform, normal };
+
+std::string_view to_string(random_distribution distribution) {
+  return distribution == random_distribution::normal ? "normal" : "uniform";
+}
 
 struct random_options {
   common_options common;
@@ -58,22 +66,29 @@ std::size_t require_valid_options(const random_options& options) {
 }
 
 template <class T>
-gpu_ref<T> generate(session& current, const random_options& options, const random_range& range) {
+gpu_ref<T> generate(session& current, const random_options& options, std::size_t count) {
   const auto generator = current.device().rng();
-  if (options.distribution == random_distribution::uniform)
-    return current.ask<gpu_ref<T>>(generator, random_uniform<T>{.range = range});
-  return current.ask<gpu_ref<T>>(generator, random_normal<T>{.range = range,
-                                                             .mean = options.mean.value_or(0),
-                                                             .stddev = options.stddev.value_or(1)});
+  const extents shape{static_cast<std::int64_t>(count)};
+  const auto ask = [&](auto operation) {
+    return current.ask<tensor>(generator, std::move(operation)).template as<T>();
+  };
+  if (options.distribution == random_distribution::uniform) {
+    return ask(random_uniform{
+        .shape = shape, .type = element_type_v<T>, .seed = options.seed, .offset = options.offset});
+  }
+  return ask(random_normal{.shape = shape,
+                           .type = element_type_v<T>,
+                           .seed = options.seed,
+                           .offset = options.offset,
+                           .mean = options.mean.value_or(0),
+                           .stddev = options.stddev.value_or(1)});
 }
 
 template <class T>
 void compute(const random_options& options, std::size_t bytes) {
   session current(options.common);
   require_memory("--shape", current.info(), bytes, bytes);
-  const random_range range{
-      .seed = options.seed, .offset = options.offset, .count = bytes / sizeof(T)};
-  const auto numbers = generate<T>(current, options, range);
+  const auto numbers = generate<T>(current, options, bytes / sizeof(T));
   const launch_summary launch = current.last_launch();
   write_array(options.output, options.shape, download_values(current, numbers));
   current.finish();

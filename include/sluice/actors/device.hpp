@@ -6,11 +6,14 @@
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
+#include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/rng.hpp>
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
+#include <sluice/operations/elementwise.hpp>
+#include <sluice/operations/transfer.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -21,48 +24,33 @@
 
 namespace sluice {
 
-/// Asks for memory for `count` elements of undefined contents. Errors: `invalid_argument` (the size
-/// overflows), `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`.
-template <element T>
+/// Asks for a tensor of undefined elements, row-major and without gaps. Waits for no other request.
+/// Errors: `invalid_argument` (a negative extent, or a size that overflows), `out_of_memory`,
+/// `over_budget`, `shutting_down`, `device_lost`.
 struct allocate {
-  std::size_t count = 0;  ///< in elements
+  extents shape{};                        ///< number of elements along each dimension
+  element_type type = element_type::f32;  ///< type of an element
 };
 
-/// Asks that every element of `target` become `value`. The reply is `target`. Errors as for any
-/// launch: `invalid_argument`, `stale_ref`, `shutting_down`, `device_lost`.
-template <element T>
-struct fill {
-  gpu_ref<T> target{};                  ///< the elements to set
-  T value{};                            ///< the new value of each
-  reply_on reply = reply_on::finished;  ///< when the reply is sent
-};
+/// The answer to `download`: the target of the request, which is new if none is given.
+template <>
+struct request_reply<download> {
+  using type = host_tensor;  ///< type of the answer
 
-/// Asks for a copy of `source` into `target`, which has as many elements, shares none with it, and
-/// is allocated when left out. The reply is the target. Errors as above and `upstream_failed`,
-/// `out_of_memory`.
-template <element T>
-struct copy {
-  gpu_ref<T> source{};                  ///< the elements to copy
-  gpu_ref<T> target{};                  ///< where they go
-  reply_on reply = reply_on::finished;  ///< when the reply is sent
-};
+  /// Gives `request` a target if it has none.
+  /// @throws std::bad_alloc if there is no memory
+  explicit request_reply(download& request) {
+    if (!request.to) request.to = std::make_shared<host_tensor>();
+    to_ = request.to;
+  }
+  /// The target of the request.
+  [[nodiscard]] host_tensor operator()(tensor) const noexcept { return std::move(*to_); }
 
-/// Asks that `values` be brought to the device, into `target` (as many elements; allocated when
-/// left out). The reply is the target. On CUDA they pass through pinned memory, as `host_transfer`
-/// says. Errors as above.
-template <element T>
-struct upload {
-  std::vector<T> values{};              ///< the elements to transfer
-  gpu_ref<T> target{};                  ///< where they go
-  reply_on reply = reply_on::finished;  ///< when the reply is sent
+ private:
+  std::shared_ptr<host_tensor> to_;
 };
-
-/// Asks for the elements of `source` as a vector, ordered after every write of it that was
-/// published before. Errors as above and `upstream_failed`.
-template <element T>
-struct download {
-  gpu_ref<T> source{};  ///< the elements to transfer
-};
+template <>
+struct local_message<host_tensor> : std::true_type {};
 
 /// Ask for the device's library actors, which are made at the first request. Errors as those of
 /// `spawn_blas` and so on.
@@ -84,31 +72,24 @@ struct device_status {
   std::size_t launches_pending = 0;  ///< launches that have not completed
 };
 
-/// The element types of transfers.
-template <template <class...> class List>
-using transfer_types =
-    List<std::uint32_t, float, double, std::complex<float>, std::complex<double>>;
-
 namespace detail {
 class device_end;
-
-template <class... T>
-using device_actor_of = caf::typed_actor<
-    typename caf::replies_to<allocate<T>>::template with<gpu_ref<T>>...,
-    typename caf::replies_to<fill<T>>::template with<gpu_ref<T>>...,
-    typename caf::replies_to<copy<T>>::template with<gpu_ref<T>>...,
-    typename caf::replies_to<upload<T>>::template with<gpu_ref<T>>...,
-    typename caf::replies_to<download<T>>::template with<std::vector<T>>...,
-    caf::replies_to<get_blas>::with<blas_actor>, caf::replies_to<get_dnn>::with<dnn_actor>,
-    caf::replies_to<get_fft>::with<fft_actor>, caf::replies_to<get_rng>::with<rng_actor>,
-    caf::replies_to<get_elementwise>::with<elementwise_actor>,
-    caf::replies_to<get_statistics>::with<device_status>,
-    caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
 }  // namespace detail
 
 /// The actor that owns a device: memory, transfers, its library actors. Its end ends its library
 /// actors, too; launches in flight are finished and answered.
-using device_actor = transfer_types<detail::device_actor_of>;
+///
+///     self->request(device, caf::infinite, upload{.values = std::vector<float>{1, 2, 3}});
+///     self->request(device, caf::infinite, download{.x = x});
+///
+/// It takes the operations `upload`, `download`, `fill` and `strided_copy` as an `operation_actor`
+/// does.
+using device_actor = operation_actor<upload, download, fill, strided_copy>::extend<
+    caf::replies_to<allocate>::with<tensor>, caf::replies_to<get_blas>::with<blas_actor>,
+    caf::replies_to<get_dnn>::with<dnn_actor>, caf::replies_to<get_fft>::with<fft_actor>,
+    caf::replies_to<get_rng>::with<rng_actor>,
+    caf::replies_to<get_elementwise>::with<elementwise_actor>,
+    caf::replies_to<get_statistics>::with<device_status>>;
 
 /// Starts a device actor over `service`, on a thread of its own. `trace` watches the launches of
 /// the device and of every library actor that it makes. @throws error as
@@ -162,15 +143,15 @@ class SLUICE_EXPORT scoped_device {
   device_actor actor_;
 };
 
-/// Sends `request` to `target`, waits for the answer and returns it: for tests, tools and `main`
+/// Sends a message to `target`, waits for the answer and returns it: for tests, tools and `main`
 /// functions. Actors use `request(...).then(...)` instead.
 /// @throws error the answer, when it is an error of sluice; `library_failure` for one of CAF's own
-template <class Reply, class Handle, class Request>
-Reply ask(caf::actor_system& system, const Handle& target, Request request) {
+template <class Reply, class Handle, class... Message>
+Reply ask(caf::actor_system& system, const Handle& target, Message... message) {
   caf::scoped_actor self{system};
   std::optional<Reply> answer;
   std::optional<error> failure;
-  self->request(target, caf::infinite, std::move(request))
+  self->request(target, caf::infinite, std::move(message)...)
       .receive([&](Reply& reply) { answer.emplace(std::move(reply)); },
                [&](caf::error& e) {
                  failure = from_caf_error(e);
@@ -182,20 +163,11 @@ Reply ask(caf::actor_system& system, const Handle& target, Request request) {
 
 }  // namespace sluice
 
-namespace caf {
-template <class T>
-struct allowed_unsafe_message_type<sluice::allocate<T>> : std::true_type {};
-template <class T>
-struct allowed_unsafe_message_type<sluice::fill<T>> : std::true_type {};
-template <class T>
-struct allowed_unsafe_message_type<sluice::copy<T>> : std::true_type {};
-template <class T>
-struct allowed_unsafe_message_type<sluice::upload<T>> : std::true_type {};
-template <class T>
-struct allowed_unsafe_message_type<sluice::download<T>> : std::true_type {};
-template <class T>
-struct allowed_unsafe_message_type<std::vector<std::complex<T>>> : std::true_type {};
-}  // namespace caf
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::allocate)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::upload)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::download)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::fill)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::host_tensor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_blas)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_dnn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_fft)

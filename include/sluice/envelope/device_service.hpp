@@ -3,6 +3,8 @@
 
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/envelope/launch_timing.hpp>
+#include <sluice/envelope/planner.hpp>
+#include <sluice/envelope/timer.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <cstddef>
@@ -22,6 +24,15 @@ struct device_service_options {
   /// other threads. One stream of an H200 queued 1020 kernels (CUDA 13.0) and only 56 host
   /// functions under compute-sanitizer. One launch may consist of several kernels.
   std::size_t max_in_flight = 0;
+  /// The largest number of device commands in flight on a lane. The launch that reaches it is still
+  /// admitted; further requests wait in the lane's actor. 0: 800.
+  ///
+  /// The driver's queue of a stream takes about a thousand commands. The default leaves room for
+  /// one more launch with the most commands, a host transfer. Under compute-sanitizer, whose queue
+  /// is full at 255, use 200.
+  std::size_t max_commands = 0;
+  /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
+  std::shared_ptr<sluice::timer> timer{};
 };
 
 /// A device runtime together with the completion engine of its launches.
@@ -48,12 +59,15 @@ class device_service {
   /// @throws std::bad_alloc if there is no memory for the service
   explicit device_service(std::shared_ptr<sluice::device> device,
                           device_service_options options = {})
-      : runtime_(std::move(device), std::move(options.runtime)),
+      : runtime_(device, std::move(options.runtime)),
+        timer_(options.timer ? std::move(options.timer) : std::make_shared<steady_timer>(device)),
+        planner_(std::move(device)),
         timestamps_(runtime_),
         engine_(runtime_, options.completion),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
                        : options.completion == completion_strategy::host_function ? 32
-                                                                                  : 128) {}
+                                                                                  : 128),
+        max_commands_(options.max_commands != 0 ? options.max_commands : 800) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
@@ -64,18 +78,27 @@ class device_service {
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }
   /// The completion engine of all launches. Valid as long as the service.
   [[nodiscard]] completion_engine& engine() noexcept { return engine_; }
+  /// The thread on which libraries make plans. Valid as long as the service.
+  [[nodiscard]] sluice::planner& planner() noexcept { return planner_; }
+  /// The clock of deadlines. Valid as long as the service.
+  [[nodiscard]] sluice::timer& timer() noexcept { return *timer_; }
   /// The device of the runtime. Valid as long as the service.
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
   /// The limit of launches in flight for a lane without a limit of its own.
   [[nodiscard]] std::size_t max_in_flight() const noexcept { return max_in_flight_; }
+  /// The limit of device commands in flight for a lane without a limit of its own.
+  [[nodiscard]] std::size_t max_commands() const noexcept { return max_commands_; }
 
  private:
   friend class kernel_envelope;
   device_runtime runtime_;
+  std::shared_ptr<sluice::timer> timer_;
+  sluice::planner planner_;
   detail::launch_timestamps timestamps_;
   completion_engine
       engine_;  // destroyed before the runtime, after all pending launches have been answered
   std::size_t max_in_flight_;
+  std::size_t max_commands_;
 };
 
 }  // namespace sluice

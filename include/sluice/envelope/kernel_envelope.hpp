@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -30,6 +31,16 @@ struct launch_context {
   }
 };
 
+/// What a closure throws if it has enqueued nothing. The launch is cancelled: its outputs keep
+/// their contents, and nothing that waits for them fails. The error is the reply.
+///
+///     throw nothing_enqueued(error(errc::unsupported, "cuBLAS does not take these sizes"));
+class nothing_enqueued final : public error {
+ public:
+  /// Cancels the launch and answers it with `why`.
+  explicit nothing_enqueued(const error& why) : error(why) {}
+};
+
 /// The properties that all launches of one operation share.
 struct kernel_description {
   std::string library;                    ///< name of the library: "cuBLAS"
@@ -43,6 +54,8 @@ struct launch_options {
   std::array<std::int64_t, 4> sizes{};  ///< for traces, by operation: m, n, k for gemm
   /// The most device commands that the launch enqueues. Lanes count them (`lane::full`).
   std::size_t commands = 1;
+  /// The tag of the request, for traces; nullptr: none.
+  std::shared_ptr<const std::string> tag{};
 };
 
 /// The path that every launch of an operation takes, from validated operands to one reply.
@@ -64,7 +77,8 @@ struct launch_options {
 ///
 /// The closure only enqueues work on the context's stream. It must not allocate device memory and
 /// must not wait. If it throws, the launch fails with that error, and the reply is sent at once.
-/// The owners stay until the stream has passed the launch.
+/// The owners stay until the stream has passed the launch. If it throws `nothing_enqueued`, there
+/// is no launch.
 ///
 /// docs/concepts/envelope_and_completion.md explains the order.
 class kernel_envelope {
@@ -102,21 +116,23 @@ class kernel_envelope {
   void run(lane& on, operands used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
     try {
-      const kernel_info info{description().library,
-                             description().operation,
-                             names_->nvtx_label,
-                             description().type,
-                             on.runtime().device().id(),
-                             on.stream().id(),
-                             trace_ ? detail::next_launch_id() : 0,
-                             options.sizes,
-                             detail::wants_timestamps(trace_.get())};
+      const kernel_info info{
+          description().library, description().operation,
+          names_->nvtx_label,    options.tag ? std::string_view(*options.tag) : std::string_view(),
+          description().type,    on.runtime().device().id(),
+          on.stream().id(),      trace_ ? detail::next_launch_id() : 0,
+          options.sizes,         detail::wants_timestamps(trace_.get())};
       // The hook at completion reads the names, possibly after this envelope has been destroyed.
-      if (trace_) used.keep(names_);
+      std::shared_ptr<const void> strings;
+      if (trace_) {
+        strings = options.tag ? std::make_shared<tagged_names>(names_, options.tag)
+                              : std::shared_ptr<const void>(names_);
+        used.keep(strings);
+      }
       auto work = std::make_unique<detail::launch_continuation>(
           std::move(used), trace_, info, on.load_,
           std::make_unique<detail::token_reply<Reply>>(token, std::move(output)), options.commands);
-      if (info.timed) work->time(on.service().timestamps_, names_);
+      if (info.timed) work->time(on.service().timestamps_, std::move(strings));
       detail::launch_continuation::run(std::move(work), on, options.when, names_->nvtx_label,
                                        detail::closure_ref(closure));
     } catch (...) {
@@ -129,6 +145,7 @@ class kernel_envelope {
     kernel_description description;
     std::string nvtx_label;
   };
+  using tagged_names = std::pair<std::shared_ptr<const names>, std::shared_ptr<const std::string>>;
 
   std::shared_ptr<const names> names_;
   std::shared_ptr<kernel_trace> trace_;

@@ -24,6 +24,7 @@ struct kernel_info {
   std::string_view library;               ///< "cuBLAS", "OpenBLAS"
   std::string_view operation;             ///< "gemm"
   std::string_view label;                 ///< the envelope's NVTX label, or empty
+  std::string_view tag{};                 ///< the tag of the request, or empty
   element_type type = element_type::f32;  ///< element type of the operation
   device_id device{};                     ///< the device of the launch
   stream_id stream{};                     ///< the stream of the launch

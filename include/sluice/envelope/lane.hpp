@@ -18,6 +18,9 @@ struct lane_options {
   /// The number of launches in flight from which on `full` returns true. 0: the limit of the
   /// service (`device_service_options::max_in_flight`).
   std::size_t max_in_flight = 0;
+  /// The number of device commands in flight from which on `full` returns true. 0: the limit of the
+  /// service (`device_service_options::max_commands`).
+  std::size_t max_commands = 0;
 };
 
 namespace detail {
@@ -25,12 +28,8 @@ namespace detail {
 struct lane_load {
   std::atomic<std::size_t> in_flight{0};
   std::size_t max_in_flight = 0;
-  /// Device commands of the launches in flight.
-  ///
-  /// The driver's queue of a stream takes about a thousand. The limit leaves room for one more
-  /// launch with the most commands, a host transfer.
-  std::atomic<std::size_t> commands{0};
-  static constexpr std::size_t max_commands = 800;
+  std::atomic<std::size_t> commands{0};  ///< of the launches in flight
+  std::size_t max_commands = 0;
   [[nodiscard]] bool full() const noexcept {
     return in_flight.load(std::memory_order_seq_cst) >= max_in_flight ||
            commands.load(std::memory_order_seq_cst) >= max_commands;
@@ -65,6 +64,8 @@ class SLUICE_EXPORT lane {
         stream_(service_->runtime().create_stream()) {
     load_->max_in_flight =
         options.max_in_flight != 0 ? options.max_in_flight : service_->max_in_flight();
+    load_->max_commands =
+        options.max_commands != 0 ? options.max_commands : service_->max_commands();
   }
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;

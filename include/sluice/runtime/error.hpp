@@ -24,10 +24,11 @@ enum class errc : std::uint8_t {
   library_failure,       ///< a library call or a task failed; `error::status` has the raw status
   upstream_failed,       ///< an earlier launch that this one depends on failed
   cancelled,             ///< the request was dropped before it was answered
-  overloaded,            ///< every stream of a pool is in use or has unfinished work; retryable
+  overloaded,            ///< a queue is full, or every stream of a pool is in use; retryable
   shutting_down,         ///< the runtime or the actor takes no more work
   device_lost,  ///< the device is unusable for the rest of the process; in a child of `fork()`,
                 ///< also every object of the parent
+  deadline_exceeded,  ///< the deadline of the request passed before its answer
 };
 
 /// The C++ name of `code`, for example "stale_ref". Never empty.

@@ -69,7 +69,8 @@ class SLUICE_EXPORT tensor {
   /// A row-major tensor without gaps, from the first byte of `block`.
   /// @throws error `invalid_argument` if `block` is empty, an extent is negative, the size in bytes
   /// overflows or exceeds the block
-  /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
+  /// @throws error `invalid_argument` if the first element is not aligned to the size of an
+  /// element, or `type` is not an enumerator
   tensor(block_ref block, element_type type, const extents& shape);
 
   /// A tensor with the given strides, from byte `offset` of `block`.
@@ -77,7 +78,8 @@ class SLUICE_EXPORT tensor {
   /// there are not as many strides as extents
   /// @throws error `invalid_argument` if an element lies outside the block, `offset` exceeds the
   /// block, or the size of all elements overflows, repeated ones included
-  /// @throws error `invalid_argument` if the first element is not aligned to the size of an element
+  /// @throws error `invalid_argument` if the first element is not aligned to the size of an
+  /// element, or `type` is not an enumerator
   tensor(block_ref block, element_type type, const extents& shape, const extents& strides,
          std::size_t offset = 0);
 
@@ -147,6 +149,7 @@ class SLUICE_EXPORT tensor {
   /// the last dimension must have stride 1.
   /// @throws error `invalid_argument` if the size differs and there is no last dimension, or it has
   /// another stride
+  /// @throws error `invalid_argument` if `type` is not an enumerator
   /// @throws error `invalid_argument` if the last extent, a stride or the offset is not a whole
   /// number of the new elements, or the first element is not aligned to their size
   [[nodiscard]] tensor reinterpret(element_type type) const;

@@ -29,6 +29,13 @@ class device_actor_tests : public named_device_test {
   }
   [[nodiscard]] session& s() { return *session_; }
   [[nodiscard]] const device_actor& actor() const { return *actor_; }
+  /// The elements of `x`, from the actor.
+  template <class T>
+  [[nodiscard]] std::vector<T> downloaded(const tensor& x) {
+    const auto there = s().ask<host_tensor>(actor(), sluice::download{.x = x});
+    EXPECT_EQ(there.shape(), x.shape());
+    return there.to_vector<T>();
+  }
   void forget_actor() { actor_.reset(); }
 
   /// Calls `check(T{})` for each element type.
@@ -54,22 +61,23 @@ TEST_P(device_actor_tests, brings_values_to_the_device_and_back) {
       SCOPED_TRACE(count);
       const auto values = s().numbers<T>(count);
       for (const auto when : {reply_on::finished, reply_on::enqueued}) {
-        const auto there =
-            s().ask<gpu_ref<T>>(actor(), sluice::upload<T>{.values = values, .reply = when});
-        EXPECT_EQ(there.size(), count);
+        const auto there = s().ask<tensor>(actor(), sluice::upload{.values = values},
+                                           request_options{.reply = when});
+        EXPECT_EQ(there.type(), element_type_v<T>);
+        EXPECT_EQ(there.shape(), extents{static_cast<std::int64_t>(count)});
         EXPECT_EQ(there.device(), s().device().id());
-        EXPECT_EQ(s().ask<std::vector<T>>(actor(), sluice::download<T>{there}), values);
+        EXPECT_EQ(downloaded<T>(there), values);
       }
       // Into a part of something larger, and from it.
       const auto all = s().numbers<T>(count + 7);
       const auto large = s().put(all);
       const auto part = large.subspan(3, count);
-      EXPECT_EQ(s().ask<gpu_ref<T>>(actor(), sluice::upload<T>{.values = values, .target = part}),
-                part);
+      EXPECT_EQ(s().ask<tensor>(actor(), sluice::upload{.values = values, .y = part}),
+                tensor(part));
       auto expected = all;
       std::copy(values.begin(), values.end(), expected.begin() + 3);
-      EXPECT_EQ(s().ask<std::vector<T>>(actor(), sluice::download<T>{large}), expected);
-      EXPECT_EQ(s().ask<std::vector<T>>(actor(), sluice::download<T>{part}), values);
+      EXPECT_EQ(downloaded<T>(large), expected);
+      EXPECT_EQ(downloaded<T>(part), values);
     }
   });
 }
@@ -79,24 +87,27 @@ TEST_P(device_actor_tests, allocates_fills_and_copies) {
     for (const std::size_t count :
          {std::size_t{0}, std::size_t{1}, std::size_t{513}, std::size_t{30'011}}) {
       SCOPED_TRACE(count);
-      const auto memory = s().ask<gpu_ref<T>>(actor(), allocate<T>{count});
+      const auto allocated = s().ask<tensor>(
+          actor(),
+          allocate{.shape = extents{static_cast<std::int64_t>(count)}, .type = element_type_v<T>});
+      const auto memory = allocated.as<T>();
       EXPECT_EQ(memory.size(), count);
       const T value = s().numbers<T>(1).front();
-      EXPECT_EQ(s().ask<gpu_ref<T>>(actor(), fill<T>{memory, value}), memory);
+      EXPECT_EQ(s().ask<tensor>(actor(), fill{.value = value, .y = memory}), allocated);
       EXPECT_EQ(s().get(memory), std::vector<T>(count, value));
       if (count < 100) continue;
       const T other = s().numbers<T>(1).front();
-      (void)s().ask<gpu_ref<T>>(actor(),
-                                fill<T>{memory.subspan(9, count - 20), other, reply_on::enqueued});
+      (void)s().ask<tensor>(actor(), fill{.value = other, .y = memory.subspan(9, count - 20)},
+                            request_options{.reply = reply_on::enqueued});
       auto expected = std::vector<T>(count, other);
       std::fill_n(expected.begin(), 9, value);
       std::fill_n(expected.end() - 11, 11, value);
-      const auto copied = s().ask<gpu_ref<T>>(actor(), copy<T>{.source = memory});
-      EXPECT_FALSE(copied == memory);
-      EXPECT_EQ(s().get(copied), expected);
+      const auto copied = s().ask<tensor>(actor(), strided_copy{.x = memory});
+      EXPECT_FALSE(copied == allocated);
+      EXPECT_EQ(s().get(copied.as<T>()), expected);
       // Within one block, from the end to the beginning.
-      (void)s().ask<gpu_ref<T>>(actor(),
-                                copy<T>{memory.subspan(count - 40, 40), memory.subspan(0, 40)});
+      (void)s().ask<tensor>(
+          actor(), strided_copy{.x = memory.subspan(count - 40, 40), .y = memory.subspan(0, 40)});
       EXPECT_EQ(s().get(memory.subspan(0, 40)),
                 std::vector<T>(expected.end() - 40, expected.end()));
     }
@@ -108,14 +119,14 @@ TEST_P(device_actor_tests, answers_many_downloads_at_once) {
   std::vector<std::vector<float>> values;
   for (std::size_t i = 0; i < 600; ++i) {
     values.push_back(s().numbers<float>(i % 7 == 0 ? small_bytes / sizeof(float) + i : i));
-    requests.push_back(caf::make_message(sluice::download<float>{s().put(values.back())}));
+    requests.push_back(caf::make_message(sluice::download{.x = s().put(values.back())}));
   }
-  const auto to = s().send<std::vector<float>>(untyped(actor()), requests);
+  const auto to = s().send<host_tensor>(untyped(actor()), requests);
   requests.clear();
   const auto got = to->wait();
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_TRUE(succeeded(got[i]));
-    EXPECT_EQ(*got[i].value, values[i]);
+    EXPECT_EQ(got[i].value->to_vector<float>(), values[i]);
   }
   s().settle();
   EXPECT_EQ(to->replies(), values.size());
@@ -123,10 +134,9 @@ TEST_P(device_actor_tests, answers_many_downloads_at_once) {
 
 TEST_P(device_actor_tests, refuses_downloads_of_what_is_not_there) {
   session elsewhere("host");
-  const auto failure = [&](const gpu_ref<float>& source, errc code) {
-    return throws(code, "source", [&] {
-      (void)s().ask<std::vector<float>>(actor(), sluice::download<float>{source});
-    });
+  const auto failure = [&](const gpu_ref<float>& x, errc code) {
+    return throws(code,
+                  "x: ", [&] { (void)s().ask<host_tensor>(actor(), sluice::download{.x = x}); });
   };
   EXPECT_TRUE(failure({}, errc::invalid_argument));
   EXPECT_TRUE(failure(s().stale<float>(4), errc::stale_ref));
@@ -136,15 +146,16 @@ TEST_P(device_actor_tests, refuses_downloads_of_what_is_not_there) {
 TEST_P(device_actor_tests, orders_downloads_after_writes) {
   gate g;
   const auto memory = s().put(s().numbers<float>(100'000));
-  (void)s().ask<gpu_ref<float>>(actor(), fill<float>{memory, 3});  // loads the kernel
+  (void)s().ask<tensor>(actor(), fill{.value = 3, .y = memory});  // loads the kernel
   s().hold(g, memory);
-  (void)s().ask<gpu_ref<float>>(actor(), fill<float>{memory, 4, reply_on::enqueued});
-  const auto to = s().send<std::vector<float>>(
-      untyped(actor()), {caf::make_message(sluice::download<float>{memory})});
+  (void)s().ask<tensor>(actor(), fill{.value = 4, .y = memory},
+                        request_options{.reply = reply_on::enqueued});
+  const auto to =
+      s().send<host_tensor>(untyped(actor()), {caf::make_message(sluice::download{.x = memory})});
   await([&] { return s().ask<device_status>(actor(), get_statistics{}).launches_pending == 2; });
   EXPECT_EQ(to->answered(), 0U);
   g.open();
-  EXPECT_EQ(*to->wait()[0].value, std::vector<float>(100'000, 4.0F));
+  EXPECT_EQ(to->wait()[0].value->to_vector<float>(), std::vector<float>(100'000, 4.0F));
 }
 
 TEST_P(device_actor_tests, tells_what_it_has_in_its_hands) {
@@ -152,7 +163,8 @@ TEST_P(device_actor_tests, tells_what_it_has_in_its_hands) {
   EXPECT_EQ(before.info.id, s().device().id());
   EXPECT_EQ(before.launches_pending, 0U);
   {
-    const auto memory = s().ask<gpu_ref<double>>(actor(), allocate<double>{1'000});
+    const auto memory =
+        s().ask<tensor>(actor(), allocate{.shape = {10, 100}, .type = element_type::f64});
     const auto during = s().ask<device_status>(actor(), get_statistics{});
     EXPECT_EQ(during.memory.bytes_outstanding - before.memory.bytes_outstanding, 8'000U);
     EXPECT_EQ(during.memory.blocks - before.memory.blocks, 1U);
@@ -173,7 +185,8 @@ TEST_P(device_actor_tests, makes_each_library_actor_once_and_again_when_it_has_e
     again = s().ask<blas_actor>(actor(), get_blas{});
     return again != blas;
   });
-  const auto c = s().ask<gpu_ref<float>>(again, gemm<float>{.m = 2, .n = 2, .k = 0});
+  const auto a = s().put(std::vector<float>{1});
+  const auto c = s().ask<gpu_ref<float>>(again, sgemm{.m = 2, .n = 2, .k = 0, .a = a, .b = a});
   EXPECT_EQ(s().get(c), std::vector<float>(4, 0.0F));
   EXPECT_NE(s().ask<fft_actor>(actor(), get_fft{}), nullptr);
   EXPECT_NE(s().ask<rng_actor>(actor(), get_rng{}), nullptr);
@@ -196,9 +209,9 @@ TEST_P(device_actor_tests, answers_downloads_that_are_in_flight_when_it_ends) {
   const auto values = s().numbers<double>(small_bytes);
   const auto memory = s().put(values);
   s().hold(g, memory);
-  const auto to = s().send<std::vector<double>>(
-      untyped(actor()), {caf::make_message(sluice::download<double>{memory}),
-                         caf::make_message(sluice::download<double>{memory.subspan(5, 10)})});
+  const auto to = s().send<host_tensor>(
+      untyped(actor()), {caf::make_message(sluice::download{.x = memory}),
+                         caf::make_message(sluice::download{.x = memory.subspan(5, 10)})});
   await([&] { return s().service()->engine().pending() == 2; });
   s().end(actor());
   forget_actor();
@@ -206,9 +219,36 @@ TEST_P(device_actor_tests, answers_downloads_that_are_in_flight_when_it_ends) {
   g.open();
   const auto got = to->wait();
   ASSERT_TRUE(succeeded(got[0]));
-  EXPECT_EQ(*got[0].value, values);
+  EXPECT_EQ(got[0].value->to_vector<double>(), values);
   ASSERT_TRUE(succeeded(got[1]));
-  EXPECT_EQ(*got[1].value, std::vector<double>(values.begin() + 5, values.begin() + 15));
+  EXPECT_EQ(got[1].value->to_vector<double>(),
+            std::vector<double>(values.begin() + 5, values.begin() + 15));
+}
+
+TEST_P(device_actor_tests, drops_the_requests_of_a_sender_that_ends) {
+  gate g;
+  const auto memory = s().put(s().numbers<float>(10));
+  (void)s().ask<tensor>(actor(), fill{.value = 1, .y = memory});  // loads the kernel
+  s().settle();
+  s().hold(g, memory);
+  const auto held = s().send<gpu_ref<float>>(
+      untyped(actor()),
+      std::vector<caf::message>(max_in_flight, caf::make_message(fill{.value = 2, .y = memory})));
+  held->wait_until_sent();
+  const auto await_waiting = [&](std::size_t count) {
+    await([&] { return s().ask<queue_status>(actor(), get_queue_status{}).requests == count; });
+  };
+  {
+    caf::scoped_actor ends{s().system()};
+    for (int i = 0; i < 3; ++i) {
+      ends->send(actor(), fill{.value = 3, .y = memory}, request_options{.while_alive = true});
+    }
+    await_waiting(3);
+  }
+  await_waiting(0);
+  g.open();
+  for (const auto& a : held->wait()) EXPECT_TRUE(succeeded(a));
+  EXPECT_EQ(s().get(memory), std::vector<float>(10, 2.0F));
 }
 
 TEST_P(device_actor_tests, waits_for_its_library_actors_and_serves_meanwhile) {
@@ -219,7 +259,7 @@ TEST_P(device_actor_tests, waits_for_its_library_actors_and_serves_meanwhile) {
     const auto memory = s().put(s().numbers<float>(10));
     const auto to = s().send<gpu_ref<float>>(
         untyped(device),
-        std::vector<caf::message>(50, caf::make_message(copy<float>{.source = memory})));
+        std::vector<caf::message>(50, caf::make_message(strided_copy{.x = memory})));
     caf::scoped_actor self{s().system()};
     self->send_exit(device, caf::exit_reason::user_shutdown);
     const auto late = s().send<blas_actor>(untyped(device), {caf::make_message(get_blas{})});
@@ -241,28 +281,28 @@ TEST(device_actor_on_a_failing_device, answers_failed_transfers) {
     const auto device = spawn_device(s.system(), s.service());
     const auto values = s.numbers<float>(100);
     const auto memory = s.put(values);
+    const auto uploading = [&] {
+      (void)s.ask<tensor>(device, sluice::upload{.values = values, .y = memory});
+    };
+    const auto downloading = [&] {
+      return s.ask<host_tensor>(device, sluice::download{.x = memory}).to_vector<float>();
+    };
     script->fail_nth(fault_target::copy, 1);
-    EXPECT_TRUE(throws(errc::library_failure, "scripted", [&] {
-      (void)s.ask<std::vector<float>>(device, sluice::download<float>{memory});
-    }));
+    EXPECT_TRUE(throws(errc::library_failure, "scripted", [&] { (void)downloading(); }));
     // A failed read harms nothing.
-    EXPECT_EQ(s.ask<std::vector<float>>(device, sluice::download<float>{memory}), values);
+    EXPECT_EQ(downloading(), values);
     script->fail_nth(fault_target::copy, 1);
-    EXPECT_TRUE(throws(errc::library_failure, "scripted", [&] {
-      (void)s.ask<gpu_ref<float>>(device,
-                                  sluice::upload<float>{.values = values, .target = memory});
-    }));
-    EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] {
-      (void)s.ask<std::vector<float>>(device, sluice::download<float>{memory});
-    }));
+    EXPECT_TRUE(throws(errc::library_failure, "scripted", uploading));
+    EXPECT_TRUE(throws(errc::upstream_failed, "scripted", [&] { (void)downloading(); }));
     // A new upload makes it good.
-    (void)s.ask<gpu_ref<float>>(device, sluice::upload<float>{.values = values, .target = memory});
-    EXPECT_EQ(s.ask<std::vector<float>>(device, sluice::download<float>{memory}), values);
+    uploading();
+    EXPECT_EQ(downloading(), values);
 
     for (const int nth : {1, 2}) {
       script->fail_nth(fault_target::allocation, static_cast<std::uint64_t>(nth), 2);
       const auto got = s.ask_all<gpu_ref<float>>(
-          untyped(device), std::vector<caf::message>(3, caf::make_message(allocate<float>{10})));
+          untyped(device),
+          std::vector<caf::message>(3, caf::make_message(allocate{.shape = extents{10}})));
       for (int i = 0; i < 3; ++i) {
         EXPECT_TRUE(i + 1 == nth
                         ? failed_with(got[static_cast<std::size_t>(i)], errc::out_of_memory)
@@ -273,7 +313,7 @@ TEST(device_actor_on_a_failing_device, answers_failed_transfers) {
     EXPECT_TRUE(throws(errc::device_lost, "the test lost it",
                        [&] { (void)s.ask<blas_actor>(device, get_blas{}); }));
     EXPECT_TRUE(throws(errc::device_lost, "the test lost it",
-                       [&] { (void)s.ask<gpu_ref<float>>(device, allocate<float>{1}); }));
+                       [&] { (void)s.ask<tensor>(device, allocate{.shape = extents{1}}); }));
     s.end(device);
   }
   s.expect_nothing_left();

@@ -47,9 +47,10 @@ class transfers_on_a_gpu : public ::testing::Test {
 TEST_F(transfers_on_a_gpu, pin_a_small_part_of_what_they_move) {
   words values((std::size_t{257} << 20U) / sizeof(std::uint32_t));
   std::iota(values.begin(), values.end(), static_cast<std::uint32_t>(make_generator()()));
-  const auto there =
-      session_.ask<gpu_ref<std::uint32_t>>(actor_, sluice::upload<std::uint32_t>{.values = values});
-  const bool equal = session_.ask<words>(actor_, sluice::download<std::uint32_t>{there}) == values;
+  const auto there = session_.ask<tensor>(actor_, sluice::upload{.values = values});
+  const bool equal =
+      session_.ask<host_tensor>(actor_, sluice::download{.x = there}).to_vector<std::uint32_t>() ==
+      values;
   EXPECT_TRUE(equal);
   EXPECT_LE(gpu_->peak(), values.size() * sizeof(std::uint32_t) / 8);
 }
@@ -60,8 +61,7 @@ TEST_F(transfers_on_a_gpu, free_pinned_memory_on_a_thread_of_its_own) {
   {
     // More than is kept for later transfers.
     words values((std::size_t{257} << 20U) / sizeof(std::uint32_t));
-    (void)session_.ask<gpu_ref<std::uint32_t>>(
-        actor_, sluice::upload<std::uint32_t>{.values = std::move(values)});
+    (void)session_.ask<tensor>(actor_, sluice::upload{.values = std::move(values)});
   }
   session_.settle();
   // The runtime's own threads may still be returning what they used.

@@ -17,11 +17,12 @@ int main() {
   caf::actor_system system{config};
   scoped_device device{system, "host:0"};
 
-  auto a = ask<gpu_ref<float>>(system, device.actor(), upload<float>{.values = {1, 2, 3, 4}});
-  auto b = ask<gpu_ref<float>>(system, device.actor(), upload<float>{.values = {5, 6, 7, 8}});
-  auto c =
-      ask<gpu_ref<float>>(system, device.blas(), sgemm{.m = 2, .n = 2, .k = 2, .a = a, .b = b});
-  auto product = ask<std::vector<float>>(system, device.actor(), download<float>{.source = c});
+  const host_tensor x(std::vector<float>{1, 2, 3, 4}, {2, 2});
+  const host_tensor y(std::vector<float>{5, 6, 7, 8}, {2, 2});
+  auto a = ask<tensor>(system, device.actor(), upload{.values = x});
+  auto b = ask<tensor>(system, device.actor(), upload{.values = y});
+  auto c = ask<tensor>(system, device.blas(), gemm{.a = a, .b = b});
+  auto product = ask<host_tensor>(system, device.actor(), download{.x = c}).to_vector<float>();
 
   for (float element : product) std::printf("%g ", static_cast<double>(element));
   std::puts("");

@@ -5,6 +5,7 @@
 #include "runtime/host/annotations.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/heap.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/support/use_state.hpp"
 
@@ -20,7 +21,6 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <malloc.h>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,16 +33,6 @@ namespace {
 /// The full number of launches, unless a tool makes them a hundred times slower.
 int launches() {
   return host::thread_sanitizer_on || under_compute_sanitizer() ? 10'000 : 1'000'000;
-}
-
-/// Bytes in use on the process's heap. 0 where a sanitizer replaces the heap.
-std::size_t heap_in_use() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-  return 0;
-#else
-  const auto all = mallinfo2();
-  return all.uordblks + all.hblkhd;
-#endif
 }
 
 /// Limits the unfinished launches of one stream without querying the runtime.

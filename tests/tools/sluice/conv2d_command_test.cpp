@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/actors/references/conv2d.hpp"
+#include "tests/operations/dnn/conv2d_reference.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
@@ -20,9 +20,9 @@ class conv2d_command : public program_test {
              const std::string& device) const {
     const auto& g = d.geometry;
     const auto p = random_conv2d(d, generator);
-    save<float>("x.npy", {d.input.n, d.input.c, d.input.h, d.input.w}, p.x);
-    save<float>("w.npy", {d.filter.k, d.filter.c, d.filter.r, d.filter.s}, p.w);
-    if (d.has_bias) save<float>("b.npy", {d.filter.k}, p.bias);
+    save<float>("x.npy", {d.x.begin(), d.x.end()}, p.x);
+    save<float>("w.npy", {d.w.begin(), d.w.end()}, p.w);
+    if (d.has_bias) save<float>("b.npy", {d.w[0]}, p.bias);
 
     std::vector<std::string> arguments{"conv2d",  "x.npy",    "w.npy", "-o",
                                        "out.npy", "--device", device};
@@ -46,7 +46,7 @@ class conv2d_command : public program_test {
 
     const io::array out = load("out.npy");
     const auto shape = output_shape(d);
-    EXPECT_EQ(out.shape, (std::vector<std::int64_t>{shape.n, shape.c, shape.h, shape.w}));
+    EXPECT_EQ(out.shape, (std::vector<std::int64_t>(shape.begin(), shape.end())));
     EXPECT_LE(relative_error(out.values<float>(), conv2d_reference(p)), error_bound<float>());
   }
 };
@@ -61,8 +61,8 @@ TEST_F(conv2d_command, equals_a_reference) {
 TEST_F(conv2d_command, an_empty_batch_or_no_filters_give_an_empty_result) {
   auto generator = make_generator();
   for (const std::string& device : program_devices()) {
-    check(generator, {.input = {0, 2, 5, 5}, .filter = {3, 2, 3, 3}}, device);
-    check(generator, {.input = {2, 2, 5, 5}, .filter = {0, 2, 3, 3}, .has_bias = true}, device);
+    check(generator, {.x = {0, 2, 5, 5}, .w = {3, 2, 3, 3}}, device);
+    check(generator, {.x = {2, 2, 5, 5}, .w = {0, 2, 3, 3}, .has_bias = true}, device);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/actors/references/philox.hpp"
+#include "tests/operations/rng/philox_reference.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/tools/sluice/program.hpp"
 

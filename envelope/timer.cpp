@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/seam.hpp"
+
+#include <sluice/envelope/timer.hpp>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+namespace sluice {
+
+class steady_timer::state {
+ public:
+  explicit state(std::shared_ptr<sluice::device> device) : device_(std::move(device)) {}
+  [[nodiscard]] sluice::device& device() const noexcept { return *device_; }
+
+  /// A share of its own, because `expired` may destroy the timer before this returns.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
+  static void call_at(const std::shared_ptr<state> shared, time_point when,
+                      std::function<void()> expired) {
+    auto& s = *shared;
+    {
+      const std::lock_guard lock(s.mutex_);
+      if (!s.thread_.joinable()) s.thread_ = std::thread([shared] { shared->run(); });
+      s.waiting_.emplace(when, std::move(expired));
+    }
+    s.changed_.notify_one();
+  }
+
+  /// Ends the thread. A function that drops the last owner of the timer runs on that thread, which
+  /// cannot join itself.
+  void end() noexcept {
+    std::multimap<time_point, std::function<void()>> dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      dropped.swap(waiting_);
+    }
+    changed_.notify_one();
+    if (!thread_.joinable()) return;
+    if (thread_.get_id() == std::this_thread::get_id()) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
+
+ private:
+  void run() noexcept {
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+      if (waiting_.empty()) {
+        changed_.wait(lock);
+      } else if (const auto first = waiting_.begin()->first; first > steady_now()) {
+        changed_.wait_until(lock, first);
+      } else {
+        auto next = waiting_.extract(waiting_.begin());
+        lock.unlock();
+        next.mapped()();
+        next = {};
+        lock.lock();
+      }
+    }
+  }
+  [[nodiscard]] static time_point steady_now() noexcept { return std::chrono::steady_clock::now(); }
+
+  std::shared_ptr<sluice::device> device_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multimap<time_point, std::function<void()>> waiting_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+steady_timer::steady_timer(std::shared_ptr<sluice::device> device)
+    : state_(std::make_shared<state>(std::move(device))) {}
+
+steady_timer::~steady_timer() {
+  if (state_->device().inherited()) {
+    detail::leave_to_parent(new (std::nothrow) std::shared_ptr<state>(state_));
+    return;
+  }
+  state_->end();
+}
+
+void steady_timer::call_at(time_point when, std::function<void()> expired) {
+  if (state_->device().inherited()) state_->device().require_usable();
+  state::call_at(state_, when, std::move(expired));
+}
+
+}  // namespace sluice

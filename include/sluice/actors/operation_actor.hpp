@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/caf.hpp>
+#include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+namespace sluice {
+
+/// The answer to a request: the tensor that its operation results in, unless a specialization
+/// states another one. It is constructed from the request, which may be prepared by it, before the
+/// operation is.
+template <class Request>
+struct request_reply {
+  using type = tensor;  ///< type of the answer
+
+  /// Needs nothing of the request.
+  explicit request_reply(Request&) noexcept {}
+  /// The answer with the result of the operation. Called once, on the completion thread; must not
+  /// block.
+  [[nodiscard]] tensor operator()(tensor result) const noexcept { return result; }
+};
+
+/// Asks for the requests that wait in front of the lane of an actor, as a `queue_status`.
+struct get_queue_status {};
+
+/// An actor that runs operations on a lane of its own. It takes each operation alone, or followed
+/// by `request_options`.
+///
+///     self->request(blas, caf::infinite, gemm{.a = a, .b = b});
+///     self->request(blas, caf::infinite, gemm{.a = a, .b = b},
+///                   request_options{.reply = reply_on::enqueued});
+///
+/// Requests are launched in the order in which they arrive, except that one may pass others with
+/// which it shares no bytes, or which only read them, too.
+///
+/// The sender of requests may cancel them with `cancel_request`. `get_queue_status` is answered
+/// with a `queue_status`.
+template <class... Requests>
+using operation_actor = caf::typed_actor<
+    typename caf::replies_to<Requests>::template with<typename request_reply<Requests>::type>...,
+    typename caf::replies_to<Requests, request_options>::template with<
+        typename request_reply<Requests>::type>...,
+    caf::reacts_to<cancel_request>, caf::replies_to<get_queue_status>::with<queue_status>,
+    caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
+
+template <>
+struct local_message<tensor> : std::true_type {};
+
+}  // namespace sluice
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::tensor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::request_options)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::cancel_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_queue_status)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::queue_status)

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/caf.hpp>
+#include <sluice/actors/operation_actor.hpp>
+#include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+#include <utility>
+
+namespace sluice {
+namespace detail {
+
+/// Where the answer to one request goes. Holds nothing of the actor that answers: a reply on its
+/// way must not keep that actor's state (library handles) alive and destroy it on the completion
+/// thread.
+class SLUICE_EXPORT reply_address {
+ public:
+  explicit reply_address(const caf::response_promise& promise);
+  [[nodiscard]] bool is_remote() const noexcept;
+  void send(caf::message content) noexcept;
+  void send_error(const error& why) noexcept;
+  template <class T>
+  void send_value(T value) noexcept {
+    if (local_message<T>::value && is_remote()) {
+      return send_error(error(errc::unsupported, "tensors are local to their process"));
+    }
+    try {
+      send(caf::make_message(std::move(value)));
+    } catch (...) {
+      send_error(current_error());
+    }
+  }
+
+ private:
+  caf::strong_actor_ptr source_;
+  caf::response_promise::forwarding_stack stages_;
+  caf::message_id id_;
+};
+
+template <class T>
+class actor_receiver final : public reply_token<T>::receiver {
+ public:
+  explicit actor_receiver(const caf::response_promise& promise) : address_(promise) {}
+
+  void succeed(T value) noexcept override { address_.send_value(std::move(value)); }
+  void fail(const error& why) noexcept override { address_.send_error(why); }
+
+ private:
+  reply_address address_;
+};
+
+/// Receives the result of an operation and answers the request that asked for it.
+template <class Request>
+class operation_receiver final : public reply_token<tensor>::receiver {
+ public:
+  operation_receiver(const caf::response_promise& promise, Request& request)
+      : address_(promise), reply_(request) {}
+
+  void succeed(tensor result) noexcept override {
+    try {
+      // Nothing of `result` stays here: the client that has its answer shares its memory with
+      // nobody.
+      auto answer = reply_(std::move(result));
+      address_.send_value(std::move(answer));
+    } catch (...) {
+      address_.send_error(current_error());
+    }
+  }
+  void fail(const error& why) noexcept override { address_.send_error(why); }
+
+ private:
+  reply_address address_;
+  request_reply<Request> reply_;
+};
+
+/// A request that is answered through `token`, with the reply `Reply`: the handler returns
+/// `promise`.
+template <class Reply, class Result = Reply>
+struct taken_request {
+  caf::typed_response_promise<Reply> promise;
+  reply_token<Result> token;
+};
+
+/// Takes the current request of `self` over, with its sender. `make_token(promise)` makes the
+/// token; an exception becomes the answer, and the token is empty.
+template <class Reply, class Result, class Self, class Make>
+[[nodiscard]] taken_request<Reply, Result> take_with(Self* self, const Make& make_token) {
+  auto promise = self->template make_response_promise<caf::typed_response_promise<Reply>>();
+  const auto& untyped = static_cast<caf::response_promise&>(promise);
+  reply_token<Result> token;
+  try {
+    token = make_token(untyped);
+  } catch (...) {
+    reply_address(untyped).send_error(current_error());
+  }
+  return {std::move(promise), std::move(token)};
+}
+
+/// Takes the current request of `self` over. Only `self` may call this, inside a handler.
+template <class T, class Self>
+[[nodiscard]] taken_request<T> take_promise(Self* self) {
+  return take_with<T, T>(self, [](const caf::response_promise& promise) {
+    return reply_token<T>::template make<actor_receiver<T>>(promise);
+  });
+}
+
+/// Takes the current request of `self` over, which an operation answers. Only `self` may call this,
+/// inside a handler.
+template <class Request, class Self>
+[[nodiscard]] auto take_request(Self* self, Request& request) {
+  return take_with<typename request_reply<Request>::type, tensor>(
+      self, [&](const caf::response_promise& promise) {
+        return reply_token<tensor>::template make<operation_receiver<Request>>(promise, request);
+      });
+}
+
+/// Runs `work`, unless the token is empty; an exception becomes the answer. No exception leaves a
+/// handler: it would end the actor.
+template <class T, class Work>
+void answer_failures(const reply_token<T>& token, Work&& work) noexcept {
+  if (!token) return;
+  try {
+    work();
+  } catch (...) {
+    token.fail(current_error());
+  }
+}
+
+}  // namespace detail
+}  // namespace sluice

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/operation_actor.hpp>
+#include <sluice/actors/reply.hpp>
+#include <sluice/operations/executor.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace detail {
+
+/// How library actors are spawned. Hidden: an actor system that ends waits for all other actors
+/// first, and would wait for ever for those that a `scoped_device` keeps.
+inline constexpr auto library_actor_options = caf::detached + caf::hidden;
+
+/// Sent to an actor when its executor shall work.
+using room_atom = caf::atom_constant<caf::atom("room")>;
+
+/// Sends `room_atom` to `owner` unless it has ended. Any thread may call it.
+inline void post_room(const caf::actor_addr& owner) {
+  if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner)) {
+    actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(room_atom::value), nullptr);
+  }
+}
+
+/// The state of an actor that runs operations.
+struct operation_state {
+  std::unique_ptr<executor> on;
+  std::set<caf::actor_id> watched;  // senders whose end drops requests
+  const char* name = "sluice.operations";
+};
+
+/// The operation of a request. Nothing of it stays behind in `request`.
+template <class Request>
+[[nodiscard]] auto take_operation_of(Request& request) {
+  if constexpr (requires { to_operation(request); }) {
+    const auto taken = std::move(request);
+    return to_operation(taken);
+  } else {
+    return std::move(request);
+  }
+}
+
+/// The sender of the current message. Messages without a sender share one.
+template <class Self>
+[[nodiscard]] request_sender sender_of(Self* self) {
+  const auto& sender = self->current_sender();
+  return {sender ? std::uint64_t{sender->id()} : std::numeric_limits<std::uint64_t>::max()};
+}
+
+/// Takes a request of `self`.
+template <class Request, class Self>
+[[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
+  // The promise takes the sender over.
+  const auto sender = self->current_sender();
+  const auto from = sender_of(self);
+  auto taken = take_request(self, request);
+  answer_failures(taken.token, [&] {
+    if (options.while_alive && sender && self->state.watched.insert(sender->id()).second) {
+      self->monitor(sender);
+    }
+    self->state.on->submit(take_operation_of(request), options, taken.token, from);
+  });
+  return taken.promise;
+}
+
+/// The handlers of one request type, alone and followed by options.
+///@{
+template <class Request, class Self>
+[[nodiscard]] auto operation_handler(Self* self) {
+  return [self](Request& request) {
+    return take_operation(self, request, {});
+  };
+}
+template <class Request, class Self>
+[[nodiscard]] auto operation_handler_with_options(Self* self) {
+  return [self](Request& request, const request_options& options) {
+    return take_operation(self, request, options);
+  };
+}
+///@}
+
+/// Makes `self` the owner of an executor. The planner makes the library objects of `prepared`.
+template <class Self>
+void serve(Self* self, std::unique_ptr<executor> made,
+           const std::vector<const operation_row*>& prepared) {
+  auto& on = *(self->state.on = std::move(made));
+  if constexpr (detached_actors_have_own_threads) {
+    on.lane().runtime().device().prepare_own_thread();
+  }
+  on.on_wake([owner = self->address()] { post_room(owner); });
+  for (const auto* row : prepared) on.prepare(*row);
+}
+
+/// Drops the waiting requests of a client that has ended.
+template <class Self>
+void sender_ended(Self* self, const caf::down_msg& down) {
+  if (self->state.watched.erase(down.source.id()) == 0) return;
+  self->state.on->sender_ended({down.source.id()});
+}
+
+/// The handlers of an `operation_actor<Requests...>`, followed by others.
+template <class... Requests>
+struct operation_handlers {
+  template <class Self, class... More>
+  static auto make(Self* self, More... more) -> typename Self::behavior_type {
+    return {operation_handler<Requests>(self)...,
+            operation_handler_with_options<Requests>(self)...,
+            [self](const cancel_request& request) {
+              self->state.on->cancel(sender_of(self), request.id);
+            },
+            [self](get_queue_status) { return self->state.on->status(); },
+            [self](room_atom) { self->state.on->work(); },
+            std::move(more)...};
+  }
+};
+
+/// Makes the executor of an actor before the actor is spawned, so that a failure is an error of the
+/// spawning function.
+[[nodiscard]] inline std::shared_ptr<std::unique_ptr<executor>> made_executor(
+    std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace) {
+  return std::make_shared<std::unique_ptr<executor>>(
+      std::make_unique<executor>(std::move(service), std::move(trace)));
+}
+
+}  // namespace detail
+
+/// Starts an `operation_actor<Requests...>` called `name` on a thread of its own, with a lane of
+/// its own on `service`. The planner makes the library objects of `prepared` before a request needs
+/// them.
+///
+///     const auto own = spawn_operations<saxpy>(system, "example.saxpy", device.shared_service());
+///
+/// A request is an operation, or a type with an overload of `to_operation` in its own namespace,
+/// which turns it into one. `request_reply` states its answer.
+/// @throws error as `executor`
+template <class... Requests>
+[[nodiscard]] operation_actor<Requests...> spawn_operations(
+    caf::actor_system& system, const char* name, std::shared_ptr<device_service> service,
+    std::shared_ptr<kernel_trace> trace = nullptr,
+    std::vector<const operation_row*> prepared = {}) {
+  using self_pointer =
+      typename operation_actor<Requests...>::template stateful_pointer<detail::operation_state>;
+  return system.spawn<detail::library_actor_options>(
+      [made = detail::made_executor(std::move(service), std::move(trace)), name,
+       rows = std::move(prepared)](self_pointer self) {
+        self->state.name = name;
+        detail::serve(self, std::move(*made), rows);
+        self->set_down_handler(
+            [self](const caf::down_msg& down) { detail::sender_ended(self, down); });
+        return detail::operation_handlers<Requests...>::make(self);
+      });
+}
+
+}  // namespace sluice

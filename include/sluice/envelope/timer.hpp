@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/runtime/device.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace sluice {
+
+/// A clock that calls functions at given times, for deadlines. Thread-safe.
+///
+///     service->timer().call_at(service->timer().now() + 5ms, [wake] { wake(); });
+///
+/// Tests derive a clock of their own from it; see `device_service_options::timer`.
+class timer {
+ public:
+  /// A time on the timer's clock.
+  using time_point = std::chrono::steady_clock::time_point;
+
+  timer() = default;
+  timer(const timer&) = delete;
+  timer& operator=(const timer&) = delete;
+  virtual ~timer() = default;
+
+  /// The present time.
+  [[nodiscard]] virtual time_point now() const noexcept = 0;
+  /// Calls `expired` once, on any thread, when `now()` has reached `when`.
+  ///
+  /// `expired` must not throw and must not block. It must own everything that it uses. It is not
+  /// called after the timer has been destroyed.
+  /// @throws std::bad_alloc if there is no memory
+  /// @throws std::system_error if a thread cannot be started
+  virtual void call_at(time_point when, std::function<void()> expired) = 0;
+};
+
+/// The steady clock of the system. A thread, which starts with the first call of `call_at`, calls
+/// the functions.
+class SLUICE_EXPORT steady_timer final : public timer {
+ public:
+  /// A timer for the requests of `device`.
+  explicit steady_timer(std::shared_ptr<sluice::device> device);
+  /// Drops the functions that have not been called, and waits for the one that runs, except on the
+  /// timer's thread.
+  ~steady_timer() override;
+
+  [[nodiscard]] time_point now() const noexcept override {
+    return std::chrono::steady_clock::now();
+  }
+  /// @throws error `device_lost` in a child of `fork()`
+  void call_at(time_point when, std::function<void()> expired) override;
+
+ private:
+  class state;
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace sluice

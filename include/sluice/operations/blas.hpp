@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/operations/scalar.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <tuple>
+
+namespace sluice {
+
+/// How a matrix lies in memory. The distance between neighbouring rows (row-major) or columns
+/// (column-major) is its leading dimension, in elements.
+enum class layout : std::uint8_t { row_major, column_major };
+
+/// Whether an operation takes a matrix as it is stored or its transpose.
+enum class transpose : std::uint8_t { no, yes };
+
+/// C = alpha · A · B + beta · C, for matrices or stacks of matrices of one element type.
+///
+///     gemm{.a = x, .b = weights.transposed(), .c = y, .alpha = 0.5, .beta = 1}
+///
+/// A has the shape [m, k], B [k, n] and C [m, n]. Each may have leading dimensions, which count
+/// independent products. They are aligned at the last one; dimensions that are missing or have
+/// extent 1 are repeated, as in NumPy's `matmul`. C has all of them.
+///
+/// Element types: f32, f64, c64, c128. Computed in this type; f32 never as TF32. A matrix is stored
+/// by rows or by columns, with any distance between them. The distances between the matrices of a
+/// stack must be multiples of one distance.
+///
+/// If beta is 0, C is not read. If alpha or k is 0, A and B are not read. C shares no bytes with A
+/// or B. The result is C, a new tensor without gaps if it is not given.
+struct gemm {
+  operand a{};                       ///< A
+  operand b{};                       ///< B
+  operand c{};                       ///< C
+  scalar alpha = 1;                  ///< factor of the product
+  scalar beta = 0;                   ///< factor of the previous C
+  layout new_c = layout::row_major;  ///< how the matrices of C lie in memory if C is not given
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(input("a", &gemm::a), input("b", &gemm::b), output("c", &gemm::c),
+                           parameter("alpha", &gemm::alpha), parameter("beta", &gemm::beta),
+                           parameter("new_c", &gemm::new_c));
+  }
+};
+
+/// The functions behind `gemm`.
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<gemm>);
+
+/// `gemm` as BLAS spells it: C = alpha · op(A) · op(B) + beta · C, where op(A) is m × k, op(B) is
+/// k × n and C is m × n.
+///
+///     sgemm{.m = 4, .n = 4, .k = 4, .a = a, .b = b}
+///
+/// `lda`, `ldb`, `ldc` are the distances between rows (row-major) or columns (column-major) of the
+/// matrices as they are stored, in elements; 0 stands for no gap. The result is `c`. A new C has no
+/// gaps.
+template <class T>
+struct blas_gemm {
+  /// The value of a size that is not given.
+  static constexpr std::int64_t not_given = std::numeric_limits<std::int64_t>::min();
+
+  sluice::layout layout = sluice::layout::row_major;  ///< how a, b and c lie in memory
+  transpose transpose_a = transpose::no;              ///< op of A
+  transpose transpose_b = transpose::no;              ///< op of B
+  std::int64_t m = not_given;                         ///< rows of op(A) and C, at least 0
+  std::int64_t n = not_given;                         ///< columns of op(B) and C, at least 0
+  std::int64_t k = not_given;  ///< columns of op(A) and rows of op(B), at least 0
+  T alpha = 1;                 ///< factor of the product
+  gpu_ref<T> a{};              ///< A
+  std::int64_t lda = 0;        ///< leading dimension of A
+  gpu_ref<T> b{};              ///< B
+  std::int64_t ldb = 0;        ///< leading dimension of B
+  T beta = 0;                  ///< factor of the previous C
+  gpu_ref<T> c{};              ///< C, allocated when left out
+  std::int64_t ldc = 0;        ///< leading dimension of C
+};
+/// Single-precision `blas_gemm`.
+using sgemm = blas_gemm<float>;
+/// Double-precision `blas_gemm`.
+using dgemm = blas_gemm<double>;
+
+/// The operation that `request` spells.
+/// @throws error `invalid_argument` if a size is not given or negative
+/// @throws error `invalid_argument` if `layout` or a `transpose` is not an enumerator
+/// @throws error `invalid_argument` if a leading dimension is less than a row or column, or `ldc`
+/// states a gap and `c` is not given
+/// @throws error `invalid_argument` if the size of a matrix overflows, or the matrix exceeds its
+/// reference
+///@{
+[[nodiscard]] SLUICE_EXPORT gemm to_operation(const sgemm& request);
+[[nodiscard]] SLUICE_EXPORT gemm to_operation(const dgemm& request);
+///@}
+
+}  // namespace sluice

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/envelope/lane.hpp>
+#include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace sluice {
+
+/// Options of an `executor`.
+struct executor_options {
+  /// The largest number of requests that wait. Further ones are answered with `overloaded`.
+  std::size_t max_waiting = 65536;
+  /// The largest size of the requests that wait, in bytes of host memory. A larger request is taken
+  /// if no other one waits.
+  std::size_t max_waiting_bytes = std::size_t{256} << 20U;
+  /// The largest number of requests of one sender that wait; 0: half of `max_waiting`.
+  std::size_t max_waiting_of_sender = 0;
+  /// The largest size of the plans that are kept for later requests, in bytes of host and device
+  /// memory. The plans that were used the longest time ago are dropped. The last plan is kept even
+  /// if it is larger alone. A launch keeps its plan beyond that.
+  std::size_t max_plan_bytes = std::size_t{256} << 20U;
+  /// The largest size of one plan in host memory, in bytes. A request that needs a larger one is
+  /// answered with `unsupported`.
+  std::size_t max_host_bytes_of_plan = std::size_t{4} << 30U;
+  /// The largest size of one plan in device memory, in bytes, with the workspace of its launches. A
+  /// request that needs a larger one is answered with `unsupported`.
+  std::size_t max_device_bytes_of_plan = std::size_t{16} << 30U;
+};
+
+/// Runs operations on a lane of a device, in front of which they wait in a bounded queue.
+///
+///     executor blas(service);
+///     blas.submit(gemm{.a = a, .b = b}, {}, token);
+///
+/// A request is answered exactly once. Its arguments are checked before it takes a place in the
+/// queue: a refused request queues, plans and allocates nothing. It waits for its plan, which the
+/// planner of the device makes, and for room on the lane. Requests pass each other, unless one
+/// writes bytes that the other one uses. Among those that may be launched, the highest priority
+/// comes first, then the longest wait.
+///
+/// One thread owns an executor: only this thread calls its functions and destroys it.
+class SLUICE_EXPORT executor {
+ public:
+  /// An executor with a lane of its own.
+  /// @throws error as `lane`
+  explicit executor(std::shared_ptr<device_service> service,
+                    std::shared_ptr<kernel_trace> trace = nullptr, executor_options options = {});
+  executor(const executor&) = delete;
+  executor& operator=(const executor&) = delete;
+  /// Answers the requests that wait with `cancelled`, then waits for a plan that is being made for
+  /// them. Launches in flight complete.
+  ~executor();
+
+  /// Sets the function that any thread calls when the owner shall call `work`. It must own
+  /// everything that it uses, and must not block. Call it once, before the first request.
+  void on_wake(std::function<void()> wake);
+  /// Has the planner make the library objects of an operation, before a request needs them. If that
+  /// fails, the first request tries again.
+  void prepare(const operation_row& row) noexcept;
+
+  /// Runs `operation` for `sender` and answers `token` with its result.
+  template <class Operation>
+  void submit(Operation operation, const request_options& options, reply_token<tensor> token,
+              request_sender sender = {}) noexcept {
+    try {
+      // Only a request that must wait is moved to the heap.
+      detail::typed_request<Operation> asked(std::move(operation), options, sender, token);
+      submit(asked);
+    } catch (...) {
+      // The client that gets the error shares its memory with nobody.
+      for (const auto& o : detail::operands_of(operation)) *o.value = operand();
+      token.fail(current_error());
+    }
+  }
+  /// Answers requests whose deadline has passed, and launches what waits, as far as there is room.
+  /// Called by the owner after each wake.
+  void work() noexcept;
+
+  /// Answers the requests of `sender` with the id `id` with `cancelled`; see `cancel_request`.
+  void cancel(request_sender sender, std::uint64_t id) noexcept;
+  /// Drops the waiting requests of `sender` with `request_options::while_alive`, because it has
+  /// ended.
+  void sender_ended(request_sender sender) noexcept;
+
+  /// The requests that wait.
+  [[nodiscard]] queue_status status() const noexcept;
+  /// The number of requests that wait.
+  [[nodiscard]] std::size_t waiting() const noexcept { return status().requests; }
+  /// The lane of the executor.
+  [[nodiscard]] sluice::lane& lane() noexcept;
+
+ private:
+  class core;
+
+  void submit(detail::operation_request& asked) noexcept;
+
+  std::unique_ptr<core> core_;
+};
+
+}  // namespace sluice

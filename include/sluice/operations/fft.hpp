@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/operations/scalar.hpp>
+
+#include <cstdint>
+#include <tuple>
+
+namespace sluice {
+
+/// The sign of the exponent of a complex transform.
+enum class fft_direction : std::uint8_t {
+  forward,  ///< exp(-2πi jk/n)
+  inverse,  ///< exp(+2πi jk/n)
+};
+
+/// Discrete Fourier transforms along the last dimension, n complex numbers to n:
+/// Y[k] = scale · Σ_j X[j] exp(∓2πi jk/n).
+///
+///     fft{.x = signal}
+///     fft{.x = spectrum, .direction = fft_direction::inverse, .scale = 1.0 / n}
+///
+/// Element types: c64, c128. Nothing is normalized: forward, then inverse multiplies by n. The
+/// leading dimensions count independent rows, with one distance between neighbouring rows; rows of
+/// X may overlap, but not be one and the same row. The elements of a row are neighbours in memory.
+/// X and Y begin at a multiple of the size of a complex element. X is preserved. Y may be the same
+/// view as X; otherwise they share no bytes. The result is Y, a new row-major tensor if it is not
+/// given.
+struct fft {
+  operand x{};                                       ///< X, of shape [..., n], n at least 1
+  operand y{};                                       ///< Y, of the shape of X
+  fft_direction direction = fft_direction::forward;  ///< sign of the exponent
+  scalar scale = 1;                                  ///< factor of the result, real
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &fft::x), output("y", &fft::y),
+                           parameter("direction", &fft::direction),
+                           parameter("scale", &fft::scale));
+  }
+};
+
+/// Forward transforms along the last dimension, n real numbers to the first n/2 + 1 bins.
+///
+///     rfft{.x = frames}
+///
+/// Element types: f32 to c64, f64 to c128. Otherwise like `fft`; Y shares no bytes with X.
+struct rfft {
+  operand x{};       ///< X, of shape [..., n], n at least 1
+  operand y{};       ///< Y, of shape [..., n/2 + 1]
+  scalar scale = 1;  ///< factor of the result, real
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &rfft::x), output("y", &rfft::y),
+                           parameter("scale", &rfft::scale));
+  }
+};
+
+/// Inverse transforms along the last dimension, n/2 + 1 bins of a Hermitian spectrum to n real
+/// numbers.
+///
+///     irfft{.x = spectrum, .length = n, .scale = 1.0 / n}
+///
+/// Element types: c64 to f32, c128 to f64. The imaginary parts of bin 0 and, for even n, of bin n/2
+/// are taken as 0. Otherwise like `fft`; rows of X do not overlap, and Y shares no bytes with X.
+struct irfft {
+  operand x{};              ///< X, of shape [..., n/2 + 1]
+  operand y{};              ///< Y, of shape [..., n]
+  std::int64_t length = 0;  ///< n; 0 stands for the even one that fits
+  scalar scale = 1;         ///< factor of the result, real
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &irfft::x), output("y", &irfft::y),
+                           parameter("length", &irfft::length), parameter("scale", &irfft::scale));
+  }
+};
+
+/// The functions behind the operations.
+///@{
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<fft>);
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<rfft>);
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<irfft>);
+///@}
+
+}  // namespace sluice

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/extents.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// A tensor in memory of the process: row-major, without gaps.
+///
+///     const host_tensor x(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+///     const std::span<const float> elements = x.values<float>();
+///
+/// Copies share the elements. Nobody may write them while a transfer uses them.
+class SLUICE_EXPORT host_tensor {
+ public:
+  /// No tensor: no elements, no dimensions.
+  host_tensor() noexcept = default;
+  /// A tensor of undefined elements.
+  /// @throws error `invalid_argument` if an extent is negative, the size in bytes overflows, or
+  /// `type` is not an enumerator
+  /// @throws std::bad_alloc if there is no memory
+  host_tensor(element_type type, const extents& shape);
+  /// The elements of `values`, which are not copied.
+  /// @throws error `invalid_argument` if `shape` has another number of elements
+  ///@{
+  template <element T>
+  host_tensor(std::vector<T> values, const extents& shape)
+      : host_tensor(shape, std::make_shared<std::vector<T>>(std::move(values))) {}
+  template <element T>
+  // NOLINTNEXTLINE(google-explicit-constructor): every vector of elements is a tensor.
+  host_tensor(std::vector<T> values)
+      : host_tensor(std::make_shared<std::vector<T>>(std::move(values))) {}
+  ///@}
+
+  /// Whether there is a tensor.
+  [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
+  /// The type of an element.
+  [[nodiscard]] element_type type() const noexcept { return type_; }
+  /// The number of elements along each dimension.
+  [[nodiscard]] const extents& shape() const noexcept { return shape_; }
+  /// The number of elements.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// The size of the elements in bytes.
+  [[nodiscard]] std::size_t bytes() const noexcept { return size_ * size_of(type_); }
+  /// The elements, shared with this tensor; nullptr if there is no tensor.
+  ///@{
+  [[nodiscard]] std::shared_ptr<const void> data() const noexcept { return data_; }
+  [[nodiscard]] std::shared_ptr<void> data() noexcept { return data_; }
+  ///@}
+
+  /// The elements in row-major order. Valid as long as a copy of the tensor.
+  /// @throws error `invalid_argument` if the elements are not of type `T`
+  template <element T>
+  [[nodiscard]] std::span<const T> values() const {
+    require_type(element_type_v<T>);
+    return {static_cast<const T*>(data_.get()), size_};
+  }
+  /// A copy of the elements in row-major order.
+  /// @throws error `invalid_argument` if the elements are not of type `T`
+  template <element T>
+  [[nodiscard]] std::vector<T> to_vector() const {
+    const auto all = values<T>();
+    return {all.begin(), all.end()};
+  }
+
+ private:
+  template <class T>
+  explicit host_tensor(std::shared_ptr<std::vector<T>> values)
+      : host_tensor(extents{static_cast<std::int64_t>(values->size())}, values) {}
+  template <class T>
+  host_tensor(const extents& shape, std::shared_ptr<std::vector<T>> values)
+      : host_tensor(element_type_v<T>, shape, values->size(), {values, values->data()}) {}
+  host_tensor(element_type type, const extents& shape, std::size_t count,
+              std::shared_ptr<void> data);
+  void require_type(element_type type) const;
+
+  element_type type_ = element_type::u8;
+  extents shape_{};
+  std::size_t size_ = 0;
+  std::shared_ptr<void> data_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace sluice {
+
+/// The work of an operation's `infer`: it asks for the properties of the operands, refuses what the
+/// operation cannot compute, and states the results and the way in which each operand is used.
+///
+///     affine_call infer(const affine& op, inference& to) {
+///       const auto& x = to.require(op.x);
+///       if (x.type != element_type::f32) to.refuse(op.x, "is not of type f32");
+///       to.result(op.y, x.type, x.shape);
+///       return {.count = x.size(), .factor = op.factor.to<float>("factor")};
+///     }
+///
+/// Inputs are read and outputs are written as a whole, unless `infer` states otherwise. Nothing
+/// here touches the device. Not thread-safe.
+class SLUICE_EXPORT inference {
+ public:
+  /// The largest number of operands of an operation.
+  static constexpr std::size_t max_operands = 8;
+
+  /// How the launch uses one operand.
+  struct use {
+    named_operand of{};                      ///< the operand
+    std::optional<tensor_spec> spec{};       ///< its properties; nothing if it is not given
+    access_kind access = access_kind::read;  ///< how the launch uses it
+    bool ignored = false;                    ///< the launch does not touch it
+    std::size_t in_place_of = max_operands;  ///< the input that this output may coincide with
+  };
+
+  inference(const inference&) = delete;
+  inference& operator=(const inference&) = delete;
+
+  /// The properties of an operand of the operation.
+  /// @throws error `invalid_argument` if the operand is not given
+  [[nodiscard]] const tensor_spec& require(const operand& of) const;
+  /// The properties of an operand of the operation; nullptr if it is not given.
+  [[nodiscard]] const tensor_spec* given(const operand& of) const noexcept;
+  /// States that the launch does not touch an operand. It need not be given and may be stale.
+  void ignore(const operand& of) noexcept;
+  /// States that the launch reads the previous elements of an output, which is then required.
+  /// @throws error `invalid_argument` if the output is not given
+  void update(const operand& output);
+  /// States that `output` may be the same view of the same memory as `input`.
+  void allow_in_place(const operand& output, const operand& input) noexcept;
+  /// States type and shape of an output. An output that is not given becomes a new tensor without
+  /// gaps, in row-major order of the dimensions `order` if there are any.
+  /// @throws error `invalid_argument` if the output is given with another type or shape, or two of
+  /// its indices may stand for the same element
+  /// @throws error `invalid_argument` if an extent is negative, or the size in bytes overflows
+  const tensor_spec& result(const operand& output, element_type type, const extents& shape,
+                            const extents& order = {});
+  /// The name of an operand of the operation.
+  [[nodiscard]] std::string_view name(const operand& of) const noexcept {
+    return use_of(of).of.name;
+  }
+  /// Refuses an operand: throws error `invalid_argument` with its name and `what`.
+  [[noreturn]] void refuse(const operand& of, const std::string& what) const;
+
+  /// All operands with their uses, in the order of the operation's members.
+  [[nodiscard]] std::span<const use> uses() const noexcept { return uses_; }
+
+ protected:
+  ~inference() = default;
+  /// An inference over `operands`, with as many `uses` as its memory.
+  inference(std::span<use> uses, std::span<const named_operand> operands) noexcept;
+  /// What `from` has found, for the operands of a copy of its operation.
+  inference(std::span<use> uses, const inference& from,
+            std::span<const named_operand> operands) noexcept;
+
+ private:
+  [[nodiscard]] use& use_of(const operand& of) noexcept;
+  [[nodiscard]] const use& use_of(const operand& of) const noexcept;
+
+  std::span<use> uses_;
+};
+
+/// An inference over the operands of an operation with `Operands` of them.
+template <std::size_t Operands>
+class inference_of final : private std::array<inference::use, Operands>, public inference {
+  static_assert(Operands <= inference::max_operands);
+
+ public:
+  /// An inference over `operands`, which must outlive it.
+  explicit inference_of(const std::array<named_operand, Operands>& operands) noexcept
+      : inference(static_cast<std::array<use, Operands>&>(*this), operands) {}
+  /// What `from` has found, for the operands of a copy of its operation.
+  inference_of(const inference_of& from,
+               const std::array<named_operand, Operands>& operands) noexcept
+      : inference(static_cast<std::array<use, Operands>&>(*this), from, operands) {}
+};
+
+/// Makes an error about the argument `name` of an operation.
+[[nodiscard]] SLUICE_EXPORT error invalid_argument(std::string_view name, const std::string& what);
+
+}  // namespace sluice

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace sluice {
+
+/// What a library works out once for a launch key: an algorithm, tables, a handle.
+///
+/// It holds no operands. Launches keep the plans that they use. The runtime's reclaim thread
+/// destroys the plans of an executor, because that may block in the driver.
+class SLUICE_EXPORT operation_plan {
+ public:
+  operation_plan() = default;
+  operation_plan(const operation_plan&) = delete;
+  operation_plan& operator=(const operation_plan&) = delete;
+  virtual ~operation_plan() = default;
+  /// The size of the plan in host memory, in bytes, as far as it is known.
+  [[nodiscard]] virtual std::size_t bytes() const noexcept { return 0; }
+  /// The device memory that the plan itself holds, in bytes, as far as it is known. It is charged
+  /// to the memory budget until the plan has been destroyed.
+  [[nodiscard]] virtual std::size_t device_bytes() const noexcept { return 0; }
+  /// The scratch memory that each launch needs, in bytes. Launches of one lane share it.
+  [[nodiscard]] virtual std::size_t workspace_bytes() const noexcept { return 0; }
+  /// The most device commands that a launch enqueues because of the plan.
+  [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
+};
+
+/// What one launch needs of its own, beside operands and plan: staging memory, for example. The
+/// launch owns it.
+class SLUICE_EXPORT operation_launch {
+ public:
+  operation_launch() = default;
+  operation_launch(const operation_launch&) = delete;
+  operation_launch& operator=(const operation_launch&) = delete;
+  virtual ~operation_launch() = default;
+  /// The most device commands that the launch enqueues because of it.
+  [[nodiscard]] virtual std::size_t commands() const noexcept { return 0; }
+  /// Whether the reply waits for the device in any case, and for `finish`.
+  [[nodiscard]] virtual bool must_finish() const noexcept { return false; }
+  /// Completes the launch, before a successful reply. Called if `must_finish()`, on the completion
+  /// thread. Must not block.
+  virtual void finish() noexcept {}
+};
+
+/// What is known of a launch before it is made.
+struct launch_facts {
+  std::array<std::int64_t, 4> sizes{};  ///< for traces, by operation: m, n, k for gemm
+  std::size_t commands = 1;             ///< the most device commands, without those of the plan
+};
+
+/// The memory and the plan of one launch, without their types.
+struct launch_memory {
+  std::span<void* const> addresses{};    ///< of the operands, in the order of the members
+  const operation_plan* plan = nullptr;  ///< nullptr if the operation makes none
+  void* workspace = nullptr;             ///< `operation_plan::workspace_bytes`, aligned to 256
+  operation_launch* own = nullptr;       ///< what `begin` has made; nullptr if there is no `begin`
+};
+
+/// The memory and the plan of one launch of an operation.
+///
+///     const float* x = at.get<float>(&affine::x);
+template <class Operation>
+class launch_of {
+ public:
+  /// The launch with the memory `memory`.
+  explicit launch_of(const launch_memory& memory) noexcept
+      : plan_(memory.plan), workspace_(memory.workspace), own_(memory.own) {
+    std::copy_n(memory.addresses.begin(), addresses_.size(), addresses_.begin());
+  }
+  /// The first element of an operand; nullptr if it is not given or the launch does not touch it.
+  template <class T>
+  [[nodiscard]] T* get(operand Operation::*member) const noexcept {
+    constexpr auto members = detail::operand_members<Operation>();
+    return static_cast<T*>(addresses_[static_cast<std::size_t>(
+        std::find(members.begin(), members.end(), member) - members.begin())]);
+  }
+  /// The plan of the launch, which is of type `Plan`.
+  template <class Plan>
+  [[nodiscard]] const Plan& plan() const noexcept {
+    return static_cast<const Plan&>(*plan_);
+  }
+  /// Scratch memory for the launch; nullptr if its plan needs none.
+  [[nodiscard]] void* workspace() const noexcept { return workspace_; }
+  /// What `begin` has made for this launch, which is of type `Own`.
+  template <class Own>
+  [[nodiscard]] Own& own() const noexcept {
+    return static_cast<Own&>(*own_);
+  }
+
+ private:
+  std::array<void*, detail::operand_count<Operation>()> addresses_;
+  const operation_plan* plan_;
+  void* workspace_;
+  operation_launch* own_;
+};
+
+/// The functions of an operation on one kind of device.
+template <class Operation, class Call>
+struct device_functions {
+  std::string_view library{};          ///< name of the library: "cuBLAS"
+  std::string (*version)() = nullptr;  ///< version of the library at run time; may be null
+  /// Makes the library objects of a lane that the operation uses. Slow. May be null.
+  void (*prepare)(lane_libraries&) = nullptr;
+  /// Refuses calls that the library does not take. May be null.
+  void (*check)(const Call&) = nullptr;
+  /// The size of the plan for a call in host memory, in bytes, if it is known beforehand. A plan
+  /// that is too large is then not begun. May be null.
+  std::size_t (*plan_bytes)(const Call&) = nullptr;
+  /// Makes the plan for a call; it depends only on the launch key. Slow. Null: the operation needs
+  /// none.
+  std::shared_ptr<const operation_plan> (*make_plan)(lane_libraries&, const Call&) = nullptr;
+};
+
+/// The functions behind an operation.
+///
+/// `Call` is what `infer` works out: a trivially copyable type without addresses. If the operation
+/// makes plans, its member `key`, the launch key, is a trivially copyable type without padding;
+/// calls with equal keys share a plan. If plans of the host device depend on less, a function
+/// `host_key()` of the call returns a reference to that part of it. A call may have a function
+/// `launch_facts facts() const`.
+template <class Operation, class Call>
+struct operation_functions {
+  std::string_view name{};  ///< name of the operation: "gemm"
+  /// Refuses what no device can compute, and works out the call. Pure.
+  Call (*infer)(const Operation&, inference&) = nullptr;
+  device_functions<Operation, Call> host{};  ///< of the host device
+  /// Computes in the thread of a host stream. Null: the host device does not have the operation.
+  void (*compute)(const Call&, const launch_of<Operation>&) = nullptr;
+  device_functions<Operation, Call> cuda{};  ///< of GPUs
+  /// Enqueues kernels on the lane's stream. Null: GPUs do not have the operation.
+  void (*enqueue)(lane_libraries&, const Call&, const launch_of<Operation>&) = nullptr;
+  /// Makes what one launch needs of its own, before anything is locked. May be null.
+  std::shared_ptr<operation_launch> (*begin)(lane_libraries&, const Operation&,
+                                             const Call&) = nullptr;
+  /// Enqueues on the lane's stream through functions of the device, which every kind of device has;
+  /// instead of `compute` and `enqueue`.
+  void (*enqueue_on_any)(lane_libraries&, const Call&, const launch_of<Operation>&) = nullptr;
+};
+
+/// What the executor knows of an operation: its functions without their types. Thread-safe.
+class SLUICE_EXPORT operation_row {
+ public:
+  operation_row() = default;
+  operation_row(const operation_row&) = delete;
+  operation_row& operator=(const operation_row&) = delete;
+  virtual ~operation_row() = default;
+
+  /// The largest size of a call, in bytes.
+  static constexpr std::size_t max_call_bytes = 512;
+  /// Memory for a call of any operation.
+  struct call_storage {
+    alignas(std::max_align_t) std::array<std::byte, max_call_bytes> bytes;  ///< of the call
+  };
+
+  /// The name of the operation.
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// The name of the library that computes it on devices of this kind.
+  [[nodiscard]] virtual std::string_view library(device_kind kind) const noexcept = 0;
+  /// The version of this library, as it tells it at run time; empty if it tells none.
+  [[nodiscard]] virtual std::string version(device_kind kind) const = 0;
+  /// Works out the call of an operation; see `operation_functions`.
+  virtual void infer(const void* operation, inference& to, call_storage& call) const = 0;
+  /// Refuses a call that the device cannot compute.
+  virtual void check(device_kind kind, const call_storage& call) const = 0;
+  /// What is known of the launch of a call.
+  [[nodiscard]] virtual launch_facts facts(const call_storage& call) const noexcept = 0;
+  /// Whether launches on devices of this kind need library objects, which `prepare` makes.
+  [[nodiscard]] virtual bool has_libraries(device_kind kind) const noexcept = 0;
+  /// Whether launches on devices of this kind need a plan.
+  [[nodiscard]] virtual bool makes_plans(device_kind kind) const noexcept = 0;
+  /// What the plan of a call depends on, on devices of this kind. It refers to `call`.
+  [[nodiscard]] virtual std::span<const std::byte> key(device_kind kind,
+                                                       const call_storage& call) const noexcept = 0;
+  /// The size of the plan of a call in host memory, in bytes; 0 if only the plan itself tells it.
+  [[nodiscard]] virtual std::size_t plan_bytes(device_kind kind,
+                                               const call_storage& call) const = 0;
+  /// Makes the library objects of a lane.
+  virtual void prepare(lane_libraries& libraries) const = 0;
+  /// Makes the plan of a call.
+  [[nodiscard]] virtual std::shared_ptr<const operation_plan> make_plan(
+      lane_libraries& libraries, const call_storage& call) const = 0;
+  /// Makes what one launch needs of its own; nullptr if that is nothing.
+  [[nodiscard]] virtual std::shared_ptr<operation_launch> begin(lane_libraries& libraries,
+                                                                const void* operation,
+                                                                const call_storage& call) const = 0;
+  /// Enqueues a call on the lane's stream.
+  virtual void enqueue(lane_libraries& libraries, const call_storage& call,
+                       const launch_memory& memory) const = 0;
+};
+
+/// The row of an operation, made from its functions.
+template <class Operation, class Call>
+class typed_operation_row final : public operation_row {
+  static_assert(std::is_trivially_copyable_v<Call> && sizeof(Call) <= max_call_bytes);
+  static_assert(detail::operand_count<Operation>() <= inference::max_operands);
+
+ public:
+  /// The row of an operation with these functions.
+  explicit typed_operation_row(operation_functions<Operation, Call> functions) noexcept
+      : functions_(functions) {}
+
+  std::string_view name() const noexcept override { return functions_.name; }
+  std::string_view library(device_kind kind) const noexcept override { return on(kind).library; }
+  std::string version(device_kind kind) const override {
+    return on(kind).version != nullptr ? on(kind).version() : std::string();
+  }
+  void infer(const void* operation, inference& to, call_storage& call) const override {
+    new (call.bytes.data()) Call(functions_.infer(*static_cast<const Operation*>(operation), to));
+  }
+  void check(device_kind kind, const call_storage& call) const override {
+    const bool host = kind == device_kind::host;
+    const bool has = host ? functions_.compute != nullptr : functions_.enqueue != nullptr;
+    if (!has && functions_.enqueue_on_any == nullptr) {
+      throw error(errc::unsupported, std::string(name()) + ": this build does not have it for " +
+                                         (host ? "the host device" : "GPUs"));
+    }
+    if (on(kind).check != nullptr) on(kind).check(typed(call));
+  }
+  launch_facts facts(const call_storage& call) const noexcept override {
+    if constexpr (requires { typed(call).facts(); }) {
+      return typed(call).facts();
+    } else {
+      return {};
+    }
+  }
+  bool has_libraries(device_kind kind) const noexcept override {
+    return on(kind).prepare != nullptr;
+  }
+  bool makes_plans(device_kind kind) const noexcept override {
+    return on(kind).make_plan != nullptr;
+  }
+  std::span<const std::byte> key(device_kind kind,
+                                 const call_storage& call) const noexcept override {
+    if constexpr (requires { typed(call).host_key(); }) {
+      if (kind == device_kind::host) return bytes_of(typed(call).host_key());
+    }
+    if constexpr (requires { typed(call).key; }) {
+      return bytes_of(typed(call).key);
+    } else {
+      return {};
+    }
+  }
+  std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
+    return on(kind).plan_bytes != nullptr ? on(kind).plan_bytes(typed(call)) : 0;
+  }
+  void prepare(lane_libraries& libraries) const override {
+    const auto& device = on(kind_of(libraries));
+    if (device.prepare != nullptr) device.prepare(libraries);
+  }
+  std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
+                                                  const call_storage& call) const override {
+    return on(kind_of(libraries)).make_plan(libraries, typed(call));
+  }
+  std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
+                                          const call_storage& call) const override {
+    if (functions_.begin == nullptr) return nullptr;
+    return functions_.begin(libraries, *static_cast<const Operation*>(operation), typed(call));
+  }
+  void enqueue(lane_libraries& libraries, const call_storage& call,
+               const launch_memory& memory) const override {
+    const launch_of<Operation> at(memory);
+    if (functions_.enqueue_on_any != nullptr) {
+      functions_.enqueue_on_any(libraries, typed(call), at);
+    } else if (kind_of(libraries) == device_kind::host) {
+      try {
+        submit_host_task(libraries.stream(), [compute = functions_.compute, given = typed(call),
+                                              at] { compute(given, at); });
+      } catch (...) {
+        throw nothing_enqueued(current_error());
+      }
+    } else {
+      functions_.enqueue(libraries, typed(call), at);
+    }
+  }
+
+ private:
+  static const Call& typed(const call_storage& call) noexcept {
+    return *std::launder(reinterpret_cast<const Call*>(call.bytes.data()));
+  }
+  template <class Key>
+  static std::span<const std::byte> bytes_of(const Key& key) noexcept {
+    static_assert(std::has_unique_object_representations_v<Key>);
+    return std::as_bytes(std::span(&key, 1));
+  }
+  static device_kind kind_of(const lane_libraries& libraries) noexcept {
+    return libraries.runtime().device().id().kind;
+  }
+  const device_functions<Operation, Call>& on(device_kind kind) const noexcept {
+    return kind == device_kind::host ? functions_.host : functions_.cuda;
+  }
+
+  operation_functions<Operation, Call> functions_;
+};
+
+/// Names an operation in overloads of `row_of`.
+template <class Operation>
+struct operation_type {};
+
+}  // namespace sluice

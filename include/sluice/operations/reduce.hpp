@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/operation.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+namespace sluice {
+
+/// What a reduction makes of many elements.
+enum class reduction : std::uint8_t {
+  sum,   ///< their sum; 0 if there are none
+  mean,  ///< their sum divided by their number
+  max,   ///< the largest one; NaN if one is NaN; +0 is larger than -0
+};
+
+/// The sum, the mean or the maximum of the elements of X along some of its dimensions.
+///
+///     reduce{.x = images, .kind = reduction::mean, .axes = extents{2, 3}}
+///
+/// Without `axes` all dimensions are reduced. Y has the dimensions that remain; with `keep_dims`,
+/// the reduced ones remain with extent 1.
+///
+/// | kind | X | Y | computed in |
+/// |---|---|---|---|
+/// | sum, mean | f16, bf16, f32, f64 | type of X | f64 |
+/// | sum, mean | c64, c128 | type of X | c128 |
+/// | sum | boolean, i8, i32, i64 | i64 | i64, wraps around |
+/// | sum | u8, u16, u32, u64 | u64 | u64, wraps around |
+/// | mean | boolean, integers | f64 | f64 |
+/// | max | boolean, integers, f16, bf16, f32, f64 | type of X | exact |
+///
+/// The host adds in order, GPUs in a tree. On one kind of device the result of a shape and its
+/// strides is always the same. All strides are allowed. X and Y share no bytes. The result is Y, a
+/// new row-major tensor if it is not given.
+struct reduce {
+  operand x{};                      ///< X; for mean and max with an element for each result
+  reduction kind = reduction::sum;  ///< what is computed
+  std::optional<extents> axes{};    ///< reduced dimensions, each once; negative: from the last
+  bool keep_dims = false;           ///< whether reduced dimensions remain, with extent 1
+  operand y{};                      ///< Y
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &reduce::x), parameter("kind", &reduce::kind),
+                           parameter("axes", &reduce::axes),
+                           parameter("keep_dims", &reduce::keep_dims), output("y", &reduce::y));
+  }
+};
+
+/// The functions behind the operation.
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<reduce>);
+
+}  // namespace sluice

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/operations/scalar.hpp>
+
+#include <memory>
+#include <optional>
+#include <tuple>
+
+namespace sluice {
+
+/// Brings the elements of `values` to the device: y = values.
+///
+///     upload{.values = host_tensor(std::vector<float>{1, 2, 3, 4}, {2, 2})}
+///
+/// Y is contiguous and has the type and the shape of `values`. It is a new tensor if it is not
+/// given. On a GPU the elements pass through pinned memory; see `host_transfer`.
+struct upload {
+  host_tensor values{};  ///< the elements; required
+  operand y{};           ///< where they go
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(parameter("values", &upload::values), output("y", &upload::y));
+  }
+};
+
+/// Brings the elements of X, which is contiguous, to the process.
+///
+/// An actor answers it with the `host_tensor` that `to` points to, or with a new one. An executor
+/// answers with X after it has filled `to`; nobody else may use `to` until then. The reply is
+/// always sent when the device has finished.
+struct download {
+  operand x{};  ///< the elements
+  /// Where they go: a tensor of the type and shape of X, or no tensor, which becomes a new one when
+  /// the request is launched. Required with an executor.
+  std::shared_ptr<host_tensor> to{};
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &download::x), parameter("to", &download::to));
+  }
+};
+
+/// Sets every element of Y to a number.
+///
+///     fill{.value = 1, .shape = extents{2, 3}}
+///
+/// Y is contiguous; it is a new tensor of the given shape and type if it is not given.
+struct fill {
+  scalar value = 0;                    ///< exact in the type of Y, or rounded to it if that is real
+  std::optional<extents> shape{};      ///< shape of Y; may be left out if Y is given
+  std::optional<element_type> type{};  ///< type of Y; f32 if neither this nor Y is given
+  operand y{};                         ///< Y
+
+  /// All members, in order.
+  static constexpr auto members() {
+    return std::make_tuple(parameter("value", &fill::value), parameter("shape", &fill::shape),
+                           parameter("type", &fill::type), output("y", &fill::y));
+  }
+};
+
+/// The functions behind the operations.
+///@{
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<upload>);
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<download>);
+[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<fill>);
+///@}
+
+}  // namespace sluice

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/cuda/cublas_handle.hpp"
+
+#include "operations/blas/cuda/check_cublas.hpp"
+#include "operations/blas/cuda/cublas_functions.hpp"
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+namespace sluice::cuda {
+namespace {
+
+/// The size that cuBLAS's manual recommends (cublasSetWorkspace).
+std::size_t recommended_workspace(int compute_capability) noexcept {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  return (compute_capability >= 90 ? 32 : 4) * mebibyte;
+}
+
+}  // namespace
+
+cublas_handle::cublas_handle(device_runtime& runtime, stream_ref stream)
+    : device_(runtime.device()), workspace_(runtime, stream, "cublas workspace") {
+  const detail::library_call call(device_.id());
+  device_.require_usable();
+  const current_device_scope current(device_);
+  const auto workspace_bytes = recommended_workspace(device_.info().compute_capability);
+  check_cublas(cublasCreate(&handle_), "cublasCreate");
+  try {
+    check_cublas(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode");
+    // Without CUBLAS_TF32_TENSOR_OP_MATH no f32 product is computed in TF32.
+    check_cublas(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+    check_cublas(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
+    {
+      // The lane's stream may hold launches of other libraries, so the kernels are loaded apart,
+      // with a workspace of that stream: memory belongs to the stream that it was allocated for.
+      const auto apart = runtime.create_stream();
+      operations::workspace scratch(runtime, apart, "cublas warm-up");
+      scratch.require(workspace_bytes);
+      bind(apart, scratch);
+      warm_up<float>(runtime, apart);
+      warm_up<double>(runtime, apart);
+      warm_up<std::complex<float>>(runtime, apart);
+      warm_up<std::complex<double>>(runtime, apart);
+      apart.ref().synchronize();
+    }
+    workspace_.require(workspace_bytes);
+    bind(stream, workspace_);
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+cublas_handle::~cublas_handle() {
+  const detail::library_call call(device_.id());
+  const current_device_scope current(device_);
+  destroy();
+}
+
+void cublas_handle::bind(stream_ref stream, const operations::workspace& scratch) {
+  // Setting the stream resets the workspace, so it comes first.
+  check_cublas(cublasSetStream(handle_, reinterpret_cast<cudaStream_t>(stream.native())),
+               "cublasSetStream");
+  check_cublas(cublasSetWorkspace(handle_, scratch.address(), scratch.bytes()),
+               "cublasSetWorkspace");
+}
+
+template <class T>
+void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
+  using functions = cublas_functions<T>;
+  using value = typename functions::value;
+  constexpr std::int64_t order = 64;
+  constexpr std::int64_t count = 2;
+  constexpr std::int64_t elements = order * order;
+  operations::workspace operands(runtime, stream, "cublas warm-up");
+  operands.require(3 * count * elements * sizeof(value));
+  auto* const a = static_cast<value*>(operands.address());
+  auto* const b = a + count * elements;
+  auto* const c = b + count * elements;
+  const unsigned char nothing = 0;
+  device_.fill(a, &nothing, 1, operands.bytes(), stream.native());
+  const value zero{};
+  const auto one = cublas_number<value>(1);
+  check_cublas(functions::multiply(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &one, a,
+                                   order, b, order, &zero, c, order),
+               "cublasgemm");
+  check_cublas(functions::multiply_stack(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order,
+                                         &one, a, order, elements, b, order, elements, &zero, c,
+                                         order, elements, count),
+               "cublasgemmStridedBatched");
+}
+
+void cublas_handle::destroy() noexcept {
+  // After a fault cuBLAS's own teardown can abort the process; the handle is lost with the device.
+  if (handle_ == nullptr || device_.lost()) return;
+  if (const cublasStatus_t status = cublasDestroy(handle_); status != CUBLAS_STATUS_SUCCESS) {
+    std::fprintf(stderr, "sluice: cublasDestroy: %s\n", cublasGetStatusString(status));
+  }
+  handle_ = nullptr;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/gemm_call.hpp"
+#include "operations/blas/gemm_functions.hpp"
+#include "operations/core/enumerators.hpp"
+#include "operations/core/rows.hpp"
+#include "operations/cuda_build.hpp"
+#include "operations/elementwise/layouts.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t matrix_rank = 2;
+
+/// Extent of a matrix along its rows (0) or columns (1).
+std::int64_t extent(const tensor_spec& s, std::size_t dimension) {
+  return s.shape[s.rank() - matrix_rank + dimension];
+}
+std::int64_t stride(const tensor_spec& s, std::size_t dimension) {
+  return s.strides[s.rank() - matrix_rank + dimension];
+}
+
+/// Leading dimensions of `s` that count matrices.
+std::size_t stack_rank(const tensor_spec& s) {
+  return s.rank() - matrix_rank;
+}
+
+/// Extends `stack` by the leading dimensions of `s`, aligned at the last one. False if they do not
+/// fit.
+bool extend(extents& stack, const tensor_spec& s) {
+  const auto own = stack_rank(s);
+  const auto rank = std::max(stack.size(), own);
+  extents wider;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto from_end = rank - i;
+    const auto a = from_end <= stack.size() ? stack[stack.size() - from_end] : 1;
+    const auto b = from_end <= own ? s.shape[own - from_end] : 1;
+    if (a != b && a != 1 && b != 1) return false;
+    wider.push_back(a == 1 ? b : a);
+  }
+  stack = wider;
+  return true;
+}
+
+/// How a matrix is stored, as a column-major BLAS sees it. Nothing for other strides.
+std::optional<operations::blas_matrix> stored(const tensor_spec& s) {
+  const auto rows = extent(s, 0);
+  const auto columns = extent(s, 1);
+  const auto leading = [](std::int64_t lines, std::int64_t step, std::int64_t length) {
+    return std::max<std::int64_t>({1, length, lines > 1 ? step : 1});
+  };
+  if ((columns <= 1 || stride(s, 1) == 1) && (rows <= 1 || stride(s, 0) >= columns)) {
+    return operations::blas_matrix{.leading = leading(rows, stride(s, 0), columns),
+                                   .transposed = true};
+  }
+  if ((rows <= 1 || stride(s, 0) == 1) && (columns <= 1 || stride(s, 1) >= rows)) {
+    return operations::blas_matrix{.leading = leading(columns, stride(s, 1), rows),
+                                   .transposed = false};
+  }
+  return std::nullopt;
+}
+
+/// The factor in the compute type of `type`.
+std::complex<double> factor(const scalar& value, element_type type, const char* name) {
+  switch (type) {
+    case element_type::f32:
+      return static_cast<double>(value.to<float>(name));
+    case element_type::f64:
+      return value.to<double>(name);
+    case element_type::c64:
+      return static_cast<std::complex<double>>(value.to<std::complex<float>>(name));
+    default:
+      return value.to<std::complex<double>>(name);
+  }
+}
+
+bool is_supported(element_type type) {
+  return type == element_type::f32 || type == element_type::f64 || type == element_type::c64 ||
+         type == element_type::c128;
+}
+
+}  // namespace
+
+operations::gemm_call operations::infer(const gemm& op, inference& to) {
+  require_enumerator("new_c", op.new_c, layout::column_major);
+  const auto matrix = [&](const operand& of) -> const tensor_spec& {
+    const auto& s = to.require(of);
+    if (!is_supported(s.type)) {
+      to.refuse(of, "is of type " + std::string(to_string(s.type)) +
+                        ", but gemm computes in f32, f64, c64 and c128");
+    }
+    if (s.rank() < matrix_rank) {
+      to.refuse(of, "has the shape " + to_string(s.shape) + ", which is no matrix");
+    }
+    return s;
+  };
+  const auto& a = matrix(op.a);
+  const auto& b = matrix(op.b);
+  if (b.type != a.type) {
+    to.refuse(op.b, "is of type " + std::string(to_string(b.type)) + ", but a is of type " +
+                        std::string(to_string(a.type)));
+  }
+  if (extent(b, 0) != extent(a, 1)) {
+    to.refuse(op.b, "has the shape " + to_string(b.shape) + ", which does not fit a's " +
+                        to_string(a.shape));
+  }
+  extents stack;
+  (void)extend(stack, a);
+  if (!extend(stack, b)) {
+    to.refuse(op.b, "has the shape " + to_string(b.shape) +
+                        ", whose leading dimensions do not fit a's " + to_string(a.shape));
+  }
+
+  gemm_call call{.type = a.type,
+                 .m = extent(a, 0),
+                 .n = extent(b, 1),
+                 .k = extent(a, 1),
+                 .alpha = factor(op.alpha, a.type, "alpha"),
+                 .beta = factor(op.beta, a.type, "beta")};
+  if (call.beta != 0.0) to.update(op.c);
+  extents shape = stack;
+  shape.push_back(call.m);
+  shape.push_back(call.n);
+  extents order;  // of a new C
+  for (std::size_t i = 0; i < shape.size(); ++i) order.push_back(static_cast<std::int64_t>(i));
+  if (op.new_c == layout::column_major) std::swap(order[order.size() - 2], order[order.size() - 1]);
+  const auto& c = to.result(op.c, a.type, shape, order);
+  call.multiplies = call.alpha != 0.0 && c.size() != 0 && call.k != 0;
+  if (!call.multiplies) {
+    to.ignore(op.a);
+    to.ignore(op.b);
+  }
+  if (c.size() == 0) {
+    to.ignore(op.c);
+    call.count = 0;
+    return call;
+  }
+  for (const auto extent : stack) call.count *= extent;
+
+  const auto blas = [&](const operand& of, const tensor_spec& s) {
+    auto found = stored(s);
+    const auto step = operations::distance_of(s, matrix_rank, stack);
+    if (!found || !step) {
+      throw error(errc::unsupported, std::string(to.name(of)) + ": has the shape " +
+                                         to_string(s.shape) + " and the strides " +
+                                         to_string(s.strides) + ", which gemm does not take");
+    }
+    found->distance = *step;
+    return *found;
+  };
+  call.c = blas(op.c, c);
+  if (call.multiplies) {
+    call.first = blas(op.a, a);
+    call.second = blas(op.b, b);
+  }
+  // A row-major C is computed as the column-major Cᵀ = Bᵀ · Aᵀ.
+  if (call.c.transposed) {
+    call.swapped = true;
+    std::swap(call.m, call.n);
+    std::swap(call.first, call.second);
+    call.first.transposed = !call.first.transposed;
+    call.second.transposed = !call.second.transposed;
+    call.c.transposed = false;
+  }
+  return call;
+}
+
+operations::scale_call operations::scaling_of(const gemm_call& call) {
+  const extents shape{call.count, call.n, call.m};
+  const extents strides{call.c.distance, call.c.leading, 1};
+  scale_call scaling;
+  scaling.layout = make_layout<2>(shape, {strides, strides}, {call.type, call.type});
+  scaling.factor[0] = call.beta.real();
+  scaling.factor[1] = call.beta.imag();
+  return scaling;
+}
+
+const operation_row& row_of(operation_type<gemm>) {
+  static const typed_operation_row<gemm, operations::gemm_call> row(
+      {.name = "gemm",
+       .infer = operations::infer,
+       .host = {.library = "OpenBLAS", .version = host::blas_version, .check = host::check},
+       .compute = host::compute,
+       .cuda = {.library = "cuBLAS",
+                .version = operations::with_cuda<cuda::blas_version>(),
+                .prepare = operations::with_cuda<cuda::prepare_blas>()},
+       .enqueue = operations::with_cuda<cuda::enqueue>()});
+  return row;
+}
+
+namespace {
+
+/// A matrix of `request` as a tensor of shape [rows, columns].
+template <class T>
+tensor matrix(const gpu_ref<T>& ref, const blas_gemm<T>& request, transpose t, std::int64_t rows,
+              std::int64_t columns, std::int64_t leading, const char* name) {
+  const bool by_rows = (request.layout == layout::row_major) == (t == transpose::no);
+  const auto lines = by_rows ? rows : columns;
+  const auto length = by_rows ? columns : rows;
+  const auto smallest = std::max<std::int64_t>(1, length);
+  if (leading == 0) leading = smallest;
+  if (leading < smallest) {
+    throw invalid_argument(std::string("ld") + name, "is " + std::to_string(leading) +
+                                                         ", but the matrix has " +
+                                                         std::to_string(lines) + " lines of " +
+                                                         std::to_string(length) + " elements");
+  }
+  if (!ref) {
+    if (name[0] == 'c' && leading != smallest) {
+      throw invalid_argument("ldc", "is " + std::to_string(leading) + ", but a new c has no gaps");
+    }
+    return {};
+  }
+  std::int64_t elements = 0;
+  const bool empty = lines == 0 || length == 0;
+  if (!empty && (__builtin_mul_overflow(lines - 1, leading, &elements) ||
+                 __builtin_add_overflow(elements, length, &elements))) {
+    throw invalid_argument(name, "the size of the matrix overflows");
+  }
+  if (static_cast<std::size_t>(elements) > ref.size()) {
+    throw invalid_argument(name, "has " + std::to_string(ref.size()) +
+                                     " elements, but the operation needs " +
+                                     std::to_string(elements));
+  }
+  const extents strides = by_rows ? extents{leading, 1} : extents{1, leading};
+  return {ref.block(), ref.type(), {rows, columns}, strides, ref.offset()};
+}
+
+template <class T>
+gemm spelled(const blas_gemm<T>& r) {
+  const auto require = [](std::int64_t value, const char* name) {
+    if (value == blas_gemm<T>::not_given) throw invalid_argument(name, "is not given");
+    if (value < 0) {
+      throw invalid_argument(name, "is " + std::to_string(value) + ", but must not be negative");
+    }
+  };
+  operations::require_enumerator("layout", r.layout, layout::column_major);
+  operations::require_enumerator("transpose_a", r.transpose_a, transpose::yes);
+  operations::require_enumerator("transpose_b", r.transpose_b, transpose::yes);
+  require(r.m, "m");
+  require(r.n, "n");
+  require(r.k, "k");
+  return {.a = matrix(r.a, r, r.transpose_a, r.m, r.k, r.lda, "a"),
+          .b = matrix(r.b, r, r.transpose_b, r.k, r.n, r.ldb, "b"),
+          .c = matrix(r.c, r, transpose::no, r.m, r.n, r.ldc, "c"),
+          .alpha = static_cast<double>(r.alpha),
+          .beta = static_cast<double>(r.beta),
+          .new_c = r.layout};
+}
+
+}  // namespace
+
+gemm to_operation(const sgemm& request) {
+  return spelled(request);
+}
+gemm to_operation(const dgemm& request) {
+  return spelled(request);
+}
+
+}  // namespace sluice

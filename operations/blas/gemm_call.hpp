@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/elementwise/map_calls.hpp"
+
+#include <sluice/operations/blas.hpp>
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/operation.hpp>
+
+#include <complex>
+#include <cstdint>
+
+namespace sluice::operations {
+
+/// One matrix of a `gemm_call`, in the terms of a column-major BLAS.
+struct blas_matrix {
+  std::int64_t leading = 1;   ///< distance between columns, in elements, at least 1
+  std::int64_t distance = 0;  ///< distance between the matrices of the stack, in elements
+  bool transposed = false;    ///< the stored matrix is the transpose
+};
+
+/// A gemm in the terms of a column-major BLAS: C[i] = alpha · op(A[i]) · op(B[i]) + beta · C[i].
+///
+/// A row-major C is the column-major Cᵀ = Bᵀ · Aᵀ, so `first` may be B and `second` A.
+struct gemm_call {
+  element_type type = element_type::f32;
+  bool swapped = false;    ///< `first` is B and `second` is A
+  bool multiplies = true;  ///< the operation reads A and B
+  std::int64_t m = 0;      ///< rows of C
+  std::int64_t n = 0;      ///< columns of C
+  std::int64_t k = 0;      ///< columns of op(first)
+  std::int64_t count = 1;  ///< number of products
+  blas_matrix first{};
+  blas_matrix second{};
+  blas_matrix c{};
+  std::complex<double> alpha = 1;  ///< exact in the compute type
+  std::complex<double> beta = 0;   ///< exact in the compute type
+
+  [[nodiscard]] launch_facts facts() const noexcept {
+    return {.sizes = {swapped ? n : m, swapped ? m : n, k, count}, .commands = 2};
+  }
+};
+
+/// C[i] = beta · C[i] of a call that does not multiply. It reads C unless beta is 0.
+[[nodiscard]] scale_call scaling_of(const gemm_call& call);
+
+/// Infers `op`; see `gemm`.
+[[nodiscard]] gemm_call infer(const gemm& op, inference& to);
+
+}  // namespace sluice::operations

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/blas/gemm_call.hpp"
+
+#include <sluice/operations/operation.hpp>
+
+// The implementations of `gemm`; see `operation_functions`.
+
+namespace sluice::host {
+/// The version of OpenBLAS.
+[[nodiscard]] std::string blas_version();
+/// Refuses sizes beyond OpenBLAS's.
+/// @throws error `unsupported`
+void check(const operations::gemm_call& call);
+/// Computes with OpenBLAS.
+void compute(const operations::gemm_call& call, const launch_of<gemm>& at);
+}  // namespace sluice::host
+
+namespace sluice::cuda {
+/// The version of cuBLAS.
+[[nodiscard]] std::string blas_version();
+/// Makes the cuBLAS handle of a lane.
+void prepare_blas(lane_libraries& libraries);
+/// Enqueues with cuBLAS.
+void enqueue(lane_libraries& libraries, const operations::gemm_call& call,
+             const launch_of<gemm>& at);
+}  // namespace sluice::cuda

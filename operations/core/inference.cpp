@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/seam.hpp"
+
+#include <sluice/operations/inference.hpp>
+
+#include <algorithm>
+
+namespace sluice {
+
+error invalid_argument(std::string_view name, const std::string& what) {
+  return {errc::invalid_argument, std::string(name) + ": " + what};
+}
+
+inference::inference(std::span<use> uses, std::span<const named_operand> operands) noexcept
+    : uses_(uses) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    auto& u = uses_[i];
+    u.of = operands[i];
+    if (u.of.role == member_role::output) u.access = access_kind::write;
+    if (*u.of.value) u.spec = tensor_spec::of(u.of.value->value());
+  }
+}
+
+inference::inference(std::span<use> uses, const inference& from,
+                     std::span<const named_operand> operands) noexcept
+    : uses_(uses) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    uses_[i] = from.uses_[i];
+    uses_[i].of = operands[i];
+  }
+}
+
+inference::use& inference::use_of(const operand& of) noexcept {
+  return *std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.of.value == &of; });
+}
+
+const inference::use& inference::use_of(const operand& of) const noexcept {
+  return const_cast<inference*>(this)->use_of(of);
+}
+
+void inference::refuse(const operand& of, const std::string& what) const {
+  throw invalid_argument(use_of(of).of.name, what);
+}
+
+const tensor_spec& inference::require(const operand& of) const {
+  const auto& u = use_of(of);
+  if (!u.spec) refuse(of, "is not given");
+  return *u.spec;
+}
+
+const tensor_spec* inference::given(const operand& of) const noexcept {
+  const auto& u = use_of(of);
+  return u.spec ? &*u.spec : nullptr;
+}
+
+void inference::ignore(const operand& of) noexcept {
+  use_of(of).ignored = true;
+}
+
+void inference::update(const operand& output) {
+  (void)require(output);
+  use_of(output).access = access_kind::read_write;
+}
+
+void inference::allow_in_place(const operand& output, const operand& input) noexcept {
+  use_of(output).in_place_of = static_cast<std::size_t>(&use_of(input) - uses_.data());
+}
+
+const tensor_spec& inference::result(const operand& output, element_type type, const extents& shape,
+                                     const extents& order) {
+  auto& u = use_of(output);
+  if (!u.spec) {
+    try {
+      auto& spec = u.spec.emplace(tensor_spec::row_major(type, shape));
+      if (order.empty()) return spec;
+      extents ordered;
+      for (const auto axis : order) ordered.push_back(shape[static_cast<std::size_t>(axis)]);
+      const auto strides = detail::row_major_strides(ordered);
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        spec.strides[static_cast<std::size_t>(order[i])] = strides[i];
+      }
+      return spec;
+    } catch (const error& e) {
+      refuse(output, e.what());
+    }
+  }
+  if (u.spec->type != type) {
+    refuse(output, "is of type " + std::string(to_string(u.spec->type)) +
+                       ", but the result is of type " + std::string(to_string(type)));
+  }
+  if (u.spec->shape != shape) {
+    refuse(output, "has the shape " + to_string(u.spec->shape) + ", but the result has the shape " +
+                       to_string(shape));
+  }
+  if (u.spec->repeats_elements()) {
+    refuse(output, "has the shape " + to_string(u.spec->shape) + " and the strides " +
+                       to_string(u.spec->strides) + ", so elements of the result share memory");
+  }
+  return *u.spec;
+}
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sluice/operations.hpp>
+#include <sluice/operations/operation_table.hpp>
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view every_type = "all";
+constexpr std::string_view any_strides = "any strides";
+constexpr std::string_view contiguous = "contiguous";
+
+template <class Operation>
+operation_description describe(std::string_view result, std::string_view types,
+                               std::string_view layouts) {
+  return {&row_of(operation_type<Operation>{}), result, types, layouts};
+}
+
+template <class... Operations>
+void add_binary(std::vector<operation_description>& all, operation_list<Operations...>) {
+  (all.push_back(describe<Operations>(
+       "of each pair of elements, with broadcasting",
+       std::is_same_v<Operations, maximum> || std::is_same_v<Operations, minimum>
+           ? "all but c64 and c128"
+           : every_type,
+       any_strides)),
+   ...);
+}
+
+}  // namespace
+
+std::vector<operation_description> describe_operations() {
+  std::vector<operation_description> all{
+      describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices", "f32, f64, c64, c128",
+                     "rows or columns contiguous"),
+      describe<conv2d>("convolution of images, with bias and activation", "f32",
+                       "NCHW or channels-last"),
+      describe<fft>("Fourier transform along the last dimension", "c64, c128",
+                    "last dimension contiguous"),
+      describe<rfft>("Fourier transform of real numbers", "f32, f64", "last dimension contiguous"),
+      describe<irfft>("inverse of rfft", "c64, c128", "last dimension contiguous"),
+      describe<random_bits>("numbers of Philox4x32-10", "u32", contiguous),
+      describe<random_uniform>("uniform random numbers in (0, 1]", "f32, f64", contiguous),
+      describe<random_normal>("normal random numbers", "f32, f64", contiguous),
+      describe<cast>("conversion to another type", every_type, any_strides),
+      describe<strided_copy>("copy between strides", every_type, any_strides),
+      describe<affine>("X · scale + bias for each channel",
+                       "all but c64 and c128; to f16, bf16, "
+                       "f32, f64",
+                       any_strides)};
+  add_binary(all, binary_operations{});
+  const std::vector<operation_description> rest{
+      describe<reduce>("sum, mean or maximum over dimensions", every_type, any_strides),
+      describe<resize>("bilinear interpolation of images", "u8, f16, bf16, f32, f64", any_strides),
+      describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
+      describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),
+      describe<power_to_decibel>("decibels relative to a reference", "f32, f64", any_strides),
+      describe<fill>("one number in every element", every_type, contiguous),
+      describe<upload>("elements from the process", every_type, contiguous),
+      describe<download>("elements to the process", every_type, contiguous)};
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+}  // namespace sluice

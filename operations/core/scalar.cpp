@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sluice/operations/scalar.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace sluice {
+namespace {
+
+[[noreturn]] void refuse(std::string_view argument, const scalar& value, const char* what) {
+  throw error(errc::invalid_argument, std::string(argument) + ": " + value.text() + " " + what);
+}
+
+std::string digits(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+/// Rounds a part of `whole` to `T`.
+template <class T>
+T round_to(double part, std::string_view argument, const scalar& whole) {
+  if (!std::isfinite(part)) refuse(argument, whole, "is not finite");
+  const auto rounded = static_cast<T>(part);
+  if (!std::isfinite(rounded)) refuse(argument, whole, "is out of the range of f32");
+  return rounded;
+}
+
+}  // namespace
+
+bool scalar::is_zero() const noexcept {
+  return integer_ == 0 && real_ == 0 && imaginary_ == 0;
+}
+
+std::string scalar::text() const {
+  switch (kind_) {
+    case kind::signed_integer:
+      return std::to_string(static_cast<std::int64_t>(integer_));
+    case kind::unsigned_integer:
+      return std::to_string(integer_);
+    case kind::real:
+      return digits(real_);
+    case kind::complex:
+      return digits(real_) + (std::signbit(imaginary_) ? "" : "+") + digits(imaginary_) + "i";
+  }
+  return {};
+}
+
+template <>
+std::complex<double> scalar::to<std::complex<double>>(std::string_view argument) const {
+  if (kind_ == kind::signed_integer)
+    return static_cast<double>(static_cast<std::int64_t>(integer_));
+  if (kind_ == kind::unsigned_integer) return static_cast<double>(integer_);
+  return {round_to<double>(real_, argument, *this), round_to<double>(imaginary_, argument, *this)};
+}
+
+template <>
+std::complex<float> scalar::to<std::complex<float>>(std::string_view argument) const {
+  if (kind_ == kind::signed_integer) return static_cast<float>(static_cast<std::int64_t>(integer_));
+  if (kind_ == kind::unsigned_integer) return static_cast<float>(integer_);
+  return {round_to<float>(real_, argument, *this), round_to<float>(imaginary_, argument, *this)};
+}
+
+template <>
+double scalar::to<double>(std::string_view argument) const {
+  const auto value = to<std::complex<double>>(argument);
+  if (value.imag() != 0) refuse(argument, *this, "has an imaginary part, but must be real");
+  return value.real();
+}
+
+template <>
+float scalar::to<float>(std::string_view argument) const {
+  const auto value = to<std::complex<float>>(argument);
+  if (imaginary_ != 0) refuse(argument, *this, "has an imaginary part, but must be real");
+  return value.real();
+}
+
+template <>
+std::int64_t scalar::to<std::int64_t>(std::string_view argument) const {
+  const auto value = static_cast<std::int64_t>(integer_);
+  if (kind_ == kind::signed_integer) return value;
+  if (kind_ != kind::unsigned_integer) refuse(argument, *this, "is not an integer");
+  if (value < 0) refuse(argument, *this, "is out of the range of i64");
+  return value;
+}
+
+template <>
+std::uint64_t scalar::to<std::uint64_t>(std::string_view argument) const {
+  if (kind_ == kind::unsigned_integer) return integer_;
+  if (kind_ != kind::signed_integer) refuse(argument, *this, "is not an integer");
+  if (static_cast<std::int64_t>(integer_) < 0) refuse(argument, *this, "is negative");
+  return integer_;
+}
+
+}  // namespace sluice

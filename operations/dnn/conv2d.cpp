@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
+#include "operations/dnn/conv2d_functions.hpp"
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using operations::channel_order;
+using operations::conv2d_call;
+using operations::conv2d_shape;
+
+/// `Function`, or nullptr in a build without oneDNN.
+template <auto* Function>
+[[nodiscard]] constexpr decltype(Function) with_onednn() noexcept {
+#ifdef SLUICE_HAS_ONEDNN
+  return Function;
+#else
+  return nullptr;
+#endif
+}
+/// `Function`, or nullptr in a build without cuDNN.
+template <auto* Function>
+[[nodiscard]] constexpr decltype(Function) with_cudnn() noexcept {
+#ifdef SLUICE_HAS_CUDNN
+  return Function;
+#else
+  return nullptr;
+#endif
+}
+
+/// The distance between images, or filters, that lie in `order` without gaps. Nothing if they lie
+/// otherwise.
+std::optional<std::int64_t> distance_in(const tensor_spec& s, channel_order order) {
+  const auto image = s.shape[1] * s.shape[2] * s.shape[3];
+  const auto distance = s.shape[0] > 1 ? s.strides[0] : image;
+  const auto strides = operations::strides_of(order, distance, s.shape[1], s.shape[2], s.shape[3]);
+  const std::array expected{distance, strides.channel, strides.row, strides.column};
+  for (std::size_t i = 1; i < expected.size(); ++i) {
+    if (s.shape[i] > 1 && s.strides[i] != expected[i]) return std::nullopt;
+  }
+  if (distance < image) return std::nullopt;
+  return distance;
+}
+
+/// The order of the elements of an operand. If both are possible, it is `preferred`.
+channel_order order_of(const inference& to, const operand& of, const tensor_spec& s,
+                       channel_order preferred) {
+  const auto other = preferred == channel_order::first ? channel_order::last : channel_order::first;
+  for (const auto order : {preferred, other}) {
+    if (distance_in(s, order)) return order;
+  }
+  throw error(errc::unsupported, std::string(to.name(of)) + ": has the shape " +
+                                     to_string(s.shape) + " and the strides " +
+                                     to_string(s.strides) +
+                                     ", but conv2d takes channels that lie first or last, without "
+                                     "gaps within an image");
+}
+
+/// An operand of f32.
+const tensor_spec& require_f32(const inference& to, const operand& of) {
+  const auto& s = to.require(of);
+  if (s.type != element_type::f32) {
+    to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but conv2d computes in f32");
+  }
+  return s;
+}
+
+/// Refuses a bias that does not fit `filters`.
+void check_bias(const inference& to, const operand& of, std::int64_t filters) {
+  const auto& s = require_f32(to, of);
+  if (s.rank() != 1 || s.shape[0] != filters) {
+    to.refuse(of, "has the shape " + to_string(s.shape) + ", but there are " +
+                      std::to_string(filters) + " filters");
+  }
+  if (filters > 1 && s.strides[0] != 1) {
+    throw error(errc::unsupported, std::string(to.name(of)) + ": has the strides " +
+                                       to_string(s.strides) + ", but must have no gaps");
+  }
+}
+
+conv2d_call infer(const conv2d& op, inference& to) {
+  const auto& x = require_f32(to, op.x);
+  const auto& w = require_f32(to, op.w);
+  operations::require_enumerator("activation", op.activation, activation::relu);
+  operations::require_enumerator("math", op.math, math_mode::tf32);
+  const auto& g = op.geometry;
+  const auto shape = conv2d_output_shape(x.shape, w.shape, g);
+  if (op.bias) check_bias(to, op.bias, shape[1]);
+  const bool multiplies = x.size() != 0 && w.size() != 0;
+
+  conv2d_call call{
+      .output = {.images = shape[0], .channels = shape[1], .h = shape[2], .w = shape[3]},
+      .relu = op.activation == activation::relu};
+  const auto* y = op.y ? &to.result(op.y, element_type::f32, shape) : nullptr;
+  // All operands lie in one order if that is possible.
+  auto order = channel_order::first;
+  auto w_order = order;
+  if (multiplies) {
+    const auto fit = [&](channel_order o) {
+      return distance_in(x, o) && distance_in(w, o) && (y == nullptr || distance_in(*y, o));
+    };
+    if (!fit(channel_order::first) && fit(channel_order::last)) order = channel_order::last;
+    order = order_of(to, op.x, x, order);
+    w_order = order_of(to, op.w, w, order);
+    if (distance_in(w, w_order) != w.shape[1] * w.shape[2] * w.shape[3]) {
+      throw error(errc::unsupported, "w: has the shape " + to_string(w.shape) +
+                                         " and the strides " + to_string(w.strides) +
+                                         ", but filters must have no gaps between them");
+    }
+  }
+  if (y == nullptr) {
+    y = &to.result(op.y, element_type::f32, shape,
+                   order == channel_order::first ? extents{0, 1, 2, 3} : extents{0, 2, 3, 1});
+  }
+  if (!multiplies) {
+    to.ignore(op.x);
+    to.ignore(op.w);
+  }
+  if (y->size() == 0) {
+    for (const auto* of : {&op.x, &op.w, &op.bias, &op.y}) to.ignore(*of);
+    return call;
+  }
+  call.output.order = order_of(to, op.y, *y, order);
+  call.output.distance = *distance_in(*y, call.output.order);
+  if (!multiplies) return call;
+
+  call.multiplies = true;
+  // A plan does not depend on the dilation of an only tap, nor on a stride that leads from an only
+  // output beyond the padded x: the shortest such stride stands for all. (cuDNN refuses a stride
+  // that leads to more outputs.)
+  const auto dilation = [](std::int64_t taps, std::int64_t given) {
+    return taps > 1 ? given : 1;
+  };
+  const auto stride = [](std::int64_t outputs, std::int64_t given, std::int64_t beyond) {
+    return outputs > 1 ? given : beyond;
+  };
+  const auto dilation_h = dilation(w.shape[2], g.dilation.h);
+  const auto dilation_w = dilation(w.shape[3], g.dilation.w);
+  call.key = {
+      conv2d_shape{.n = x.shape[0],
+                   .c = x.shape[1],
+                   .h = x.shape[2],
+                   .w = x.shape[3],
+                   .k = w.shape[0],
+                   .r = w.shape[2],
+                   .s = w.shape[3],
+                   .output_h = shape[2],
+                   .output_w = shape[3],
+                   .padding_h = g.padding.h,
+                   .padding_w = g.padding.w,
+                   .stride_h = stride(shape[2], g.stride.h,
+                                      x.shape[2] + 2 * g.padding.h - dilation_h * (w.shape[2] - 1)),
+                   .stride_w = stride(shape[3], g.stride.w,
+                                      x.shape[3] + 2 * g.padding.w - dilation_w * (w.shape[3] - 1)),
+                   .dilation_h = dilation_h,
+                   .dilation_w = dilation_w,
+                   .groups = g.groups,
+                   .x_order = order,
+                   .w_order = w_order,
+                   .y_order = call.output.order,
+                   .x_distance = *distance_in(x, order),
+                   .y_distance = call.output.distance},
+      op.math == math_mode::tf32 ? 1 : 0};
+  return call;
+}
+
+}  // namespace
+
+const operation_row& row_of(operation_type<conv2d>) {
+  static const typed_operation_row<conv2d, conv2d_call> row(
+      {.name = "conv2d",
+       .infer = infer,
+       .host = {.library = "oneDNN",
+                .version = with_onednn<host::dnn_version>(),
+                .prepare = with_onednn<host::prepare_dnn>(),
+                .make_plan = with_onednn<host::make_conv2d_plan>()},
+       .compute = with_onednn<host::compute>(),
+       .cuda = {.library = "cuDNN",
+                .version = with_cudnn<cuda::dnn_version>(),
+                .prepare = with_cudnn<cuda::prepare_dnn>(),
+                .check = with_cudnn<cuda::check>(),
+                .make_plan = with_cudnn<cuda::make_conv2d_plan>()},
+       .enqueue = with_cudnn<cuda::enqueue>()});
+  return row;
+}
+
+}  // namespace sluice

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/dnn/conv2d_functions.hpp"
+#include "operations/dnn/cuda/bias_activation.hpp"
+#include "operations/dnn/cuda/check_cudnn.hpp"
+#include "operations/dnn/cuda/cudnn_convolution.hpp"
+#include "operations/dnn/cuda/cudnn_handle.hpp"
+#include "operations/workspace.hpp"
+#include "runtime/cuda/check.hpp"
+#include "runtime/seam.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <cudnn.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::cuda {
+namespace {
+
+using operations::bias_activation;
+using operations::channel_order;
+using operations::check_cudnn;
+using operations::conv2d_call;
+using operations::conv2d_key;
+
+/// The most scratch memory that an algorithm may need.
+constexpr std::size_t max_workspace = std::size_t{256} << 20U;
+
+/// Operands up to this size, together, are convolved once when a plan is made.
+constexpr std::size_t max_trial = std::size_t{256} << 20U;
+
+/// Where there are no products to sum.
+class empty_plan final : public operation_plan {
+ public:
+  std::size_t commands() const noexcept override { return 0; }
+};
+
+/// An algorithm for one convolution, and those that replace it if cuDNN refuses it at a launch.
+class conv2d_plan final : public operation_plan {
+ public:
+  explicit conv2d_plan(const conv2d_key& key) : convolution_(key) {}
+
+  std::size_t bytes() const noexcept override { return std::size_t{64} << 10U; }
+  std::size_t workspace_bytes() const noexcept override {
+    return algorithms_.front().workspace_bytes;
+  }
+  std::size_t commands() const noexcept override { return 16; }
+
+  [[nodiscard]] cudnn_convolution& convolution() const noexcept { return convolution_; }
+  /// Settles on the first of `algorithms`. Those behind it that need no more memory may replace it.
+  void choose(std::span<const convolution_algorithm> algorithms) {
+    for (const auto& a : algorithms) {
+      if (a.workspace_bytes <= algorithms.front().workspace_bytes) algorithms_.push_back(a);
+    }
+  }
+
+  /// Enqueues y = conv(x, w).
+  /// @throws error `library_failure`, `unsupported`
+  void run(cudnnHandle_t handle, const float* x, const float* w, float* y, void* workspace) const {
+    while (true) {
+      const auto status = convolution_.run(handle, algorithms_[chosen_], x, w, y, workspace);
+      if (status == CUDNN_STATUS_SUCCESS) return;
+      // A kernel that failed is no refusal of the algorithm.
+      if (status / 1000 == CUDNN_STATUS_EXECUTION_FAILED / 1000 ||
+          chosen_ + 1 == algorithms_.size()) {
+        check_cudnn(status, "cudnnConvolutionForward");
+      }
+      (void)cudaGetLastError();  // do not leave it to an unrelated later call
+      ++chosen_;
+    }
+  }
+
+ private:
+  // Launches follow each other on one thread.
+  mutable cudnn_convolution convolution_;
+  std::vector<convolution_algorithm> algorithms_;
+  mutable std::size_t chosen_ = 0;
+};
+
+/// Our kernels, loaded.
+struct loaded_dnn_kernels {
+  loaded_dnn_kernels(device_runtime& runtime, stream_ref) {
+    const current_device_scope current(runtime.device());
+    check(static_cast<cudaError_t>(operations::load_bias_activation_kernels()));
+  }
+};
+
+/// Memory for zeros in place of the operands of a convolution, behind the workspace.
+struct trial_layout {
+  explicit trial_layout(const conv2d_key& key) {
+    const auto bytes = [](std::int64_t elements) {
+      return (static_cast<std::size_t>(elements) * sizeof(float) + 255) / 256 * 256;
+    };
+    w = bytes(key.x_extent());
+    y = w + bytes(key.w_extent());
+    end = y + bytes(key.y_extent());
+  }
+  std::size_t w;    // position of W, in bytes
+  std::size_t y;    // position of Y, in bytes
+  std::size_t end;  // size of all operands, in bytes
+};
+
+/// Makes `scratch` at least `bytes` large. False if there is no memory now.
+bool try_require(operations::workspace& scratch, std::size_t bytes) {
+  try {
+    scratch.require(bytes);
+    return true;
+  } catch (const error& e) {
+    if (!is_retryable(e.code())) throw;
+    return false;
+  }
+}
+
+/// Convolves zeros with the first of `algorithms` that works, and gives the plan this one. An
+/// algorithm can refuse at its launch only, and its first launch loads kernels. If the operands are
+/// large or there is no memory, nothing is tried, and the plan has the replacements too.
+void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries) {
+  auto& device = libraries.runtime().device();
+  auto* const handle = libraries.get<planning_cudnn>().get();
+  const auto stream = libraries.stream();
+  const auto algorithms = plan.convolution().algorithms(handle, max_workspace);
+  const trial_layout layout(key);
+  operations::workspace scratch(libraries.runtime(), stream, "cudnn trial");
+  cudnnStatus_t refused = CUDNN_STATUS_NOT_SUPPORTED;
+  std::optional<error> no_memory;
+  for (std::size_t i = 0; i < algorithms.size(); ++i) {
+    const auto rest = std::span(algorithms).subspan(i);
+    const auto workspace_bytes = (rest.front().workspace_bytes + 255) / 256 * 256;
+    if (layout.end > max_trial || !try_require(scratch, workspace_bytes + layout.end)) {
+      if (try_require(scratch, workspace_bytes)) return plan.choose(rest);
+      no_memory = error(errc::out_of_memory, "conv2d: there is no memory for the workspace");
+      continue;
+    }
+    auto* const first = static_cast<std::byte*>(scratch.address());
+    auto* const x = first + workspace_bytes;
+    const unsigned char zero = 0;
+    device.fill(x, &zero, 1, layout.end, stream.native());
+    const auto at = [&](std::size_t position) {
+      return reinterpret_cast<float*>(x + position);
+    };
+    refused =
+        plan.convolution().run(handle, rest.front(), at(0), at(layout.w), at(layout.y), first);
+    if (refused == CUDNN_STATUS_SUCCESS) return plan.choose(rest.first(1));
+    (void)cudaGetLastError();  // do not leave it to an unrelated later call
+    device.require_usable();
+  }
+  if (no_memory) throw *no_memory;
+  throw error(errc::unsupported,
+              std::string("conv2d: cuDNN has no algorithm for this geometry: ") +
+                  cudnnGetErrorString(refused),
+              library_status{"cuDNN", static_cast<long>(refused)});
+}
+
+/// Adds the bias, applies the activation and writes zeros, as far as there is any of it.
+void finish(const conv2d_call& call, const float* bias, float* y, native_stream* stream) {
+  if (call.multiplies && bias == nullptr && !call.relu) return;
+  const auto size = [](std::int64_t n) {
+    return static_cast<std::size_t>(n);
+  };
+  const auto& o = call.output;
+  const bias_activation operation{.y = y,
+                                  .bias = bias,
+                                  .count = size(o.images * o.image()),
+                                  .image = size(o.image()),
+                                  .distance = size(o.distance),
+                                  .channels = size(o.channels),
+                                  .channel_stride = size(o.channel_stride()),
+                                  .overwrites = !call.multiplies,
+                                  .relu = call.relu};
+  check(static_cast<cudaError_t>(operations::launch_bias_activation(operation, stream)));
+}
+
+}  // namespace
+
+std::string dnn_version() {
+  const std::size_t v = cudnnGetVersion();
+  return std::to_string(v / 10000) + '.' + std::to_string(v / 100 % 100) + '.' +
+         std::to_string(v % 100);
+}
+
+void prepare_dnn(lane_libraries& libraries) {
+  (void)libraries.get<launching_cudnn>();
+  (void)libraries.get<planning_cudnn>();
+  (void)libraries.get<loaded_dnn_kernels>();
+}
+
+void check(const conv2d_call& call) {
+  if (!call.multiplies) return;
+  const auto require = [](const char* name, const char* what, std::int64_t value) {
+    constexpr auto most = std::numeric_limits<int>::max();
+    if (value <= most) return;
+    throw error(errc::unsupported, std::string(name) + ": " + what + std::to_string(value) +
+                                       ", but cuDNN takes at most " + std::to_string(most));
+  };
+  const auto& key = call.key;
+  require("x", "has the extent ", std::max({key.n, key.c, key.h, key.w}));
+  require("w", "has the extent ", std::max({key.k, key.r, key.s}));
+  require("geometry.padding.h", "is ", key.padding_h);
+  require("geometry.padding.w", "is ", key.padding_w);
+  require("geometry.stride.h", "is ", key.stride_h);
+  require("geometry.stride.w", "is ", key.stride_w);
+  require("geometry.dilation.h", "is ", key.dilation_h);
+  require("geometry.dilation.w", "is ", key.dilation_w);
+  require("x", "the number of elements, gaps included, is ", key.x_extent());
+  require("w", "the number of elements is ", key.w_extent());
+  require("y", "has the extent ", std::max(key.output_h, key.output_w));
+  require("y", "the number of elements, gaps included, is ", key.y_extent());
+  for (const auto& [name, order] : {std::pair{"w", key.w_order}, std::pair{"y", key.y_order}}) {
+    if (order == key.x_order) continue;
+    throw error(errc::unsupported, std::string(name) + ": lies with its channels " +
+                                       (order == channel_order::first ? "first" : "last") +
+                                       ", other than x, but cuDNN takes x, w and y in one order");
+  }
+}
+
+std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries,
+                                                       const conv2d_call& call) {
+  if (!call.multiplies) return std::make_shared<empty_plan>();
+  auto& device = libraries.runtime().device();
+  const detail::library_call in_library(device.id());
+  device.require_usable();
+  const current_device_scope current(device);
+  auto plan = std::make_shared<conv2d_plan>(call.key);
+  settle(*plan, call.key, libraries);
+  return plan;
+}
+
+void enqueue(lane_libraries& libraries, const conv2d_call& call, const launch_of<conv2d>& at) {
+  if (call.output.empty()) return;
+  const current_device_scope current(libraries.runtime().device());
+  auto* const y = at.get<float>(&conv2d::y);
+  if (call.multiplies) {
+    at.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
+                               at.get<const float>(&conv2d::x), at.get<const float>(&conv2d::w), y,
+                               at.workspace());
+  }
+  finish(call, at.get<const float>(&conv2d::bias), y, libraries.stream().native());
+}
+
+}  // namespace sluice::cuda

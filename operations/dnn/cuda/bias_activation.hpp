@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace sluice {
+struct native_stream;
+}
+
+namespace sluice::operations {
+
+/// y = activation(y + bias), in place and in one pass. ReLU keeps NaN.
+struct bias_activation {
+  float* y;
+  const float* bias;           ///< `channels` numbers, or null
+  std::size_t count;           ///< elements of y
+  std::size_t image;           ///< elements of one image
+  std::size_t distance;        ///< between images, in elements
+  std::size_t channels;        ///< channels of an image
+  std::size_t channel_stride;  ///< between elements of neighbouring channels
+  bool overwrites;             ///< 0 stands for the previous y, which is not read
+  bool relu;
+};
+
+/// Loads the kernels. Returns a `cudaError_t`.
+[[nodiscard]] int load_bias_activation_kernels() noexcept;
+
+/// Enqueues `operation` on a stream of the current device. Returns a `cudaError_t`.
+[[nodiscard]] int launch_bias_activation(const bias_activation& operation,
+                                         native_stream* stream) noexcept;
+
+}  // namespace sluice::operations

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
+#include "operations/elementwise/layouts.hpp"
+#include "operations/elementwise/map_calls.hpp"
+#include "operations/elementwise/map_functions.hpp"
+
+#include <sluice/operations/elementwise.hpp>
+
+#include <array>
+#include <string>
+#include <type_traits>
+
+namespace sluice {
+namespace {
+
+using operations::affine_call;
+using operations::binary_call;
+using operations::broadcast_strides;
+using operations::cast_call;
+using operations::copy_call;
+using operations::is_complex;
+using operations::is_floating_point;
+using operations::make_layout;
+using operations::map_row;
+
+/// The type of a result: that of a parameter, of the output or a default.
+element_type chosen_type(const std::optional<element_type>& parameter, const tensor_spec* y,
+                         element_type otherwise) {
+  return parameter ? *parameter : y != nullptr ? y->type : otherwise;
+}
+
+cast_call infer_cast(const cast& op, inference& to) {
+  const auto& x = to.require(op.x);
+  const auto* const given = to.given(op.y);
+  operations::require_type("type", op.type);
+  if (!op.type && given == nullptr) throw invalid_argument("type", "is not given");
+  const auto type = chosen_type(op.type, given, x.type);
+  if (is_complex(x.type) && !is_complex(type) && type != element_type::boolean) {
+    throw invalid_argument(op.type ? "type" : "y",
+                           "is " + std::string(to_string(type)) + ", but x is complex");
+  }
+  to.allow_in_place(op.y, op.x);
+  const auto& y = to.result(op.y, type, x.shape);
+  return {make_layout<2>(x.shape, {y.strides, x.strides}, {type, x.type})};
+}
+
+copy_call infer_copy(const strided_copy& op, inference& to) {
+  const auto& x = to.require(op.x);
+  const auto& y = to.result(op.y, x.type, x.shape);
+  return {make_layout<2>(x.shape, {y.strides, x.strides}, {x.type, x.type})};
+}
+
+/// The strides of scale or bias along the dimensions of x. `axis` is the dimension of the channels.
+extents channel_strides(const affine& op, const inference& to, const operand& of,
+                        const tensor_spec& x) {
+  const auto* const s = to.given(of);
+  extents strides = x.shape;
+  for (std::size_t d = 0; d < strides.size(); ++d) strides[d] = 0;
+  if (s == nullptr) return strides;
+  if (is_complex(s->type)) {
+    to.refuse(of, "is of type " + std::string(to_string(s->type)) + ", but must be real");
+  }
+  if (!op.axis) return broadcast_strides(to, of, *s, x.shape);
+  const auto axis = operations::dimension_of("axis", *op.axis, x.rank());
+  if (s->rank() != 1 || s->shape[0] != x.shape[axis]) {
+    to.refuse(of, "has the shape " + to_string(s->shape) + ", but x has " +
+                      std::to_string(x.shape[axis]) + " channels");
+  }
+  strides[axis] = s->strides[0];
+  return strides;
+}
+
+/// A number that stands for a tensor that is not given.
+double number(const std::optional<scalar>& value, double otherwise, const char* name,
+              const inference& to, const operand& replaced, bool is_double) {
+  if (!value) return otherwise;
+  if (to.given(replaced) != nullptr) {
+    throw invalid_argument(name, "is given beside " + std::string(to.name(replaced)));
+  }
+  return is_double ? value->to<double>(name) : static_cast<double>(value->to<float>(name));
+}
+
+affine_call infer_affine(const affine& op, inference& to) {
+  const auto& x = to.require(op.x);
+  if (is_complex(x.type)) {
+    to.refuse(op.x, "is of type " + std::string(to_string(x.type)) + ", but must be real");
+  }
+  operations::require_type("type", op.type);
+  const auto* const given = to.given(op.y);
+  const auto type =
+      chosen_type(op.type, given, is_floating_point(x.type) ? x.type : element_type::f32);
+  if (!is_floating_point(type)) {
+    throw invalid_argument(op.type ? "type" : "y", "is " + std::string(to_string(type)) +
+                                                       ", but the result is a floating-point "
+                                                       "number");
+  }
+  if (op.axis) (void)operations::dimension_of("axis", *op.axis, x.rank());
+  const auto scale = channel_strides(op, to, op.scale, x);
+  const auto bias = channel_strides(op, to, op.bias, x);
+  to.allow_in_place(op.y, op.x);
+  const auto& y = to.result(op.y, type, x.shape);
+  const auto type_of = [&](const operand& of) {
+    const auto* const s = to.given(of);
+    return s != nullptr ? s->type : element_type::f32;
+  };
+  affine_call call{make_layout<4>(x.shape, {y.strides, x.strides, scale, bias},
+                                  {type, x.type, type_of(op.scale), type_of(op.bias)})};
+  call.factor = number(op.factor, 1, "factor", to, op.scale, call.is_double());
+  call.offset = number(op.offset, 0, "offset", to, op.bias, call.is_double());
+  return call;
+}
+
+/// The common shape of two operands, as in NumPy.
+extents common_shape(const inference& to, const operand& b_operand, const tensor_spec& a,
+                     const tensor_spec& b) {
+  const auto& longer = a.rank() >= b.rank() ? a.shape : b.shape;
+  const auto& shorter = a.rank() >= b.rank() ? b.shape : a.shape;
+  extents shape = longer;
+  for (std::size_t i = 0; i < shorter.size(); ++i) {
+    auto& extent = shape[longer.size() - shorter.size() + i];
+    if (extent == 1) {
+      extent = shorter[i];
+    } else if (shorter[i] != 1 && shorter[i] != extent) {
+      to.refuse(b_operand, "has the shape " + to_string(b.shape) +
+                               ", which cannot be broadcast with " + to_string(a.shape));
+    }
+  }
+  return shape;
+}
+
+template <class Operation, class... Functors>
+constexpr std::size_t functor_place(operations::functor_list<Functors...>) {
+  return detail::place_in<Operation>(operation_list<typename Functors::operation...>{});
+}
+template <class Operation, class... Functors>
+constexpr bool takes_complex(operations::functor_list<Functors...>) {
+  return ((std::is_same_v<Operation, typename Functors::operation> && Functors::takes_complex) ||
+          ...);
+}
+
+template <class Operation, class... Functors>
+constexpr const char* functor_name(operations::functor_list<Functors...>) {
+  const char* name = nullptr;
+  (void)((std::is_same_v<Operation, typename Functors::operation> && (name = Functors::name)) ||
+         ...);
+  return name;
+}
+
+template <class Operation>
+binary_call infer_binary(const Operation& op, inference& to) {
+  constexpr auto functor = functor_place<Operation>(operations::binary_functors{});
+  static_assert(functor < operations::count_of(operations::binary_functors{}),
+                "the operation has no functor in binary_functors");
+  const auto& a = to.require(op.a);
+  const auto& b = to.require(op.b);
+  if (is_complex(a.type) && !takes_complex<Operation>(operations::binary_functors{})) {
+    to.refuse(op.a, "is of type " + std::string(to_string(a.type)) + ", but must be real");
+  }
+  operations::require_same_type(to, op.b, b, a.type, "a");
+  const auto shape = common_shape(to, op.b, a, b);
+  to.allow_in_place(op.y, op.y == op.a ? op.a : op.b);
+  const auto& y = to.result(op.y, a.type, shape);
+  const auto a_strides = broadcast_strides(to, op.a, a, shape);
+  const auto b_strides = broadcast_strides(to, op.b, b, shape);
+  return {make_layout<3>(shape, {y.strides, a_strides, b_strides}, {a.type, a.type, a.type}),
+          static_cast<std::int64_t>(functor)};
+}
+
+template <class... Operations>
+const operation_row& binary_row_at(std::size_t place, operation_list<Operations...>) {
+  const operation_row* row = nullptr;
+  std::size_t i = 0;
+  const auto make = [&]<class Operation>(Operation*) {
+    row = &map_row<Operation, binary_call, infer_binary<Operation>, &Operation::a, &Operation::b>(
+        functor_name<Operation>(operations::binary_functors{}));
+    return true;
+  };
+  (void)((i++ == place && make(static_cast<Operations*>(nullptr))) || ...);
+  return *row;
+}
+
+}  // namespace
+
+const operation_row& row_of(operation_type<cast>) {
+  return map_row<cast, cast_call, infer_cast, &cast::x>("cast");
+}
+const operation_row& row_of(operation_type<strided_copy>) {
+  return map_row<strided_copy, copy_call, infer_copy, &strided_copy::x>("strided_copy");
+}
+const operation_row& row_of(operation_type<affine>) {
+  return map_row<affine, affine_call, infer_affine, &affine::x, &affine::scale, &affine::bias>(
+      "affine");
+}
+const operation_row& detail::binary_row(std::size_t place) {
+  return binary_row_at(place, binary_operations{});
+}
+
+}  // namespace sluice

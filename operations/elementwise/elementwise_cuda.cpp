@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/launch_map.hpp"
+#include "operations/elementwise/map_calls.hpp"
+#include "operations/elementwise/map_functions.hpp"
+#include "operations/elementwise/reduce_functions.hpp"
+#include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/spectral_calls.hpp"
+#include "runtime/cuda/check.hpp"
+
+#include <sluice/runtime/device.hpp>
+
+namespace sluice::cuda {
+namespace {
+
+using namespace operations;
+
+/// Kernels of ours, loaded. `Load` returns a `cudaError_t`.
+template <auto* Load>
+struct loaded_kernels {
+  loaded_kernels(device_runtime& runtime, stream_ref) {
+    const current_device_scope current(runtime.device());
+    check(static_cast<cudaError_t>(Load()));
+  }
+};
+
+}  // namespace
+
+template <class Call>
+void prepare_map(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_map<Call>>>();
+}
+template <class Call>
+void enqueue_map(lane_libraries& libraries, const Call& call, const map_addresses& addresses) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(launch_map(call, addresses, libraries.stream().native())));
+}
+
+void prepare_reduce(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_reduce>>();
+}
+void enqueue_reduce(lane_libraries& libraries, const reduce_call& call, const void* x, void* y,
+                    void* workspace) {
+  const current_device_scope current(libraries.runtime().device());
+  check(
+      static_cast<cudaError_t>(launch_reduce(call, x, y, workspace, libraries.stream().native())));
+}
+
+template void prepare_map<cast_call>(lane_libraries&);
+template void prepare_map<copy_call>(lane_libraries&);
+template void prepare_map<affine_call>(lane_libraries&);
+template void prepare_map<scale_call>(lane_libraries&);
+template void prepare_map<binary_call>(lane_libraries&);
+template void prepare_map<power_call>(lane_libraries&);
+template void prepare_map<decibel_call>(lane_libraries&);
+template void prepare_map<frames_call>(lane_libraries&);
+template void prepare_map<resize_call>(lane_libraries&);
+template void enqueue_map(lane_libraries&, const cast_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const scale_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const binary_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const power_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const decibel_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const resize_call&, const map_addresses&);
+
+}  // namespace sluice::cuda

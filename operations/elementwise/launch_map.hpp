@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/elementwise/strided_map.hpp"
+
+// Between C++17 files that nvcc compiles and the rest: no CUDA type, and nothing of C++20.
+
+namespace sluice {
+struct native_stream;
+}
+
+namespace sluice::operations {
+
+struct reduce_call;
+
+/// Loads the kernels of a map, so that no launch has to. Returns a `cudaError_t`.
+template <class Call>
+[[nodiscard]] int load_map();
+
+/// Queues a map with at least one index on a stream of the current device. Returns a `cudaError_t`.
+/// Instantiated for all calls.
+template <class Call>
+[[nodiscard]] int launch_map(const Call& call, const map_addresses& addresses,
+                             native_stream* stream);
+
+/// Loads the kernels of reductions. Returns a `cudaError_t`.
+[[nodiscard]] int load_reduce();
+
+/// Queues a reduction with at least one result on a stream of the current device. `workspace` has
+/// the size that the call states. Returns a `cudaError_t`.
+[[nodiscard]] int launch_reduce(const reduce_call& call, const void* x, void* y, void* workspace,
+                                native_stream* stream);
+
+}  // namespace sluice::operations

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/layouts.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace sluice::operations {
+
+void require_same_type(const inference& to, const operand& of, const tensor_spec& s,
+                       element_type type, std::string_view model) {
+  if (s.type == type) return;
+  to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but " + std::string(model) +
+                    " is of type " + std::string(to_string(type)) + "; cast converts");
+}
+
+extents broadcast_strides(const inference& to, const operand& of, const tensor_spec& s,
+                          const extents& shape) {
+  extents strides = shape;
+  std::fill_n(strides.data(), strides.size(), 0);
+  bool fits = s.rank() <= shape.size();
+  for (std::size_t i = 0; fits && i < s.rank(); ++i) {
+    const auto d = shape.size() - s.rank() + i;
+    if (s.shape[i] == 1) continue;
+    fits = s.shape[i] == shape[d];
+    strides[d] = s.strides[i];
+  }
+  if (!fits) {
+    to.refuse(of, "has the shape " + to_string(s.shape) + ", which cannot be broadcast to " +
+                      to_string(shape));
+  }
+  return strides;
+}
+
+std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t rank) {
+  const auto dimensions = static_cast<std::int64_t>(rank);
+  if (axis < -dimensions || axis >= dimensions) {
+    throw invalid_argument(
+        name, std::to_string(axis) + " is not one of the " + std::to_string(rank) + " dimensions");
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + dimensions : axis);
+}
+
+strided_dimensions merged(const extents& shape, const extents* strides, std::size_t operands) {
+  strided_dimensions all;
+  // Beside an extent of 0, the product of the others may overflow.
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    all.count = 0;
+    all.rank = 1;
+    return all;
+  }
+  for (const auto extent : shape) all.count *= extent;
+  // Sorted by insertion: by falling strides of the output, otherwise as they are.
+  extents order;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    order.push_back(static_cast<std::int64_t>(d));
+    for (std::size_t i = order.size() - 1; i > 0; --i) {
+      const auto before = static_cast<std::size_t>(order[i - 1]);
+      if (strides[0][before] >= strides[0][static_cast<std::size_t>(order[i])]) break;
+      std::swap(order[i - 1], order[i]);
+    }
+  }
+  for (const auto axis : order) {
+    const auto d = static_cast<std::size_t>(axis);
+    bool merges = all.rank > 0;
+    for (std::size_t k = 0; merges && k < operands; ++k) {
+      merges = all.strides[k][all.rank - 1] == strides[k][d] * shape[d];
+    }
+    if (merges) {
+      all.shape[all.rank - 1] *= shape[d];
+    } else {
+      all.shape[all.rank++] = shape[d];
+    }
+    for (std::size_t k = 0; k < operands; ++k) all.strides[k][all.rank - 1] = strides[k][d];
+  }
+  if (all.rank == 0) {
+    all.shape[0] = 1;
+    all.rank = 1;
+  }
+  return all;
+}
+
+}  // namespace sluice::operations

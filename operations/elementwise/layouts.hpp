@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/elementwise/strided_map.hpp"
+
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+// From the operands of an operation to the layout of a map.
+namespace sluice::operations {
+
+/// The element type as kernels see it.
+[[nodiscard]] constexpr storage storage_of(element_type type) noexcept {
+  return static_cast<storage>(type);
+}
+static_assert(storage_of(element_type::boolean) == storage::boolean &&
+              storage_of(element_type::u64) == storage::u64 &&
+              storage_of(element_type::f16) == storage::f16 &&
+              storage_of(element_type::f64) == storage::f64 &&
+              storage_of(element_type::c128) == storage::c128);
+
+[[nodiscard]] constexpr bool is_complex(element_type type) noexcept {
+  return type == element_type::c64 || type == element_type::c128;
+}
+[[nodiscard]] constexpr bool is_floating_point(element_type type) noexcept {
+  return type >= element_type::f16 && type <= element_type::f64;
+}
+[[nodiscard]] constexpr bool is_real(element_type type) noexcept {
+  return type == element_type::f32 || type == element_type::f64;
+}
+/// The real type of the parts of a complex type.
+[[nodiscard]] constexpr element_type part_of(element_type type) noexcept {
+  return type == element_type::c64 ? element_type::f32 : element_type::f64;
+}
+
+/// Refuses an operand of another type than `type`, which is the type of `model`.
+void require_same_type(const inference& to, const operand& of, const tensor_spec& s,
+                       element_type type, std::string_view model);
+
+/// The strides of `s` along the dimensions of `shape`, to which it is broadcast: 0 where it is
+/// repeated. Refuses an operand that cannot be broadcast.
+[[nodiscard]] extents broadcast_strides(const inference& to, const operand& of,
+                                        const tensor_spec& s, const extents& shape);
+
+/// The dimension that `axis` names, counted from the last one if it is negative.
+/// @throws error `invalid_argument` with the name `name` if there is none
+[[nodiscard]] std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t rank);
+
+/// Dimensions with the strides of several operands.
+struct strided_dimensions {
+  static constexpr std::size_t max_operands = 4;
+  std::array<std::int64_t, extents::max_rank> shape{};
+  std::array<std::array<std::int64_t, extents::max_rank>, max_operands> strides{};
+  std::size_t rank = 0;
+  std::int64_t count = 1;
+};
+
+/// Orders dimensions by falling strides of the first operand, and merges those that one stride
+/// leads through for all operands. At least one dimension remains.
+[[nodiscard]] strided_dimensions merged(const extents& shape, const extents* strides,
+                                        std::size_t operands);
+
+/// The layout of a map over `shape`. Each operand has a stride for each dimension.
+template <std::size_t Operands>
+[[nodiscard]] map_layout<static_cast<int>(Operands)> make_layout(
+    const extents& shape, const std::array<extents, Operands>& strides,
+    const std::array<element_type, Operands>& types) {
+  const auto dimensions = merged(shape, strides.data(), Operands);
+  map_layout<static_cast<int>(Operands)> layout;
+  layout.count = dimensions.count;
+  layout.rank = static_cast<std::int32_t>(dimensions.rank);
+  for (std::size_t k = 0; k < Operands; ++k) layout.types[k] = storage_of(types[k]);
+  for (std::size_t d = 0; d < dimensions.rank; ++d) {
+    layout.shape[d] = dimensions.shape[d];
+    for (std::size_t k = 0; k < Operands; ++k) layout.strides[k][d] = dimensions.strides[k][d];
+  }
+  return layout;
+}
+
+}  // namespace sluice::operations

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/cuda_build.hpp"
+#include "operations/elementwise/strided_map.hpp"
+
+#include <sluice/operations/operation.hpp>
+
+#include <string_view>
+
+// The implementations of maps, and rows of operations that are maps.
+
+namespace sluice::host {
+/// Computes a map with at least one index. Instantiated for all calls.
+template <class Call>
+void compute_map(const Call& call, const operations::map_addresses& addresses);
+}  // namespace sluice::host
+
+namespace sluice::cuda {
+/// Loads the kernels of a map. Instantiated for all calls.
+template <class Call>
+void prepare_map(lane_libraries& libraries);
+/// Enqueues a map with at least one index. Instantiated for all calls.
+template <class Call>
+void enqueue_map(lane_libraries& libraries, const Call& call,
+                 const operations::map_addresses& addresses);
+}  // namespace sluice::cuda
+
+namespace sluice::operations {
+
+/// The call of a map, as traces see it.
+template <class Map>
+struct map_call : Map {
+  map_call() = default;
+  explicit map_call(const Map& map) noexcept : Map(map) {}
+  [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {this->layout.count}}; }
+};
+
+/// Infers a map. Without any index, the launch touches no operand.
+template <class Operation, class Map, auto Infer>
+[[nodiscard]] map_call<Map> infer_map(const Operation& op, inference& to) {
+  map_call<Map> call(Infer(op, to));
+  if (call.layout.count == 0) {
+    for (const auto& u : to.uses()) to.ignore(*u.of.value);
+  }
+  return call;
+}
+
+template <class Operation, auto... Inputs>
+[[nodiscard]] map_addresses addresses_of(const launch_of<Operation>& at) noexcept {
+  return {at.template get<void>(&Operation::y), {at.template get<const void>(Inputs)...}};
+}
+template <class Operation, class Map, auto... Inputs>
+void compute_map(const map_call<Map>& call, const launch_of<Operation>& at) {
+  if (call.layout.count != 0) {
+    host::compute_map<Map>(call, addresses_of<Operation, Inputs...>(at));
+  }
+}
+template <class Operation, class Map, auto... Inputs>
+void enqueue_map(lane_libraries& libraries, const map_call<Map>& call,
+                 const launch_of<Operation>& at) {
+  if (call.layout.count != 0) {
+    cuda::enqueue_map<Map>(libraries, call, addresses_of<Operation, Inputs...>(at));
+  }
+}
+
+/// The row of an operation that is the map `Map` of the members `Inputs` to the member `y`.
+template <class Operation, class Map, auto Infer, auto... Inputs>
+[[nodiscard]] const operation_row& map_row(std::string_view name) {
+  static const typed_operation_row<Operation, map_call<Map>> row(
+      {.name = name,
+       .infer = infer_map<Operation, Map, Infer>,
+       .host = {.library = "sluice"},
+       .compute = compute_map<Operation, Map, Inputs...>,
+       .cuda = {.library = "sluice", .prepare = with_cuda<cuda::prepare_map<Map>>()},
+       .enqueue = with_cuda<enqueue_map<Operation, Map, Inputs...>>()});
+  return row;
+}
+
+}  // namespace sluice::operations

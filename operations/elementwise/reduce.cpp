@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
+#include "operations/cuda_build.hpp"
+#include "operations/elementwise/layouts.hpp"
+#include "operations/elementwise/reduce_functions.hpp"
+
+#include <sluice/operations/reduce.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using operations::map_layout;
+using operations::reduce_call;
+using operations::reduction_kind;
+
+static_assert(static_cast<int>(reduction::sum) == static_cast<int>(reduction_kind::sum) &&
+              static_cast<int>(reduction::mean) == static_cast<int>(reduction_kind::mean) &&
+              static_cast<int>(reduction::max) == static_cast<int>(reduction_kind::max));
+
+/// Which dimensions are reduced.
+std::array<bool, extents::max_rank> reduced_dimensions(const reduce& op, const tensor_spec& x) {
+  std::array<bool, extents::max_rank> is_reduced{};
+  if (!op.axes) {
+    std::fill_n(is_reduced.begin(), x.rank(), true);
+    return is_reduced;
+  }
+  for (const auto axis : *op.axes) {
+    const auto d = operations::dimension_of("axes", axis, x.rank());
+    if (is_reduced[d]) throw invalid_argument("axes", std::to_string(axis) + " is repeated");
+    is_reduced[d] = true;
+  }
+  return is_reduced;
+}
+
+element_type result_type(reduction kind, element_type x) {
+  if (kind == reduction::max || x >= element_type::f16) return x;
+  if (kind == reduction::mean) return element_type::f64;
+  const bool is_unsigned = x == element_type::u8 || x == element_type::u16 ||
+                           x == element_type::u32 || x == element_type::u64;
+  return is_unsigned ? element_type::u64 : element_type::i64;
+}
+
+/// The smallest stride of an operand of a layout; large if there is none.
+template <int Operands>
+std::int64_t smallest_stride(const map_layout<Operands>& layout, int operand) {
+  auto smallest = std::numeric_limits<std::int64_t>::max();
+  for (int d = 0; d < layout.rank; ++d) {
+    if (layout.shape[d] > 1) smallest = std::min(smallest, layout.strides[operand][d]);
+  }
+  return smallest;
+}
+
+/// Chooses how many threads reduce a result, from the shape and the strides alone, so that the
+/// result of a GPU does not depend on its size. Neighbouring threads read neighbouring elements: of
+/// one result, if those are the closest ones, otherwise of different results.
+void distribute(reduce_call& call) {
+  constexpr std::int64_t most_lanes = 256;
+  constexpr std::int64_t wanted_threads = 65536;
+  constexpr std::int64_t least_of_thread = 8;
+  if (call.kept.count == 0 || call.reduced.count == 0) return;
+  if (smallest_stride(call.reduced, 0) <= smallest_stride(call.kept, 1)) {
+    const auto wanted = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
+    call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
+  }
+  // A second kernel costs more than it gains for few elements.
+  constexpr std::int64_t least_elements = 32768;
+  if (call.reduced.count < least_elements / call.kept.count) return;
+  const auto parts = std::min(wanted_threads / call.lanes / call.kept.count,
+                              call.reduced.count / (call.lanes * least_of_thread));
+  if (parts < 2) return;
+  // Every part has elements.
+  const auto length = (call.reduced.count + parts - 1) / parts;
+  call.parts = (call.reduced.count + length - 1) / length;
+  constexpr std::int64_t largest_number = 16;
+  call.key.workspace_bytes = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.kept.count * largest_number)));
+}
+
+reduce_call infer(const reduce& op, inference& to) {
+  const auto& x = to.require(op.x);
+  operations::require_enumerator("kind", op.kind, reduction::max);
+  if (op.kind == reduction::max && operations::is_complex(x.type)) {
+    to.refuse(op.x, "is of type " + std::string(to_string(x.type)) + ", but must be real");
+  }
+  const auto is_reduced = reduced_dimensions(op, x);
+  extents kept_shape;
+  extents kept_x;
+  extents reduced_shape;
+  extents reduced_x;
+  extents y_shape;
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    (is_reduced[d] ? reduced_shape : kept_shape).push_back(x.shape[d]);
+    (is_reduced[d] ? reduced_x : kept_x).push_back(x.strides[d]);
+    if (!is_reduced[d]) y_shape.push_back(x.shape[d]);
+    if (is_reduced[d] && op.keep_dims) y_shape.push_back(1);
+  }
+  const auto type = result_type(op.kind, x.type);
+  const auto& y = to.result(op.y, type, y_shape);
+  extents kept_y;
+  for (std::size_t d = 0, i = 0; d < x.rank(); ++d) {
+    if (!is_reduced[d]) kept_y.push_back(y.strides[i]);
+    if (!is_reduced[d] || op.keep_dims) ++i;
+  }
+  reduce_call call;
+  call.kept = operations::make_layout<2>(kept_shape, {kept_y, kept_x}, {type, x.type});
+  call.reduced = operations::make_layout<1>(reduced_shape, {reduced_x}, {x.type});
+  call.kind = static_cast<reduction_kind>(op.kind);
+  if (call.kept.count == 0) {
+    to.ignore(op.x);
+    to.ignore(op.y);
+    return call;
+  }
+  if (call.reduced.count == 0 && op.kind != reduction::sum) {
+    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so there is nothing to reduce");
+  }
+  distribute(call);
+  return call;
+}
+
+void compute(const reduce_call& call, const launch_of<reduce>& at) {
+  if (call.kept.count == 0) return;
+  host::compute_reduce(call, at.get<const void>(&reduce::x), at.get<void>(&reduce::y));
+}
+void enqueue(lane_libraries& libraries, const reduce_call& call, const launch_of<reduce>& at) {
+  if (call.kept.count == 0) return;
+  cuda::enqueue_reduce(libraries, call, at.get<const void>(&reduce::x), at.get<void>(&reduce::y),
+                       at.workspace());
+}
+
+/// Scratch memory for the parts of results.
+class reduce_plan final : public operation_plan {
+ public:
+  explicit reduce_plan(std::size_t bytes) noexcept : bytes_(bytes) {}
+  std::size_t workspace_bytes() const noexcept override { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+};
+
+std::shared_ptr<const operation_plan> make_plan(lane_libraries&, const reduce_call& call) {
+  return std::make_shared<reduce_plan>(static_cast<std::size_t>(call.key.workspace_bytes));
+}
+
+}  // namespace
+
+const operation_row& row_of(operation_type<reduce>) {
+  static const typed_operation_row<reduce, reduce_call> row(
+      {.name = "reduce",
+       .infer = infer,
+       .host = {.library = "sluice"},
+       .compute = compute,
+       .cuda = {.library = "sluice",
+                .prepare = operations::with_cuda<cuda::prepare_reduce>(),
+                .make_plan = make_plan},
+       .enqueue = operations::with_cuda<enqueue>()});
+  return row;
+}
+
+}  // namespace sluice

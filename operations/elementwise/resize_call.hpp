@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/elementwise/strided_map.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+// Kernels include this header, so it compiles as C++17.
+namespace sluice::operations {
+
+/// How rows or columns of the result lie among those of an image.
+struct resized_axis {
+  std::int64_t extent = 1;  ///< of the image
+  std::int64_t stride = 0;  ///< of the image, in elements
+  double scale = 1;         ///< extent of the image / extent of the result
+};
+
+/// Bilinear interpolation. Operands: y, the image at row 0 and column 0, row of y, column of y. The
+/// latter two are no memory: their positions are the indices.
+struct resize_call {
+  map_layout<4> layout{};
+  resized_axis rows{};
+  resized_axis columns{};
+};
+
+/// The two neighbours of an index of the result and the weight of the second one.
+template <class T>
+struct neighbours {
+  std::int64_t first;
+  std::int64_t second;
+  T weight;
+};
+template <class T>
+[[nodiscard]] SLUICE_HOST_DEVICE inline neighbours<T> neighbours_of(const resized_axis& axis,
+                                                                    std::int64_t index) noexcept {
+  double at = (static_cast<double>(index) + 0.5) * axis.scale - 0.5;
+  if (at < 0) at = 0;
+  auto first = static_cast<std::int64_t>(at);
+  if (first > axis.extent - 1) first = axis.extent - 1;
+  const std::int64_t second = first + (first < axis.extent - 1 ? 1 : 0);
+  return {first * axis.stride, second * axis.stride,
+          static_cast<T>(at - static_cast<double>(first))};
+}
+
+/// Computes the elements of a resized image in the type `T`.
+template <class T>
+struct resize_body {
+  map_addresses addresses;
+  resized_axis rows;
+  resized_axis columns;
+
+  SLUICE_HOST_DEVICE void operator()(const map_layout<4>& layout,
+                                     const map_position<4>& at) const noexcept {
+    const auto row = neighbours_of<T>(rows, at.of[2]);
+    const auto column = neighbours_of<T>(columns, at.of[3]);
+    const T upper = between(layout, at.of[1] + row.first, column);
+    const T lower = between(layout, at.of[1] + row.second, column);
+    T value = upper * (T(1) - row.weight) + lower * row.weight;
+    if (layout.types[0] == storage::u8) value = rounded(value);
+    store<overflow::saturates>(layout.types[0], addresses.y, at.of[0], value);
+  }
+
+ private:
+  [[nodiscard]] SLUICE_HOST_DEVICE T between(const map_layout<4>& layout, std::int64_t from,
+                                             const neighbours<T>& column) const noexcept {
+    const T left = load<T>(layout.types[1], addresses.inputs[0], from + column.first);
+    const T right = load<T>(layout.types[1], addresses.inputs[0], from + column.second);
+    return left * (T(1) - column.weight) + right * column.weight;
+  }
+  [[nodiscard]] SLUICE_HOST_DEVICE static T rounded(T value) noexcept {
+#if defined(__CUDA_ARCH__)
+    return ::rint(value);
+#else
+    return std::rint(value);
+#endif
+  }
+};
+
+template <class Run>
+int visit(const resize_call& call, const map_addresses& addresses, const Run& run) {
+  if (call.layout.types[0] == storage::f64) {
+    return run(resize_body<double>{addresses, call.rows, call.columns}, call.layout);
+  }
+  return run(resize_body<float>{addresses, call.rows, call.columns}, call.layout);
+}
+
+}  // namespace sluice::operations

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/followed_requests.hpp"
+#include "operations/executor/hazards.hpp"
+#include "operations/executor/plan_cache.hpp"
+#include "operations/executor/planning.hpp"
+#include "operations/executor/request_queue.hpp"
+#include "operations/workspace.hpp"
+
+#include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/operations/executor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using detail::operation_request;
+using operations::followed_requests;
+using operations::owner_mailbox;
+using operations::plan_cache;
+using operations::plan_job;
+using operations::plan_key;
+using operations::planning;
+using operations::request_queue;
+
+/// @throws error as `access_all`
+void check_owner(const device_runtime& runtime, const inference::use& u) {
+  const auto& value = u.of.value->value();
+  check_operand(runtime, {.block = value.block(),
+                          .offset = value.offset(),
+                          .bytes = 0,
+                          .required_bytes = 0,
+                          .access = u.access,
+                          .name = u.of.name});
+}
+
+request_queue::limits limits_of(const executor_options& o) noexcept {
+  const auto share = o.max_waiting_of_sender != 0 ? o.max_waiting_of_sender
+                                                  : std::max<std::size_t>(1, o.max_waiting / 2);
+  return {o.max_waiting, o.max_waiting_bytes, share};
+}
+
+plan_key key_of(const operation_request& r, device_kind kind) {
+  const auto bytes = r.row.key(kind, r.call);
+  return {&r.row, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
+}
+
+}  // namespace
+
+class executor::core {
+ public:
+  core(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
+       executor_options options)
+      : lane_(std::move(service)),
+        trace_(std::move(trace)),
+        libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
+        workspace_(lane_.runtime(), lane_.stream(), "workspace of a lane"),
+        plans_(options.max_plan_bytes),
+        planning_(lane_.service(), libraries_, mailbox_,
+                  {options.max_host_bytes_of_plan, options.max_device_bytes_of_plan}),
+        waiting_(limits_of(options)) {
+    lane_.keep(libraries_);
+  }
+  core(const core&) = delete;
+  core& operator=(const core&) = delete;
+  ~core() {
+    // The answers do not wait for a plan that is being made.
+    fail_waiting(ended_);
+  }
+
+  void on_wake(std::function<void()> wake) {
+    mailbox_->on_wake(wake);
+    lane_.on_room(std::move(wake));
+  }
+  void prepare(const operation_row& row) noexcept {
+    if (is_prepared(row)) return;
+    try {
+      (void)planning_.request({&row, {}}, nullptr, {});
+      planning_.start();
+    } catch (...) {
+      // The first request tries again, or is answered with the reason.
+    }
+  }
+
+  void submit(operation_request& r) noexcept {
+    try {
+      lane_.runtime().device().require_usable();
+      r.row.infer(r.operation(), r.infer(), r.call);
+      r.row.check(kind(), r.call);
+      for (const auto& u : r.uses()) {
+        if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
+      }
+      operations::check_aliasing(r.uses());
+      waiting_.require_room(r);
+      if (r.options.deadline || r.options.id != 0) follow(r);
+      find_plan(r);
+      if (!waiting_.empty() || r.planned_by != nullptr || lane_.full()) return wait(r);
+    } catch (...) {
+      return r.fail(current_error());
+    }
+    launch(r);
+  }
+
+  void work() noexcept {
+    for (auto job = mailbox_->take(); job != nullptr;) {
+      const auto next = std::exchange(job->next, nullptr);
+      accept(*job);
+      job = next;
+    }
+    if (lane_.runtime().device().lost()) {
+      fail_waiting(lane_.runtime().device().loss());
+    } else {
+      expire();
+      launch_waiting();
+    }
+  }
+
+  void cancel(request_sender sender, std::uint64_t id) noexcept {
+    if (id == 0 || !followed_.has(sender, id)) return;
+    fail_if([&](const operation_request& r) { return r.sender == sender && r.options.id == id; },
+            cancelled_);
+    followed_.cancel(sender, id, cancelled_);
+    launch_waiting();
+  }
+  void sender_ended(request_sender sender) noexcept {
+    fail_if([&](const operation_request& r) { return r.sender == sender && r.options.while_alive; },
+            sender_gone_);
+    launch_waiting();
+  }
+
+  [[nodiscard]] queue_status status() const noexcept {
+    auto s = waiting_.status(timer().now());
+    const auto& account = planning_.account();
+    s.plans = {.made = account.made.load(std::memory_order_relaxed),
+               .kept = plans_.size(),
+               .kept_bytes = plans_.bytes(),
+               // Acquire: the destruction of a plan that is not counted happens before.
+               .alive = account.alive.load(std::memory_order_acquire),
+               .alive_bytes = account.alive_bytes.load(std::memory_order_relaxed)};
+    return s;
+  }
+  [[nodiscard]] sluice::lane& lane() noexcept { return lane_; }
+
+ private:
+  [[nodiscard]] device_kind kind() const noexcept { return lane_.runtime().device().id().kind; }
+  [[nodiscard]] sluice::timer& timer() const noexcept { return lane_.service().timer(); }
+  [[nodiscard]] bool is_prepared(const operation_row& row) const noexcept {
+    return !row.has_libraries(kind()) || prepared_.contains(&row);
+  }
+
+  /// Finds the plan and the library objects of a request, or has them made.
+  void find_plan(operation_request& r) {
+    if (r.row.makes_plans(kind())) {
+      auto key = key_of(r, kind());
+      const auto* const known = plans_.find(key);
+      if (known == nullptr) {
+        r.planned_by = planning_.request(std::move(key), &r.call, r.sender);
+      } else if (known->failure) {
+        throw *known->failure;
+      } else {
+        r.plan = known->plan;
+      }
+    } else if (!is_prepared(r.row)) {
+      r.planned_by = planning_.request({&r.row, {}}, nullptr, r.sender);
+    }
+  }
+
+  /// Passes the outcome of a job on to the requests that wait for it.
+  void accept(plan_job& job) noexcept {
+    planning_.taken(job);
+    const auto outcome = job.outcome;
+    try {
+      if (!outcome.failure) prepared_.insert(job.key.row);
+      // Another failure may not happen again.
+      if (outcome.plan || (outcome.failure && outcome.failure->code() == errc::unsupported)) {
+        plans_.insert(std::move(job.key), outcome);
+      }
+    } catch (...) {
+      // There is no memory to remember it.
+    }
+    if (outcome.failure) {
+      fail_if([&](const operation_request& r) { return r.planned_by == &job; }, *outcome.failure);
+    } else {
+      waiting_.give_plan(&job, outcome.plan);
+    }
+  }
+
+  /// Sees to the deadline and the id of a request.
+  void follow(const operation_request& r) {
+    if (r.options.deadline && *r.options.deadline <= timer().now()) throw error(expired_);
+    followed_.add(r.options, r.sender, r.token);
+    set_alarm();
+  }
+  /// Has the owner woken at the first deadline.
+  void set_alarm() {
+    const auto first = followed_.first_deadline();
+    if (!first || (alarm_ && *alarm_ <= *first)) return;
+    timer().call_at(*first, [mailbox = mailbox_] { mailbox->wake(); });
+    alarm_ = first;
+  }
+  /// Answers the requests whose deadline has come.
+  void expire() noexcept {
+    if (!alarm_) return;
+    const auto now = timer().now();
+    if (now < *alarm_) return;
+    fail_if(
+        [&](const operation_request& r) {
+          return r.options.deadline && *r.options.deadline <= now;
+        },
+        expired_);
+    followed_.expire(now, expired_);
+    alarm_.reset();
+    try {
+      set_alarm();
+    } catch (...) {
+      // Without memory the next call of `work` tries again.
+      alarm_ = now;
+    }
+  }
+
+  /// Gives a request a place in the queue.
+  /// @throws std::bad_alloc if there is no memory; then the request is as it was
+  void wait(operation_request& r) {
+    auto asked = std::move(r).to_heap();
+    asked->arrived = timer().now();
+    try {
+      waiting_.add(asked);
+    } catch (...) {
+      return asked->fail(current_error());
+    }
+    launch_waiting();
+  }
+  template <class Condition>
+  void fail_if(const Condition& condition, const error& why) noexcept {
+    // Taken out before the first answer, because its receiver may submit another request.
+    const auto failed = waiting_.take_if(condition);
+    for (const auto& r : failed) r->fail(why);
+  }
+  void fail_waiting(const error& why) noexcept {
+    fail_if([](const operation_request&) { return true; }, why);
+  }
+
+  void launch_waiting() noexcept {
+    while (!waiting_.empty()) {
+      if (lane_.full() && lane_.want_room()) return;  // woken later
+      auto next = waiting_.next();
+      if (next == nullptr) break;
+      launch(*next);
+    }
+    planning_.start();
+  }
+
+  void launch(operation_request& r) noexcept {
+    try {
+      enqueue(r);
+    } catch (...) {
+      r.fail(current_error());
+    }
+  }
+  void enqueue(operation_request& r) {
+    operands used;
+    std::array<void*, inference::max_operands> addresses{};
+    tensor result;
+    std::size_t i = 0;
+    launch_memory memory{.plan = r.plan.get()};
+    // Also without a need, so that launches that have none let the workspace shrink.
+    const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
+    workspace_.require(workspace_bytes);
+    if (workspace_bytes != 0) memory.workspace = workspace_.address();
+    const auto own = r.row.begin(*libraries_, r.operation(), r.call);
+    memory.own = own.get();
+    for (const auto& u : r.uses()) {
+      auto& value = *u.of.value;
+      const bool is_output = u.of.role == member_role::output;
+      if (is_output && !value) {
+        value = tensor(lane_.runtime().allocate_bytes(u.spec->bytes(), lane_.stream(),
+                                                      "output of an operation"),
+                       u.spec->type, u.spec->shape, u.spec->strides);
+      }
+      // An operation without outputs is answered with its first operand.
+      if (is_output || !result) result = value.value();
+      if (value && !u.ignored) {
+        const auto& t = value.value();
+        addresses[i] = t.address();
+        used.add({t.block(), u.access, t.bytes() == t.block().bytes()});
+      }
+      ++i;
+      // The owners hold the references from here on: a client that has its reply shares its memory
+      // with nobody.
+      value = operand();
+    }
+    memory.addresses = addresses;
+    const auto facts = r.row.facts(r.call);
+    auto token = r.token;
+    auto when = r.options.reply;
+    if (own && own->must_finish()) {
+      when = reply_on::finished;
+      token = reply_token<tensor>::from(
+          [to = r.token, own](tensor value) {
+            own->finish();
+            to.succeed(std::move(value));
+          },
+          [to = r.token](const error& why) { to.fail(why); });
+    }
+    const launch_options options{.when = when,
+                                 .sizes = facts.sizes,
+                                 .commands = facts.commands + (r.plan ? r.plan->commands() : 0) +
+                                             (own ? own->commands() : 0),
+                                 .tag = r.options.tag.empty()
+                                            ? nullptr
+                                            : std::make_shared<const std::string>(r.options.tag)};
+    if (r.plan) used.keep(std::move(r.plan));
+    if (own) used.keep(own);
+    const auto& made = envelope(r.row, result.type());
+    made.run(lane_, std::move(used), token, std::move(result), options,
+             [&](const launch_context&) { r.row.enqueue(*libraries_, r.call, memory); });
+  }
+
+  const kernel_envelope& envelope(const operation_row& row, element_type type) {
+    const auto found = envelopes_.find({&row, type});
+    if (found != envelopes_.end()) return found->second;
+    const auto library = std::string(row.library(kind()));
+    const auto name = std::string(row.name());
+    kernel_envelope made({library, name, type});
+    made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
+    return envelopes_.emplace(std::pair{&row, type}, std::move(made)).first->second;
+  }
+
+  // Made in advance, because answering must not throw.
+  const error ended_{errc::cancelled, "the executor has ended"};
+  const error cancelled_{errc::cancelled, "the sender cancelled the request"};
+  const error sender_gone_{errc::cancelled, "the sender of the request has ended"};
+  const error expired_{errc::deadline_exceeded, "the deadline of the request has passed"};
+
+  sluice::lane lane_;
+  std::shared_ptr<kernel_trace> trace_;
+  std::shared_ptr<lane_libraries> libraries_;
+  operations::workspace workspace_;
+  std::map<std::pair<const operation_row*, element_type>, kernel_envelope> envelopes_;
+  std::set<const operation_row*> prepared_;
+  plan_cache plans_;
+  std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
+  planning planning_;
+  followed_requests followed_;
+  std::optional<sluice::timer::time_point> alarm_;  // when the timer wakes the owner
+  request_queue waiting_;
+};
+
+executor::executor(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
+                   executor_options options)
+    : core_(std::make_unique<core>(std::move(service), std::move(trace), options)) {}
+executor::~executor() = default;
+
+void executor::on_wake(std::function<void()> wake) {
+  core_->on_wake(std::move(wake));
+}
+void executor::prepare(const operation_row& row) noexcept {
+  core_->prepare(row);
+}
+void executor::submit(detail::operation_request& asked) noexcept {
+  core_->submit(asked);
+}
+void executor::work() noexcept {
+  core_->work();
+}
+void executor::cancel(request_sender sender, std::uint64_t id) noexcept {
+  core_->cancel(sender, id);
+}
+void executor::sender_ended(request_sender sender) noexcept {
+  core_->sender_ended(sender);
+}
+queue_status executor::status() const noexcept {
+  return core_->status();
+}
+sluice::lane& executor::lane() noexcept {
+  return core_->lane();
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/hazards.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace sluice::operations {
+namespace {
+
+using use = inference::use;
+
+bool touches(const use& u) noexcept {
+  return !u.ignored && *u.of.value;
+}
+
+}  // namespace
+
+bool have_hazard(std::span<const use> a, std::span<const use> b) noexcept {
+  for (const auto& one : a) {
+    if (!touches(one)) continue;
+    for (const auto& other : b) {
+      if (!touches(other)) continue;
+      if (one.access == access_kind::read && other.access == access_kind::read) continue;
+      if (overlap(one.of.value->value(), other.of.value->value())) return true;
+    }
+  }
+  return false;
+}
+
+void check_aliasing(std::span<const use> uses) {
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const auto& written = uses[i];
+    if (written.access == access_kind::read || !touches(written)) continue;
+    for (std::size_t j = 0; j < uses.size(); ++j) {
+      const auto& other = uses[j];
+      if (i == j || !touches(other) || (j < i && other.access != access_kind::read)) continue;
+      const auto& a = written.of.value->value();
+      const auto& b = other.of.value->value();
+      if (written.in_place_of == j && a == b) continue;
+      if (overlap(a, b)) {
+        throw invalid_argument(written.of.name, "shares memory with " + std::string(other.of.name));
+      }
+    }
+  }
+}
+
+}  // namespace sluice::operations

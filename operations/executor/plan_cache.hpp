@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/executor/plan_account.hpp"
+
+#include <sluice/operations/operation.hpp>
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace sluice::operations {
+
+/// The operation and the launch key that a plan is for.
+struct plan_key {
+  const operation_row* row = nullptr;
+  std::string bytes;  // of the launch key
+  [[nodiscard]] auto operator<=>(const plan_key&) const noexcept = default;
+};
+
+/// What came of making a plan.
+struct plan_outcome {
+  std::shared_ptr<const operation_plan> plan;  ///< nullptr: making it failed
+  std::optional<error> failure;
+};
+
+/// The plans that were used last, bounded in bytes; the last one is kept whatever its size. It also
+/// remembers keys that a library does not support. Not thread-safe.
+class plan_cache {
+ public:
+  explicit plan_cache(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
+
+  /// The outcome for `key`, which now counts as used last; nullptr if there is none.
+  [[nodiscard]] const plan_outcome* find(const plan_key& key) {
+    const auto found = by_key_.find(key);
+    if (found == by_key_.end()) return nullptr;
+    by_age_.splice(by_age_.begin(), by_age_, found->second.age);
+    return &found->second.outcome;
+  }
+  /// Keeps an outcome. Drops those whose last use is the longest ago.
+  /// @throws std::bad_alloc; nothing is kept then
+  void insert(plan_key key, plan_outcome outcome) {
+    const auto bytes =
+        entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
+    const auto [at, inserted] = by_key_.try_emplace(std::move(key));
+    if (!inserted) return;
+    try {
+      by_age_.push_front(&at->first);
+    } catch (...) {
+      by_key_.erase(at);
+      throw;
+    }
+    at->second = {std::move(outcome), bytes, by_age_.begin()};
+    bytes_ += bytes;
+    while (bytes_ > max_bytes_ && by_age_.size() > 1) {
+      const auto oldest = by_key_.find(*by_age_.back());
+      by_age_.pop_back();
+      bytes_ -= oldest->second.bytes;
+      by_key_.erase(oldest);
+    }
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  static constexpr std::size_t entry_bytes = 512;  // counted for each outcome
+
+  struct entry {
+    plan_outcome outcome;
+    std::size_t bytes = 0;
+    std::list<const plan_key*>::iterator age{};
+  };
+
+  std::size_t max_bytes_;
+  std::size_t bytes_ = 0;
+  std::list<const plan_key*> by_age_;  // used last first; keys of by_key_, which do not move
+  std::map<plan_key, entry> by_key_;
+};
+
+}  // namespace sluice::operations

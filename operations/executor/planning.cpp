@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/planning.hpp"
+
+#include "runtime/seam.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <span>
+#include <string>
+
+namespace sluice::operations {
+namespace {
+
+/// Wakes the owner of an executor if the device is lost while a plan is being made.
+class loss_watch final : public detail::deferred {
+ public:
+  loss_watch(std::shared_ptr<device> on, std::weak_ptr<const plan_job> job,
+             std::shared_ptr<owner_mailbox> mailbox) noexcept
+      : device_(std::move(on)), job_(std::move(job)), mailbox_(std::move(mailbox)) {}
+  ~loss_watch() override {
+    if (!is_over()) mailbox_->wake();
+  }
+
+ private:
+  [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
+    return is_over() || device_->lost();
+  }
+  // Otherwise it would keep the runtime for a moment after the end of its last executor.
+  [[nodiscard]] bool ends_first() const noexcept override { return true; }
+  /// Whether the planner has made the plan, or dropped the job with its executor.
+  [[nodiscard]] bool is_over() const noexcept {
+    const auto job = job_.lock();
+    return job == nullptr || job->made.load(std::memory_order_acquire);
+  }
+
+  std::shared_ptr<device> device_;
+  std::weak_ptr<const plan_job> job_;
+  std::shared_ptr<owner_mailbox> mailbox_;
+};
+
+void require_at_most(std::size_t limit, std::size_t bytes, const operation_row& row,
+                     const char* memory, const char* option) {
+  if (bytes <= limit) return;
+  throw error(errc::unsupported, std::string(row.name()) + ": the plan needs " +
+                                     std::to_string(bytes) + " bytes of " + memory +
+                                     " memory, but executor_options::" + option + " is " +
+                                     std::to_string(limit));
+}
+void require_host_bytes(std::size_t limit, std::size_t bytes, const operation_row& row) {
+  require_at_most(limit, bytes, row, "host", "max_host_bytes_of_plan");
+}
+
+/// Makes the plan of `call`, which the reclaim thread destroys after its last use: destroying a
+/// plan of a GPU may synchronize the device.
+std::shared_ptr<const operation_plan> make_plan(const operation_row& row, lane_libraries& libraries,
+                                                const operation_row::call_storage& call,
+                                                const plan_limits& limits,
+                                                std::shared_ptr<plan_account> account) {
+  auto& runtime = libraries.runtime();
+  require_host_bytes(limits.host_bytes, row.plan_bytes(runtime.device().id().kind, call), row);
+  auto plan = row.make_plan(libraries, call);
+  if (!plan) throw error(errc::library_failure, "no plan was made");
+  require_host_bytes(limits.host_bytes, plan->bytes(), row);
+  const std::size_t device_bytes = plan->device_bytes();
+  require_at_most(limits.device_bytes, device_bytes + plan->workspace_bytes(), row, "device",
+                  "max_device_bytes_of_plan");
+  auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
+                                  : memory_reservation();
+  const auto kept = detail::share_with_deferred_destruction(
+      detail::runtime_core::of(runtime),
+      std::make_unique<accounted_plan>(std::move(plan), std::move(charge), std::move(account)));
+  return {kept, kept->get()};
+}
+
+void make(plan_job& job, lane_libraries& libraries, const plan_limits& limits,
+          std::shared_ptr<plan_account> account) noexcept {
+  const auto& row = *job.key.row;
+  const auto& device = libraries.runtime().device();
+  try {
+    device.require_usable();
+    row.prepare(libraries);
+    if (job.call) {
+      job.outcome.plan = make_plan(row, libraries, *job.call, limits, std::move(account));
+    }
+  } catch (...) {
+    job.outcome.failure = current_error();
+  }
+}
+
+}  // namespace
+
+const plan_job* planning::request(plan_key key, const operation_row::call_storage* call,
+                                  request_sender sender) {
+  const auto [entry, is_new] = being_made_.try_emplace(key, nullptr);
+  if (!is_new) return entry->second;
+  try {
+    auto job = std::make_shared<plan_job>();
+    job->key = std::move(key);
+    if (call != nullptr) job->call = *call;
+    job->sender = sender;
+    entry->second = job.get();
+    auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
+    mine.waiting.push_back(std::move(job));
+  } catch (...) {
+    being_made_.erase(entry);
+    throw;  // a turn without jobs stays for the next job of the sender
+  }
+  return entry->second;
+}
+
+void planning::start() noexcept {
+  bool failed = false;
+  for (auto& [sender, mine] : turns_) {
+    while (mine.started < max_started && !mine.waiting.empty()) {
+      const auto job = std::move(mine.waiting.front());
+      mine.waiting.pop_front();
+      ++mine.started;
+      try {
+        post(mine, job);
+      } catch (...) {
+        job->outcome.failure = current_error();
+        job->made = true;  // the watch wakes nobody
+        mailbox_->add(job);
+        failed = true;
+      }
+    }
+  }
+  // Waking the owner may destroy the executor.
+  if (failed) std::shared_ptr(mailbox_)->wake();
+}
+
+void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
+  const auto& core = detail::runtime_core::of(service_.runtime());
+  auto watch = std::make_unique<loss_watch>(core->shared_device(), job, mailbox_);
+  of.jobs.post([libraries = libraries_, mailbox = mailbox_, limits = limits_, account = account_,
+                job]() mutable {
+    make(*job, *libraries, limits, std::move(account));
+    // Waking the owner may destroy the executor, and with it the runtime.
+    libraries = nullptr;
+    job->made.store(true, std::memory_order_release);
+    mailbox->add(job);
+    mailbox->wake();
+  });
+  core->reclaim_later(std::move(watch));
+}
+
+void planning::taken(const plan_job& job) noexcept {
+  being_made_.erase(job.key);
+  const auto mine = turns_.find(job.sender);
+  if (--mine->second.started == 0 && mine->second.waiting.empty()) turns_.erase(mine);
+}
+
+}  // namespace sluice::operations

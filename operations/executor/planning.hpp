@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/executor/plan_account.hpp"
+#include "operations/executor/plan_cache.hpp"
+
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/planner.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/operations/request_options.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace sluice::operations {
+
+/// A plan on its way from the planner to the owner of an executor.
+struct plan_job {
+  plan_key key;
+  std::optional<operation_row::call_storage> call;  // nothing: only the library objects
+  request_sender sender;
+  plan_outcome outcome{};  // written by the planner, before `made`
+  std::atomic<bool> made{false};
+  std::shared_ptr<plan_job> next{};
+};
+
+/// The largest plan that may be made for a request, in bytes.
+struct plan_limits {
+  std::size_t host_bytes;
+  std::size_t device_bytes;  // with the workspace
+};
+
+/// Where the planner, the timer and the loss of the device leave word for the owner of an executor.
+/// Thread-safe.
+class owner_mailbox {
+ public:
+  /// Sets the function that wakes the owner. Call it before the first request.
+  void on_wake(std::function<void()> wake) { wake_ = std::move(wake); }
+  void wake() const {
+    if (wake_) wake_();
+  }
+  void add(std::shared_ptr<plan_job> job) noexcept {
+    const std::lock_guard lock(mutex_);
+    job->next = std::move(newest_);
+    newest_ = std::move(job);
+  }
+  /// Takes all jobs that have been added, the newest first.
+  [[nodiscard]] std::shared_ptr<plan_job> take() noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(newest_, nullptr);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<plan_job> newest_;
+  std::function<void()> wake_;
+};
+
+/// Has plans and library objects made on the planner of a device. Belongs to the owner of an
+/// executor; not thread-safe.
+class planning {
+ public:
+  planning(device_service& service, std::shared_ptr<lane_libraries> libraries,
+           std::shared_ptr<owner_mailbox> mailbox, plan_limits limits)
+      : service_(service),
+        libraries_(std::move(libraries)),
+        mailbox_(std::move(mailbox)),
+        limits_(limits) {}
+
+  /// Returns the job that makes the library objects of an operation, and the plan of `call` if it
+  /// is not null. `start` has it begun. The outcome goes to the mailbox. The owner is also woken if
+  /// the device is lost before.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] const plan_job* request(plan_key key, const operation_row::call_storage* call,
+                                        request_sender sender);
+  /// Passes jobs on to the planner: the oldest ones of each sender. The others wait, so that plans
+  /// are not made long before they can be launched. Call it while the lane has room, after
+  /// `request` and after `taken`.
+  void start() noexcept;
+  /// States that the owner has taken a job from the mailbox.
+  void taken(const plan_job& job) noexcept;
+  /// The plans that it has made.
+  [[nodiscard]] const plan_account& account() const noexcept { return *account_; }
+
+ private:
+  struct turn {
+    explicit turn(planner& on) noexcept : jobs(on) {}
+    planner::client jobs;  // destroyed once none of its jobs runs
+    std::deque<std::shared_ptr<plan_job>> waiting;
+    std::size_t started = 0;
+  };
+  /// The jobs of one sender that the planner has. While the owner takes one, another one is made.
+  static constexpr std::size_t max_started = 2;
+
+  void post(turn& of, const std::shared_ptr<plan_job>& job);
+
+  device_service& service_;
+  std::shared_ptr<lane_libraries> libraries_;
+  std::shared_ptr<owner_mailbox> mailbox_;
+  plan_limits limits_;
+  std::shared_ptr<plan_account> account_ = std::make_shared<plan_account>();
+  std::map<plan_key, const plan_job*> being_made_;
+  std::map<request_sender, turn> turns_;  // senders take turns
+};
+
+}  // namespace sluice::operations

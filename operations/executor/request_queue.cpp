@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/request_queue.hpp"
+
+#include "operations/executor/hazards.hpp"
+#include "runtime/seam.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace sluice::operations {
+namespace {
+
+using detail::operation_request;
+using use = inference::use;
+
+/// The number of requests held back by a hazard among which `next` looks for one that may pass.
+constexpr std::size_t max_held_back = 64;
+
+bool touches(const use& u) noexcept {
+  return !u.ignored && *u.of.value;
+}
+
+/// Stands for the block of a use. Imports may share memory, so one key stands for all of them.
+const void* key_of(const use& u) noexcept {
+  const auto* const block = detail::block_record::of(u.of.value->value().block());
+  return block->foreign != nullptr ? nullptr : block;
+}
+
+}  // namespace
+
+void request_queue::require_room(const operation_request& r) const {
+  if (count_ >= limits_.requests) {
+    throw error(errc::overloaded, std::to_string(count_) + " requests wait already");
+  }
+  if (count_ != 0 && r.bytes() > limits_.bytes - std::min(bytes_, limits_.bytes)) {
+    throw error(errc::overloaded,
+                "the requests that wait already use " + std::to_string(bytes_) + " bytes");
+  }
+  if (r.sender.id == 0) return;
+  const auto own = of_sender_.find(r.sender.id);
+  if (own != of_sender_.end() && own->second >= limits_.requests_of_sender) {
+    throw error(errc::overloaded,
+                std::to_string(own->second) + " requests of this sender wait already");
+  }
+}
+
+void request_queue::add(pointer& r) {
+  auto& to =
+      r->planned_by != nullptr ? planning_ : ready_[static_cast<std::size_t>(r->options.priority)];
+  list node;
+  node.emplace_back();
+  if (r->sender.id != 0) ++of_sender_[r->sender.id];
+  try {
+    count_blocks(*r);
+  } catch (...) {
+    if (r->sender.id != 0 && --of_sender_[r->sender.id] == 0) of_sender_.erase(r->sender.id);
+    throw;
+  }
+  r->number = ++last_number_;
+  ++count_;
+  bytes_ += r->bytes();
+  node.front() = std::move(r);
+  to.splice(to.end(), node);
+}
+
+request_queue::pointer request_queue::next() {
+  std::size_t held_back = 0;
+  for (auto& waiting : ready_) {
+    for (auto at = waiting.begin(); at != waiting.end(); ++at) {
+      if (!may_pass(**at)) {
+        if (++held_back == max_held_back) return nullptr;
+        continue;
+      }
+      auto taken = std::move(*at);
+      waiting.erase(at);
+      forget(*taken);
+      return taken;
+    }
+  }
+  return nullptr;
+}
+
+void request_queue::give_plan(const void* by,
+                              const std::shared_ptr<const operation_plan>& plan) noexcept {
+  for (auto at = planning_.begin(); at != planning_.end();) {
+    const auto here = at++;
+    auto& r = **here;
+    if (r.planned_by != by) continue;
+    r.planned_by = nullptr;
+    r.plan = plan;
+    auto& to = ready_[static_cast<std::size_t>(r.options.priority)];
+    auto later = to.end();
+    while (later != to.begin() && (*std::prev(later))->number > r.number) --later;
+    to.splice(later, planning_, here);
+  }
+}
+
+queue_status request_queue::status(timer::time_point now) const noexcept {
+  queue_status s{.requests = count_, .planning = planning_.size(), .bytes = bytes_};
+  for (const auto* waiting : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
+    if (waiting->empty()) continue;
+    s.oldest = std::max<std::chrono::nanoseconds>(s.oldest, now - waiting->front()->arrived);
+  }
+  return s;
+}
+
+bool request_queue::may_pass(const operation_request& r) const noexcept {
+  if (!shares_blocks(r)) return true;
+  for (const auto* waiting : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
+    for (const auto& earlier : *waiting) {
+      if (earlier->number >= r.number) break;
+      if (have_hazard(r.uses(), earlier->uses())) return false;
+    }
+  }
+  return true;
+}
+
+bool request_queue::shares_blocks(const operation_request& r) const noexcept {
+  for (const auto& u : r.uses()) {
+    if (!touches(u)) continue;
+    const auto key = key_of(u);
+    block_uses own;
+    for (const auto& o : r.uses()) {
+      if (!touches(o) || key_of(o) != key) continue;
+      ++own.all;
+      if (o.access != access_kind::read) ++own.writes;
+    }
+    const auto& counted = blocks_.find(key)->second;
+    const bool written = counted.writes > own.writes;
+    if (written || (u.access != access_kind::read && counted.all > own.all)) return true;
+  }
+  return false;
+}
+
+void request_queue::count_blocks(const operation_request& r) {
+  std::size_t counted = 0;
+  try {
+    for (const auto& u : r.uses()) {
+      if (touches(u)) {
+        auto& uses = blocks_[key_of(u)];
+        ++uses.all;
+        if (u.access != access_kind::read) ++uses.writes;
+      }
+      ++counted;
+    }
+  } catch (...) {
+    uncount_blocks(r, counted);
+    throw;
+  }
+}
+
+void request_queue::uncount_blocks(const operation_request& r, std::size_t uses) noexcept {
+  for (const auto& u : r.uses().first(uses)) {
+    if (!touches(u)) continue;
+    const auto counted = blocks_.find(key_of(u));
+    --counted->second.all;
+    if (u.access != access_kind::read) --counted->second.writes;
+    if (counted->second.all == 0) blocks_.erase(counted);
+  }
+}
+
+void request_queue::forget(const operation_request& r) noexcept {
+  uncount_blocks(r, r.uses().size());
+  --count_;
+  bytes_ -= r.bytes();
+  if (r.sender.id == 0) return;
+  const auto own = of_sender_.find(r.sender.id);
+  if (--own->second == 0) of_sender_.erase(own);
+}
+
+}  // namespace sluice::operations

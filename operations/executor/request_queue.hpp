@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/request_options.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+namespace sluice::operations {
+
+/// The requests that wait in front of a lane, bounded in number, in bytes and for each sender. Not
+/// thread-safe.
+///
+/// A request waits for its plan, for room on the lane, or for an earlier request with which it has
+/// a hazard. Only these hold it back: it passes all other requests.
+class request_queue {
+ public:
+  using pointer = std::unique_ptr<detail::operation_request>;
+  using list = std::list<pointer>;
+
+  /// The largest queue. A request that exceeds `bytes` alone is taken if no other one waits.
+  struct limits {
+    std::size_t requests;
+    std::size_t bytes;
+    std::size_t requests_of_sender;  ///< of each sender with an id
+  };
+  explicit request_queue(limits most) noexcept : limits_(most) {}
+
+  /// Checks that there is room for a request.
+  /// @throws error `overloaded` if there is none
+  void require_room(const detail::operation_request& r) const;
+  /// Adds a request at the end. Takes it only if nothing is thrown.
+  /// @throws std::bad_alloc if there is no memory
+  void add(pointer& r);
+  /// Takes the next request that may be launched; nullptr if there is none.
+  [[nodiscard]] pointer next();
+  /// Gives its plan to each request that waits for the job `by`.
+  void give_plan(const void* by, const std::shared_ptr<const operation_plan>& plan) noexcept;
+  /// Takes all requests for which `condition(request)` is true.
+  template <class Condition>
+  [[nodiscard]] list take_if(const Condition& condition) noexcept {
+    list taken;
+    for (auto* from : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
+      for (auto at = from->begin(); at != from->end();) {
+        const auto here = at++;
+        if (!condition(**here)) continue;
+        forget(**here);
+        taken.splice(taken.end(), *from, here);
+      }
+    }
+    return taken;
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
+
+ private:
+  /// How many waiting requests use a block, and how many of them write it.
+  struct block_uses {
+    std::size_t all = 0;
+    std::size_t writes = 0;
+  };
+
+  [[nodiscard]] bool may_pass(const detail::operation_request& r) const noexcept;
+  /// Whether the waiting requests other than `r` use a block of `r` in a conflicting way.
+  [[nodiscard]] bool shares_blocks(const detail::operation_request& r) const noexcept;
+  void count_blocks(const detail::operation_request& r);
+  void uncount_blocks(const detail::operation_request& r, std::size_t uses) noexcept;
+  void forget(const detail::operation_request& r) noexcept;
+
+  limits limits_;
+  list planning_;              // in the order of arrival
+  std::array<list, 3> ready_;  // by priority; each in the order of arrival
+  std::size_t count_ = 0;
+  std::size_t bytes_ = 0;
+  std::uint64_t last_number_ = 0;
+  std::unordered_map<std::uint64_t, std::size_t> of_sender_;
+  std::unordered_map<const void*, block_uses> blocks_;
+};
+
+}  // namespace sluice::operations

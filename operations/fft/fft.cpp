@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
+#include "operations/core/rows.hpp"
+#include "operations/cuda_build.hpp"
+#include "operations/fft/fft_functions.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using operations::fft_call;
+using operations::fft_kind;
+using operations::fft_row;
+
+/// Refuses an operand that is not one of two types.
+void require_type(const inference& to, const operand& of, const tensor_spec& s, element_type single,
+                  element_type twofold) {
+  if (s.type == single || s.type == twofold) return;
+  to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but the transform takes " +
+                    std::string(to_string(single)) + " and " + std::string(to_string(twofold)));
+}
+
+/// The distance between rows of an operand whose rows have `row` elements. Libraries need the
+/// elements of a row side by side, and rows that begin at a whole complex element.
+std::int64_t row_distance(const inference& to, const operand& of, const tensor_spec& s,
+                          bool may_overlap, std::size_t complex_bytes) {
+  const auto row = s.shape[s.rank() - 1];
+  const auto stack = operations::stack_of(s, 1);
+  const auto distance = operations::distance_of(s, 1, stack);
+  if ((row > 1 && s.strides[s.rank() - 1] != 1) || !distance) {
+    throw error(errc::unsupported,
+                std::string(to.name(of)) + ": has the shape " + to_string(s.shape) +
+                    " and the strides " + to_string(s.strides) +
+                    ", but rows must have no gaps and one distance between them");
+  }
+  if (s.alignment < complex_bytes) {
+    to.refuse(of, "is not aligned to a complex element");
+  }
+  std::int64_t rows = 1;
+  for (const auto extent : stack) rows *= extent;
+  if (rows <= 1) return row;
+  if (*distance == 0 || (!may_overlap && *distance < row)) {
+    throw error(errc::unsupported, std::string(to.name(of)) + ": rows share memory");
+  }
+  return *distance;
+}
+
+/// What all transforms have in common. `length` is that of the real or complex signal.
+template <class Operation>
+fft_call infer_rows(const Operation& op, inference& to, fft_kind kind, std::int64_t length,
+                    element_type result) {
+  const auto& x = to.require(op.x);
+  const bool is_double = x.type == element_type::f64 || x.type == element_type::c128;
+  const auto complex_bytes = size_of(is_double ? element_type::c128 : element_type::c64);
+  fft_call call{.key = {fft_row{.kind = kind, .is_double = is_double ? 1 : 0, .length = length}}};
+  call.scale = is_double ? op.scale.template to<double>("scale")
+                         : static_cast<double>(op.scale.template to<float>("scale"));
+  auto shape = x.shape;
+  shape[shape.size() - 1] = call.key.output_row();
+  const auto& y = to.result(op.y, result, shape);
+  if (x.size() == 0) {
+    call.key.batch = 0;
+    to.ignore(op.x);
+    to.ignore(op.y);
+    return call;
+  }
+  call.key.batch = 1;
+  for (const auto extent : operations::stack_of(x, 1)) call.key.batch *= extent;
+  call.key.input_distance = row_distance(to, op.x, x, kind != fft_kind::c2r, complex_bytes);
+  call.key.output_distance = row_distance(to, op.y, y, false, complex_bytes);
+  return call;
+}
+
+/// X of an operation, with at least one element in a row.
+template <class Operation>
+const tensor_spec& require_rows(const Operation& op, const inference& to, element_type single,
+                                element_type twofold) {
+  const auto& x = to.require(op.x);
+  require_type(to, op.x, x, single, twofold);
+  if (x.rank() == 0 || x.shape[x.rank() - 1] == 0) {
+    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so there is nothing to transform");
+  }
+  return x;
+}
+
+fft_call infer(const fft& op, inference& to) {
+  const auto& x = require_rows(op, to, element_type::c64, element_type::c128);
+  operations::require_enumerator("direction", op.direction, fft_direction::inverse);
+  to.allow_in_place(op.y, op.x);
+  return infer_rows(
+      op, to,
+      op.direction == fft_direction::forward ? fft_kind::c2c_forward : fft_kind::c2c_inverse,
+      x.shape[x.rank() - 1], x.type);
+}
+
+fft_call infer(const rfft& op, inference& to) {
+  const auto& x = require_rows(op, to, element_type::f32, element_type::f64);
+  return infer_rows(op, to, fft_kind::r2c, x.shape[x.rank() - 1],
+                    x.type == element_type::f32 ? element_type::c64 : element_type::c128);
+}
+
+fft_call infer(const irfft& op, inference& to) {
+  const auto& x = require_rows(op, to, element_type::c64, element_type::c128);
+  const auto bins = x.shape[x.rank() - 1];
+  constexpr auto most_bins = std::numeric_limits<std::int64_t>::max() / 2 + 1;
+  if (bins > most_bins) {
+    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so the length overflows");
+  }
+  const auto length = op.length != 0 ? op.length : 2 * (bins - 1);
+  if (length < 1) {
+    throw invalid_argument("length", std::to_string(length) + " is less than 1");
+  }
+  if (length / 2 + 1 != bins) {
+    throw invalid_argument("length", std::to_string(length) + " needs " +
+                                         std::to_string(length / 2 + 1) + " bins, but x has " +
+                                         std::to_string(bins));
+  }
+  return infer_rows(op, to, fft_kind::c2r, length,
+                    x.type == element_type::c64 ? element_type::f32 : element_type::f64);
+}
+
+template <class Operation>
+void compute(const fft_call& call, const launch_of<Operation>& at) {
+  if (call.key.batch == 0) return;
+  host::compute_fft(call, &at.template plan<operation_plan>(),
+                    at.template get<const void>(&Operation::x),
+                    at.template get<void>(&Operation::y));
+}
+
+template <class Operation>
+void enqueue(lane_libraries& libraries, const fft_call& call, const launch_of<Operation>& at) {
+  if (call.key.batch == 0) return;
+  cuda::enqueue_fft(libraries, call, &at.template plan<operation_plan>(), at.workspace(),
+                    at.template get<const void>(&Operation::x),
+                    at.template get<void>(&Operation::y));
+}
+
+template <class Operation>
+const operation_row& make_row(std::string_view name) {
+  static const typed_operation_row<Operation, fft_call> row(
+      {.name = name,
+       .infer = [](const Operation& op, inference& to) { return infer(op, to); },
+       .host = {.library = "KissFFT",
+                .plan_bytes = host::fft_plan_bytes,
+                .make_plan = host::make_fft_plan},
+       .compute = compute<Operation>,
+       .cuda = {.library = "cuFFT",
+                .version = operations::with_cuda<cuda::fft_version>(),
+                .prepare = operations::with_cuda<cuda::prepare_fft>(),
+                .make_plan = operations::with_cuda<cuda::make_fft_plan>()},
+       .enqueue = operations::with_cuda<enqueue<Operation>>()});
+  return row;
+}
+
+}  // namespace
+
+const operation_row& row_of(operation_type<fft>) {
+  return make_row<fft>("fft");
+}
+const operation_row& row_of(operation_type<rfft>) {
+  return make_row<rfft>("rfft");
+}
+const operation_row& row_of(operation_type<irfft>) {
+  return make_row<irfft>("irfft");
+}
+
+}  // namespace sluice

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All private headers of the operations that the layer above uses. Not installed.
+
+#include "operations/workspace.hpp"

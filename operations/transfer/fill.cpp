@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
+#include "operations/core/rows.hpp"
+
+#include <sluice/operations/transfer.hpp>
+#include <sluice/runtime/device.hpp>
+
+#include <array>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <string>
+
+namespace sluice {
+namespace {
+
+struct fill_call {
+  std::int64_t count = 0;  ///< number of elements
+  element_type type = element_type::f32;
+  std::array<std::byte, 16> element{};  ///< the bytes of one element
+
+  template <class T>
+  void store(const T& value) noexcept {
+    static_assert(sizeof value <= sizeof element);
+    std::memcpy(element.data(), &value, sizeof value);
+  }
+  [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {count}}; }
+};
+
+[[noreturn]] void refuse_range(const scalar& value, element_type type) {
+  throw invalid_argument("value",
+                         value.text() + " is out of the range of " + std::string(to_string(type)));
+}
+
+template <class T>
+void store_integer(const scalar& value, fill_call& to) {
+  const auto number = value.to<std::int64_t>("value");
+  if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) {
+    refuse_range(value, to.type);
+  }
+  to.store(static_cast<T>(number));
+}
+
+/// A real number of 16 bits.
+template <class T>
+void store_short_real(const scalar& value, fill_call& to) {
+  const T rounded(value.to<float>("value"));
+  const auto back = static_cast<float>(rounded);
+  if (back - back != 0) refuse_range(value, to.type);  // infinite
+  to.store(rounded);
+}
+
+void store(const scalar& value, fill_call& to) {
+  switch (to.type) {
+    case element_type::boolean: {
+      const auto number = value.to<std::int64_t>("value");
+      if (number != 0 && number != 1) refuse_range(value, to.type);
+      return to.store(static_cast<std::uint8_t>(number));
+    }
+    case element_type::u8:
+      return store_integer<std::uint8_t>(value, to);
+    case element_type::i8:
+      return store_integer<std::int8_t>(value, to);
+    case element_type::u16:
+      return store_integer<std::uint16_t>(value, to);
+    case element_type::i32:
+      return store_integer<std::int32_t>(value, to);
+    case element_type::u32:
+      return store_integer<std::uint32_t>(value, to);
+    case element_type::i64:
+      return to.store(value.to<std::int64_t>("value"));
+    case element_type::u64:
+      return to.store(value.to<std::uint64_t>("value"));
+    case element_type::f16:
+      return store_short_real<f16>(value, to);
+    case element_type::bf16:
+      return store_short_real<bf16>(value, to);
+    case element_type::f32:
+      return to.store(value.to<float>("value"));
+    case element_type::f64:
+      return to.store(value.to<double>("value"));
+    case element_type::c64:
+      return to.store(value.to<std::complex<float>>("value"));
+    case element_type::c128:
+      return to.store(value.to<std::complex<double>>("value"));
+  }
+}
+
+fill_call infer(const fill& op, inference& to) {
+  const auto* const given = to.given(op.y);
+  operations::require_type("type", op.type);
+  const auto type = op.type ? *op.type : given != nullptr ? given->type : element_type::f32;
+  const auto& y = to.result(op.y, type, operations::stated_shape(op.shape, given, type));
+  operations::require_contiguous("y", y);
+  fill_call call{.count = static_cast<std::int64_t>(y.size()), .type = type};
+  store(op.value, call);
+  return call;
+}
+
+void enqueue(lane_libraries& libraries, const fill_call& call, const launch_of<fill>& at) {
+  libraries.runtime().device().fill(at.get<void>(&fill::y), call.element.data(), size_of(call.type),
+                                    static_cast<std::size_t>(call.count),
+                                    libraries.stream().native());
+}
+
+}  // namespace
+
+const operation_row& row_of(operation_type<fill>) {
+  static const typed_operation_row<fill, fill_call> row(
+      {.name = "fill",
+       .infer = [](const fill& op, inference& to) { return infer(op, to); },
+       .host = {.library = "host"},
+       .cuda = {.library = "CUDA"},
+       .enqueue_on_any = enqueue});
+  return row;
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+
+#include <new>
+
+namespace sluice {
+namespace {
+
+// The alignment of new elements: that of a cache line.
+constexpr std::align_val_t alignment{64};
+
+}  // namespace
+
+host_tensor::host_tensor(element_type type, const extents& shape)
+    : type_(type), shape_(shape), size_(tensor_spec::row_major(type, shape).size()) {
+  data_ = {::operator new(bytes(), alignment), [](void* p) {
+             ::operator delete(p, alignment);
+           }};
+}
+
+host_tensor::host_tensor(element_type type, const extents& shape, std::size_t count,
+                         std::shared_ptr<void> data)
+    : type_(type), shape_(shape), size_(count), data_(std::move(data)) {
+  if (tensor_spec::row_major(type, shape).size() != count) {
+    throw error(errc::invalid_argument, "shape: " + to_string(shape) + " does not have " +
+                                            std::to_string(count) + " elements");
+  }
+  // The elements of an empty vector have no address.
+  if (data_ == nullptr) data_ = std::make_shared<char>();
+}
+
+void host_tensor::require_type(element_type type) const {
+  if (type == type_) return;
+  throw error(errc::invalid_argument, "the elements are of type " + std::string(to_string(type_)) +
+                                          ", not " + std::string(to_string(type)));
+}
+
+}  // namespace sluice

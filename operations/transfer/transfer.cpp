@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/rows.hpp"
+
+#include <sluice/operations/transfer.hpp>
+#include <sluice/runtime/host_transfer.hpp>
+
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+struct transfer_call {
+  std::int64_t count = 0;  ///< number of elements
+  [[nodiscard]] launch_facts facts() const noexcept {
+    // The transfer itself counts its commands.
+    return {.sizes = {count}, .commands = 0};
+  }
+};
+
+class transfer_launch final : public operation_launch {
+ public:
+  transfer_launch(std::shared_ptr<host_transfer> moved, bool is_download) noexcept
+      : moved_(std::move(moved)), is_download_(is_download) {}
+  std::size_t commands() const noexcept override { return moved_->commands(); }
+  bool must_finish() const noexcept override { return is_download_; }
+  void finish() noexcept override { moved_->finish(); }
+  void enqueue(void* address) { moved_->enqueue(address); }
+
+ private:
+  std::shared_ptr<host_transfer> moved_;
+  bool is_download_;
+};
+
+/// The call for an operand on the device, which must be contiguous.
+transfer_call call_of(const inference& to, const operand& of, const tensor_spec& s) {
+  operations::require_contiguous(to.name(of), s);
+  return {static_cast<std::int64_t>(s.size())};
+}
+
+transfer_call infer(const upload& op, inference& to) {
+  if (!op.values) throw invalid_argument("values", "is not given");
+  return call_of(to, op.y, to.result(op.y, op.values.type(), op.values.shape()));
+}
+
+transfer_call infer(const download& op, inference& to) {
+  const auto& x = to.require(op.x);
+  const auto call = call_of(to, op.x, x);
+  if (!op.to) throw invalid_argument("to", "is not given");
+  if (*op.to && (op.to->type() != x.type || op.to->shape() != x.shape)) {
+    throw invalid_argument("to", "is of type " + std::string(to_string(op.to->type())) +
+                                     " and has the shape " + to_string(op.to->shape()) +
+                                     ", but x is of type " + std::string(to_string(x.type)) +
+                                     " and has the shape " + to_string(x.shape));
+  }
+  return call;
+}
+
+std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const upload& op,
+                                        const transfer_call&) {
+  return std::make_shared<transfer_launch>(
+      host_transfer::upload(libraries.stream(), op.values.data(), op.values.bytes()), false);
+}
+std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const download& op,
+                                        const transfer_call&) {
+  auto& target = *op.to;
+  if (!target) target = host_tensor(op.x.value().type(), op.x.value().shape());
+  return std::make_shared<transfer_launch>(
+      host_transfer::download(libraries.stream(), target.data(), target.bytes()), true);
+}
+
+/// The row of a transfer whose operand on the device is `Device`.
+template <class Operation, operand Operation::*Device>
+const operation_row& make_row(std::string_view name) {
+  static const typed_operation_row<Operation, transfer_call> row(
+      {.name = name,
+       .infer = [](const Operation& op, inference& to) { return infer(op, to); },
+       .host = {.library = "host"},
+       .cuda = {.library = "CUDA"},
+       .begin = [](lane_libraries& libraries, const Operation& op,
+                   const transfer_call& call) { return begin(libraries, op, call); },
+       .enqueue_on_any =
+           [](lane_libraries&, const transfer_call&, const launch_of<Operation>& at) {
+             at.template own<transfer_launch>().enqueue(at.template get<void>(Device));
+           }});
+  return row;
+}
+
+}  // namespace
+
+const operation_row& row_of(operation_type<upload>) {
+  return make_row<upload, &upload::y>("upload");
+}
+const operation_row& row_of(operation_type<download>) {
+  return make_row<download, &download::x>("download");
+}
+
+}  // namespace sluice

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/runtime/element_type.hpp>
+
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <type_traits>
+
+// Elements of all types as numbers, without the arithmetic of the library.
+namespace sluice::test {
+
+/// Holds each element of each type exactly.
+using number = std::complex<long double>;
+
+inline constexpr std::array all_element_types{
+    element_type::boolean, element_type::u8,   element_type::i8,  element_type::u16,
+    element_type::i32,     element_type::u32,  element_type::i64, element_type::u64,
+    element_type::f16,     element_type::bf16, element_type::f32, element_type::f64,
+    element_type::c64,     element_type::c128};
+
+[[nodiscard]] constexpr bool is_complex_type(element_type type) {
+  return type == element_type::c64 || type == element_type::c128;
+}
+[[nodiscard]] constexpr bool is_floating_type(element_type type) {
+  return type >= element_type::f16 && type <= element_type::f64;
+}
+
+/// Calls `function` with a value of the C++ type of integer elements.
+template <class Function>
+auto with_integer_type(element_type type, Function&& function) {
+  switch (type) {
+    case element_type::boolean:
+      return function(bool{});
+    case element_type::u8:
+      return function(std::uint8_t{});
+    case element_type::i8:
+      return function(std::int8_t{});
+    case element_type::u16:
+      return function(std::uint16_t{});
+    case element_type::i32:
+      return function(std::int32_t{});
+    case element_type::u32:
+      return function(std::uint32_t{});
+    case element_type::i64:
+      return function(std::int64_t{});
+    default:
+      return function(std::uint64_t{});
+  }
+}
+
+/// A number with `digits` binary digits and the smallest exponent `least` of normal numbers.
+[[nodiscard]] inline long double rounded(long double value, int digits, int least,
+                                         long double largest) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const auto unit = std::ldexp(1.0L, std::max(std::ilogb(value), least) - digits + 1);
+  const auto nearest = std::copysign(std::nearbyint(value / unit) * unit, value);
+  if (std::abs(nearest) <= largest) return nearest;
+  return std::copysign(std::numeric_limits<long double>::infinity(), value);
+}
+
+/// A real number as the value of an element of a type, rounded once.
+[[nodiscard]] inline long double to_real_type(element_type type, long double value) {
+  switch (type) {
+    case element_type::f16:
+      return rounded(value, 11, -14, 65504);
+    case element_type::bf16:
+      return rounded(value, 8, -126, 0x1.fep127L);
+    case element_type::f32:
+    case element_type::c64:
+      return rounded(value, 24, -126, std::numeric_limits<float>::max());
+    default:
+      return rounded(value, 53, -1022, std::numeric_limits<double>::max());
+  }
+}
+
+/// The number of which `at` holds the bits.
+[[nodiscard]] inline number number_at(element_type type, const std::byte* at) {
+  const auto bits = [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  const auto narrow = [&](int exponent_bits, int fraction_bits) -> long double {
+    const auto all = bits(std::uint16_t{});
+    const int fraction = all & ((1 << fraction_bits) - 1);
+    const int exponent = (all >> fraction_bits) & ((1 << exponent_bits) - 1);
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    long double magnitude =
+        std::ldexp(static_cast<long double>(fraction), 1 - bias - fraction_bits);
+    if (exponent == (1 << exponent_bits) - 1) {
+      magnitude = fraction != 0 ? std::numeric_limits<long double>::quiet_NaN()
+                                : std::numeric_limits<long double>::infinity();
+    } else if (exponent != 0) {
+      magnitude = std::ldexp(static_cast<long double>((1 << fraction_bits) + fraction),
+                             exponent - bias - fraction_bits);
+    }
+    return (all & 0x8000) != 0 ? -magnitude : magnitude;
+  };
+  switch (type) {
+    case element_type::f16:
+      return narrow(5, 10);
+    case element_type::bf16:
+      return narrow(8, 7);
+    case element_type::f32:
+      return bits(float{});
+    case element_type::f64:
+      return bits(double{});
+    case element_type::c64: {
+      const auto z = bits(std::array<float, 2>{});
+      return {z[0], z[1]};
+    }
+    case element_type::c128: {
+      const auto z = bits(std::array<double, 2>{});
+      return {z[0], z[1]};
+    }
+    default:
+      return with_integer_type(type, [&](auto of) {
+        if constexpr (std::is_same_v<decltype(of), bool>) {
+          return number(bits(std::uint8_t{}) != 0 ? 1 : 0);
+        } else {
+          return number(static_cast<long double>(bits(of)));
+        }
+      });
+  }
+}
+
+/// Whether two numbers are the same, zeros with their signs; NaN equals NaN.
+[[nodiscard]] inline bool same(long double a, long double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b && std::signbit(a) == std::signbit(b);
+}
+[[nodiscard]] inline bool same(const number& a, const number& b) {
+  return same(a.real(), b.real()) && same(a.imag(), b.imag());
+}
+
+/// How random elements are drawn.
+enum class drawn {
+  bits,     ///< any bits, with all special values
+  numbers,  ///< integers of any value; real numbers in [-1, 1)
+};
+
+/// Writes a random element to `at`.
+inline void draw_element(std::mt19937_64& generator, element_type type, drawn how, std::byte* at) {
+  const auto put = [&](auto value) {
+    std::memcpy(at, &value, sizeof value);
+  };
+  const auto uniform = [&] {
+    return std::uniform_real_distribution<double>(-1, 1)(generator);
+  };
+  if (type == element_type::boolean) return put(static_cast<std::uint8_t>(generator() & 1U));
+  if (how == drawn::numbers && type >= element_type::f16) {
+    switch (type) {
+      case element_type::f16:
+        return put(f16(static_cast<float>(uniform())));
+      case element_type::bf16:
+        return put(bf16(static_cast<float>(uniform())));
+      case element_type::f32:
+        return put(static_cast<float>(uniform()));
+      case element_type::f64:
+        return put(uniform());
+      case element_type::c64:
+        return put(std::array{static_cast<float>(uniform()), static_cast<float>(uniform())});
+      default:
+        return put(std::array{uniform(), uniform()});
+    }
+  }
+  const std::array<std::uint64_t, 2> words{generator(), generator()};
+  std::memcpy(at, words.data(), size_of(type));
+}
+
+}  // namespace sluice::test

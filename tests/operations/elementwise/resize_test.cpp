@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/elementwise/elements.hpp"
+
+#include <sluice/operations/resize.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+/// Position of a row or column of the result among those of the image.
+long double position(std::int64_t index, std::int64_t from, std::int64_t to) {
+  const auto at = (static_cast<long double>(index) + 0.5L) * static_cast<long double>(from) /
+                      static_cast<long double>(to) -
+                  0.5L;
+  return std::clamp(at, 0.0L, static_cast<long double>(from - 1));
+}
+
+class resize_operation : public elementwise_test {
+ protected:
+  void expect_right(element_type type, const extents& shape, std::int64_t height,
+                    std::int64_t width, image_layout layout) {
+    SCOPED_TRACE(std::string(to_string(type)) + ' ' + to_string(shape) + " to " +
+                 std::to_string(height) + " x " + std::to_string(width));
+    const auto x = make(type, shape);
+    const std::size_t row = shape.size() - (layout == image_layout::channels_last ? 3 : 2);
+    auto y_shape = shape;
+    y_shape[row] = height;
+    y_shape[row + 1] = width;
+    const auto y = make(type, y_shape);
+    const bool given = coin();
+    resize op{.x = x.view(), .layout = layout};
+    if (given) {
+      op.y = y.view();
+    }
+    if (!given || coin()) {
+      op.height = height;
+      op.width = width;
+    }
+    const auto result = run(on(), op);
+    EXPECT_EQ(result.shape(), y_shape);
+    EXPECT_EQ(result.type(), type);
+    expect_each(result, [&](const extents& index, const number& computed) {
+      const auto r = position(index[row], shape[row], height);
+      const auto c = position(index[row + 1], shape[row + 1], width);
+      long double wanted = 0;
+      for (int dr = 0; dr < 2; ++dr) {
+        for (int dc = 0; dc < 2; ++dc) {
+          auto at = index;
+          at[row] = std::min(static_cast<std::int64_t>(r) + dr, shape[row] - 1);
+          at[row + 1] = std::min(static_cast<std::int64_t>(c) + dc, shape[row + 1] - 1);
+          const auto weight = [](long double p, int d) {
+            const auto fraction = p - std::floor(p);
+            return d == 0 ? 1 - fraction : fraction;
+          };
+          wanted += weight(r, dr) * weight(c, dc) * x[at].real();
+        }
+      }
+      const long double bound = type == element_type::u8     ? 0.5L + 1e-3L
+                                : type == element_type::f16  ? 0x1p-11L + 1e-6L
+                                : type == element_type::bf16 ? 0x1p-8L + 1e-6L
+                                : type == element_type::f32  ? 1e-6L
+                                                             : 1e-11L;
+      return std::abs(computed.real() - wanted) <= bound
+                 ? ::testing::AssertionSuccess()
+                 : ::testing::AssertionFailure() << computed.real() << " is not " << wanted;
+    });
+    if (given) expect_gaps_untouched(y);
+  }
+};
+
+constexpr auto types = {element_type::u8, element_type::f16, element_type::bf16, element_type::f32,
+                        element_type::f64};
+
+TEST_P(resize_operation, of_all_types_shapes_and_strides) {
+  for (const auto type : types) {
+    for (int round = 0; round < 12; ++round) {
+      const bool last = coin();
+      extents shape;
+      for (std::int64_t d = between(0, last ? 2 : 3); d > 0; --d) shape.push_back(between(1, 3));
+      shape.push_back(between(1, 30));
+      shape.push_back(between(1, 30));
+      if (last) shape.push_back(between(1, 4));
+      expect_right(type, shape, between(1, 40), between(1, 40),
+                   last ? image_layout::channels_last : image_layout::channels_first);
+    }
+  }
+}
+
+TEST_P(resize_operation, to_the_same_size_is_a_copy) {
+  const auto x = make(element_type::f32, {2, 9, 11});
+  expect_elements(run(on(), resize{.x = x.view(), .height = 9, .width = 11}),
+                  [&](const extents& i) { return x[i]; });
+}
+
+// `torch.nn.functional.interpolate` gives these numbers.
+TEST_P(resize_operation, doubles_as_pytorch_does) {
+  auto x = make_contiguous(element_type::f32, {1, 2});
+  x.set(std::vector<float>{0, 4});
+  const std::vector<long double> expected{0, 1, 3, 4};
+  expect_elements(run(on(), resize{.x = x.view(), .height = 1, .width = 4}), [&](const extents& i) {
+    return number(expected[static_cast<std::size_t>(i[1])]);
+  });
+}
+
+TEST_P(resize_operation, rounds_bytes_to_nearest_even) {
+  auto x = make_contiguous(element_type::u8, {1, 2});
+  x.set(std::vector<std::uint8_t>{254, 255});
+  // 254, 254.25, 254.75, 255
+  const std::vector<long double> four{254, 254, 255, 255};
+  expect_elements(run(on(), resize{.x = x.view(), .height = 1, .width = 4}),
+                  [&](const extents& i) { return number(four[static_cast<std::size_t>(i[1])]); });
+  // 254.5
+  expect_elements(run(on(), resize{.x = x.view(), .height = 1, .width = 1}),
+                  [&](const extents&) { return number(254); });
+}
+
+TEST_P(resize_operation, of_no_images) {
+  const auto x = make(element_type::u8, {0, 4, 5});
+  EXPECT_EQ(run(on(), resize{.x = x.view(), .height = 2, .width = 2}).shape(), (extents{0, 2, 2}));
+}
+
+TEST_P(resize_operation, of_images_of_a_camera) {
+  expect_right(element_type::u8, {480, 640, 3}, 224, 224, image_layout::channels_last);
+  expect_right(element_type::f32, {3, 100, 130}, 224, 224, image_layout::channels_first);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, resize_operation, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test

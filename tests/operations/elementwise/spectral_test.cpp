@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/elementwise/elements.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/relative_error.hpp"
+
+#include <sluice/operations/reduce.hpp>
+#include <sluice/operations/spectral.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+struct frames_case {
+  std::int64_t samples = 1;
+  std::int64_t n_fft = 1;
+  std::int64_t hop = 1;
+};
+
+class spectral : public elementwise_test {
+ protected:
+  template <class T>
+  void expect_frames(const frames_case& c, const extents& stack, bool with_window) {
+    SCOPED_TRACE(::testing::Message()
+                 << c.samples << " samples, n_fft " << c.n_fft << ", hop " << c.hop);
+    auto shape = stack;
+    shape.push_back(c.samples);
+    const auto signal = make(element_type_v<T>, shape);
+    const auto window = make(element_type_v<T>, {c.n_fft});
+    // As NumPy would: pad, then cut.
+    const auto padded = c.samples + 2 * (c.n_fft / 2);
+    std::int64_t frames = 0;
+    while (frames * c.hop + c.n_fft <= padded) ++frames;
+    auto y_shape = stack;
+    y_shape.push_back(frames);
+    y_shape.push_back(c.n_fft);
+    frame_signal op{.signal = signal.view(), .hop = c.hop};
+    if (with_window) op.window = window.view();
+    if (!with_window || coin()) op.n_fft = c.n_fft;
+    const bool given = coin();
+    const auto y = make(element_type_v<T>, y_shape);
+    if (given) op.y = y.view();
+    const auto result = run(on(), op);
+    ASSERT_EQ(result.shape(), y_shape);
+    expect_elements(result, [&](const extents& index) -> number {
+      auto at = index;
+      const auto f = index[stack.size()];
+      const auto j = index[stack.size() + 1];
+      extents source;
+      for (std::size_t d = 0; d < stack.size(); ++d) source.push_back(at[d]);
+      const auto sample = f * c.hop + j - c.n_fft / 2;
+      source.push_back(sample);
+      const bool inside = sample >= 0 && sample < c.samples;
+      const T value = inside ? static_cast<T>(signal[source].real()) : T(0);
+      return with_window ? static_cast<T>(value * static_cast<T>(window[{j}].real())) : value;
+    });
+    if (given) expect_gaps_untouched(y);
+  }
+
+  template <class T>
+  void expect_power() {
+    for (int round = 0; round < 20; ++round) {
+      const auto shape = random_shape();
+      const auto x = make(element_type_v<std::complex<T>>, shape);
+      const auto y = make(element_type_v<T>, shape);
+      const bool given = coin();
+      power_spectrum op{.x = x.view()};
+      if (given) op.y = y.view();
+      expect_elements(run(on(), op), [&](const extents& i) -> number {
+        const auto z = x[i];
+        const volatile T real = static_cast<T>(z.real()) * static_cast<T>(z.real());
+        const volatile T imaginary = static_cast<T>(z.imag()) * static_cast<T>(z.imag());
+        return real + imaginary;
+      });
+      if (given) expect_gaps_untouched(y);
+    }
+  }
+
+  template <class T>
+  static long double level(long double value, double amin) {
+    return 10 * std::log10(std::max(value, static_cast<long double>(static_cast<T>(amin))));
+  }
+  template <class T>
+  void expect_decibels(const decibel_options& options) {
+    for (int round = 0; round < 10; ++round) {
+      const auto shape = random_shape(1);
+      auto x = make(element_type_v<T>, shape);
+      auto reference = make(element_type_v<T>, part_of(shape));
+      std::vector<T> powers{0};
+      for (int i = 0; i < 500; ++i) {
+        powers.push_back(
+            static_cast<T>(std::pow(10, std::uniform_real_distribution<>(-12, 12)(generator()))));
+      }
+      x.set(powers);
+      std::shuffle(powers.begin(), powers.end(), generator());
+      reference.set(powers);
+      power_to_decibel op{.x = x.view(), .reference = reference.view(), .options = options};
+      const auto y = make(element_type_v<T>, shape);
+      const bool given = coin();
+      if (given) op.y = y.view();
+      expect_each(run(on(), op), [&](const extents& i, const number& computed) {
+        const auto wanted = std::max(
+            level<T>(x[i].real(), options.amin) - level<T>(reference[i].real(), options.amin),
+            -static_cast<long double>(static_cast<T>(options.top_db)));
+        // Two logarithms of up to a few hundred, each good to a few of their last places.
+        const auto bound = 2000 * static_cast<long double>(std::numeric_limits<T>::epsilon());
+        return std::abs(computed.real() - wanted) <= bound
+                   ? ::testing::AssertionSuccess()
+                   : ::testing::AssertionFailure() << computed.real() << " is not " << wanted;
+      });
+      if (given) expect_gaps_untouched(y);
+    }
+  }
+};
+
+TEST_P(spectral, frames_are_cut_from_the_padded_signal) {
+  const std::vector<frames_case> cases{
+      {5000, 2048, 512}, {4999, 512, 441}, {100, 16, 1}, {100, 16, 20},  {100, 15, 4},
+      {3, 64, 7},        {1, 1, 1},        {1, 2, 3},    {40'000, 4, 1}, {1, 7, 2}};
+  for (const auto& c : cases) {
+    for (const bool with_window : {true, false}) {
+      expect_frames<float>(c, {}, with_window);
+      expect_frames<double>(c, {}, with_window);
+    }
+  }
+}
+
+TEST_P(spectral, frames_of_several_signals) {
+  for (int round = 0; round < 30; ++round) {
+    const frames_case c{between(1, 90), between(1, 20), between(1, 25)};
+    expect_frames<float>(c, random_shape(0, 4), coin());
+    expect_frames<double>(c, random_shape(0, 6), coin());
+  }
+}
+
+TEST_P(spectral, there_are_no_frames_of_no_signal) {
+  const auto x = make(element_type::f32, {2, 0});
+  const auto y = run(on(), frame_signal{.signal = x.view(), .n_fft = 4, .hop = 1});
+  EXPECT_EQ(y.shape(), (extents{2, 0, 4}));
+}
+
+TEST_P(spectral, power_is_the_sum_of_two_squares_in_every_bit) {
+  expect_power<float>();
+  expect_power<double>();
+}
+
+TEST_P(spectral, decibels_follow_the_formula) {
+  for (const auto& options : {decibel_options{}, decibel_options{.amin = 1e-5, .top_db = 20},
+                              decibel_options{.top_db = 0},
+                              decibel_options{.top_db = std::numeric_limits<double>::infinity()}}) {
+    expect_decibels<float>(options);
+    expect_decibels<double>(options);
+  }
+}
+
+TEST_P(spectral, decibels_are_made_in_place_from_a_maximum_on_the_device) {
+  auto x = make_contiguous(element_type::f32, {128, 79});
+  std::vector<float> powers;
+  for (int i = 0; i < 5000; ++i) {
+    powers.push_back(std::uniform_real_distribution<float>(0, 9)(generator()));
+  }
+  x.set(powers);
+  const auto largest = run(on(), reduce{.x = x.view(), .kind = reduction::max});
+  EXPECT_EQ(largest.shape(), extents{});
+  const auto y = run(on(), power_to_decibel{.x = x.view(), .reference = largest, .y = x.view()});
+  EXPECT_EQ(y, x.view());
+  const long double reference = *std::max_element(powers.begin(), powers.end());
+  long double loudest = -1000;
+  expect_each(y, [&](const extents& i, const number& computed) {
+    loudest = std::max(loudest, computed.real());
+    const auto wanted =
+        std::max(level<float>(x[i].real(), 1e-10) - level<float>(reference, 1e-10), -80.0L);
+    return std::abs(computed.real() - wanted) <= 1e-3L;
+  });
+  EXPECT_EQ(loudest, 0);
+}
+
+TEST_P(spectral, decibels_of_no_number_are_no_number) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  auto x = make_contiguous(element_type::f32, {3});
+  auto reference = make_contiguous(element_type::f32, {3});
+  x.set(std::vector<float>{1, nan, 1});
+  reference.set(std::vector<float>{1, 1, nan});
+  expect_each(run(on(), power_to_decibel{.x = x.view(), .reference = reference.view()}),
+              [&](const extents& i, const number& computed) {
+                return std::isnan(computed.real()) == (i[0] != 0);
+              });
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, spectral, every_device(), parameter_name);
+
+TEST(frame_count, refuses_what_overflows) {
+  constexpr std::size_t huge = std::numeric_limits<std::size_t>::max() / 2;
+  const auto refused = [](const char* name, const frame_layout& layout) {
+    EXPECT_TRUE(throws(errc::invalid_argument, std::string(name) + ": ",
+                       [&] { (void)frame_count(layout); }));
+  };
+  refused("samples", {.samples = huge, .n_fft = 4, .hop = 1});
+  refused("n_fft", {.samples = 4, .n_fft = huge, .hop = 1});
+  refused("hop", {.samples = 4, .n_fft = 4, .hop = huge});
+  refused("hop", {.samples = huge / 64, .n_fft = 4096, .hop = 1});
+  refused("n_fft", {.samples = 4, .n_fft = 0, .hop = 1});
+  refused("hop", {.samples = 4, .n_fft = 4, .hop = 0});
+  EXPECT_EQ(frame_count({.samples = 22050, .n_fft = 2048, .hop = 512}), 44U);
+  EXPECT_EQ(frame_count({.samples = 0, .n_fft = 4, .hop = 1}), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/operations/manual_timer.hpp"
+#include "tests/support/devices.hpp"
+
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/operations/executor.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace sluice::test {
+
+/// Wakes the owner of an executor that waits in a test.
+class alarm {
+ public:
+  void ring() noexcept {
+    const std::lock_guard lock(mutex_);
+    rung_ = true;
+    changed_.notify_all();
+  }
+  /// Waits until it has rung since the last call.
+  void await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return std::exchange(rung_, false); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rung_ = false;
+};
+
+/// The answer to a request, which another thread may give.
+class pending_answer {
+ public:
+  explicit pending_answer(std::shared_ptr<alarm> rung) : state_(std::make_shared<state>()) {
+    state_->rung = std::move(rung);
+  }
+
+  [[nodiscard]] reply_token<tensor> token() const {
+    return reply_token<tensor>::from(
+        [to = state_](tensor value) {
+          to->result = std::move(value);
+          to->answer();
+        },
+        [to = state_](const error& why) {
+          to->failure = why;
+          to->answer();
+        });
+  }
+  [[nodiscard]] bool answered() const noexcept { return state_->answered.load(); }
+  /// The answer, once it is there. The result is moved out.
+  /// @throws error the answer, if it is an error
+  [[nodiscard]] tensor get() {
+    if (state_->failure) throw *state_->failure;
+    return std::move(*state_->result);
+  }
+
+ private:
+  struct state {
+    void answer() noexcept {
+      answered = true;
+      rung->ring();
+    }
+    std::shared_ptr<alarm> rung;
+    std::optional<tensor> result;
+    std::optional<error> failure;
+    std::atomic<bool> answered{false};
+  };
+  std::shared_ptr<state> state_;
+};
+
+/// A test with an executor on the device that its parameter names.
+class executor_test : public named_device_test {
+ protected:
+  void SetUp() override {
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
+    device_service_options options;
+    options.timer = timer_;
+    options.runtime = options_of_runtime();
+    service_ = std::make_shared<device_service>(GetParam(), std::move(options));
+    executor_ = make_executor();
+    stream_ = runtime().create_stream();
+  }
+  void TearDown() override {
+    executor_.reset();
+    stream_ = sluice::stream();
+    service_.reset();
+  }
+
+  /// The options of the test's runtime.
+  [[nodiscard]] virtual runtime_options options_of_runtime() { return {}; }
+  [[nodiscard]] std::unique_ptr<executor> make_executor(executor_options options = {}) {
+    auto made = std::make_unique<executor>(service_, nullptr, options);
+    made->on_wake(waking());
+    return made;
+  }
+  [[nodiscard]] const std::shared_ptr<alarm>& waking_alarm() const { return alarm_; }
+  /// Wakes this thread in `wait`.
+  [[nodiscard]] std::function<void()> waking() const {
+    return [alarm = alarm_] {
+      alarm->ring();
+    };
+  }
+  /// Submits `operation` to an executor of this thread.
+  template <class Operation>
+  pending_answer submit(executor& to, Operation operation, const request_options& options = {},
+                        request_sender sender = {}) {
+    pending_answer answer(alarm_);
+    to.submit(std::move(operation), options, answer.token(), sender);
+    return answer;
+  }
+  /// Serves an executor of this thread until it has answered.
+  /// @throws error the answer, if it is an error
+  tensor wait(executor& from, pending_answer& answer) {
+    // Another executor may have rung, so this one works before it waits.
+    for (from.work(); !answer.answered(); from.work()) alarm_->await();
+    return answer.get();
+  }
+  tensor wait(pending_answer& answer) { return wait(on(), answer); }
+  /// Submits `operation` and waits for the answer.
+  /// @throws error the answer, if it is an error
+  template <class Operation>
+  tensor run(executor& to, Operation operation, const request_options& options = {}) {
+    auto answer = submit(to, std::move(operation), options);
+    return wait(to, answer);
+  }
+
+  [[nodiscard]] const std::shared_ptr<device_service>& service() const { return service_; }
+  [[nodiscard]] manual_timer& timer() { return *timer_; }
+  [[nodiscard]] executor& on() { return *executor_; }
+  [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
+  [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
+
+ private:
+  std::shared_ptr<alarm> alarm_ = std::make_shared<alarm>();
+  std::shared_ptr<manual_timer> timer_ = std::make_shared<manual_timer>();
+  std::shared_ptr<device_service> service_;
+  std::unique_ptr<executor> executor_;
+  sluice::stream stream_;
+};
+
+}  // namespace sluice::test

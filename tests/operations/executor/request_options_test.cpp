@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deadlines, cancellation, priorities and shares of the queue of an executor, at every stage of a
+// request.
+#include "tests/operations/executing.hpp"
+#include "tests/operations/executor/planned_operation.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class request_options_test : public executor_test {
+ protected:
+  static constexpr request_sender alice{1};
+  static constexpr request_sender bob{2};
+
+  tensor words(std::uint32_t value, std::size_t count = 4) {
+    return upload(runtime(), stream(), std::vector<std::uint32_t>(count, value));
+  }
+  std::uint32_t first(const tensor& t) { return download(t.as<std::uint32_t>(), stream())[0]; }
+  void make_plan(std::int64_t key) { (void)run(on(), planned{.x = words(0), .key = key}); }
+  pending_answer send(planned operation, const request_options& options = {},
+                      request_sender sender = {}) {
+    return submit(on(), std::move(operation), options, sender);
+  }
+  [[nodiscard]] request_options until(std::chrono::nanoseconds from_now) {
+    return {.deadline = timer().now() + from_now};
+  }
+  static void expect(errc code, pending_answer& answer) {
+    ASSERT_TRUE(answer.answered());
+    EXPECT_TRUE(throws(code, "", [&] { (void)answer.get(); }));
+  }
+  /// Fills the lane with launches that wait for the gate.
+  std::vector<pending_answer> fill_lane(gate& closed) {
+    make_plan(2);
+    closed.hold(on().lane().stream());
+    std::vector<pending_answer> answers;
+    while (!on().lane().full()) answers.push_back(send({.x = words(1), .key = 2}));
+    return answers;
+  }
+  [[nodiscard]] plan_script& script() { return script_; }
+
+ private:
+  plan_script script_;
+};
+
+TEST_P(request_options_test, a_deadline_that_has_passed_is_refused) {
+  auto late = send({.x = words(1), .key = 1}, until(-1ns));
+  expect(errc::deadline_exceeded, late);
+  EXPECT_EQ(script().begun(1), 0);
+}
+
+TEST_P(request_options_test, a_request_that_waits_for_its_plan_expires) {
+  script().hold(1);
+  const auto y = words(7);
+  auto expires = send({.x = words(1), .y = y, .key = 1}, until(10ms));
+  auto later = send({.x = words(1), .key = 1}, until(20ms));
+  auto without = send({.x = words(1), .key = 1});
+  EXPECT_EQ(on().waiting(), 3U);
+  timer().advance(10ms);
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(expires); }));
+  EXPECT_EQ(on().waiting(), 2U);
+  timer().advance(10ms);
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(later); }));
+  script().open(1);
+  EXPECT_EQ(first(wait(without)), 1U);
+  EXPECT_EQ(first(y), 7U) << "the request never happened";
+}
+
+TEST_P(request_options_test, a_request_that_waits_for_room_expires) {
+  gate closed;
+  auto before = fill_lane(closed);
+  const auto y = words(7);
+  auto expires = send({.x = words(1), .y = y, .key = 2}, until(10ms));
+  auto stays = send({.x = words(1), .key = 2});
+  EXPECT_EQ(on().waiting(), 2U);
+  timer().advance(10ms);
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(expires); }));
+  EXPECT_EQ(on().waiting(), 1U);
+  closed.open();
+  for (auto& a : before) (void)wait(a);
+  (void)wait(stays);
+  EXPECT_EQ(first(y), 7U);
+}
+
+TEST_P(request_options_test, a_launch_that_expires_still_writes_its_outputs) {
+  make_plan(2);
+  const auto y = words(7);
+  gate closed;
+  closed.hold(on().lane().stream());
+  auto expires = send({.x = words(1), .y = y, .key = 2}, until(10ms));
+  EXPECT_EQ(on().waiting(), 0U);
+  timer().advance(10ms);
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(expires); }));
+  // The output stays fenced: the next request waits on the device.
+  auto next = send({.x = words(0), .y = y, .key = 2});
+  closed.open();
+  EXPECT_EQ(first(wait(next)), 30U);
+}
+
+TEST_P(request_options_test, a_deadline_after_the_answer_changes_nothing) {
+  make_plan(2);
+  auto answered = send({.x = words(1), .key = 2}, until(10ms));
+  const auto y = wait(answered);
+  timer().advance(10ms);
+  on().work();
+  EXPECT_EQ(first(y), 1U);
+}
+
+TEST_P(request_options_test, only_the_sender_cancels_its_requests) {
+  script().hold(1);
+  auto mine = send({.x = words(1), .key = 1}, {.id = 5}, alice);
+  auto mine_too = send({.x = words(1), .key = 1}, {.id = 5}, alice);
+  auto other_id = send({.x = words(1), .key = 1}, {.id = 6}, alice);
+  auto without_id = send({.x = words(1), .key = 1}, {}, alice);
+  auto others = send({.x = words(1), .key = 1}, {.id = 5}, bob);
+  on().cancel(alice, 5);
+  on().cancel(alice, 7);
+  on().cancel(alice, 0);
+  on().cancel({3}, 5);
+  expect(errc::cancelled, mine);
+  expect(errc::cancelled, mine_too);
+  EXPECT_EQ(on().waiting(), 3U);
+  script().open(1);
+  for (auto* a : {&other_id, &without_id, &others}) EXPECT_EQ(first(wait(*a)), 1U);
+}
+
+TEST_P(request_options_test, a_launch_that_is_cancelled_still_writes_its_outputs) {
+  make_plan(2);
+  const auto y = words(7);
+  gate closed;
+  closed.hold(on().lane().stream());
+  auto cancelled = send({.x = words(1), .y = y, .key = 2}, {.id = 5}, alice);
+  on().cancel(alice, 5);
+  expect(errc::cancelled, cancelled);
+  auto next = send({.x = words(0), .y = y, .key = 2});
+  closed.open();
+  EXPECT_EQ(first(wait(next)), 30U);
+}
+
+TEST_P(request_options_test, cancelling_lets_requests_behind_go_on) {
+  make_plan(2);
+  script().hold(1);
+  const auto y = words(7);
+  auto parked = send({.x = words(1), .y = y, .key = 1}, {.id = 5}, alice);
+  auto behind = send({.x = words(1), .y = y, .key = 2});
+  EXPECT_EQ(on().waiting(), 2U);
+  on().cancel(alice, 5);
+  expect(errc::cancelled, parked);
+  EXPECT_EQ(first(wait(behind)), 15U);
+  script().open(1);
+}
+
+TEST_P(request_options_test, drops_what_a_client_waits_for_that_has_ended) {
+  script().hold(1);
+  auto dropped = send({.x = words(1), .key = 1}, {.while_alive = true}, alice);
+  auto stays = send({.x = words(1), .key = 1}, {}, alice);
+  auto others = send({.x = words(1), .key = 1}, {.while_alive = true}, bob);
+  on().sender_ended(alice);
+  expect(errc::cancelled, dropped);
+  script().open(1);
+  (void)wait(stays);
+  (void)wait(others);
+}
+
+TEST_P(request_options_test, launches_by_priority_and_then_by_arrival) {
+  gate closed;
+  auto before = fill_lane(closed);
+  const auto y = words(0);
+  // Each doubles y and adds its digit: the order is in the sum. They have hazards with each other
+  // only in pairs.
+  std::vector<std::uint32_t> order;
+  const auto note = [&](std::uint32_t digit, request_priority priority) {
+    on().submit(
+        planned{.x = words(1), .key = 2}, {.priority = priority},
+        reply_token<tensor>::from([&order, digit](const tensor&) { order.push_back(digit); },
+                                  [](const error&) { ADD_FAILURE(); }));
+  };
+  note(1, request_priority::low);
+  note(2, request_priority::normal);
+  note(3, request_priority::high);
+  note(4, request_priority::normal);
+  note(5, request_priority::high);
+  auto last = send({.x = words(1), .key = 2}, {.priority = request_priority::low});
+  closed.open();
+  for (auto& a : before) (void)wait(a);
+  (void)wait(last);
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{3, 5, 2, 4, 1}));
+}
+
+TEST_P(request_options_test, a_priority_does_not_pass_a_hazard) {
+  make_plan(2);
+  script().hold(1);
+  const auto y = words(0);
+  auto parked = send({.x = words(1), .y = y, .key = 1}, {.priority = request_priority::low});
+  auto urgent = send({.x = words(5), .y = y, .key = 2}, {.priority = request_priority::high});
+  EXPECT_EQ(on().waiting(), 2U);
+  script().open(1);
+  (void)wait(parked);
+  EXPECT_EQ(first(wait(urgent)), 7U);
+}
+
+TEST_P(request_options_test, no_sender_takes_more_than_its_share) {
+  const auto small = make_executor({.max_waiting = 10, .max_waiting_of_sender = 4});
+  script().hold(1);
+  const auto x = words(1);
+  std::vector<pending_answer> waiting;
+  for (int i = 0; i < 4; ++i)
+    waiting.push_back(submit(*small, planned{.x = x, .key = 1}, {}, alice));
+  auto refused = submit(*small, planned{.x = x, .key = 1}, {}, alice);
+  expect(errc::overloaded, refused);
+  for (int i = 0; i < 4; ++i) waiting.push_back(submit(*small, planned{.x = x, .key = 1}, {}, bob));
+  EXPECT_EQ(small->waiting(), 8U);
+  script().open(1);
+  for (auto& a : waiting) (void)wait(*small, a);
+  // The share is free again.
+  auto again = submit(*small, planned{.x = x, .key = 1}, {}, alice);
+  (void)wait(*small, again);
+}
+
+TEST_P(request_options_test, bounds_the_bytes_of_waiting_requests) {
+  script().hold(1);
+  const auto x = words(1);
+  auto one = send({.x = x, .key = 1});
+  const auto bytes = on().status().bytes;
+  EXPECT_GT(bytes, sizeof(planned));
+  const auto small = make_executor({.max_waiting_bytes = 3 * bytes});
+  std::vector<pending_answer> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(submit(*small, planned{.x = x, .key = 1}));
+  auto refused = submit(*small, planned{.x = x, .key = 1});
+  expect(errc::overloaded, refused);
+  // One alone is never too large.
+  const auto smallest = make_executor({.max_waiting_bytes = 1});
+  auto alone = submit(*smallest, planned{.x = x, .key = 1});
+  EXPECT_FALSE(alone.answered());
+  script().open(1);
+  (void)wait(one);
+  for (auto& a : waiting) (void)wait(*small, a);
+  (void)wait(*smallest, alone);
+}
+
+TEST_P(request_options_test, tells_how_long_requests_wait) {
+  EXPECT_EQ(on().status().requests, 0U);
+  make_plan(2);
+  script().hold(1);
+  const auto y = words(0);
+  auto parked = send({.x = words(1), .y = y, .key = 1});
+  timer().advance(30ms);
+  auto behind = send({.x = words(1), .y = y, .key = 2});
+  timer().advance(10ms);
+  const auto s = on().status();
+  EXPECT_EQ(s.requests, 2U);
+  EXPECT_EQ(s.planning, 1U);
+  EXPECT_EQ(s.oldest, 40ms);
+  script().open(1);
+  (void)wait(parked);
+  (void)wait(behind);
+  EXPECT_EQ(on().status().requests, 0U);
+  EXPECT_EQ(on().status().bytes, 0U);
+}
+
+// A flood of 200,000 requests from one client beside a trickle of another.
+TEST_P(request_options_test, a_flood_leaves_room_for_others) {
+  const auto on_small = make_executor({.max_waiting = 1000});
+  const auto x = words(1);
+  (void)run(*on_small, planned{.x = x, .key = 2});
+  std::size_t answered = 0;
+  std::size_t refused = 0;
+  constexpr std::size_t flood = 200'000;
+  constexpr std::size_t every = 500;
+  std::vector<pending_answer> trickle;
+  for (std::size_t i = 0; i < flood; ++i) {
+    on_small->submit(planned{.x = x, .key = 2}, {.reply = reply_on::enqueued},
+                     reply_token<tensor>::from([&](const tensor&) { ++answered; },
+                                               [&](const error& e) {
+                                                 EXPECT_EQ(e.code(), errc::overloaded);
+                                                 ++refused;
+                                               }),
+                     alice);
+    if (i % every != 0) continue;
+    trickle.push_back(submit(*on_small, planned{.x = x, .key = 2}, {}, bob));
+    if (trickle.size() % 50 == 0) {
+      for (auto& a : trickle) (void)wait(*on_small, a);
+      trickle.clear();
+    }
+  }
+  for (auto& a : trickle) (void)wait(*on_small, a);
+  while (on_small->waiting() != 0) on_small->work();
+  EXPECT_EQ(answered + refused, flood);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, request_options_test, ::testing::Values("host"), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test

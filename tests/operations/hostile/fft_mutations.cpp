@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/hostile/mutations.hpp"
+#include "tests/operations/hostile/scalars.hpp"
+
+#include <sluice/operations/fft.hpp>
+
+namespace sluice::test {
+namespace {
+
+using enum element_type;
+
+constexpr auto bad = errc::invalid_argument;
+constexpr auto unsupported = errc::unsupported;
+
+/// The types of the operands of a transform.
+struct transform_types {
+  element_type x;
+  element_type y;
+};
+
+/// A transform of rows of `x` numbers to rows of `y` numbers.
+template <class Operation>
+Operation transform(bench& on, transform_types types, std::int64_t x, std::int64_t y) {
+  auto rows = on.shape(static_cast<std::size_t>(on.extent(1, 2)));
+  auto results = rows;
+  rows.push_back(x);
+  results.push_back(y);
+  Operation made;
+  made.x = on.make(types.x, rows);
+  made.y = on.make(types.y, results);
+  return made;
+}
+fft valid_fft(bench& on) {
+  const auto type = on.one_of({c64, c128});
+  const auto n = on.extent(2, 9);
+  auto made = transform<fft>(on, {type, type}, n, n);
+  made.direction = on.one_of({fft_direction::forward, fft_direction::inverse});
+  return made;
+}
+rfft valid_rfft(bench& on) {
+  const auto n = on.extent(2, 9);
+  return transform<rfft>(on, on.coin() ? transform_types{f32, c64} : transform_types{f64, c128}, n,
+                         n / 2 + 1);
+}
+irfft valid_irfft(bench& on) {
+  const auto n = on.extent(2, 9);
+  auto made = transform<irfft>(
+      on, on.coin() ? transform_types{c64, f32} : transform_types{c128, f64}, n / 2 + 1, n);
+  made.length = n % 2 == 0 && on.coin() ? 0 : n;
+  return made;
+}
+
+/// What is wrong with any transform. Its X is of type `single` or twice as precise.
+template <class Operation>
+mutations_of<Operation> common(Operation (*valid)(bench&), transform_types single,
+                               std::initializer_list<element_type> wrong) {
+  mutations_of<Operation> to(valid);
+  to.required("x", &Operation::x);
+  to.output("y", &Operation::y, u64);
+  for (const auto type : wrong) {
+    to.add("x of " + std::string(to_string(type)), bad, "x",
+           [type](Operation& f, bench& on) { f.x = on.make(type, f.x.value().shape()); });
+  }
+  to.add("x is a number", bad, "x",
+         [single](Operation& f, bench& on) { f.x = on.make(single.x, {1}).select(0, 0); });
+  to.add("rows without elements", bad, "x", [single](Operation& f, bench& on) {
+    f.x = on.empty(single.x, {on.extent(), 0});
+  });
+  to.add("gaps within rows of x", unsupported, "x",
+         [](Operation& f, bench& on) { f.x = on.apart(f.x.value().type(), f.x.value().shape()); });
+  to.add("gaps within rows of y", unsupported, "y",
+         [](Operation& f, bench& on) { f.y = on.apart(f.y.value().type(), f.y.value().shape()); });
+  to.add("rows of x are one row", unsupported, "x", [](Operation& f, bench& on) {
+    const auto shape = f.x.value().shape();
+    f.x = on.make(f.x.value().type(), {shape[shape.size() - 1]}).broadcast_to(shape);
+  });
+  to.add("2^31 rows of x that are one", unsupported, "x", [single](Operation& f, bench& on) {
+    const auto shape = f.x.value().shape();
+    const auto n = shape[shape.size() - 1];
+    f.x = on.make(single.x, {n}).broadcast_to({std::int64_t{1} << 31U, n});
+    f.y = {};
+  });
+  to.add("rows at uneven distances", unsupported, "x", [](Operation& f, bench& on) {
+    const auto type = f.x.value().type();
+    const auto shape = f.x.value().shape();
+    const auto n = shape[shape.size() - 1];
+    const auto y_shape = f.y.value().shape();
+    f.x = on.strided(type, {3, 2, n}, {8 * n, 2 * n, 1});
+    f.y = on.make(f.y.value().type(), {3, 2, y_shape[y_shape.size() - 1]});
+  });
+  add_not_finite(to, "scale", &Operation::scale);
+  add_not_real(to, "scale", &Operation::scale);
+  to.add("scale is beyond f32", bad, "scale", [single](Operation& f, bench& on) {
+    f.x = on.make(single.x, f.x.value().shape());
+    f.y = on.make(single.y, f.y.value().shape());
+    f.scale = -1e300;
+  });
+  return to;
+}
+
+operation_mutations fft_list() {
+  auto to = common<fft>(valid_fft, {c64, c64}, {boolean, u8, i32, f16, bf16, f32, f64});
+  to.aliasing("y", &fft::y, "x", &fft::x);
+  for (const int value : {2, 255}) {
+    to.value(&fft::direction, "direction " + std::to_string(value), "direction",
+             static_cast<fft_direction>(value));
+  }
+  return std::move(to).take();
+}
+
+operation_mutations rfft_list() {
+  auto to = common<rfft>(valid_rfft, {f32, c64}, {boolean, u8, i64, f16, bf16, c64, c128});
+  to.aliasing("y", &rfft::y, "x", &rfft::x);
+  to.add("x begins within a complex element", bad, "x", [](rfft& f, bench& on) {
+    const auto n = on.extent();
+    f.x = on.make(f32, {n + 1}).slice(0, 1, n + 1);
+    f.y = {};
+  });
+  return std::move(to).take();
+}
+
+operation_mutations irfft_list() {
+  auto to = common<irfft>(valid_irfft, {c64, f32}, {boolean, u16, i32, f16, bf16, f32, f64});
+  to.aliasing("y", &irfft::y, "x", &irfft::x);
+  to.add("y begins within a complex element", bad, "y", [](irfft& f, bench& on) {
+    f.x = on.make(c64, {3});
+    f.length = 4;
+    f.y = on.make(f32, {5}).slice(0, 1, 5);
+  });
+  to.add("rows of x overlap", unsupported, "x", [](irfft& f, bench& on) {
+    f.x = on.strided(c64, {3, 4}, {2, 1});
+    f.length = 6;
+    f.y = {};
+  });
+  for (const auto value : {std::int64_t{1}, std::int64_t{-1}, -most, least, std::int64_t{99},
+                           std::int64_t{1} << 31U, std::int64_t{1} << 62U, most}) {
+    to.value(&irfft::length, "length " + std::to_string(value), "length", value);
+  }
+  to.add("no even length fits one bin", bad, "length", [](irfft& f, bench& on) {
+    f.x = on.make(c64, {on.extent(), 1});
+    f.y = {};
+    f.length = 0;
+  });
+  to.add("an even length that overflows", bad, "x", [](irfft& f, bench& on) {
+    f.x = on.empty(c64, {0, most});
+    f.y = {};
+    f.length = 0;
+  });
+  return std::move(to).take();
+}
+
+}  // namespace
+
+std::vector<operation_mutations> fft_mutations() {
+  std::vector<operation_mutations> all;
+  all.push_back(fft_list());
+  all.push_back(rfft_list());
+  all.push_back(irfft_list());
+  return all;
+}
+
+}  // namespace sluice::test

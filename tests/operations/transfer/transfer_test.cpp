@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers as operations, in all element types, and `fill`.
+#include "tests/operations/executing.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/random_values.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/operations/transfer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+constexpr element_type all_types[] = {element_type::boolean, element_type::u8,  element_type::i8,
+                                      element_type::u16,     element_type::i32, element_type::u32,
+                                      element_type::i64,     element_type::u64, element_type::f16,
+                                      element_type::bf16,    element_type::f32, element_type::f64,
+                                      element_type::c64,     element_type::c128};
+
+class transfer : public executor_test {
+ protected:
+  /// A tensor of random bytes.
+  host_tensor random(element_type type, const extents& shape) {
+    host_tensor made(type, shape);
+    const auto bytes = random_values<std::uint8_t>(generator_, made.bytes());
+    std::copy(bytes.begin(), bytes.end(), static_cast<std::uint8_t*>(made.data().get()));
+    return made;
+  }
+  tensor put(const host_tensor& values) { return run(on(), sluice::upload{.values = values}); }
+  host_tensor get(const tensor& x) {
+    const auto to = std::make_shared<host_tensor>();
+    (void)run(on(), sluice::download{.x = x, .to = to});
+    return *to;
+  }
+  template <class T>
+  std::vector<T> filled(const fill& operation) {
+    return get(run(on(), operation)).to_vector<T>();
+  }
+  static bool same_bytes(const host_tensor& a, const host_tensor& b) {
+    return a.bytes() == b.bytes() && std::memcmp(a.data().get(), b.data().get(), a.bytes()) == 0;
+  }
+  std::int64_t number(std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution<std::int64_t>(first, last)(generator_);
+  }
+
+ private:
+  std::mt19937_64 generator_ = make_generator();
+};
+
+TEST_P(transfer, brings_elements_of_all_types_there_and_back) {
+  for (const auto type : all_types) {
+    SCOPED_TRACE(to_string(type));
+    for (const auto& shape :
+         {extents{number(1, 40), number(1, 40)}, extents{number(1, 9)}, extents{}, extents{3, 0, 2},
+          extents{number(20'000, 70'000)}, extents{300'000}}) {
+      const auto values = random(type, shape);
+      const auto x = put(values);
+      EXPECT_EQ(x.type(), type);
+      EXPECT_EQ(x.shape(), shape);
+      EXPECT_TRUE(same_bytes(get(x), values));
+    }
+  }
+}
+
+TEST_P(transfer, writes_a_part_of_a_tensor) {
+  const auto all = put(host_tensor(std::vector<float>(20, 1), {5, 4}));
+  const auto y = run(on(), sluice::upload{.values = host_tensor(std::vector<float>(8, 2), {2, 4}),
+                                          .y = all.slice(0, 1, 3)});
+  EXPECT_EQ(y, all.slice(0, 1, 3));
+  std::vector<float> expected(20, 1);
+  std::fill(expected.begin() + 4, expected.begin() + 12, 2.0F);
+  EXPECT_EQ(get(all).to_vector<float>(), expected);
+  EXPECT_EQ(get(all.slice(0, 2, 4)).to_vector<float>(),
+            std::vector<float>(expected.begin() + 8, expected.begin() + 16));
+}
+
+TEST_P(transfer, a_download_is_answered_when_the_elements_are_there) {
+  const host_tensor values(std::vector<std::uint32_t>(1000, 7));
+  const auto x = put(values);
+  const auto to = std::make_shared<host_tensor>(x.type(), x.shape());
+  const auto address = to->data();
+  (void)run(on(), sluice::download{.x = x, .to = to}, {.reply = reply_on::enqueued});
+  EXPECT_EQ(to->to_vector<std::uint32_t>(), std::vector<std::uint32_t>(1000, 7));
+  EXPECT_EQ(to->data(), address) << "a given tensor is filled";
+}
+
+TEST_P(transfer, fills_tensors_of_all_types) {
+  EXPECT_EQ(filled<float>({.value = 0.1, .shape = extents{2, 3}}), std::vector<float>(6, 0.1F));
+  EXPECT_EQ(filled<double>({.value = 0.1, .shape = extents{5}, .type = element_type::f64}),
+            std::vector<double>(5, 0.1));
+  using c128 = std::complex<double>;
+  EXPECT_EQ(filled<c128>({.value = c128(1, -2), .shape = extents{5}, .type = element_type::c128}),
+            std::vector<c128>(5, {1, -2}));
+  EXPECT_EQ(filled<std::uint8_t>({.value = 255, .shape = extents{5}, .type = element_type::u8}),
+            std::vector<std::uint8_t>(5, 255));
+  EXPECT_EQ(filled<std::int8_t>({.value = -128, .shape = extents{5}, .type = element_type::i8}),
+            std::vector<std::int8_t>(5, -128));
+  constexpr auto largest = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(
+      filled<std::uint64_t>({.value = largest, .shape = extents{5}, .type = element_type::u64}),
+      std::vector<std::uint64_t>(5, largest));
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    const auto y = run(on(), fill{.value = 0.5, .shape = extents{4}, .type = type});
+    const auto values = get(y);
+    for (int i = 0; i < 4; ++i) {
+      const float element =
+          type == element_type::f16
+              ? static_cast<float>(static_cast<const f16*>(values.data().get())[i])
+              : static_cast<float>(static_cast<const bf16*>(values.data().get())[i]);
+      EXPECT_EQ(element, 0.5F);
+    }
+  }
+  EXPECT_EQ(filled<float>({.value = 1, .shape = extents{0, 3}}), std::vector<float>());
+  // A given tensor says what it takes.
+  const auto y = put(host_tensor(std::vector<std::int32_t>(6, 1), {2, 3}));
+  (void)run(on(), fill{.value = -7, .y = y.slice(0, 1, 2)});
+  EXPECT_EQ(get(y).to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1, 1, -7, -7, -7}));
+}
+
+TEST_P(transfer, refuses_arguments_by_name) {
+  const auto x = put(host_tensor(std::vector<float>(12, 1), {3, 4}));
+  const auto before = runtime().statistics();
+  const auto refused = [&](errc code, const char* word, auto operation) {
+    SCOPED_TRACE(word);
+    EXPECT_TRUE(throws(code, word, [&] { (void)run(on(), operation); }));
+  };
+  const host_tensor values(std::vector<float>(12, 2), {3, 4});
+  refused(errc::invalid_argument, "values: is not given", sluice::upload{});
+  refused(errc::invalid_argument, "y: has the shape",
+          sluice::upload{.values = values, .y = x.slice(0, 0, 2)});
+  refused(errc::invalid_argument, "y: is of type",
+          sluice::upload{.values = host_tensor(std::vector<double>(12), {3, 4}), .y = x});
+  refused(
+      errc::unsupported, "y: has the shape",
+      sluice::upload{.values = host_tensor(std::vector<float>(6), {3, 2}), .y = x.slice(1, 0, 2)});
+  refused(errc::invalid_argument, "x: is not given",
+          sluice::download{.to = std::make_shared<host_tensor>(values)});
+  refused(errc::invalid_argument, "to: is not given", sluice::download{.x = x});
+  refused(errc::invalid_argument, "to: is of type",
+          sluice::download{.x = x,
+                           .to = std::make_shared<host_tensor>(element_type::f32, extents{4, 3})});
+  const auto nowhere = std::make_shared<host_tensor>();
+  refused(
+      errc::unsupported, "x: has the shape",
+      sluice::download{
+          .x = put(host_tensor(std::vector<float>(1), {1})).broadcast_to({std::int64_t{1} << 44U}),
+          .to = nowhere});
+  EXPECT_FALSE(*nowhere);
+  refused(errc::unsupported, "x: has the shape",
+          sluice::download{.x = x.transposed(),
+                           .to = std::make_shared<host_tensor>(element_type::f32, extents{4, 3})});
+  refused(errc::invalid_argument, "shape: is not given", fill{.value = 1});
+  refused(errc::invalid_argument,
+          "value:", fill{.value = 256, .shape = extents{1}, .type = element_type::u8});
+  refused(errc::invalid_argument,
+          "value:", fill{.value = -1, .shape = extents{1}, .type = element_type::u64});
+  refused(errc::invalid_argument,
+          "value:", fill{.value = 2, .shape = extents{1}, .type = element_type::boolean});
+  refused(errc::invalid_argument,
+          "value:", fill{.value = 1e300, .shape = extents{1}, .type = element_type::f32});
+  refused(errc::invalid_argument,
+          "value:", fill{.value = 1e6, .shape = extents{1}, .type = element_type::f16});
+  refused(errc::invalid_argument,
+          "value:", fill{.value = std::complex<double>(0, 1), .shape = extents{1}});
+  refused(errc::invalid_argument, "shape:", fill{.value = 1, .shape = extents{-1}});
+  refused(errc::unsupported, "y:", fill{.value = 1, .y = x.transposed()});
+  EXPECT_EQ(runtime().statistics().blocks, before.blocks);
+  EXPECT_EQ(get(x).to_vector<float>(), std::vector<float>(12, 1));
+}
+
+TEST_P(transfer, counts_the_elements_of_a_waiting_upload) {
+  const auto small = make_executor({.max_waiting_bytes = 1 << 20U});
+  small->prepare(row_of(operation_type<sluice::upload>{}));
+  const host_tensor large(element_type::u8, {1 << 19U});
+  gate closed;
+  closed.hold(small->lane().stream());
+  std::vector<pending_answer> answers;
+  while (!small->lane().full()) answers.push_back(submit(*small, fill{.shape = extents{1}}));
+  answers.push_back(submit(*small, sluice::upload{.values = large}));
+  EXPECT_GT(small->status().bytes, large.bytes());
+  auto refused = submit(*small, sluice::upload{.values = large});
+  EXPECT_TRUE(throws(errc::overloaded, "bytes", [&] { (void)wait(*small, refused); }));
+  closed.open();
+  for (auto& a : answers) (void)wait(*small, a);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, transfer, every_device(), parameter_name);
+
+TEST(host_tensor, shares_its_elements) {
+  const host_tensor made(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  const auto copy = made;
+  EXPECT_EQ(copy.values<float>().data(), made.values<float>().data());
+  EXPECT_EQ(made.type(), element_type::f32);
+  EXPECT_EQ(made.bytes(), 24U);
+  EXPECT_EQ(made.to_vector<float>()[5], 6);
+  EXPECT_FALSE(host_tensor());
+  EXPECT_TRUE(host_tensor(std::vector<float>()));
+}
+
+TEST(host_tensor, refuses_shapes_and_types_that_do_not_fit) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "shape", [] {
+    (void)host_tensor(std::vector<float>(5), {2, 3});
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "overflows", [] {
+    (void)host_tensor(element_type::f32, {std::int64_t{1} << 40U, std::int64_t{1} << 40U});
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "f32",
+                     [] { (void)host_tensor(std::vector<float>(5)).values<double>(); }));
+}
+
+}  // namespace
+}  // namespace sluice::test
