@@ -207,9 +207,16 @@ class report_writer {
       next = next ? std::min(*next, when) : when;
     };
     const auto now = clock::now();
+    // Slots are looked at one by one. A text that arrives meanwhile must not overtake an earlier
+    // one, whose slot has been passed already.
+    const auto newest = table_.newest();
     for (std::size_t slot = 0; slot < report_table::slots; ++slot) {
       const auto state = table_.look(slot);
       if (state.waiting == 0) continue;
+      if (state.sequence > newest) {
+        at(now);
+        continue;
+      }
       const auto& text = texts[slot];
       if (everything || state.sequence != text.sequence || now >= text.due) {
         due[count++] = {slot, state.sequence};

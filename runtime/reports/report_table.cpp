@@ -71,7 +71,8 @@ report_table::added report_table::add(std::string_view what, std::string_view wh
       continue;
     }
     write(*room, what, why);
-    room->sequence.store(sequence_.fetch_add(1, std::memory_order_relaxed) + 1,
+    // Release: who sees this sequence in `newest` sees the earlier texts of this thread.
+    room->sequence.store(sequence_.fetch_add(1, std::memory_order_release) + 1,
                          std::memory_order_relaxed);
     room->word.store(key | 1, std::memory_order_release);
     return added::waiting;

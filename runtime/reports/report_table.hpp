@@ -43,6 +43,10 @@ class report_table {
     std::uint64_t sequence = 0;  ///< grows with each new text; never 0
     std::uint32_t waiting = 0;   ///< reports that have not been taken
   };
+  /// The sequence of the newest text. Every text that its thread added before is visible to `look`.
+  [[nodiscard]] std::uint64_t newest() const noexcept {
+    return sequence_.load(std::memory_order_acquire);
+  }
   /// The state of a slot. Only the writer decreases `waiting`. A slot with `waiting` > 0 keeps its
   /// text.
   [[nodiscard]] state look(std::size_t slot) const noexcept;

@@ -98,21 +98,21 @@ TEST_P(leases_on, waits_for_them_are_counted_and_timed) {
   (void)first.join();
   second.commit();
   (void)second.join();
+  // A wait ends early if the holder locks the block to commit. The launch then waits once more.
   const auto once = statistics();
-  EXPECT_EQ(once.lease_waits, 1u);
+  EXPECT_GE(once.lease_waits, 1u);
   EXPECT_GT(once.lease_wait_total, nanoseconds(0));
-  EXPECT_EQ(once.lease_wait_longest, once.lease_wait_total);
+  EXPECT_LE(once.lease_wait_longest, once.lease_wait_total);
 
   launching_thread third(runtime(), [&](launch_recorder& r) { r.read(a); });
   third.await_through();
   launching_thread fourth(runtime(), [&](launch_recorder& r) { r.write(a); });
-  await([&] { return statistics().lease_waits == 2; });
+  await([&] { return statistics().lease_waits > once.lease_waits; });
   third.commit();
   (void)third.join();
   fourth.commit();
   (void)fourth.join();
   const auto twice = statistics();
-  EXPECT_EQ(twice.lease_waits, 2u);
   EXPECT_GT(twice.lease_wait_total, once.lease_wait_total);
   EXPECT_LT(twice.lease_wait_longest, twice.lease_wait_total);
 }
