@@ -108,9 +108,9 @@ class executor::core {
 
   void work() noexcept {
     for (auto job = mailbox_->take(); job != nullptr;) {
-      const auto next = std::exchange(job->next, nullptr);
-      accept(*job);
-      job = next;
+      auto next = std::exchange(job->next, nullptr);
+      if (!retry(job)) accept(*job);
+      job = std::move(next);
     }
     if (lane_.runtime().device().lost()) {
       fail_waiting(lane_.runtime().device().loss());
@@ -170,6 +170,32 @@ class executor::core {
     }
   }
 
+  /// Whether an allocation is to be tried again, because the memory of plans has been given up.
+  [[nodiscard]] bool frees_memory_for(const error& why) noexcept {
+    return (why.code() == errc::over_budget || why.code() == errc::out_of_memory) &&
+           plans_.drop_device_memory();
+  }
+  /// Calls `allocate`, and again if there is memory once no plan is kept.
+  template <class Allocate>
+  auto with_memory_of_plans(const Allocate& allocate) {
+    try {
+      return allocate();
+    } catch (const error& why) {
+      if (!frees_memory_for(why)) throw;
+    }
+    return allocate();
+  }
+  /// Has a plan made again if there is memory for it once no other one is kept.
+  [[nodiscard]] bool retry(const std::shared_ptr<plan_job>& job) noexcept {
+    if (!job->outcome.failure || !frees_memory_for(*job->outcome.failure)) return false;
+    try {
+      planning_.again(job);
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+
   /// Passes the outcome of a job on to the requests that wait for it.
   void accept(plan_job& job) noexcept {
     planning_.taken(job);
@@ -184,7 +210,8 @@ class executor::core {
       // There is no memory to remember it.
     }
     if (outcome.failure) {
-      fail_if([&](const operation_request& r) { return r.planned_by == &job; }, *outcome.failure);
+      fail_if([&](const operation_request& r) { return r.planned_by.get() == &job; },
+              *outcome.failure);
     } else {
       waiting_.give_plan(&job, outcome.plan);
     }
@@ -270,7 +297,7 @@ class executor::core {
     launch_memory memory{.plan = r.plan.get()};
     // Also without a need, so that launches that have none let the workspace shrink.
     const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
-    workspace_.require(workspace_bytes);
+    with_memory_of_plans([&] { workspace_.require(workspace_bytes); });
     if (workspace_bytes != 0) memory.workspace = workspace_.address();
     const auto own = r.row.begin(*libraries_, r.operation(), r.call);
     memory.own = own.get();
@@ -278,9 +305,11 @@ class executor::core {
       auto& value = *u.of.value;
       const bool is_output = u.of.role == member_role::output;
       if (is_output && !value) {
-        value = tensor(lane_.runtime().allocate_bytes(u.spec->bytes(), lane_.stream(),
-                                                      "output of an operation"),
-                       u.spec->type, u.spec->shape, u.spec->strides);
+        auto block = with_memory_of_plans([&] {
+          return lane_.runtime().allocate_bytes(u.spec->bytes(), lane_.stream(),
+                                                "output of an operation");
+        });
+        value = tensor(std::move(block), u.spec->type, u.spec->shape, u.spec->strides);
       }
       // An operation without outputs is answered with its first operand.
       if (is_output || !result) result = value.value();
@@ -296,18 +325,8 @@ class executor::core {
     }
     memory.addresses = addresses;
     const auto facts = r.row.facts(r.call);
-    auto token = r.token;
-    auto when = r.options.reply;
-    if (own && own->must_finish()) {
-      when = reply_on::finished;
-      token = reply_token<tensor>::from(
-          [to = r.token, own](tensor value) {
-            own->finish();
-            to.succeed(std::move(value));
-          },
-          [to = r.token](const error& why) { to.fail(why); });
-    }
-    const launch_options options{.when = when,
+    const bool must_finish = own && own->must_finish();
+    const launch_options options{.when = must_finish ? reply_on::finished : r.options.reply,
                                  .sizes = facts.sizes,
                                  .commands = facts.commands + (r.plan ? r.plan->commands() : 0) +
                                              (own ? own->commands() : 0),
@@ -317,6 +336,16 @@ class executor::core {
     if (r.plan) used.keep(std::move(r.plan));
     if (own) used.keep(own);
     const auto& made = envelope(r.row, result.type());
+    auto token = r.token;
+    if (must_finish) {
+      // Last: without a launch it would answer the request when it is destroyed.
+      token = reply_token<tensor>::from(
+          [to = r.token, own](tensor value) {
+            own->finish();
+            to.succeed(std::move(value));
+          },
+          [to = r.token](const error& why) { to.fail(why); });
+    }
     made.run(lane_, std::move(used), token, std::move(result), options,
              [&](const launch_context&) { r.row.enqueue(*libraries_, r.call, memory); });
   }

@@ -39,6 +39,7 @@ class accounted_plan {
   ~accounted_plan() {
     const auto bytes = total_bytes(*plan_);
     plan_.reset();
+    charge_ = {};
     account_->alive_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     account_->alive.fetch_sub(1, std::memory_order_release);
   }

@@ -57,12 +57,19 @@ class plan_cache {
     }
     at->second = {std::move(outcome), bytes, by_age_.begin()};
     bytes_ += bytes;
-    while (bytes_ > max_bytes_ && by_age_.size() > 1) {
-      const auto oldest = by_key_.find(*by_age_.back());
-      by_age_.pop_back();
-      bytes_ -= oldest->second.bytes;
-      by_key_.erase(oldest);
+    while (bytes_ > max_bytes_ && by_age_.size() > 1) erase(by_key_.find(*by_age_.back()));
+  }
+  /// Drops the plans that hold device memory. Returns whether there were any.
+  bool drop_device_memory() noexcept {
+    bool any = false;
+    for (auto at = by_key_.begin(); at != by_key_.end();) {
+      const auto here = at++;
+      const auto& plan = here->second.outcome.plan;
+      if (plan == nullptr || plan->device_bytes() == 0) continue;
+      erase(here);
+      any = true;
     }
+    return any;
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -75,6 +82,12 @@ class plan_cache {
     std::size_t bytes = 0;
     std::list<const plan_key*>::iterator age{};
   };
+
+  void erase(std::map<plan_key, entry>::iterator which) noexcept {
+    bytes_ -= which->second.bytes;
+    by_age_.erase(which->second.age);
+    by_key_.erase(which);
+  }
 
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;

@@ -18,12 +18,13 @@ class loss_watch final : public detail::deferred {
              std::shared_ptr<owner_mailbox> mailbox) noexcept
       : device_(std::move(on)), job_(std::move(job)), mailbox_(std::move(mailbox)) {}
   ~loss_watch() override {
-    if (!is_over()) mailbox_->wake();
+    if (lost_) mailbox_->wake();
   }
 
  private:
   [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
-    return is_over() || device_->lost();
+    if (is_over()) return true;
+    return lost_ = device_->lost();
   }
   // Otherwise it would keep the runtime for a moment after the end of its last executor.
   [[nodiscard]] bool ends_first() const noexcept override { return true; }
@@ -36,6 +37,7 @@ class loss_watch final : public detail::deferred {
   std::shared_ptr<device> device_;
   std::weak_ptr<const plan_job> job_;
   std::shared_ptr<owner_mailbox> mailbox_;
+  bool lost_ = false;  // before the plan was made
 };
 
 void require_at_most(std::size_t limit, std::size_t bytes, const operation_row& row,
@@ -89,31 +91,43 @@ void make(plan_job& job, lane_libraries& libraries, const plan_limits& limits,
 
 }  // namespace
 
-const plan_job* planning::request(plan_key key, const operation_row::call_storage* call,
-                                  request_sender sender) {
-  const auto [entry, is_new] = being_made_.try_emplace(key, nullptr);
-  if (!is_new) return entry->second;
+planning::~planning() {
+  turns_.clear();
+  // One by one: each job owns the next one.
+  for (auto job = mailbox_->take(); job != nullptr;) job = std::exchange(job->next, nullptr);
+}
+
+std::shared_ptr<const plan_job> planning::request(plan_key key,
+                                                  const operation_row::call_storage* call,
+                                                  request_sender sender) {
+  const auto [entry, is_new] = being_made_.try_emplace(key);
+  if (!is_new) return entry->second.lock();
   try {
     auto job = std::make_shared<plan_job>();
     job->key = std::move(key);
     if (call != nullptr) job->call = *call;
     job->sender = sender;
-    entry->second = job.get();
+    entry->second = job;
     auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
-    mine.waiting.push_back(std::move(job));
+    mine.waiting.push_back(job);
+    return job;
   } catch (...) {
     being_made_.erase(entry);
     throw;  // a turn without jobs stays for the next job of the sender
   }
-  return entry->second;
 }
 
 void planning::start() noexcept {
   bool failed = false;
-  for (auto& [sender, mine] : turns_) {
+  for (auto at = turns_.begin(); at != turns_.end();) {
+    auto& mine = at->second;
     while (mine.started < max_started && !mine.waiting.empty()) {
       const auto job = std::move(mine.waiting.front());
       mine.waiting.pop_front();
+      if (job->call && job.use_count() == 1) {  // its requests have been cancelled
+        being_made_.erase(job->key);
+        continue;
+      }
       ++mine.started;
       try {
         post(mine, job);
@@ -124,6 +138,7 @@ void planning::start() noexcept {
         failed = true;
       }
     }
+    at = mine.started == 0 ? turns_.erase(at) : std::next(at);
   }
   // Waking the owner may destroy the executor.
   if (failed) std::shared_ptr(mailbox_)->wake();
@@ -142,6 +157,14 @@ void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
     mailbox->wake();
   });
   core->reclaim_later(std::move(watch));
+}
+
+void planning::again(std::shared_ptr<plan_job> job) {
+  auto& mine = turns_.find(job->sender)->second;
+  mine.waiting.push_front(job);
+  --mine.started;
+  job->outcome = {};
+  job->made = false;
 }
 
 void planning::taken(const plan_job& job) noexcept {

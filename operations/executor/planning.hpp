@@ -73,25 +73,34 @@ class planning {
         libraries_(std::move(libraries)),
         mailbox_(std::move(mailbox)),
         limits_(limits) {}
+  planning(const planning&) = delete;
+  planning& operator=(const planning&) = delete;
+  /// Waits for the jobs that run, and drops all plans that the owner has not taken. The timer may
+  /// hold the mailbox for long.
+  ~planning();
 
   /// Returns the job that makes the library objects of an operation, and the plan of `call` if it
   /// is not null. `start` has it begun. The outcome goes to the mailbox. The owner is also woken if
-  /// the device is lost before.
+  /// the device is lost before. A plan whose job nobody holds any more is not begun.
   /// @throws std::bad_alloc if there is no memory
-  [[nodiscard]] const plan_job* request(plan_key key, const operation_row::call_storage* call,
-                                        request_sender sender);
+  [[nodiscard]] std::shared_ptr<const plan_job> request(plan_key key,
+                                                        const operation_row::call_storage* call,
+                                                        request_sender sender);
   /// Passes jobs on to the planner: the oldest ones of each sender. The others wait, so that plans
   /// are not made long before they can be launched. Call it while the lane has room, after
   /// `request` and after `taken`.
   void start() noexcept;
   /// States that the owner has taken a job from the mailbox.
   void taken(const plan_job& job) noexcept;
+  /// Returns a job to the front of its sender's turn, which the owner has taken from the mailbox.
+  /// @throws std::bad_alloc if there is no memory
+  void again(std::shared_ptr<plan_job> job);
   /// The plans that it has made.
   [[nodiscard]] const plan_account& account() const noexcept { return *account_; }
 
  private:
   struct turn {
-    explicit turn(planner& on) noexcept : jobs(on) {}
+    explicit turn(planner& on) : jobs(on) {}
     planner::client jobs;  // destroyed once none of its jobs runs
     std::deque<std::shared_ptr<plan_job>> waiting;
     std::size_t started = 0;
@@ -106,7 +115,8 @@ class planning {
   std::shared_ptr<owner_mailbox> mailbox_;
   plan_limits limits_;
   std::shared_ptr<plan_account> account_ = std::make_shared<plan_account>();
-  std::map<plan_key, const plan_job*> being_made_;
+  // Owned by a turn, the planner or the mailbox.
+  std::map<plan_key, std::weak_ptr<const plan_job>> being_made_;
   std::map<request_sender, turn> turns_;  // senders take turns
 };
 

@@ -58,7 +58,7 @@ void request_queue::add(pointer& r) {
   }
   r->number = ++last_number_;
   ++count_;
-  bytes_ += r->bytes();
+  bytes_ += r->counted_bytes = r->bytes();
   node.front() = std::move(r);
   to.splice(to.end(), node);
 }
@@ -85,7 +85,7 @@ void request_queue::give_plan(const void* by,
   for (auto at = planning_.begin(); at != planning_.end();) {
     const auto here = at++;
     auto& r = **here;
-    if (r.planned_by != by) continue;
+    if (r.planned_by.get() != by) continue;
     r.planned_by = nullptr;
     r.plan = plan;
     auto& to = ready_[static_cast<std::size_t>(r.options.priority)];
@@ -162,7 +162,7 @@ void request_queue::uncount_blocks(const operation_request& r, std::size_t uses)
 void request_queue::forget(const operation_request& r) noexcept {
   uncount_blocks(r, r.uses().size());
   --count_;
-  bytes_ -= r.bytes();
+  bytes_ -= r.counted_bytes;
   if (r.sender.id == 0) return;
   const auto own = of_sender_.find(r.sender.id);
   if (--own->second == 0) of_sender_.erase(own);

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,9 +25,16 @@ inline constexpr auto library_actor_options = caf::detached + caf::hidden;
 using room_atom = caf::atom_constant<caf::atom("room")>;
 
 /// Sends `room_atom` to `owner` unless it has ended. Any thread may call it.
-inline void post_room(const caf::actor_addr& owner) {
-  if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner)) {
-    actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(room_atom::value), nullptr);
+inline void post_room(const caf::actor_addr& owner) noexcept {
+  const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner);
+  while (actor) {
+    try {
+      actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(room_atom::value), nullptr);
+      return;
+    } catch (const std::bad_alloc&) {
+      // Without the message the requests that wait would never be answered.
+      std::this_thread::yield();
+    }
   }
 }
 

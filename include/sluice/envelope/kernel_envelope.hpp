@@ -136,7 +136,11 @@ class kernel_envelope {
       detail::launch_continuation::run(std::move(work), on, options.when, names_->nvtx_label,
                                        detail::closure_ref(closure));
     } catch (...) {
-      token.fail(current_error());
+      const auto why = current_error();
+      // The client that gets the error shares its memory with nobody.
+      (void)operands(std::move(used));
+      (void)Reply(std::move(output));
+      token.fail(why);
     }
   }
 

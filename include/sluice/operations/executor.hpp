@@ -30,7 +30,8 @@ struct executor_options {
   std::size_t max_waiting_of_sender = 0;
   /// The largest size of the plans that are kept for later requests, in bytes of host and device
   /// memory. The plans that were used the longest time ago are dropped. The last plan is kept even
-  /// if it is larger alone. A launch keeps its plan beyond that.
+  /// if it is larger alone. A launch keeps its plan beyond that. Plans with device memory are also
+  /// dropped if there is no memory for an output, a workspace or another plan.
   std::size_t max_plan_bytes = std::size_t{256} << 20U;
   /// The largest size of one plan in host memory, in bytes. A request that needs a larger one is
   /// answered with `unsupported`.
@@ -65,7 +66,8 @@ class SLUICE_EXPORT executor {
   ~executor();
 
   /// Sets the function that any thread calls when the owner shall call `work`. It must own
-  /// everything that it uses, and must not block. Call it once, before the first request.
+  /// everything that it uses, and must not block or throw. It may be called in a call of the owner,
+  /// and may end the executor. Call it once, before the first request.
   void on_wake(std::function<void()> wake);
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.

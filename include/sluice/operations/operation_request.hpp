@@ -50,8 +50,9 @@ class operation_request {
   reply_token<tensor> token;
   operation_row::call_storage call;  // set by `operation_row::infer`
   std::shared_ptr<const operation_plan> plan{};
-  const void* planned_by = nullptr;  // the job that makes its plan
-  std::uint64_t number = 0;          // in the order of arrival
+  std::shared_ptr<const void> planned_by{};  // the job that makes its plan
+  std::uint64_t number = 0;                  // in the order of arrival
+  std::size_t counted_bytes = 0;             // while it waits; a parameter may grow meanwhile
   timer::time_point arrived{};
 
  protected:

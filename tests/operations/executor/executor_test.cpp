@@ -5,6 +5,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
+#include <sluice/operations/transfer.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 
@@ -272,10 +273,95 @@ TEST_P(executor_queue, charges_plans_until_they_are_destroyed) {
   for (std::int64_t key = 0; key < 10; ++key) {
     (void)run(*few, planned{.x = x, .key = key, .device_bytes = mebibyte});
   }
-  await([&] { return budget->snapshot().reserved == before + 2 * mebibyte; });
+  await([&] { return few->status().plans.alive == 2; });
+  EXPECT_EQ(budget->snapshot().reserved, before + 2 * mebibyte);
   few.reset();
   await([&] { return budget->snapshot().reserved == before; });
   EXPECT_EQ(scripted_plan::alive(), 0);
+}
+
+TEST_P(executor_queue, gives_up_plans_for_other_memory) {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+  const auto x = words(1);
+  const auto large = words(1, mebibyte);  // 4 MiB
+  const auto budget = memory_budget::of(runtime().device().id());
+  const auto keep_plan_and_limit = [&](std::int64_t key) {
+    (void)run(on(), planned{.x = x, .key = key, .device_bytes = 8 * mebibyte});
+    const auto charged = budget->snapshot();
+    budget->set_limit(charged.held + charged.reserved + mebibyte / 2);
+  };
+  keep_plan_and_limit(1);
+  EXPECT_EQ(first(run(on(), planned{.x = large, .key = 2})), 1U);  // its output
+  EXPECT_EQ(on().status().plans.kept, 1U);
+  budget->set_limit(memory_budget::unlimited);
+
+  keep_plan_and_limit(3);
+  (void)run(on(), planned{.x = x, .key = 4, .workspace_bytes = 4 * mebibyte});
+  budget->set_limit(memory_budget::unlimited);
+
+  keep_plan_and_limit(5);
+  (void)run(on(), planned{.x = x, .key = 6, .device_bytes = 5 * mebibyte});  // its plan
+  EXPECT_EQ(script().begun(6), 2);
+  EXPECT_TRUE(throws(errc::over_budget, "", [&] {
+    (void)run(on(), planned{.x = x, .key = 7, .device_bytes = 50 * mebibyte});
+  }));
+  budget->set_limit(memory_budget::unlimited);
+  (void)run(on(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
+  EXPECT_EQ(script().begun(1), 2);
+}
+
+TEST_P(executor_queue, drops_plans_that_its_owner_has_not_taken) {
+  const auto x = words(1);
+  auto ending = make_executor();
+  script().hold(1);
+  // The deadline's alarm holds the mailbox of the executor beyond its end.
+  auto parked = submit(*ending, planned{.x = x, .key = 1},
+                       {.deadline = timer().now() + std::chrono::hours(1)});
+  script().await_begun(1);
+  script().open(1);
+  await([&] { return scripted_plan::alive() == 1; });
+  ending.reset();
+  await([&] { return scripted_plan::alive() == 0; });
+  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)parked.get(); }));
+}
+
+TEST_P(executor_queue, makes_no_plan_for_cancelled_requests) {
+  const auto x = words(1);
+  constexpr request_sender sender{1};
+  script().hold(1);
+  auto made = send({.x = x, .key = 1}, {}, sender);
+  auto next = send({.x = x, .key = 2}, {}, sender);
+  std::vector<pending_answer> waiting;
+  for (std::int64_t key = 3; key < 6; ++key) {
+    waiting.push_back(send({.x = x, .key = key}, {.id = 7}, sender));
+  }
+  auto other = send({.x = x, .key = 5}, {}, sender);
+  on().cancel(sender, 7);
+  for (auto& a : waiting) EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)a.get(); }));
+  script().open(1);
+  for (auto* a : {&made, &next, &other}) EXPECT_EQ(first(wait(*a)), 1U);
+  EXPECT_EQ(script().begun(3), 0);
+  EXPECT_EQ(script().begun(4), 0);
+  EXPECT_EQ(script().begun(5), 1);
+  EXPECT_EQ(first(run(on(), planned{.x = x, .key = 3})), 1U);
+}
+
+/// A download that waits may find the host tensor made by another one.
+TEST_P(executor_queue, counts_the_bytes_of_parameters_that_grow) {
+  const auto y = words(0);
+  const auto z = words(3);
+  const auto to = std::make_shared<host_tensor>();
+  script().hold(1);
+  auto parked = send({.x = words(1), .y = y, .key = 1});
+  auto behind = submit(on(), sluice::download{.x = y, .to = to});
+  EXPECT_EQ(on().waiting(), 2U);
+  (void)run(on(), sluice::download{.x = z, .to = to});
+  EXPECT_EQ(to->to_vector<std::uint32_t>()[0], 3U);
+  script().open(1);
+  (void)wait(parked);
+  (void)wait(behind);
+  EXPECT_EQ(to->to_vector<std::uint32_t>()[0], 1U);
+  EXPECT_EQ(on().status().bytes, 0U);
 }
 
 TEST_P(executor_queue, refuses_plans_beyond_the_limits_of_one) {
