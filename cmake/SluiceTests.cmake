@@ -6,7 +6,7 @@
 # builds a GoogleTest program into bin/tests, adds each of its tests to ctest (which then reports a GTEST_SKIP() as
 # skipped) and installs it with the component `tests`. The program links the objects of libsluice, and of libsluice_actors
 # and of the operations if LIBRARIES has sluice_actors_objects and sluice_operations_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA.
-# The timeout (default 120 s) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
+# The timeout (default 120 s, 300 s with a sanitizer) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
 
 if(SLUICE_BUILD_TESTS)
   enable_testing()
@@ -23,6 +23,9 @@ function(sluice_add_test)
   endif()
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
+    if(SLUICE_SANITIZE)
+      set(test_TIMEOUT 300)
+    endif()
   endif()
 
   add_executable(${test_NAME} ${test_SOURCES})
