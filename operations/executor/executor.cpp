@@ -42,7 +42,8 @@ void check_owner(const device_runtime& runtime, const inference::use& u) {
 request_queue::limits limits_of(const executor_options& o) noexcept {
   const auto share = o.max_waiting_of_sender != 0 ? o.max_waiting_of_sender
                                                   : std::max<std::size_t>(1, o.max_waiting / 2);
-  return {o.max_waiting, o.max_waiting_bytes, share};
+  return {o.max_waiting, o.max_waiting_bytes, share,
+          std::max<std::size_t>(1, o.max_waiting_bytes / 2)};
 }
 
 plan_key key_of(const operation_request& r, device_kind kind) {

@@ -32,16 +32,40 @@ void request_queue::require_room(const operation_request& r) const {
   if (count_ >= limits_.requests) {
     throw error(errc::overloaded, std::to_string(count_) + " requests wait already");
   }
-  if (count_ != 0 && r.bytes() > limits_.bytes - std::min(bytes_, limits_.bytes)) {
+  const auto own = of_sender_.find(r.sender.id);
+  if (own != of_sender_.end()) {
+    const auto& waiting = own->second;
+    if (waiting.requests >= limits_.requests_of_sender) {
+      throw error(errc::overloaded,
+                  std::to_string(waiting.requests) + " requests of this sender wait already");
+    }
+    if (r.bytes() > limits_.bytes_of_sender - std::min(waiting.bytes, limits_.bytes_of_sender)) {
+      throw error(errc::overloaded, "the requests of this sender that wait already use " +
+                                        std::to_string(waiting.bytes) + " bytes");
+    }
+  }
+  if (count_ != 0 && charge_of(r, r.bytes()) > limits_.bytes - std::min(charged_, limits_.bytes)) {
     throw error(errc::overloaded,
                 "the requests that wait already use " + std::to_string(bytes_) + " bytes");
   }
+}
+
+std::size_t request_queue::charge_of(const operation_request& r, std::size_t bytes) const noexcept {
+  return r.sender.id == 0 ? bytes : std::min(bytes, limits_.bytes_of_sender);
+}
+
+void request_queue::count_sender(const operation_request& r) {
+  if (r.sender.id == 0) return;
+  auto& own = of_sender_[r.sender.id];
+  ++own.requests;
+  own.bytes += r.counted_bytes;
+}
+
+void request_queue::uncount_sender(const operation_request& r) noexcept {
   if (r.sender.id == 0) return;
   const auto own = of_sender_.find(r.sender.id);
-  if (own != of_sender_.end() && own->second >= limits_.requests_of_sender) {
-    throw error(errc::overloaded,
-                std::to_string(own->second) + " requests of this sender wait already");
-  }
+  own->second.bytes -= r.counted_bytes;
+  if (--own->second.requests == 0) of_sender_.erase(own);
 }
 
 void request_queue::add(pointer& r) {
@@ -49,16 +73,18 @@ void request_queue::add(pointer& r) {
       r->planned_by != nullptr ? planning_ : ready_[static_cast<std::size_t>(r->options.priority)];
   list node;
   node.emplace_back();
-  if (r->sender.id != 0) ++of_sender_[r->sender.id];
+  r->counted_bytes = r->bytes();
+  count_sender(*r);
   try {
     count_blocks(*r);
   } catch (...) {
-    if (r->sender.id != 0 && --of_sender_[r->sender.id] == 0) of_sender_.erase(r->sender.id);
+    uncount_sender(*r);
     throw;
   }
   r->number = ++last_number_;
   ++count_;
-  bytes_ += r->counted_bytes = r->bytes();
+  bytes_ += r->counted_bytes;
+  charged_ += charge_of(*r, r->counted_bytes);
   node.front() = std::move(r);
   to.splice(to.end(), node);
 }
@@ -163,9 +189,8 @@ void request_queue::forget(const operation_request& r) noexcept {
   uncount_blocks(r, r.uses().size());
   --count_;
   bytes_ -= r.counted_bytes;
-  if (r.sender.id == 0) return;
-  const auto own = of_sender_.find(r.sender.id);
-  if (--own->second == 0) of_sender_.erase(own);
+  charged_ -= charge_of(r, r.counted_bytes);
+  uncount_sender(r);
 }
 
 }  // namespace sluice::operations

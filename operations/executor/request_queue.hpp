@@ -14,8 +14,8 @@
 
 namespace sluice::operations {
 
-/// The requests that wait in front of a lane, bounded in number, in bytes and for each sender. Not
-/// thread-safe.
+/// The requests that wait in front of a lane, bounded in number and in bytes, in all and for each
+/// sender. Not thread-safe.
 ///
 /// A request waits for its plan, for room on the lane, or for an earlier request with which it has
 /// a hazard. Only these hold it back: it passes all other requests.
@@ -24,11 +24,13 @@ class request_queue {
   using pointer = std::unique_ptr<detail::operation_request>;
   using list = std::list<pointer>;
 
-  /// The largest queue. A request that exceeds `bytes` alone is taken if no other one waits.
+  /// The largest queue. A request that exceeds `bytes` alone is taken if no other one waits; one
+  /// that exceeds `bytes_of_sender` alone, if no other one of its sender waits.
   struct limits {
     std::size_t requests;
     std::size_t bytes;
     std::size_t requests_of_sender;  ///< of each sender with an id
+    std::size_t bytes_of_sender;     ///< of each sender with an id
   };
   explicit request_queue(limits most) noexcept : limits_(most) {}
 
@@ -62,12 +64,23 @@ class request_queue {
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
 
  private:
+  /// What waits of one sender.
+  struct sender_share {
+    std::size_t requests = 0;
+    std::size_t bytes = 0;
+  };
   /// How many waiting requests use a block, and how many of them write it.
   struct block_uses {
     std::size_t all = 0;
     std::size_t writes = 0;
   };
 
+  /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
+  /// that one large request leaves room for other senders.
+  [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,
+                                      std::size_t bytes) const noexcept;
+  void count_sender(const detail::operation_request& r);
+  void uncount_sender(const detail::operation_request& r) noexcept;
   [[nodiscard]] bool may_pass(const detail::operation_request& r) const noexcept;
   /// Whether the waiting requests other than `r` use a block of `r` in a conflicting way.
   [[nodiscard]] bool shares_blocks(const detail::operation_request& r) const noexcept;
@@ -80,8 +93,9 @@ class request_queue {
   std::array<list, 3> ready_;  // by priority; each in the order of arrival
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
+  std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
-  std::unordered_map<std::uint64_t, std::size_t> of_sender_;
+  std::unordered_map<std::uint64_t, sender_share> of_sender_;
   std::unordered_map<const void*, block_uses> blocks_;
 };
 

@@ -23,8 +23,9 @@ namespace sluice {
 struct executor_options {
   /// The largest number of requests that wait. Further ones are answered with `overloaded`.
   std::size_t max_waiting = 65536;
-  /// The largest size of the requests that wait, in bytes of host memory. A larger request is taken
-  /// if no other one waits.
+  /// The largest size of the requests that wait, in bytes of host memory. The requests of one
+  /// sender take at most half of it. A request that is larger than this half counts as the half,
+  /// and is taken if no other request of its sender waits.
   std::size_t max_waiting_bytes = std::size_t{256} << 20U;
   /// The largest number of requests of one sender that wait; 0: half of `max_waiting`.
   std::size_t max_waiting_of_sender = 0;

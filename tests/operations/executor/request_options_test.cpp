@@ -6,6 +6,8 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
+#include <sluice/operations/transfer.hpp>
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -245,6 +247,56 @@ TEST_P(request_options_test, bounds_the_bytes_of_waiting_requests) {
   (void)wait(one);
   for (auto& a : waiting) (void)wait(*small, a);
   (void)wait(*smallest, alone);
+}
+
+TEST_P(request_options_test, no_sender_takes_more_than_its_share_of_the_bytes) {
+  script().hold(1);
+  const auto x = words(1);
+  auto one = send({.x = x, .key = 1});
+  const auto bytes = on().status().bytes;
+  const auto small = make_executor({.max_waiting_bytes = 4 * bytes});
+  std::vector<pending_answer> waiting;
+  const auto send_to_small = [&](request_sender sender) {
+    return submit(*small, planned{.x = x, .key = 1}, {}, sender);
+  };
+  for (const auto sender : {alice, alice, bob, bob}) {
+    waiting.push_back(send_to_small(sender));
+    EXPECT_FALSE(waiting.back().answered());
+    if (waiting.size() == 2) {
+      auto refused = send_to_small(alice);
+      expect(errc::overloaded, refused);
+    }
+  }
+  script().open(1);
+  (void)wait(one);
+  for (auto& a : waiting) (void)wait(*small, a);
+  // The share is free again.
+  auto again = send_to_small(alice);
+  (void)wait(*small, again);
+}
+
+TEST_P(request_options_test, a_large_request_leaves_room_for_other_senders) {
+  const auto small = make_executor({.max_waiting_bytes = 8192});
+  const auto y = words(0);
+  gate closed;
+  closed.hold(small->lane().stream());
+  std::vector<pending_answer> before;
+  while (!small->lane().full()) before.push_back(submit(*small, sluice::fill{.value = 1, .y = y}));
+  const auto send_upload = [&](std::size_t bytes, request_sender sender) {
+    return submit(*small, sluice::upload{.values = std::vector<std::uint8_t>(bytes, 7)}, {},
+                  sender);
+  };
+  auto large = send_upload(100'000, alice);
+  EXPECT_FALSE(large.answered());
+  auto refused = send_upload(1, alice);
+  expect(errc::overloaded, refused);
+  auto others = send_upload(1, bob);
+  EXPECT_FALSE(others.answered());
+  EXPECT_GT(small->status().bytes, 100'000U);
+  closed.open();
+  for (auto* a : {&large, &others}) EXPECT_EQ(wait(*small, *a).type(), element_type::u8);
+  for (auto& a : before) (void)wait(*small, a);
+  EXPECT_EQ(small->status().bytes, 0U);
 }
 
 TEST_P(request_options_test, tells_how_long_requests_wait) {
