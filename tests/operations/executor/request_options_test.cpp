@@ -319,36 +319,6 @@ TEST_P(request_options_test, tells_how_long_requests_wait) {
   EXPECT_EQ(on().status().bytes, 0U);
 }
 
-// A flood of 200,000 requests from one client beside a trickle of another.
-TEST_P(request_options_test, a_flood_leaves_room_for_others) {
-  const auto on_small = make_executor({.max_waiting = 1000});
-  const auto x = words(1);
-  (void)run(*on_small, planned{.x = x, .key = 2});
-  std::size_t answered = 0;
-  std::size_t refused = 0;
-  constexpr std::size_t flood = 200'000;
-  constexpr std::size_t every = 500;
-  std::vector<pending_answer> trickle;
-  for (std::size_t i = 0; i < flood; ++i) {
-    on_small->submit(planned{.x = x, .key = 2}, {.reply = reply_on::enqueued},
-                     reply_token<tensor>::from([&](const tensor&) { ++answered; },
-                                               [&](const error& e) {
-                                                 EXPECT_EQ(e.code(), errc::overloaded);
-                                                 ++refused;
-                                               }),
-                     alice);
-    if (i % every != 0) continue;
-    trickle.push_back(submit(*on_small, planned{.x = x, .key = 2}, {}, bob));
-    if (trickle.size() % 50 == 0) {
-      for (auto& a : trickle) (void)wait(*on_small, a);
-      trickle.clear();
-    }
-  }
-  for (auto& a : trickle) (void)wait(*on_small, a);
-  while (on_small->waiting() != 0) on_small->work();
-  EXPECT_EQ(answered + refused, flood);
-}
-
 INSTANTIATE_TEST_SUITE_P(devices, request_options_test, ::testing::Values("host"), parameter_name);
 
 }  // namespace
