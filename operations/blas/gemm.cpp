@@ -141,15 +141,20 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
   for (const auto extent : stack) call.count *= extent;
 
   const auto blas = [&](const operand& of, const tensor_spec& s) {
-    auto found = stored(s);
-    const auto step = operations::distance_of(s, matrix_rank, stack);
-    if (!found || !step) {
-      throw error(errc::unsupported, std::string(to.name(of)) + ": has the shape " +
-                                         to_string(s.shape) + " and the strides " +
-                                         to_string(s.strides) + ", which gemm does not take");
+    const auto has_distance = [&] {
+      return operations::distance_of(s, matrix_rank, stack).has_value();
+    };
+    if (!stored(s) || !has_distance()) to.pack(of);
+    // The copy of a stack that is repeated along some dimensions holds all repetitions.
+    if (!has_distance()) {
+      auto whole = stack;
+      whole.push_back(extent(s, 0));
+      whole.push_back(extent(s, 1));
+      to.pack(of, whole);
     }
-    found->distance = *step;
-    return *found;
+    auto found = *stored(s);
+    found.distance = *operations::distance_of(s, matrix_rank, stack);
+    return found;
   };
   call.c = blas(op.c, c);
   if (call.multiplies) {

@@ -99,4 +99,20 @@ const tensor_spec& inference::result(const operand& output, element_type type, c
   return *u.spec;
 }
 
+const tensor_spec& inference::pack(const operand& of) {
+  return pack(of, require(of).shape);
+}
+
+const tensor_spec& inference::pack(const operand& input, const extents& shape) {
+  auto& u = use_of(input);
+  try {
+    u.spec = tensor_spec::row_major(require(input).type, shape);
+  } catch (const error& e) {
+    if (e.code() != errc::invalid_argument) throw;
+    refuse(input, std::string("has no packed copy: ") + e.what());
+  }
+  u.packed = static_cast<bool>(input);
+  return *u.spec;
+}
+
 }  // namespace sluice

@@ -8,6 +8,8 @@ namespace {
 constexpr std::string_view every_type = "all";
 constexpr std::string_view any_strides = "any strides";
 constexpr std::string_view contiguous = "contiguous";
+constexpr std::string_view packs_rows = "last dimension contiguous, packs others";
+constexpr std::string_view packs = "contiguous, packs others";
 
 template <class Operation>
 operation_description describe(std::string_view result, std::string_view types,
@@ -31,16 +33,15 @@ void add_binary(std::vector<operation_description>& all, operation_list<Operatio
 std::vector<operation_description> describe_operations() {
   std::vector<operation_description> all{
       describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices", "f32, f64, c64, c128",
-                     "rows or columns contiguous"),
+                     "rows or columns contiguous, packs others"),
       describe<conv2d>("convolution of images, with bias and activation", "f32",
                        "NCHW or channels-last"),
-      describe<fft>("Fourier transform along the last dimension", "c64, c128",
-                    "last dimension contiguous"),
-      describe<rfft>("Fourier transform of real numbers", "f32, f64", "last dimension contiguous"),
-      describe<irfft>("inverse of rfft", "c64, c128", "last dimension contiguous"),
-      describe<random_bits>("numbers of Philox4x32-10", "u32", contiguous),
-      describe<random_uniform>("uniform random numbers in (0, 1]", "f32, f64", contiguous),
-      describe<random_normal>("normal random numbers", "f32, f64", contiguous),
+      describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
+      describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),
+      describe<irfft>("inverse of rfft", "c64, c128", packs_rows),
+      describe<random_bits>("numbers of Philox4x32-10", "u32", packs),
+      describe<random_uniform>("uniform random numbers in (0, 1]", "f32, f64", packs),
+      describe<random_normal>("normal random numbers", "f32, f64", packs),
       describe<cast>("conversion to another type", every_type, any_strides),
       describe<strided_copy>("copy between strides", every_type, any_strides),
       describe<affine>("X · scale + bias for each channel",

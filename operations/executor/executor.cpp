@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/executor/followed_requests.hpp"
 #include "operations/executor/hazards.hpp"
+#include "operations/executor/packing.hpp"
 #include "operations/executor/plan_cache.hpp"
 #include "operations/executor/planning.hpp"
 #include "operations/executor/request_queue.hpp"
@@ -22,6 +23,7 @@ namespace {
 using detail::operation_request;
 using operations::followed_requests;
 using operations::owner_mailbox;
+using operations::packing;
 using operations::plan_cache;
 using operations::plan_job;
 using operations::plan_key;
@@ -186,6 +188,10 @@ class executor::core {
     }
     return allocate();
   }
+  [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag) {
+    return with_memory_of_plans(
+        [&] { return lane_.runtime().allocate_bytes(bytes, lane_.stream(), tag); });
+  }
   /// Has a plan made again if there is memory for it once no other one is kept.
   [[nodiscard]] bool retry(const std::shared_ptr<plan_job>& job) noexcept {
     if (!job->outcome.failure || !frees_memory_for(*job->outcome.failure)) return false;
@@ -296,6 +302,7 @@ class executor::core {
     tensor result;
     std::size_t i = 0;
     launch_memory memory{.plan = r.plan.get()};
+    std::unique_ptr<packing> copies;  // none without packed operands
     // Also without a need, so that launches that have none let the workspace shrink.
     const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
     with_memory_of_plans([&] { workspace_.require(workspace_bytes); });
@@ -306,11 +313,8 @@ class executor::core {
       auto& value = *u.of.value;
       const bool is_output = u.of.role == member_role::output;
       if (is_output && !value) {
-        auto block = with_memory_of_plans([&] {
-          return lane_.runtime().allocate_bytes(u.spec->bytes(), lane_.stream(),
-                                                "output of an operation");
-        });
-        value = tensor(std::move(block), u.spec->type, u.spec->shape, u.spec->strides);
+        value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
+                       u.spec->shape, u.spec->strides);
       }
       // An operation without outputs is answered with its first operand.
       if (is_output || !result) result = value.value();
@@ -318,6 +322,14 @@ class executor::core {
         const auto& t = value.value();
         addresses[i] = t.address();
         used.add({t.block(), u.access, t.bytes() == t.block().bytes()});
+        if (u.packed && u.spec->size() != 0) {
+          const tensor packed(allocate(u.spec->bytes(), "packed operand"), u.spec->type,
+                              u.spec->shape);
+          if (!copies) copies = std::make_unique<packing>();
+          copies->add(t, packed, u.access);
+          addresses[i] = packed.address();
+          used.add({packed.block(), access_kind::write, true});
+        }
       }
       ++i;
       // The owners hold the references from here on: a client that has its reply shares its memory
@@ -327,13 +339,13 @@ class executor::core {
     memory.addresses = addresses;
     const auto facts = r.row.facts(r.call);
     const bool must_finish = own && own->must_finish();
-    const launch_options options{.when = must_finish ? reply_on::finished : r.options.reply,
-                                 .sizes = facts.sizes,
-                                 .commands = facts.commands + (r.plan ? r.plan->commands() : 0) +
-                                             (own ? own->commands() : 0),
-                                 .tag = r.options.tag.empty()
-                                            ? nullptr
-                                            : std::make_shared<const std::string>(r.options.tag)};
+    const launch_options options{
+        .when = must_finish ? reply_on::finished : r.options.reply,
+        .sizes = facts.sizes,
+        .commands = facts.commands + (r.plan ? r.plan->commands() : 0) +
+                    (own ? own->commands() : 0) + (copies ? copies->commands() : 0),
+        .tag =
+            r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag)};
     if (r.plan) used.keep(std::move(r.plan));
     if (own) used.keep(own);
     const auto& made = envelope(r.row, result.type());
@@ -347,8 +359,13 @@ class executor::core {
           },
           [to = r.token](const error& why) { to.fail(why); });
     }
-    made.run(lane_, std::move(used), token, std::move(result), options,
-             [&](const launch_context&) { r.row.enqueue(*libraries_, r.call, memory); });
+    made.run(lane_, std::move(used), token, std::move(result), options, [&](const launch_context&) {
+      const auto operation = [&] {
+        r.row.enqueue(*libraries_, r.call, memory);
+      };
+      if (copies) return copies->enqueue(*libraries_, operation);
+      operation();
+    });
   }
 
   const kernel_envelope& envelope(const operation_row& row, element_type type) {

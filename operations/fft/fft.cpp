@@ -23,29 +23,23 @@ void require_type(const inference& to, const operand& of, const tensor_spec& s, 
                     std::string(to_string(single)) + " and " + std::string(to_string(twofold)));
 }
 
-/// The distance between rows of an operand whose rows have `row` elements. Libraries need the
-/// elements of a row side by side, and rows that begin at a whole complex element.
-std::int64_t row_distance(const inference& to, const operand& of, const tensor_spec& s,
-                          bool may_overlap, std::size_t complex_bytes) {
+/// The distance between the rows of an operand, or of its packed copy. Libraries need the elements
+/// of a row side by side, rows at one distance, and an operand that begins at a whole complex
+/// element.
+std::int64_t row_distance(inference& to, const operand& of, const tensor_spec& s, bool may_overlap,
+                          std::size_t complex_bytes) {
   const auto row = s.shape[s.rank() - 1];
   const auto stack = operations::stack_of(s, 1);
-  const auto distance = operations::distance_of(s, 1, stack);
-  if ((row > 1 && s.strides[s.rank() - 1] != 1) || !distance) {
-    throw error(errc::unsupported,
-                std::string(to.name(of)) + ": has the shape " + to_string(s.shape) +
-                    " and the strides " + to_string(s.strides) +
-                    ", but rows must have no gaps and one distance between them");
-  }
-  if (s.alignment < complex_bytes) {
-    to.refuse(of, "is not aligned to a complex element");
-  }
   std::int64_t rows = 1;
   for (const auto extent : stack) rows *= extent;
-  if (rows <= 1) return row;
-  if (*distance == 0 || (!may_overlap && *distance < row)) {
-    throw error(errc::unsupported, std::string(to.name(of)) + ": rows share memory");
+  const auto distance = rows > 1 ? operations::distance_of(s, 1, stack) : row;
+  const bool has_gaps = row > 1 && s.strides[s.rank() - 1] != 1;
+  const auto least = may_overlap ? 1 : row;
+  if (!has_gaps && distance && *distance >= least && s.alignment >= complex_bytes) {
+    return *distance;
   }
-  return *distance;
+  to.pack(of);
+  return row;
 }
 
 /// What all transforms have in common. `length` is that of the real or complex signal.

@@ -23,6 +23,19 @@ struct strided_layout {
   std::size_t offset = 0;  ///< elements before the first one
 };
 
+/// A layout of `shape` with its dimensions in random order, random gaps and a random offset.
+[[nodiscard]] inline strided_layout random_layout(std::mt19937_64& generator,
+                                                  const extents& shape) {
+  strided_layout l{.shape = shape};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    l.order.push_back(static_cast<std::int64_t>(i));
+    std::swap(l.order[i], l.order[generator() % (i + 1)]);
+    l.gaps.push_back(static_cast<std::int64_t>(generator() % 3));
+  }
+  l.offset = generator() % 4;
+  return l;
+}
+
 /// A tensor on a device with gaps and an offset, and the contents of all of its memory on the host.
 template <class T>
 class strided {

@@ -27,9 +27,9 @@ enum class transpose : std::uint8_t { no, yes };
 /// independent products. They are aligned at the last one; dimensions that are missing or have
 /// extent 1 are repeated, as in NumPy's `matmul`. C has all of them.
 ///
-/// Element types: f32, f64, c64, c128. Computed in this type; f32 never as TF32. A matrix is stored
-/// by rows or by columns, with any distance between them. The distances between the matrices of a
-/// stack must be multiples of one distance.
+/// Element types: f32, f64, c64, c128. Computed in this type; f32 never as TF32. Matrices that are
+/// stored by rows or by columns, with one distance between the matrices of a stack, are used as
+/// they are. A matrix with other strides is packed: the launch uses a copy in temporary memory.
 ///
 /// If beta is 0, C is not read. If alpha or k is 0, A and B are not read. C shares no bytes with A
 /// or B. The result is C, a new tensor without gaps if it is not given.

@@ -23,11 +23,11 @@ enum class fft_direction : std::uint8_t {
 ///     fft{.x = spectrum, .direction = fft_direction::inverse, .scale = 1.0 / n}
 ///
 /// Element types: c64, c128. Nothing is normalized: forward, then inverse multiplies by n. The
-/// leading dimensions count independent rows, with one distance between neighbouring rows; rows of
-/// X may overlap, but not be one and the same row. The elements of a row are neighbours in memory.
-/// X and Y begin at a multiple of the size of a complex element. X is preserved. Y may be the same
-/// view as X; otherwise they share no bytes. The result is Y, a new row-major tensor if it is not
-/// given.
+/// leading dimensions count independent rows. Rows without gaps, with one distance between them,
+/// are used as they are if they begin at a multiple of the size of a complex element; rows of X may
+/// overlap. An operand with another layout is packed: the launch uses a copy in temporary memory. X
+/// is preserved. Y may be the same view as X; otherwise they share no bytes. The result is Y, a new
+/// row-major tensor if it is not given.
 struct fft {
   operand x{};                                       ///< X, of shape [..., n], n at least 1
   operand y{};                                       ///< Y, of the shape of X
@@ -65,7 +65,8 @@ struct rfft {
 ///     irfft{.x = spectrum, .length = n, .scale = 1.0 / n}
 ///
 /// Element types: c64 to f32, c128 to f64. The imaginary parts of bin 0 and, for even n, of bin n/2
-/// are taken as 0. Otherwise like `fft`; rows of X do not overlap, and Y shares no bytes with X.
+/// are taken as 0. Otherwise like `fft`; rows of X that overlap are packed, and Y shares no bytes
+/// with X.
 struct irfft {
   operand x{};              ///< X, of shape [..., n/2 + 1]
   operand y{};              ///< Y, of shape [..., n]

@@ -35,6 +35,7 @@ class SLUICE_EXPORT inference {
   struct use {
     named_operand of{};                      ///< the operand
     std::optional<tensor_spec> spec{};       ///< its properties; nothing if it is not given
+    bool packed = false;                     ///< `spec` describes a packed copy of it
     access_kind access = access_kind::read;  ///< how the launch uses it
     bool ignored = false;                    ///< the launch does not touch it
     std::size_t in_place_of = max_operands;  ///< the input that this output may coincide with
@@ -62,6 +63,21 @@ class SLUICE_EXPORT inference {
   /// @throws error `invalid_argument` if an extent is negative, or the size in bytes overflows
   const tensor_spec& result(const operand& output, element_type type, const extents& shape,
                             const extents& order = {});
+  /// States that the launch uses a packed copy of an operand, which lies in row-major order without
+  /// gaps in temporary memory. From here on, the properties of the operand are those of the copy.
+  ///
+  ///     if (!x.is_contiguous()) to.pack(op.x);  // now x is contiguous
+  ///
+  /// The executor copies an operand that the launch reads before the operation, and one that it
+  /// writes after the operation. It does not copy an output that is not given: such an output is
+  /// then a new row-major tensor. The second form repeats an input to `shape`, to which its shape
+  /// can be broadcast. References to the properties of the operand stay valid.
+  /// @throws error `invalid_argument` if an input is not given, or the size of the copy in bytes
+  /// overflows
+  ///@{
+  const tensor_spec& pack(const operand& of);
+  const tensor_spec& pack(const operand& input, const extents& shape);
+  ///@}
   /// The name of an operand of the operation.
   [[nodiscard]] std::string_view name(const operand& of) const noexcept {
     return use_of(of).of.name;

@@ -17,8 +17,9 @@ namespace sluice {
 ///
 /// The operations draw from Philox4x32-10 (J. K. Salmon et al., "Parallel random numbers: as easy
 /// as 1, 2, 3", 2011), in cuRAND's default order. A sequence has 2^64 numbers. However a range is
-/// cut into requests, its numbers are the same, on every device. Y is contiguous; it is a new
-/// tensor of the given shape if it is not given. If Y is given, `shape` may be left out.
+/// cut into requests, its numbers are the same, on every device. Y is a new tensor of the given
+/// shape if it is not given. If Y is given, `shape` may be left out. If Y is not contiguous, the
+/// launch copies the numbers to it from temporary memory.
 ///
 /// `random_bits` gives the generator's words: u32, equal to cuRAND's.
 struct random_bits {

@@ -42,9 +42,11 @@ class problem {
         k_(draw(8) == 0 ? 0 : dimension()),
         stack_(random_stack()),
         repeated_(draw(3)),
-        a_(runtime, stream, generator, layout_of(part_of(stack_, repeated_ == 1), m_, k_)),
-        b_(runtime, stream, generator, layout_of(part_of(stack_, repeated_ == 2), k_, n_)),
+        a_(runtime, stream, generator, layout_of(part_of(stack_, repeated_ == 1), line(m_), k_)),
+        b_(runtime, stream, generator, layout_of(part_of(stack_, repeated_ == 2), k_, line(n_))),
         c_(runtime, stream, generator, layout_of(stack_, m_, n_)),
+        a_operand_(broadcast(a_.view(), m_, k_)),
+        b_operand_(broadcast(b_.view(), k_, n_)),
         alpha_(factor()),
         beta_(factor()) {
     // If beta is 0, C must not be read.
@@ -54,8 +56,8 @@ class problem {
   }
 
   gemm operation(bool with_c) const {
-    return {.a = a_.view(),
-            .b = b_.view(),
+    return {.a = a_operand_,
+            .b = b_operand_,
             .c = with_c ? operand(c_.view()) : operand(),
             .alpha = alpha_,
             .beta = beta_};
@@ -98,7 +100,9 @@ class problem {
   std::int64_t draw(std::int64_t below) {
     return std::uniform_int_distribution<std::int64_t>(0, below - 1)(generator_);
   }
-  std::int64_t dimension() { return 1 + draw(draw(2) == 0 ? 4 : 70); }
+  std::int64_t dimension() { return draw(20) == 0 ? 0 : 1 + draw(draw(2) == 0 ? 4 : 70); }
+  /// The rows or columns of an operand in memory: sometimes one stands for all.
+  std::int64_t line(std::int64_t extent) { return extent != 0 && draw(8) == 0 ? 1 : extent; }
   T factor() {
     if (const auto kind = draw(4); kind < 2) return kind == 0 ? T(0) : T(1);
     return random_values<T>(generator_, 1)[0];
@@ -112,12 +116,31 @@ class problem {
   extents part_of(const extents& stack, bool repeated) {
     if (!repeated) return stack;
     extents part;
-    if (draw(2) == 0) {
-      for (std::size_t i = 0; i < stack.size(); ++i) part.push_back(1);
+    const auto kind = draw(3);
+    for (std::size_t i = 0; kind != 0 && i < stack.size(); ++i) {
+      part.push_back(kind == 1 || draw(2) == 0 ? 1 : stack[i]);
     }
     return part;
   }
+  /// A matrix whose only row or column is repeated, or also a stack of such matrices.
+  tensor broadcast(const tensor& t, std::int64_t rows, std::int64_t columns) {
+    extents shape;
+    if (draw(4) == 0) {
+      shape = stack_;
+    } else {
+      for (std::size_t i = 0; i + 2 < t.rank(); ++i) shape.push_back(t.shape()[i]);
+    }
+    shape.push_back(rows);
+    shape.push_back(columns);
+    return t.broadcast_to(shape);
+  }
   strided_layout layout_of(const extents& stack, std::int64_t rows, std::int64_t columns) {
+    if (draw(2) == 0) {
+      auto shape = stack;
+      shape.push_back(rows);
+      shape.push_back(columns);
+      return random_layout(generator_, shape);
+    }
     strided_layout l{.shape = stack};
     for (std::size_t i = 0; i < stack.size(); ++i) l.gaps.push_back(0);
     if (!stack.empty()) l.gaps[stack.size() - 1] = draw(3);
@@ -139,8 +162,8 @@ class problem {
     for (std::size_t i = 0; i < own; ++i) {
       position.push_back(t.shape()[i] == 1 ? 0 : index[index.size() - 2 - own + i]);
     }
-    position.push_back(row);
-    position.push_back(column);
+    position.push_back(t.shape()[own] == 1 ? 0 : row);
+    position.push_back(t.shape()[own + 1] == 1 ? 0 : column);
     return position;
   }
 
@@ -153,6 +176,8 @@ class problem {
   strided<T> a_;
   strided<T> b_;
   strided<T> c_;
+  tensor a_operand_;
+  tensor b_operand_;
   T alpha_;
   T beta_;
 };

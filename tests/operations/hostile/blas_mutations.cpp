@@ -12,7 +12,6 @@ namespace {
 using enum element_type;
 
 constexpr auto bad = errc::invalid_argument;
-constexpr auto unsupported = errc::unsupported;
 
 /// The product of matrices of one type, each in memory by rows or by columns.
 gemm product(bench& on, element_type type, bool is_stack) {
@@ -61,14 +60,6 @@ operation_mutations gemm_mutations() {
       const auto type = (g.*member).value().type();
       g.*member = on.make(type, {1}).select(0, 0);
     });
-    to.add(text + " repeats one element", unsupported, text, [member = member](gemm& g, bench& on) {
-      const auto& s = (g.*member).value();
-      g.*member = on.repeated(s.type(), s.shape());
-    });
-    to.add(text + " has gaps", unsupported, text, [member = member](gemm& g, bench& on) {
-      const auto& s = (g.*member).value();
-      g.*member = on.apart(s.type(), s.shape());
-    });
   }
   to.add("b of another type", bad, "b", [](gemm& g, bench& on) {
     const auto other = g.a.value().type() == f64 ? f32 : f64;
@@ -98,14 +89,12 @@ operation_mutations gemm_mutations() {
     g.c = {};
     g.beta = 0;
   });
-  to.add("matrices at uneven distances", unsupported, "a", [](gemm& g, bench& on) {
-    g.a = on.strided(f64, {2, 3, 4, 5}, {100, 20, 5, 1});
-    g.b = on.make(f64, {5, 4});
-    g.c = on.make(f64, {2, 3, 4, 4});
-  });
-  to.add("c has gaps", unsupported, "c", [](gemm& g, bench& on) {
-    const auto& c = g.c.value();
-    g.c = on.apart(c.type(), c.shape());
+  to.add("a packed stack of 2^64 elements", bad, "a", [](gemm& g, bench& on) {
+    constexpr auto many = std::int64_t{1} << 30U;
+    g.a = on.repeated(f32, {many, 1, 1, 16});
+    g.b = on.repeated(f32, {1, many, 16, 1});
+    g.c = {};
+    g.beta = 0;
   });
   to.add("beta without c", bad, "c", [](gemm& g, bench&) {
     g.c = {};

@@ -10,7 +10,6 @@ namespace {
 using enum element_type;
 
 constexpr auto bad = errc::invalid_argument;
-constexpr auto unsupported = errc::unsupported;
 
 /// The types of the operands of a transform.
 struct transform_types {
@@ -66,28 +65,6 @@ mutations_of<Operation> common(Operation (*valid)(bench&), transform_types singl
   to.add("rows without elements", bad, "x", [single](Operation& f, bench& on) {
     f.x = on.empty(single.x, {on.extent(), 0});
   });
-  to.add("gaps within rows of x", unsupported, "x",
-         [](Operation& f, bench& on) { f.x = on.apart(f.x.value().type(), f.x.value().shape()); });
-  to.add("gaps within rows of y", unsupported, "y",
-         [](Operation& f, bench& on) { f.y = on.apart(f.y.value().type(), f.y.value().shape()); });
-  to.add("rows of x are one row", unsupported, "x", [](Operation& f, bench& on) {
-    const auto shape = f.x.value().shape();
-    f.x = on.make(f.x.value().type(), {shape[shape.size() - 1]}).broadcast_to(shape);
-  });
-  to.add("2^31 rows of x that are one", unsupported, "x", [single](Operation& f, bench& on) {
-    const auto shape = f.x.value().shape();
-    const auto n = shape[shape.size() - 1];
-    f.x = on.make(single.x, {n}).broadcast_to({std::int64_t{1} << 31U, n});
-    f.y = {};
-  });
-  to.add("rows at uneven distances", unsupported, "x", [](Operation& f, bench& on) {
-    const auto type = f.x.value().type();
-    const auto shape = f.x.value().shape();
-    const auto n = shape[shape.size() - 1];
-    const auto y_shape = f.y.value().shape();
-    f.x = on.strided(type, {3, 2, n}, {8 * n, 2 * n, 1});
-    f.y = on.make(f.y.value().type(), {3, 2, y_shape[y_shape.size() - 1]});
-  });
   add_not_finite(to, "scale", &Operation::scale);
   add_not_real(to, "scale", &Operation::scale);
   to.add("scale is beyond f32", bad, "scale", [single](Operation& f, bench& on) {
@@ -111,27 +88,12 @@ operation_mutations fft_list() {
 operation_mutations rfft_list() {
   auto to = common<rfft>(valid_rfft, {f32, c64}, {boolean, u8, i64, f16, bf16, c64, c128});
   to.aliasing("y", &rfft::y, "x", &rfft::x);
-  to.add("x begins within a complex element", bad, "x", [](rfft& f, bench& on) {
-    const auto n = on.extent();
-    f.x = on.make(f32, {n + 1}).slice(0, 1, n + 1);
-    f.y = {};
-  });
   return std::move(to).take();
 }
 
 operation_mutations irfft_list() {
   auto to = common<irfft>(valid_irfft, {c64, f32}, {boolean, u16, i32, f16, bf16, f32, f64});
   to.aliasing("y", &irfft::y, "x", &irfft::x);
-  to.add("y begins within a complex element", bad, "y", [](irfft& f, bench& on) {
-    f.x = on.make(c64, {3});
-    f.length = 4;
-    f.y = on.make(f32, {5}).slice(0, 1, 5);
-  });
-  to.add("rows of x overlap", unsupported, "x", [](irfft& f, bench& on) {
-    f.x = on.strided(c64, {3, 4}, {2, 1});
-    f.length = 6;
-    f.y = {};
-  });
   for (const auto value : {std::int64_t{1}, std::int64_t{-1}, -most, least, std::int64_t{99},
                            std::int64_t{1} << 31U, std::int64_t{1} << 62U, most}) {
     to.value(&irfft::length, "length " + std::to_string(value), "length", value);

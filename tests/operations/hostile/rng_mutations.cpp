@@ -36,13 +36,6 @@ template <class Operation>
 mutations_of<Operation> common(Operation (*valid)(bench&), element_type wrong) {
   mutations_of<Operation> to(valid);
   to.output("y", &Operation::y, wrong);
-  to.add("y has gaps", errc::unsupported, "y",
-         [](Operation& r, bench& on) { r.y = on.apart(r.y.value().type(), r.y.value().shape()); });
-  to.add("y lies by columns", errc::unsupported, "y", [](Operation& r, bench& on) {
-    const auto type = r.y.value().type();
-    r.y = on.make(type, {3, 4}).transposed();
-    r.shape = extents{4, 3};
-  });
   add_shapes(to);
   add_no_word(to, "seed", &Operation::seed);
   add_no_word(to, "offset", &Operation::offset);
