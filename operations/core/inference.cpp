@@ -63,7 +63,9 @@ void inference::update(const operand& output) {
 }
 
 void inference::allow_in_place(const operand& output, const operand& input) noexcept {
-  use_of(output).in_place_of = static_cast<std::size_t>(&use_of(input) - uses_.data());
+  static_assert(max_operands <= 8 * sizeof(use::in_place_of));
+  const auto number = &use_of(input) - uses_.data();
+  use_of(output).in_place_of |= static_cast<std::uint8_t>(1U << number);
 }
 
 const tensor_spec& inference::result(const operand& output, element_type type, const extents& shape,

@@ -97,7 +97,7 @@ affine_call infer_affine(const affine& op, inference& to) {
   if (op.axis) (void)operations::dimension_of("axis", *op.axis, x.rank());
   const auto scale = channel_strides(op, to, op.scale, x);
   const auto bias = channel_strides(op, to, op.bias, x);
-  to.allow_in_place(op.y, op.x);
+  for (const auto* of : {&op.x, &op.scale, &op.bias}) to.allow_in_place(op.y, *of);
   const auto& y = to.result(op.y, type, x.shape);
   const auto type_of = [&](const operand& of) {
     const auto* const s = to.given(of);
@@ -158,7 +158,8 @@ binary_call infer_binary(const Operation& op, inference& to) {
   }
   operations::require_same_type(to, op.b, b, a.type, "a");
   const auto shape = common_shape(to, op.b, a, b);
-  to.allow_in_place(op.y, op.y == op.a ? op.a : op.b);
+  to.allow_in_place(op.y, op.a);
+  to.allow_in_place(op.y, op.b);
   const auto& y = to.result(op.y, a.type, shape);
   const auto a_strides = broadcast_strides(to, op.a, a, shape);
   const auto b_strides = broadcast_strides(to, op.b, b, shape);

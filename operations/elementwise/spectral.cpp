@@ -128,6 +128,7 @@ decibel_call infer_decibel(const power_to_decibel& op, inference& to) {
   }
   const auto strides = operations::broadcast_strides(to, op.reference, reference, x.shape);
   to.allow_in_place(op.y, op.x);
+  to.allow_in_place(op.y, op.reference);
   const auto& y = to.result(op.y, x.type, x.shape);
   return {
       .layout = make_layout<3>(x.shape, {y.strides, x.strides, strides}, {x.type, x.type, x.type}),

@@ -59,8 +59,8 @@ struct strided_copy {
 /// is in f64 if an operand is f64, otherwise in f32; the product, the sum and the result are
 /// rounded in turn. Without `axis`, scale and bias are broadcast to the shape of X as in NumPy.
 /// With it, they are vectors along this dimension of X. All operands have any strides. Y may be the
-/// same view as X; otherwise it shares no bytes with the inputs. The result is Y, a new row-major
-/// tensor if it is not given.
+/// same view as X, scale and bias; otherwise it shares no bytes with them. The result is Y, a new
+/// row-major tensor if it is not given.
 struct affine {
   operand x{};                         ///< X, of any shape
   operand scale{};                     ///< scale of each channel; `factor` if not given
@@ -96,9 +96,9 @@ template <class Operation>
 /// What follows holds for all binary operations. A and B are of one type; `cast` converts. They
 /// are broadcast to one shape as in NumPy: dimensions are aligned at the last one, and those that
 /// are missing or have extent 1 are repeated. All operands have any strides. Integers wrap around.
-/// f16 and bf16 are computed in f32. Every result is rounded once. Y may be the same view as A or
-/// as B; otherwise it shares no bytes with them. The result is Y, a new row-major tensor if it is
-/// not given.
+/// f16 and bf16 are computed in f32. Every result is rounded once. Y may be the same view as A,
+/// B or both; otherwise it shares no bytes with them. The result is Y, a new row-major tensor if it
+/// is not given.
 ///
 /// Element types: all. The sum of boolean elements is their disjunction.
 struct add {

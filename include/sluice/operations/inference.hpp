@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ class SLUICE_EXPORT inference {
     bool packed = false;                     ///< `spec` describes a packed copy of it
     access_kind access = access_kind::read;  ///< how the launch uses it
     bool ignored = false;                    ///< the launch does not touch it
-    std::size_t in_place_of = max_operands;  ///< the input that this output may coincide with
+    std::uint8_t in_place_of = 0;            ///< bit i: this output may coincide with operand i
   };
 
   inference(const inference&) = delete;
@@ -54,7 +55,9 @@ class SLUICE_EXPORT inference {
   /// States that the launch reads the previous elements of an output, which is then required.
   /// @throws error `invalid_argument` if the output is not given
   void update(const operand& output);
-  /// States that `output` may be the same view of the same memory as `input`.
+  /// States that `output` may be the same view of the same memory as `input`: each element of the
+  /// result depends on no other element of the input than its own. May be called for several
+  /// inputs.
   void allow_in_place(const operand& output, const operand& input) noexcept;
   /// States type and shape of an output. An output that is not given becomes a new tensor without
   /// gaps, in row-major order of the dimensions `order` if there are any.

@@ -76,8 +76,8 @@ struct decibel_options {
 ///
 /// The reference is broadcast to the shape of X as in NumPy; it may have one element. Element
 /// types: f32, f64, the same for all operands. The devices agree within a few of the last places.
-/// All strides are allowed. Y may be the same view as X; otherwise it shares no bytes with the
-/// inputs. The result is Y, a new row-major tensor if it is not given.
+/// All strides are allowed. Y may be the same view as X and the reference; otherwise it shares no
+/// bytes with them. The result is Y, a new row-major tensor if it is not given.
 struct power_to_decibel {
   operand x{};                ///< X, powers, of any shape
   operand reference{};        ///< the power of 0 dB

@@ -203,6 +203,19 @@ class binary_test : public elementwise_test {
       });
       expect_gaps_untouched(y);
     }
+    for (const auto& shape : {extents{6, 7}, extents{}, extents{0, 3}, extents{5000}}) {
+      const auto x = make(element_type::i32, shape);
+      EXPECT_EQ(run(on(), operation{.a = x.view(), .b = x.view(), .y = x.view()}), x.view());
+      expect_elements(x.view(), [&](const extents& i) {
+        return reference<Reference>(element_type::i32, x[i], x[i]);
+      });
+      expect_gaps_untouched(x);
+    }
+    const auto flat = make_contiguous(element_type::f32, {5003});
+    (void)run(on(), operation{.a = flat.view(), .b = flat.view(), .y = flat.view()});
+    expect_elements(flat.view(), [&](const extents& i) {
+      return reference<Reference>(element_type::f32, flat[i], flat[i]);
+    });
   }
 };
 

@@ -237,6 +237,18 @@ TEST_P(maps, affine_of_channels_normalizes_an_image) {
   expect_elements(channels_first, [&](const extents& i) { return expected(i[1], i[2], i[0]); });
 }
 
+TEST_P(maps, affine_in_place_of_all_inputs) {
+  const auto x = make(element_type::f32, {7, 8});
+  EXPECT_EQ(run(on(), affine{.x = x.view(), .scale = x.view(), .bias = x.view(), .y = x.view()}),
+            x.view());
+  expect_elements(x.view(), [&](const extents& i) -> number {
+    const auto value = static_cast<float>(x[i].real());
+    const volatile float square = value * value;
+    return square + value;
+  });
+  expect_gaps_untouched(x);
+}
+
 TEST_P(maps, affine_without_scale_and_bias_keeps_the_type) {
   for (const auto type : {element_type::f16, element_type::f64}) {
     const auto x = make(type, {7, 8});

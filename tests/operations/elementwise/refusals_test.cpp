@@ -180,12 +180,18 @@ TEST_P(elementwise_refusals, affine) {
            a.type = f32;
            a.y = make(f64, {3});
          }));
-  // Half of the memory of an input that stays.
-  refuse("y: shares memory with scale", number([&](auto& a) {
-           a.scale = make(f32, {1});
-           a.y = a.scale;
-           a.x = make(f32, {1});
-         }));
+  // The scale of one element is needed for the next one.
+  const auto shifted = make(f32, {4});
+  for (const auto member : {&affine::x, &affine::scale, &affine::bias}) {
+    const std::string name = member == &affine::x       ? "x"
+                             : member == &affine::scale ? "scale"
+                                                        : "bias";
+    refuse("y: shares memory with " + name, number([&](auto& a) {
+             a.x = make(f32, {3});
+             a.*member = shifted.slice(0, 0, 3);
+             a.y = shifted.slice(0, 1, 4);
+           }));
+  }
 }
 
 TEST_P(elementwise_refusals, binary_operations) {
@@ -207,6 +213,15 @@ TEST_P(elementwise_refusals, binary_operations) {
            Operation{.a = valid.a, .b = square.slice(0, 0, 1), .y = square});
     refuse("y: shares memory with a",
            Operation{.a = square.slice(0, 0, 1), .b = valid.b, .y = square});
+    // y is one input, but only a part of the memory of the other one, or all of it in another
+    // order.
+    const auto longer = make(f32, {4, 4});
+    const auto rows = longer.slice(0, 0, 3);
+    refuse("y: shares memory with b", Operation{.a = rows, .b = longer.slice(0, 1, 4), .y = rows});
+    refuse("y: shares memory with a", Operation{.a = longer.slice(0, 1, 4), .b = rows, .y = rows});
+    refuse("y: shares memory with a",
+           Operation{.a = longer.transposed(), .b = longer, .y = longer});
+    refuse("y: shares memory with a", Operation{.a = rows, .b = rows, .y = longer.slice(0, 1, 4)});
   };
   check(add{});
   check(subtract{});
@@ -332,8 +347,10 @@ TEST_P(elementwise_refusals, power_to_decibel) {
     refuse("top_db", with([&](auto& d) { d.options.top_db = top_db; }));
   }
   refuse("y: shares memory with reference", with([&](auto& d) {
-           d.x = make(f32, {1});
-           d.y = d.reference;
+           const auto memory = make(f32, {4});
+           d.x = make(f32, {3});
+           d.reference = memory.slice(0, 0, 3);
+           d.y = memory.slice(0, 1, 4);
          }));
 }
 

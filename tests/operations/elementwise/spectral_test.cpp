@@ -182,6 +182,14 @@ TEST_P(spectral, decibels_are_made_in_place_from_a_maximum_on_the_device) {
   EXPECT_EQ(loudest, 0);
 }
 
+TEST_P(spectral, decibels_in_place_of_all_inputs) {
+  const auto x = make(element_type::f32, {7, 8});
+  const auto y = run(on(), power_to_decibel{.x = x.view(), .reference = x.view(), .y = x.view()});
+  EXPECT_EQ(y, x.view());
+  expect_each(y, [](const extents&, const number& computed) { return computed.real() == 0; });
+  expect_gaps_untouched(x);
+}
+
 TEST_P(spectral, decibels_of_no_number_are_no_number) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   auto x = make_contiguous(element_type::f32, {3});
