@@ -7,7 +7,9 @@
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/fft.hpp>
+#include <sluice/operations/for_each_index.hpp>
 #include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/members.hpp>

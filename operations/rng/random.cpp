@@ -19,7 +19,7 @@ random_call infer_range(const Operation& op, inference& to, random_distribution 
                         element_type type) {
   const auto* const given = to.given(op.y);
   const auto& y = to.result(op.y, type, operations::stated_shape(op.shape, given, type));
-  if (!y.is_contiguous()) to.pack(op.y);
+  to.make_contiguous(op.y);
   random_call call{.distribution = distribution,
                    .type = type,
                    .nothing = y.size() == 0,

@@ -4,6 +4,7 @@
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/reply.hpp>
 #include <sluice/operations/executor.hpp>
+#include <sluice/operations/indexed_operation.hpp>
 
 #include <cstdint>
 #include <limits>

@@ -69,8 +69,6 @@ class SLUICE_EXPORT inference {
   /// States that the launch uses a packed copy of an operand, which lies in row-major order without
   /// gaps in temporary memory. From here on, the properties of the operand are those of the copy.
   ///
-  ///     if (!x.is_contiguous()) to.pack(op.x);  // now x is contiguous
-  ///
   /// The executor copies an operand that the launch reads before the operation, and one that it
   /// writes after the operation. It does not copy an output that is not given: such an output is
   /// then a new row-major tensor. The second form repeats an input to `shape`, to which its shape
@@ -81,6 +79,15 @@ class SLUICE_EXPORT inference {
   const tensor_spec& pack(const operand& of);
   const tensor_spec& pack(const operand& input, const extents& shape);
   ///@}
+  /// Packs each of the operands that is not contiguous.
+  /// @throws error as `pack`
+  template <class... Operands>
+  void make_contiguous(const Operands&... of) {
+    const auto each = [&](const operand& one) {
+      if (!require(one).is_contiguous()) pack(one);
+    };
+    (each(of), ...);
+  }
   /// The name of an operand of the operation.
   [[nodiscard]] std::string_view name(const operand& of) const noexcept {
     return use_of(of).of.name;

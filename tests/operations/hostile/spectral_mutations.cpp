@@ -135,10 +135,12 @@ operation_mutations decibel_list() {
     shape.push_back(1);
     p.reference = on.make(p.x.value().type(), shape);
   });
-  to.add("y is the reference", bad, "y", [](auto& p, bench& on) {
-    const auto shape = p.x.value().shape();
-    p.reference = on.make(p.x.value().type(), shape);
-    p.y = p.reference;
+  to.add("y begins within the reference", bad, "y", [](auto& p, bench& on) {
+    auto shape = p.x.value().shape();
+    const auto rows = shape[0]++;
+    const auto memory = on.make(p.x.value().type(), shape);
+    p.reference = memory.slice(0, 0, rows);
+    p.y = memory.slice(0, 1, rows + 1);
   });
   for (const double amin : {0.0, -0.0, -1.0, 1e-320, nan, infinity, -infinity}) {
     to.add("amin is " + scalar(amin).text(), bad, "options.amin",
