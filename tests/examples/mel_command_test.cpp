@@ -197,18 +197,5 @@ TEST_F(Commands, DemoRefuses) {
   expect_refusal("--seed", "demo --wav broken.wav --seed now");
 }
 
-TEST_F(Commands, BenchPrintsFigures) {
-  const outcome ended = run("bench --json --device host");
-  ASSERT_EQ(ended.status, 0) << ended.err;
-  const auto figures = nlohmann::json::parse(ended.out);
-  EXPECT_EQ(figures.at("device").at("id"), "host:0");
-  for (const auto* path :
-       {"/sgemm_64/raw/median_us", "/sgemm_64/raw/p99_us", "/sgemm_64/actor/median_us",
-        "/sgemm_64/actor/p99_us", "/sgemm_64/ratio", "/sgemm_64_pipelined/raw_per_second",
-        "/sgemm_64_pipelined/actor_per_second", "/sgemm_64_pipelined/ratio",
-        "/preflight_and_commit_3_blocks/median_us"})
-    EXPECT_GT(figures.at(nlohmann::json::json_pointer(path)).get<double>(), 0) << path;
-}
-
 }  // namespace
 }  // namespace sluice

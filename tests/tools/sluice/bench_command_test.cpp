@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/tools/sluice/program.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class bench_command : public program_test {
+ protected:
+  /// The figures of `bench` on the host device. They must be positive under `paths`.
+  nlohmann::json figures(std::vector<std::string> arguments,
+                         std::initializer_list<const char*> paths) const {
+    arguments.insert(arguments.begin(), "bench");
+    arguments.insert(arguments.end(), {"--json", "--device", "host"});
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_EQ(outcome.errors, "");
+    auto all = nlohmann::json::parse(outcome.output);
+    EXPECT_EQ(all.at("device").at("id"), "host:0");
+    for (const char* const path : paths) {
+      EXPECT_GT(all.at(nlohmann::json::json_pointer(path)).get<double>(), 0) << path;
+    }
+    return all;
+  }
+};
+
+TEST_F(bench_command, compares_requests_with_library_calls) {
+  const auto all =
+      figures({}, {"/sgemm_64/raw/median_us", "/sgemm_64/raw/p99_us", "/sgemm_64/actor/median_us",
+                   "/sgemm_64/actor/p99_us", "/sgemm_64/ratio",
+                   "/sgemm_64_pipelined/raw_per_second", "/sgemm_64_pipelined/actor_per_second",
+                   "/sgemm_64_pipelined/actor_with_deadline_and_id_per_second",
+                   "/sgemm_64_pipelined/ratio", "/preflight_and_commit_3_blocks/median_us"});
+  EXPECT_FALSE(all.at("library").get<std::string>().empty());
+}
+
+}  // namespace
+}  // namespace sluice::test

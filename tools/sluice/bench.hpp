@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tools/sluice/session.hpp"
+
+#include <sluice/operations/operation.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace sluice::cli {
+
+using clock = std::chrono::steady_clock;
+
+inline constexpr std::size_t bench_in_flight = 64;  // requests of one client
+
+inline double microseconds_since(clock::time_point begun) {
+  return std::chrono::duration<double, std::micro>(clock::now() - begun).count();
+}
+
+/// Measured times, in microseconds.
+class times {
+ public:
+  void add(double microseconds) { all_.push_back(microseconds); }
+  /// The quantile `part` of the times, from 0 to 1.
+  [[nodiscard]] double quantile(double part) const {
+    auto sorted = all_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
+  }
+  [[nodiscard]] double median() const { return quantile(0.5); }
+
+ private:
+  std::vector<double> all_;
+};
+
+/// What a mode of `sluice bench` has measured.
+struct bench_report {
+  std::string library;          ///< name and version of the library that computes
+  nlohmann::ordered_json json;  ///< an object
+  std::string table;            ///< lines of text
+};
+
+/// The library that computes an operation, with its version if it tells one: "OpenBLAS 0.3.21".
+inline std::string library_of(const operation_row& row, session& current) {
+  const auto kind = current.device().service().device().id().kind;
+  const auto version = row.version(kind);
+  return std::string(row.library(kind)) + (version.empty() ? "" : ' ' + version);
+}
+
+/// The median and the 99th percentile.
+inline nlohmann::ordered_json json_of(const times& t) {
+  return {{"median_us", t.median()}, {"p99_us", t.quantile(0.99)}};
+}
+
+/// The modes. @throws error the error of a reply
+///@{
+/// Requests to the blas actor beside plain calls of its library.
+[[nodiscard]] bench_report bench_calls(session& current);
+///@}
+
+}  // namespace sluice::cli
