@@ -62,6 +62,28 @@ inline nlohmann::ordered_json json_of(const times& t) {
 ///@{
 /// Requests to the blas actor beside plain calls of its library.
 [[nodiscard]] bench_report bench_calls(session& current);
+/// A client of the blas actor that has one request in flight, alone and beside a hostile client.
+[[nodiscard]] bench_report bench_hostile(session& current);
 ///@}
+
+/// The medians over the rounds of a mode, each of which has measured many times.
+class rounds {
+ public:
+  static constexpr int count = 5;
+
+  void add(const times& t) {
+    medians_.add(t.median());
+    p99_.add(t.quantile(0.99));
+  }
+  [[nodiscard]] double median() const { return medians_.median(); }
+  [[nodiscard]] double p99() const { return p99_.median(); }
+  [[nodiscard]] nlohmann::ordered_json json() const {
+    return {{"median_us", median()}, {"p99_us", p99()}};
+  }
+
+ private:
+  times medians_;
+  times p99_;
+};
 
 }  // namespace sluice::cli

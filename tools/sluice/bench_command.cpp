@@ -19,6 +19,7 @@ namespace {
 
 struct bench_options {
   common_options common;
+  bench_report (*measure)(session&) = bench_calls;
   bool json = false;
 };
 
@@ -54,7 +55,7 @@ std::string table_text(const bench_report& report, session& current) {
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
   session current(options.common, session::watch::nothing);
-  const auto report = bench_calls(current);
+  const auto report = options.measure(current);
   current.finish();
   print(options.json ? json_text(report, current) : table_text(report, current));
 }
@@ -63,8 +64,23 @@ void run(const bench_options& options) {
 
 void add_bench_command(CLI::App& program) {
   const auto options = std::make_shared<bench_options>();
-  CLI::App& command = add_command(
-      program, "bench", "Compare requests to an actor with plain library calls", options->common);
+  CLI::App& command = add_command(program, "bench", "Measure requests to actors", options->common);
+  command
+      .add_option_function<std::string>(
+          "WHAT",
+          [options](const std::string& what) {
+            if (what == "calls") {
+              options->measure = bench_calls;
+            } else if (what == "hostile") {
+              options->measure = bench_hostile;
+            } else {
+              throw error(errc::invalid_argument,
+                          fmt::format("WHAT: '{}' is not calls or hostile", what));
+            }
+          },
+          "calls (requests beside plain library calls) or hostile (a client beside a hostile one) "
+          "[calls]")
+      ->type_name("WHAT");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,29 @@ TEST_F(bench_command, compares_requests_with_library_calls) {
                    "/sgemm_64_pipelined/actor_with_deadline_and_id_per_second",
                    "/sgemm_64_pipelined/ratio", "/preflight_and_commit_3_blocks/median_us"});
   EXPECT_FALSE(all.at("library").get<std::string>().empty());
+}
+
+TEST_F(bench_command, measures_a_client_beside_a_hostile_one) {
+  const auto all = figures({"hostile"}, {"/sgemm_64/alone/median_us", "/sgemm_64/alone/p99_us",
+                                         "/sgemm_64/beside/median_us", "/sgemm_64/beside/p99_us",
+                                         "/sgemm_64/ratio/median", "/sgemm_64/ratio/p99",
+                                         "/hostile/replies_per_second"});
+  // Each kind of request is answered as it should be, and never otherwise.
+  const auto& replies = all.at("hostile").at("replies");
+  const auto expect = [&](const std::string& kind, const std::set<std::string>& expected) {
+    std::set<std::string> codes;
+    for (const auto& [code, count] : replies.at(kind).items()) codes.insert(code);
+    EXPECT_EQ(codes, expected) << kind;
+  };
+  EXPECT_EQ(replies.size(), 4U);
+  expect("refused", {"invalid_argument"});
+  expect("failing", {"library_failure", "out_of_memory"});
+  expect("unplannable", {"unsupported"});
+  expect("large", {"ok"});
+}
+
+TEST_F(bench_command, refuses_other_measurements) {
+  expect_refused({"WHAT", "friendly"}, {"bench", "friendly", "--device", "host"});
 }
 
 }  // namespace

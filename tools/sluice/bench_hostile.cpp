@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/sluice/bench.hpp"
+#include "tools/sluice/hostile_client.hpp"
+#include "tools/sluice/sgemm_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+namespace sluice::cli {
+
+namespace {
+
+/// The latencies of the innocent client, and the replies to the hostile one.
+struct figures {
+  rounds alone;
+  rounds beside;
+  hostile_client::replies replies;
+  times replies_per_second;
+};
+
+figures measure(session& current) {
+  constexpr int requests = 1000;
+  sgemm_bench innocent(current);
+  figures result;
+  times warm_up;
+  innocent.round_trips(300, warm_up);
+  for (int round = 0; round < rounds::count; ++round) {
+    times alone;
+    innocent.round_trips(requests, alone);
+    result.alone.add(alone);
+
+    times beside;
+    hostile_client hostile(current);
+    const auto begun = clock::now();
+    innocent.round_trips(300, warm_up);
+    innocent.round_trips(requests, beside);
+    result.beside.add(beside);
+    double replies = 0;
+    for (const auto& [kind, codes] : hostile.stop()) {
+      for (const auto& [code, count] : codes) {
+        result.replies[kind][code] += count;
+        replies += static_cast<double>(count);
+      }
+    }
+    result.replies_per_second.add(replies / (microseconds_since(begun) / 1e6));
+  }
+  return result;
+}
+
+nlohmann::ordered_json json_of(const figures& f) {
+  return {{"sgemm_64",
+           {{"alone", f.alone.json()},
+            {"beside", f.beside.json()},
+            {"ratio",
+             {{"median", f.beside.median() / f.alone.median()},
+              {"p99", f.beside.p99() / f.alone.p99()}}}}},
+          {"hostile",
+           {{"in_flight", bench_in_flight},
+            {"replies_per_second", f.replies_per_second.median()},
+            {"replies", f.replies}}}};
+}
+
+std::string table(const figures& f) {
+  std::string text;
+  const auto line = [&](const std::string& what, const std::string& alone,
+                        const std::string& beside, const std::string& ratio) {
+    text += fmt::format("  {:<36}  {:>12}  {:>12}  {:>7}\n", what, alone, beside, ratio);
+  };
+  const auto latency = [&](const std::string& what, double alone, double beside) {
+    line("sgemm(64), one at a time, " + what, fmt::format("{:.2f} us", alone),
+         fmt::format("{:.2f} us", beside), fmt::format("{:.2f}", beside / alone));
+  };
+  line("", "alone", "beside", "ratio");
+  latency("median", f.alone.median(), f.beside.median());
+  latency("p99", f.alone.p99(), f.beside.p99());
+  text += fmt::format("\n  the hostile client, {} in flight: {:.1f} k/s\n", bench_in_flight,
+                      f.replies_per_second.median() / 1e3);
+  for (const auto& [kind, codes] : f.replies) {
+    for (const auto& [code, count] : codes) {
+      text += fmt::format("  {:<36}  {:>12}\n", kind + ": " + code, count);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+bench_report bench_hostile(session& current) {
+  const auto result = measure(current);
+  return {.library = library_of(row_of(operation_type<gemm>{}), current),
+          .json = json_of(result),
+          .table = table(result)};
+}
+
+}  // namespace sluice::cli
