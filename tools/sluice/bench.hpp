@@ -64,6 +64,8 @@ inline nlohmann::ordered_json json_of(const times& t) {
 [[nodiscard]] bench_report bench_calls(session& current);
 /// A client of the blas actor that has one request in flight, alone and beside a hostile client.
 [[nodiscard]] bench_report bench_hostile(session& current);
+/// Requests to the mel service.
+[[nodiscard]] bench_report bench_mel(session& current);
 ///@}
 
 /// The medians over the rounds of a mode, each of which has measured many times.

@@ -73,13 +73,15 @@ void add_bench_command(CLI::App& program) {
               options->measure = bench_calls;
             } else if (what == "hostile") {
               options->measure = bench_hostile;
+            } else if (what == "mel") {
+              options->measure = bench_mel;
             } else {
               throw error(errc::invalid_argument,
-                          fmt::format("WHAT: '{}' is not calls or hostile", what));
+                          fmt::format("WHAT: '{}' is not calls, hostile or mel", what));
             }
           },
-          "calls (requests beside plain library calls) or hostile (a client beside a hostile one) "
-          "[calls]")
+          "calls (requests beside plain library calls), hostile (a client beside a hostile one) or "
+          "mel (the mel service) [calls]")
       ->type_name("WHAT");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });

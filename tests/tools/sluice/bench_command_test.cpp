@@ -59,6 +59,18 @@ TEST_F(bench_command, measures_a_client_beside_a_hostile_one) {
   expect("large", {"ok"});
 }
 
+TEST_F(bench_command, measures_the_mel_service) {
+  (void)figures({"mel"}, {"/mel/request/median_us", "/mel/request/p99_us"});
+}
+
+TEST_F(bench_command, prints_tables) {
+  const auto outcome = run({"bench", "mel", "--device", "host"});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  for (const char* const word : {"host:0", "median", "p99", "mel spectrogram"}) {
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << outcome.output;
+  }
+}
+
 TEST_F(bench_command, refuses_other_measurements) {
   expect_refused({"WHAT", "friendly"}, {"bench", "friendly", "--device", "host"});
 }
