@@ -51,6 +51,31 @@ struct local_message : std::false_type {};
 template <class T>
 struct local_message<gpu_ref<T>> : std::true_type {};
 
+namespace detail {
+
+using request_timeout = caf::duration;
+using actor_context = caf::execution_unit;
+
+[[nodiscard]] inline bool is_exit_reason(const caf::error& e) noexcept {
+  return e && e.category() == caf::atom("exit");
+}
+
+/// The types that an actor answers a message with. `valid` is false if it does not take the
+/// message.
+template <class Handle, class... Message>
+using message_response = caf::response_type<caf::signatures_of_t<Handle>,
+                                            caf::detail::implicit_conversions_t<Message>...>;
+
+template <class Handle, class... Message>
+inline constexpr bool takes_message = message_response<Handle, Message...>::valid;
+
+template <class Handle, class Reply, class... Message>
+inline constexpr bool answers_message =
+    std::is_same_v<caf::signatures_of_t<Handle>, caf::none_t> ||
+    std::is_same_v<typename message_response<Handle, Message...>::type,
+                   caf::detail::type_list<Reply>>;
+
+}  // namespace detail
 }  // namespace sluice
 
 namespace caf {

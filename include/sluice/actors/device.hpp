@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/actors/ask.hpp>
 #include <sluice/actors/blas.hpp>
 #include <sluice/actors/caf.hpp>
 #include <sluice/actors/dnn.hpp>
@@ -142,24 +143,6 @@ class SLUICE_EXPORT scoped_device {
   std::shared_ptr<detail::device_end> end_;
   device_actor actor_;
 };
-
-/// Sends a message to `target`, waits for the answer and returns it: for tests, tools and `main`
-/// functions. Actors use `request(...).then(...)` instead.
-/// @throws error the answer, when it is an error of sluice; `library_failure` for one of CAF's own
-template <class Reply, class Handle, class... Message>
-Reply ask(caf::actor_system& system, const Handle& target, Message... message) {
-  caf::scoped_actor self{system};
-  std::optional<Reply> answer;
-  std::optional<error> failure;
-  self->request(target, caf::infinite, std::move(message)...)
-      .receive([&](Reply& reply) { answer.emplace(std::move(reply)); },
-               [&](caf::error& e) {
-                 failure = from_caf_error(e);
-                 if (!failure) failure.emplace(errc::library_failure, describe(system, e));
-               });
-  if (failure) throw *failure;
-  return std::move(*answer);
-}
 
 }  // namespace sluice
 

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/actors/session.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/heap.hpp"
+
+#include <sluice/actors/ask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+using number = std::int32_t;
+using promise = caf::response_promise;
+
+class asking : public ::testing::Test {
+ protected:
+  [[nodiscard]] session& s() { return session_; }
+  [[nodiscard]] caf::actor_system& system() { return session_.system(); }
+  /// An actor that adds one.
+  [[nodiscard]] caf::actor adder() {
+    return s().spawn([](caf::event_based_actor*) -> caf::behavior {
+      return {[](number x) -> number {
+        return x + 1;
+      }};
+    });
+  }
+  /// An actor that keeps its requests and never answers them.
+  [[nodiscard]] caf::actor silent() {
+    return s().spawn([](caf::event_based_actor* self) -> caf::behavior {
+      return {[self, kept = std::make_shared<std::vector<promise>>()](number) {
+        kept->push_back(self->make_response_promise());
+        return kept->back();
+      }};
+    });
+  }
+  /// An actor that answers with `why`.
+  [[nodiscard]] caf::actor refusing(const caf::error& why) {
+    return s().spawn([why](caf::event_based_actor*) -> caf::behavior {
+      return {[why](number) -> caf::result<number> {
+        return why;
+      }};
+    });
+  }
+
+ private:
+  session session_{"host"};
+};
+
+TEST_F(asking, returns_the_answer) {
+  const auto actor = adder();
+  EXPECT_EQ(ask<number>(system(), actor, number{1}), 2);
+  EXPECT_EQ(ask<number>(system(), actor, 1h, number{2}), 3);
+  EXPECT_EQ(ask<number>(system(), actor, std::chrono::hours::max(), number{3}), 4);
+  EXPECT_EQ(ask<number>(system(), actor, std::chrono::nanoseconds::max(), number{4}), 5);
+  const std::chrono::duration<double> infinite(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(ask<number>(system(), actor, infinite, number{5}), 6);
+}
+
+TEST_F(asking, ends_when_the_time_limit_passes) {
+  const auto actor = silent();
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "time limit",
+                     [&] { ask<number>(system(), actor, 1ms, number{1}); }));
+  const std::chrono::duration<double, std::micro> fraction(0.5);
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "time limit",
+                     [&] { ask<number>(system(), actor, fraction, number{1}); }));
+  s().end(actor);  // its promises keep it alive
+}
+
+TEST_F(asking, sends_nothing_within_no_time) {
+  auto received = std::make_shared<std::vector<number>>();
+  const auto actor = s().spawn([received](caf::event_based_actor*) -> caf::behavior {
+    return {[received](number x) -> number {
+      received->push_back(x);
+      return x;
+    }};
+  });
+  for (const auto limit : {0s, -1s, std::chrono::seconds::min()}) {
+    EXPECT_TRUE(throws(errc::deadline_exceeded, "zero",
+                       [&] { ask<number>(system(), actor, limit, number{1}); }));
+  }
+  EXPECT_EQ(ask<number>(system(), actor, number{2}), 2);
+  EXPECT_EQ(*received, std::vector<number>{2});
+}
+
+TEST_F(asking, an_absent_actor_is_shutting_down) {
+  for (const auto& absent : {caf::actor(), caf::actor(nullptr)}) {
+    EXPECT_TRUE(
+        throws(errc::shutting_down, "empty", [&] { ask<number>(system(), absent, number{1}); }));
+    EXPECT_TRUE(throws(errc::shutting_down, "empty",
+                       [&] { ask<number>(system(), absent, 1h, number{1}); }));
+  }
+  EXPECT_TRUE(throws(errc::shutting_down, "empty", [&] {
+    (void)ask<device_status>(system(), device_actor(), get_statistics{});
+  }));
+}
+
+TEST_F(asking, an_actor_that_has_ended_is_shutting_down) {
+  for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill}) {
+    const auto actor = adder();
+    s().end(actor, reason);
+    EXPECT_TRUE(
+        throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); }));
+    EXPECT_TRUE(
+        throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, 1h, number{1}); }));
+  }
+}
+
+TEST_F(asking, an_actor_that_ends_with_the_request_is_shutting_down) {
+  for (const bool limited : {false, true}) {
+    // The promise outlives the actor, so the request is never answered.
+    auto kept = std::make_shared<std::optional<promise>>();
+    const auto actor = s().spawn([kept](caf::event_based_actor* self) -> caf::behavior {
+      return {[self, kept](number) {
+        *kept = self->make_response_promise();
+        self->quit();
+        return **kept;
+      }};
+    });
+    EXPECT_TRUE(throws(errc::shutting_down, "ended", [&] {
+      limited ? ask<number>(system(), actor, 1h, number{1})
+              : ask<number>(system(), actor, number{1});
+    }));
+    s().end(actor);
+    kept->reset();
+  }
+}
+
+TEST_F(asking, an_actor_that_ends_before_it_has_looked_is_shutting_down) {
+  std::promise<void> entered;
+  std::promise<void> open;
+  const auto actor = s().spawn<caf::detached>([&](caf::event_based_actor* self) -> caf::behavior {
+    return {[&, self](bool) {
+              entered.set_value();
+              open.get_future().wait();
+              self->quit();
+            },
+            [](number x) {
+              return x;
+            }};
+  });
+  caf::anon_send(actor, true);
+  entered.get_future().wait();
+  auto asked = std::async(std::launch::async, [&] {
+    return throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); });
+  });
+  open.set_value();
+  EXPECT_TRUE(asked.get());
+  s().end(actor);
+}
+
+TEST_F(asking, throws_errors_of_sluice_as_they_are) {
+  const error refused(errc::stale_ref, "x: the memory has been freed");
+  const auto actor = refusing(to_caf_error(refused));
+  EXPECT_TRUE(
+      throws(errc::stale_ref, "x: the memory", [&] { ask<number>(system(), actor, number{1}); }));
+}
+
+TEST_F(asking, throws_errors_of_caf_as_library_failures) {
+  const auto actor = refusing(caf::make_error(caf::sec::invalid_argument));
+  EXPECT_TRUE(throws(errc::library_failure, "invalid_argument",
+                     [&] { ask<number>(system(), actor, number{1}); }));
+  EXPECT_TRUE(throws(errc::library_failure, "unexpected",
+                     [&] { ask<number>(system(), adder(), std::string("no number")); }));
+}
+
+TEST_F(asking, leaves_nothing_in_the_actor) {
+  const auto actor = adder();
+  constexpr number requests = 4000;
+  const auto ask_often = [&] {
+    for (number i = 0; i < requests; ++i) ASSERT_EQ(ask<number>(system(), actor, i), i + 1);
+  };
+  ask_often();
+  const auto before = heap_in_use();
+  ask_often();
+  // A watch that stayed would keep its client, too: several hundred bytes a request.
+  EXPECT_LT(heap_in_use(), before + requests * sizeof(void*));
+}
+
+}  // namespace
+}  // namespace sluice::test
