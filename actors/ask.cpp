@@ -17,7 +17,7 @@ class end_answer final : public caf::attachable {
             to_caf_error(error(errc::shutting_down, "ask: the actor has ended")))) {}
 
   void actor_exited(const caf::error&, actor_context*) override {
-    client_->enqueue(nullptr, id_, std::move(answer_), nullptr);
+    enqueue(client_, nullptr, id_, std::move(answer_));
   }
   bool matches(const token& what) override {
     return what.subtype == token::anonymous && what.ptr == notice_;

@@ -4,6 +4,7 @@
 #include <sluice/actors/caf.hpp>
 #include <sluice/actors/reply.hpp>
 
+#include <array>
 #include <atomic>
 
 namespace sluice {
@@ -21,9 +22,43 @@ std::string_view known_library(const std::string& name) noexcept {
   return {};
 }
 
+/// What `configure` calls. CAF 0.17 needs no registration.
+std::vector<void (*)()>& registered_messages() {
+  static std::vector<void (*)()> all;
+  return all;
+}
+
+#if CAF_MAJOR_VERSION >= 1
+/// Registers the codes of errors with their names, before their block registers them without.
+void register_codes() {
+  if (!caf::query_type_name(caf::type_id_v<errc>).empty()) return;
+  using block = caf::id_block::sluice_references;
+  std::array<caf::detail::meta_object, block::end - block::begin> types{};
+  auto& codes = types[caf::type_id_v<errc> - block::begin];
+  codes = caf::detail::make_meta_object<errc>(caf::type_name_v<errc>);
+  codes.stringify = [](std::string& to, const void* code) {
+    to += to_string(*static_cast<const errc*>(code));
+  };
+  caf::detail::set_global_meta_objects(block::begin, caf::make_span(types));
+}
+#endif
+
+caf::error caf_error(errc code, caf::message context) {
+#if CAF_MAJOR_VERSION >= 1
+  return {code, std::move(context)};
+#else
+  return {static_cast<std::uint8_t>(code), error_category, std::move(context)};
+#endif
+}
+
 }  // namespace
 
-void configure(caf::actor_system_config& config) {
+void configure([[maybe_unused]] caf::actor_system_config& config) {
+#if CAF_MAJOR_VERSION >= 1
+  caf::core::init_global_meta_objects();
+  register_codes();
+  for (const auto init : registered_messages()) init();
+#else
   config.add_error_category(error_category,
                             [](std::uint8_t code, caf::atom_value, const caf::message& context) {
                               auto text = std::string(to_string(static_cast<errc>(code)));
@@ -31,12 +66,13 @@ void configure(caf::actor_system_config& config) {
                                 text += ": " + context.get_as<std::string>(0);
                               return text;
                             });
+#endif
 }
 
 caf::error to_caf_error(const error& e) {
-  return {static_cast<std::uint8_t>(e.code()), error_category,
-          caf::make_message(std::string(e.what()), std::string(e.status().library),
-                            static_cast<std::int64_t>(e.status().value))};
+  return caf_error(e.code(),
+                   caf::make_message(std::string(e.what()), std::string(e.status().library),
+                                     static_cast<std::int64_t>(e.status().value)));
 }
 
 std::optional<error> from_caf_error(const caf::error& e) {
@@ -51,13 +87,17 @@ std::optional<error> from_caf_error(const caf::error& e) {
 }
 
 caf::error make_error(errc code) {
-  return {static_cast<std::uint8_t>(code), error_category};
+  return caf_error(code, {});
 }
 
-std::string describe(const caf::actor_system& system, const caf::error& e) {
+std::string describe([[maybe_unused]] const caf::actor_system& system, const caf::error& e) {
   if (const auto ours = from_caf_error(e))
     return std::string(to_string(ours->code())) + ": " + ours->what();
+#if CAF_MAJOR_VERSION >= 1
+  return caf::to_string(e);
+#else
   return system.render(e);
+#endif
 }
 
 std::uint64_t unsent_errors() noexcept {
@@ -66,8 +106,28 @@ std::uint64_t unsent_errors() noexcept {
 
 namespace detail {
 
-reply_address::reply_address(const caf::response_promise& promise)
-    : source_(promise.source()), stages_(promise.stages()), id_(promise.id()) {}
+bool register_messages(void (*init)()) noexcept {
+  try {
+    registered_messages().push_back(init);
+    return true;
+  } catch (...) {
+    report("messages could not be registered", current_error().what());
+    return false;
+  }
+}
+
+bool is_exit_reason(const caf::error& e) noexcept {
+#if CAF_MAJOR_VERSION >= 1
+  // An actor that ends breaks its promises first.
+  return e && (e.category() == caf::type_id_v<caf::exit_reason> || e == caf::sec::broken_promise);
+#else
+  return e && e.category() == caf::atom("exit");
+#endif
+}
+
+reply_address::reply_address(caf::strong_actor_ptr source, forwarding_stack stages,
+                             caf::message_id id)
+    : source_(std::move(source)), stages_(std::move(stages)), id_(id) {}
 
 bool reply_address::is_remote() const noexcept {
   const auto& to = stages_.empty() ? source_ : stages_.back();
@@ -81,11 +141,15 @@ void reply_address::send(caf::message content) noexcept {
     if (!stages_.empty()) {
       const auto next = std::move(stages_.back());
       stages_.pop_back();
+#if CAF_MAJOR_VERSION >= 1
+      enqueue(next, std::move(source_), id_, std::move(content));
+#else
       next->enqueue(caf::make_mailbox_element(std::move(source_), id_, std::move(stages_),
                                               std::move(content)),
                     nullptr);
+#endif
     } else if (source_) {
-      source_->enqueue(nullptr, id_.response_id(), std::move(content), nullptr);
+      enqueue(source_, nullptr, id_.response_id(), std::move(content));
       source_.reset();
     }
   } catch (...) {

@@ -119,23 +119,23 @@ auto library_handler(self_pointer self, std::optional<Handle> library_actors::*s
   return [self, slot, spawn](Request) {
     auto taken = take_promise<Handle>(self);
     answer_failures(taken.token, [&] {
-      auto& state = self->state;
+      auto& state = state_of(self);
       if (state.ending) throw error(errc::shutting_down, "the device actor is ending");
       auto& library = state.libraries.*slot;
       if (!library) {
         library = spawn(self->system(), state.service, state.trace);
-        self->monitor(*library);
+        monitor(self, *library);
       }
       taken.token.succeed(*library);
     });
-    return taken.promise;
+    return taken.delegated;
   };
 }
 
 /// Ends the library actors first, so that when this one has ended nothing of its device is in use
 /// any more.
 void end_in_order(self_pointer self, const caf::error& reason) {
-  auto& state = self->state;
+  auto& state = state_of(self);
   if (state.ending) return;
   state.ending = reason;
   bool any = false;
@@ -148,7 +148,7 @@ void end_in_order(self_pointer self, const caf::error& reason) {
 }
 
 void library_ended(self_pointer self, const caf::actor_addr& who) {
-  auto& state = self->state;
+  auto& state = state_of(self);
   if (who == state.system_server) {
     state.signal.with_system = true;
     return end_in_order(self, caf::exit_reason::user_shutdown);
@@ -166,8 +166,9 @@ template <class Request, class Reply, class Work>
 auto immediate_handler(self_pointer self, Work work) {
   return [self, work](const Request& request) {
     auto taken = take_promise<Reply>(self);
-    answer_failures(taken.token, [&] { taken.token.succeed(work(*self->state.service, request)); });
-    return taken.promise;
+    answer_failures(taken.token,
+                    [&] { taken.token.succeed(work(*state_of(self).service, request)); });
+    return taken.delegated;
   };
 }
 
@@ -183,25 +184,25 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
                                      std::shared_ptr<detail::device_end> end) {
   if (end) {
     const auto server = caf::actor_cast<caf::actor>(self->system().spawn_serv());
-    self->state.system_server = server.address();
-    self->monitor(server);
+    state_of(self).system_server = server.address();
+    monitor(self, server);
   }
-  self->state.signal.end = std::move(end);
-  self->state.service = std::move(service);
-  self->state.trace = std::move(trace);
+  state_of(self).signal.end = std::move(end);
+  state_of(self).service = std::move(service);
+  state_of(self).trace = std::move(trace);
   serve(self, std::move(*made), {});
-  self->set_exit_handler([self](caf::exit_msg& m) { end_in_order(self, m.reason); });
-  self->set_down_handler([self](const caf::down_msg& m) {
+  on_exit(self, [self](caf::exit_msg& m) { end_in_order(self, m.reason); });
+  on_down(self, [self](const caf::down_msg& m) {
     sender_ended(self, m);
     library_ended(self, m.source);
   });
   return operation_handlers<upload, download, fill, strided_copy>::make(
       self,
-      immediate_handler<allocate, tensor>(
-          self,
-          [stream = self->state.on->lane().stream()](device_service& on, const allocate& request) {
-            return allocate_tensor(on, stream, request);
-          }),
+      immediate_handler<allocate, tensor>(self,
+                                          [stream = state_of(self).on->lane().stream()](
+                                              device_service& on, const allocate& request) {
+                                            return allocate_tensor(on, stream, request);
+                                          }),
       library_handler<get_blas>(self, &library_actors::blas, &spawn_blas),
       library_handler<get_dnn>(self, &library_actors::dnn, &spawn_dnn),
       library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),

@@ -73,7 +73,7 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
  private:
   template <class Actor, class Answer, class... Message>
   void ask(const Actor& actor, void (spectrogram::*next)(Answer), Message... message) {
-    self_->request(actor, caf::infinite, std::move(message)...)
+    request(self_, actor, caf::infinite, std::move(message)...)
         .then([job = shared_from_this(), next](Answer& answer) { (*job.*next)(std::move(answer)); },
               failed());
   }
@@ -82,8 +82,8 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
       job->fail(std::move(why));
     };
   }
-  const workers& use() const { return self_->state.use; }
-  std::map<parameters, tables>& known() const { return self_->state.known; }
+  const workers& use() const { return state_of(self_).use; }
+  std::map<parameters, tables>& known() const { return state_of(self_).known; }
 
   void find_tables() {
     const auto fmax = request_.fmax.value_or(request_.sample_rate / 2);
@@ -98,7 +98,7 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
     values.insert(values.end(), filterbank.begin(), filterbank.end());
     // `await`: no other request is looked at before the tables are there, so none uploads them
     // again.
-    self_->request(use().device, caf::infinite, upload{.values = std::move(values)})
+    request(self_, use().device, caf::infinite, upload{.values = std::move(values)})
         .await(
             [job = shared_from_this(), key](const tensor& uploaded) {
               const auto both = uploaded.as<float>();
@@ -176,9 +176,9 @@ class spectrogram : public std::enable_shared_from_this<spectrogram> {
 };
 
 mel_service::behavior_type behavior(service self, const workers& use) {
-  self->state.use = use;
-  self->monitor(use.device);
-  self->set_down_handler([self](caf::down_msg& device) { self->quit(device.reason); });
+  state_of(self).use = use;
+  monitor(self, use.device);
+  on_down(self, [self](caf::down_msg& device) { self->quit(device.reason); });
   return {[self](mel_spectrogram& request) {
     auto reply = self->make_response_promise<promise>();
     std::make_shared<spectrogram>(self, reply, std::move(request))->start();

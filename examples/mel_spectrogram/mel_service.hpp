@@ -35,7 +35,7 @@ struct mel_spectrogram {
 };
 
 /// The service: an actor that sends requests to others. Many requests may be under way at a time.
-using mel_service = caf::typed_actor<caf::replies_to<mel_spectrogram>::with<gpu_ref<float>>>;
+using mel_service = caf::typed_actor<takes<gpu_ref<float>(mel_spectrogram)>>;
 
 /// Starts a mel service over the library actors of `device`, on a thread of its own. It
 /// ends when `device` ends; what is under way then is answered with `cancelled`.
@@ -44,4 +44,4 @@ using mel_service = caf::typed_actor<caf::replies_to<mel_spectrogram>::with<gpu_
 
 }  // namespace sluice::examples
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::examples::mel_spectrogram)
+SLUICE_MESSAGES(sluice_mel, 1190, sluice::examples::mel_spectrogram)

@@ -35,7 +35,7 @@ struct saxpy {
     return {c.a, at.get<const float>(&saxpy::x), at.get<float>(&saxpy::y)};
   }
 };
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(saxpy)
+SLUICE_MESSAGES(own_operation, 200, saxpy)
 
 int main() {
   caf::actor_system_config config;

@@ -137,6 +137,19 @@ TEST_F(asking, an_actor_that_ends_with_the_request_is_shutting_down) {
   }
 }
 
+TEST_F(asking, an_actor_whose_promise_ends_with_it_is_shutting_down) {
+  const auto actor = s().spawn([](caf::event_based_actor* self) -> caf::behavior {
+    return {[self, kept = std::make_shared<std::optional<promise>>()](number) {
+      *kept = self->make_response_promise();
+      self->quit();
+      return **kept;
+    }};
+  });
+  EXPECT_TRUE(
+      throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); }));
+  s().end(actor);
+}
+
 TEST_F(asking, an_actor_that_ends_before_it_has_looked_is_shutting_down) {
   std::promise<void> entered;
   std::promise<void> open;
@@ -150,7 +163,7 @@ TEST_F(asking, an_actor_that_ends_before_it_has_looked_is_shutting_down) {
               return x;
             }};
   });
-  caf::anon_send(actor, true);
+  post(actor, true);
   entered.get_future().wait();
   auto asked = std::async(std::launch::async, [&] {
     return throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); });

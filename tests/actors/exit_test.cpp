@@ -35,7 +35,7 @@ void begin() {
           .as<float>();
   const auto blas = device.blas();
   for (int i = 0; i < 100; ++i) {
-    caf::anon_send(blas, sgemm{.m = n, .n = n, .k = n, .a = a, .b = a});
+    post(blas, sgemm{.m = n, .n = n, .k = n, .a = a, .b = a});
   }
   await([&] { return device.service().engine().pending() >= 10; });
   std::exit(0);  // destroys none of the objects above

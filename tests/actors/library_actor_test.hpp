@@ -26,7 +26,7 @@ inline std::vector<std::size_t> every_kind() {
 /// behind what fills its lane.
 inline void wait_until_handled(session& s, const caf::actor& actor) {
   caf::scoped_actor self{s.system()};
-  self->request(actor, caf::infinite, caf::atom_constant<caf::atom("room")>::value)
+  request(self, actor, caf::infinite, sluice::detail::wake{})
       .receive([] {}, [](const caf::error&) {});
 }
 

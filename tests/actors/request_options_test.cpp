@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::test::planned)
+SLUICE_MESSAGES(test_request_options, 200, sluice::test::planned)
 
 namespace sluice::test {
 namespace {
@@ -51,8 +51,8 @@ class actor_request_options : public ::testing::Test {
   template <class Response>
   static std::optional<errc> answer_of(Response&& response) {
     std::optional<errc> code;
-    response.receive([](const tensor&) {},
-                     [&](const caf::error& e) { code = from_caf_error(e)->code(); });
+    std::forward<Response>(response).receive(
+        [](const tensor&) {}, [&](const caf::error& e) { code = from_caf_error(e)->code(); });
     return code;
   }
 
@@ -67,23 +67,23 @@ TEST_F(actor_request_options, only_the_sender_cancels_its_requests) {
   script().hold(1);
   caf::scoped_actor alice{system()};
   caf::scoped_actor bob{system()};
-  auto of_alice = alice->request(actor(), caf::infinite, asked(1), request_options{.id = 5});
-  auto of_bob = bob->request(actor(), caf::infinite, asked(1), request_options{.id = 5});
+  auto of_alice = request(alice, actor(), caf::infinite, asked(1), request_options{.id = 5});
+  auto of_bob = request(bob, actor(), caf::infinite, asked(1), request_options{.id = 5});
   await_waiting(2);
-  alice->send(actor(), cancel_request{5});
-  EXPECT_EQ(answer_of(of_alice), errc::cancelled);
+  send(alice, actor(), cancel_request{5});
+  EXPECT_EQ(answer_of(std::move(of_alice)), errc::cancelled);
   EXPECT_EQ(status().requests, 1U);
   script().open(1);
-  EXPECT_EQ(answer_of(of_bob), std::nullopt);
+  EXPECT_EQ(answer_of(std::move(of_bob)), std::nullopt);
 }
 
 TEST_F(actor_request_options, a_deadline_answers_while_a_plan_is_made) {
   script().hold(1);
   caf::scoped_actor client{system()};
-  auto late = client->request(
-      actor(), caf::infinite, asked(1),
+  auto late = request(
+      client, actor(), caf::infinite, asked(1),
       request_options{.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5)});
-  EXPECT_EQ(answer_of(late), errc::deadline_exceeded);
+  EXPECT_EQ(answer_of(std::move(late)), errc::deadline_exceeded);
   script().open(1);
 }
 
@@ -92,9 +92,9 @@ TEST_F(actor_request_options, drops_the_requests_of_a_sender_that_ends) {
   {
     caf::scoped_actor ends{system()};
     for (int i = 0; i < 3; ++i) {
-      ends->send(actor(), asked(1), request_options{.while_alive = true});
+      send(ends, actor(), asked(1), request_options{.while_alive = true});
     }
-    ends->send(actor(), asked(1));
+    send(ends, actor(), asked(1));
     await_waiting(4);
   }
   await_waiting(1);
@@ -106,12 +106,12 @@ TEST_F(actor_request_options, tells_the_status_of_the_queue) {
   EXPECT_EQ(status().requests, 0U);
   script().hold(1);
   caf::scoped_actor client{system()};
-  auto waits = client->request(actor(), caf::infinite, asked(1));
+  auto waits = request(client, actor(), caf::infinite, asked(1));
   await_waiting(1);
   EXPECT_EQ(status().planning, 1U);
   EXPECT_GT(status().bytes, sizeof(planned));
   script().open(1);
-  EXPECT_EQ(answer_of(waits), std::nullopt);
+  EXPECT_EQ(answer_of(std::move(waits)), std::nullopt);
   EXPECT_EQ(status().requests, 0U);
 }
 

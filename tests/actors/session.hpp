@@ -130,24 +130,29 @@ class counting_client final : public caf::event_based_actor {
         requests_(std::move(requests)) {}
 
   using caf::event_based_actor::enqueue;
-  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* unit) override {
+  sluice::detail::enqueue_result enqueue(caf::mailbox_element_ptr element,
+                                         sluice::detail::actor_context* unit) override {
     if (element->mid.is_response()) {
       to_->count_reply();
       if constexpr (is_reference<Reply>::value) {
         // Operations answer with tensors, the tests compare references.
         if (auto& content = element->content(); content.template match_elements<tensor>()) {
           const auto& t = content.template get_as<tensor>(0);
-          element = caf::make_mailbox_element(element->sender, element->mid, {},
-                                              Reply(t.block(), t.offset(), t.size()));
+          auto reply = caf::make_message(Reply(t.block(), t.offset(), t.size()));
+#if CAF_MAJOR_VERSION >= 1
+          element = caf::make_mailbox_element(element->sender, element->mid, std::move(reply));
+#else
+          element = caf::make_mailbox_element(element->sender, element->mid, {}, std::move(reply));
+#endif
         }
       }
     }
-    caf::event_based_actor::enqueue(std::move(element), unit);
+    return caf::event_based_actor::enqueue(std::move(element), unit);
   }
 
   caf::behavior make_behavior() override {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      request(target_, caf::infinite, std::move(requests_[i]))
+      sluice::request(this, target_, caf::infinite, std::move(requests_[i]))
           .then([to = to_, i](Reply& value) { to->succeed(i, std::move(value)); },
                 [to = to_, i](caf::error& why) { to->fail(i, why); });
     }

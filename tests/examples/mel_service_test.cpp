@@ -324,14 +324,15 @@ TEST_P(MelService, AnswersManyRequestsAtATime) {
   }
   caf::scoped_actor self{studio_->system()};
   const auto send = [&](const mel_spectrogram& request) {
-    return self->request(studio_->mel(), caf::infinite, request);
+    return sluice::request(self, studio_->mel(), caf::infinite, request);
   };
   std::vector<decltype(send(requests[0]))> pending;
   for (const auto& request : requests) pending.push_back(send(request));
   for (std::size_t i = 0; i < pending.size(); ++i)
-    pending[i].receive(
-        [&](const gpu_ref<float>& mel) { EXPECT_EQ(studio_->on_host(mel), expected[i]) << i; },
-        [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
+    std::move(pending[i])
+        .receive(
+            [&](const gpu_ref<float>& mel) { EXPECT_EQ(studio_->on_host(mel), expected[i]) << i; },
+            [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
   EXPECT_TRUE(self->mailbox().empty());
 }
 
@@ -376,7 +377,7 @@ TEST_P(MelService, AnswersStaleMemory) {
 
 TEST_P(MelService, EndsWithItsDevice) {
   caf::scoped_actor self{studio_->system()};
-  self->monitor(studio_->mel());
+  monitor(self, studio_->mel());
   studio_->end_device();
   bool down = false;
   self->receive([&](const caf::down_msg&) { down = true; });
@@ -409,7 +410,7 @@ TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
       std::optional<errc> failure;
       // A runtime asks twice for memory.
       faults_->fail_nth(target, nth, target == fault_target::allocation ? 2 : 1);
-      self->request(studio_->mel(), caf::infinite, request)
+      sluice::request(self, studio_->mel(), caf::infinite, request)
           .receive([](const gpu_ref<float>&) {},
                    [&](const caf::error& why) {
                      const auto known = from_caf_error(why);
@@ -461,16 +462,16 @@ TEST_F(MelServiceFaults, AnswerWhatIsUnderWayWhenTheServiceEnds) {
   }
   auto last_stage = studio_->trace().publication_of("gemm");
   caf::scoped_actor self{studio_->system()};
-  auto reply = self->request(studio_->mel(), caf::infinite,
-                             mel_spectrogram{.sample_rate = 16000, .samples = samples});
+  auto reply = sluice::request(self, studio_->mel(), caf::infinite,
+                               mel_spectrogram{.sample_rate = 16000, .samples = samples});
   last_stage.wait();
   studio_->end_service();
-  reply.receive([](const gpu_ref<float>&) { ADD_FAILURE() << "the service is gone"; },
-                [](const caf::error& why) {
-                  const auto known = from_caf_error(why);
-                  ASSERT_TRUE(known);
-                  EXPECT_EQ(known->code(), errc::cancelled);
-                });
+  std::move(reply).receive([](const gpu_ref<float>&) { ADD_FAILURE() << "the service is gone"; },
+                           [](const caf::error& why) {
+                             const auto known = from_caf_error(why);
+                             ASSERT_TRUE(known);
+                             EXPECT_EQ(known->code(), errc::cancelled);
+                           });
   gate.set_value();
   stream.synchronize();
   samples = {};

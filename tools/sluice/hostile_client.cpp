@@ -26,7 +26,7 @@ struct throwing {
 
 }  // namespace sluice::cli
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::cli::throwing)
+SLUICE_MESSAGES(sluice_bench, 1180, sluice::cli::throwing)
 
 namespace sluice::cli {
 
@@ -123,7 +123,7 @@ struct hostile_client::shared : std::enable_shared_from_this<shared> {
   template <class Actor, class Operation>
   void ask(caf::event_based_actor* self, std::size_t kind, const Actor& to, Operation operation) {
     ++in_flight_;
-    self->request(to, caf::infinite, std::move(operation))
+    sluice::request(self, to, caf::infinite, std::move(operation))
         .then([me = shared_from_this(), self, kind](const tensor&) { me->count(self, kind, "ok"); },
               [me = shared_from_this(), self, kind](const caf::error& why) {
                 const auto known = from_caf_error(why);

@@ -59,7 +59,7 @@ class sgemm_bench {
     caf::scoped_actor self{system_};
     for (int i = 0; i < count; ++i) {
       const auto begun = clock::now();
-      receive(self->request(actor_, caf::infinite, request(0)));
+      receive(sluice::request(self, actor_, caf::infinite, request(0)));
       into.add(microseconds_since(begun));
     }
   }
@@ -77,7 +77,7 @@ class sgemm_bench {
   void pipelined(int count, times& into, const More&... more) {
     caf::scoped_actor self{system_};
     const auto send = [&](std::size_t i) {
-      return self->request(actor_, caf::infinite, request(i % bench_in_flight), more...);
+      return sluice::request(self, actor_, caf::infinite, request(i % bench_in_flight), more...);
     };
     std::deque<decltype(send(0))> pending;
     const auto begun = clock::now();
@@ -123,11 +123,12 @@ class sgemm_bench {
   template <class Pending>
   void receive(Pending pending) {
     std::optional<error> failure;
-    pending.receive([](const gpu_ref<float>&) {},
-                    [&](const caf::error& why) {
-                      failure = from_caf_error(why);
-                      if (!failure) failure.emplace(errc::library_failure, describe(system_, why));
-                    });
+    std::move(pending).receive([](const gpu_ref<float>&) {},
+                               [&](const caf::error& why) {
+                                 failure = from_caf_error(why);
+                                 if (!failure)
+                                   failure.emplace(errc::library_failure, describe(system_, why));
+                               });
     if (failure) throw *failure;
   }
 

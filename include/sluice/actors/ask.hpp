@@ -72,14 +72,14 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
     throw error(errc::deadline_exceeded, "ask: the time limit is zero");
   }
   caf::scoped_actor self{system};
-  auto response = self->request(target, limit ? request_timeout(*limit) : caf::infinite,
-                                std::forward<Message>(message)...);
+  auto sent = send_blocking_request(self, target, limit, std::forward<Message>(message)...);
   const end_notice notice(caf::actor_cast<caf::strong_actor_ptr>(target),
-                          caf::actor_cast<caf::strong_actor_ptr>(self), response.id());
+                          caf::actor_cast<caf::strong_actor_ptr>(self), sent.id);
   std::optional<Reply> answer;
   std::optional<error> failure;
-  response.receive([&](Reply& reply) { answer.emplace(std::move(reply)); },
-                   [&](caf::error& e) { failure = asked_error(system, e); });
+  std::move(sent.response)
+      .receive([&](Reply& reply) { answer.emplace(std::move(reply)); },
+               [&](caf::error& e) { failure = asked_error(system, e); });
   if (failure) throw *failure;
   return std::move(*answer);
 }
@@ -90,9 +90,9 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
 ///
 ///     const auto c = ask<tensor>(system, blas, gemm{.a = a, .b = b});
 ///
-/// It is meant for tests, tools and `main` functions. Actors use `request(...).then(...)` instead.
-/// A message that the actor does not take, or answers with another type than `Reply`, does not
-/// compile. Any thread may call it.
+/// It is meant for tests, tools and `main` functions. Actors use `request(self, ...).then(...)`
+/// instead. A message that the actor does not take, or answers with another type than `Reply`, does
+/// not compile. Any thread may call it.
 /// @throws error the answer, if it is an error of sluice
 /// @throws error `shutting_down` if `target` is an empty handle, or ends before it has answered;
 /// the request may have run

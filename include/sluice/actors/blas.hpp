@@ -41,6 +41,4 @@ using blas_actor = operation_actor<gemm, sgemm, dgemm>;
 
 }  // namespace sluice
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::gemm)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::sgemm)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::dgemm)
+SLUICE_MESSAGES(sluice_blas, 1040, sluice::blas_actor, sluice::gemm, sluice::sgemm, sluice::dgemm)

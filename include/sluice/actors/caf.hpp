@@ -1,31 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The one door to CAF. All that differs between CAF 0.17, for which this is written, and CAF 1.x
-/// is to stay in here.
+/// The door to CAF. The differences between CAF 0.17 and CAF 1.x are here and in actors/caf.cpp.
 
 #include <sluice/export.hpp>
+#include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
 #include <caf/all.hpp>
 
+#include <chrono>
+#include <complex>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
+
+#if CAF_MAJOR_VERSION >= 1
+#include <caf/init_global_meta_objects.hpp>
+#endif
+
+/// @cond
+// SLUICE_DETAIL_FOR_EACH(f, block, a, b...) expands to f(block, a) f(block, b)..., for up to 64.
+#define SLUICE_DETAIL_PARENS ()
+#define SLUICE_DETAIL_EXPAND(...) \
+  SLUICE_DETAIL_EXPAND3(          \
+      SLUICE_DETAIL_EXPAND3(SLUICE_DETAIL_EXPAND3(SLUICE_DETAIL_EXPAND3(__VA_ARGS__))))
+#define SLUICE_DETAIL_EXPAND3(...) \
+  SLUICE_DETAIL_EXPAND2(           \
+      SLUICE_DETAIL_EXPAND2(SLUICE_DETAIL_EXPAND2(SLUICE_DETAIL_EXPAND2(__VA_ARGS__))))
+#define SLUICE_DETAIL_EXPAND2(...) \
+  SLUICE_DETAIL_EXPAND1(           \
+      SLUICE_DETAIL_EXPAND1(SLUICE_DETAIL_EXPAND1(SLUICE_DETAIL_EXPAND1(__VA_ARGS__))))
+#define SLUICE_DETAIL_EXPAND1(...) __VA_ARGS__
+#define SLUICE_DETAIL_FOR_EACH(f, block, ...) \
+  __VA_OPT__(SLUICE_DETAIL_EXPAND(SLUICE_DETAIL_NEXT(f, block, __VA_ARGS__)))
+#define SLUICE_DETAIL_NEXT(f, block, type, ...) \
+  f(block, type) __VA_OPT__(SLUICE_DETAIL_AGAIN SLUICE_DETAIL_PARENS(f, block, __VA_ARGS__))
+#define SLUICE_DETAIL_AGAIN() SLUICE_DETAIL_NEXT
+/// @endcond
+
+/// Declares types as messages that stay inside the process. Use it once for each type, outside of
+/// all namespaces, before an actor takes the type.
+///
+///     SLUICE_MESSAGES(my_service, 200, my::request, my::reply)
+///
+/// `block` is a name that no other block of the program has. The types have default constructors,
+/// and names without commas; a block has at most 64. CAF 1.x numbers the types from `first_id`, and
+/// `configure` registers them. The ids 0 to 199 belong to CAF, and 1000 to 1199 to sluice. CAF 0.17
+/// ignores both arguments.
+#if CAF_MAJOR_VERSION >= 1
+#define SLUICE_MESSAGES(block, first_id, ...)                                  \
+  CAF_BEGIN_TYPE_ID_BLOCK(block, first_id)                                     \
+  SLUICE_DETAIL_FOR_EACH(SLUICE_DETAIL_MESSAGE, block, __VA_ARGS__)            \
+  CAF_END_TYPE_ID_BLOCK(block)                                                 \
+  namespace sluice::detail {                                                   \
+  [[maybe_unused]] inline const bool block##_is_registered =                   \
+      register_messages(&caf::init_global_meta_objects<caf::id_block::block>); \
+  }
+#define SLUICE_DETAIL_MESSAGE(block, type) \
+  CAF_ADD_TYPE_ID(block, (type))           \
+  CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
+#else
+#define SLUICE_MESSAGES(block, first_id, ...) \
+  SLUICE_DETAIL_FOR_EACH(SLUICE_DETAIL_MESSAGE, block, __VA_ARGS__)
+#define SLUICE_DETAIL_MESSAGE(block, type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
+#endif
+
+namespace sluice::detail {
+/// Makes `configure` call `init`.
+SLUICE_EXPORT bool register_messages(void (*init)()) noexcept;
+}  // namespace sluice::detail
+
+/// @cond
+#if CAF_MAJOR_VERSION >= 1
+template <>
+struct caf::is_error_code_enum<sluice::errc> : std::true_type {};
+SLUICE_MESSAGES(sluice_references, 1000, sluice::errc, sluice::gpu_ref<bool>,
+                sluice::gpu_ref<std::uint8_t>, sluice::gpu_ref<std::int8_t>,
+                sluice::gpu_ref<std::uint16_t>, sluice::gpu_ref<std::int32_t>,
+                sluice::gpu_ref<std::uint32_t>, sluice::gpu_ref<std::int64_t>,
+                sluice::gpu_ref<std::uint64_t>, sluice::gpu_ref<sluice::f16>,
+                sluice::gpu_ref<sluice::bf16>, sluice::gpu_ref<float>, sluice::gpu_ref<double>,
+                sluice::gpu_ref<std::complex<float>>, sluice::gpu_ref<std::complex<double>>)
+#else
+template <class T>
+struct caf::allowed_unsafe_message_type<sluice::gpu_ref<T>> : std::true_type {};
+#endif
+/// @endcond
 
 namespace sluice {
 
 /// The category under which errors of sluice travel as `caf::error`.
+#if CAF_MAJOR_VERSION >= 1
+inline constexpr auto error_category = caf::type_id_v<errc>;
+#else
 inline constexpr auto error_category = caf::atom("sluice");
+#endif
 
-/// Tells an actor system how to print errors of sluice. Call it on the configuration before the
-/// system is made.
+/// Prepares an actor system for sluice: its errors can be printed, and its messages are known. Call
+/// it on the configuration before the first actor system is made.
 SLUICE_EXPORT void configure(caf::actor_system_config& config);
 
-/// The error as an actor's answer: category "sluice", the code, the text and the raw library
-/// status.
+/// The error as an actor's answer: category `error_category`, the code, the text and the raw
+/// library status.
 [[nodiscard]] SLUICE_EXPORT caf::error to_caf_error(const error& e);
 /// The error of sluice inside an actor's answer; nothing when it is of another category (CAF's own,
 /// for example).
@@ -42,7 +123,7 @@ SLUICE_EXPORT void configure(caf::actor_system_config& config);
 
 /// Whether a detached actor has a thread of its own, which ends with it. CAF 0.18 and later lend
 /// threads, also to actors of users.
-inline constexpr bool detached_actors_have_own_threads = CAF_VERSION < 1800;
+inline constexpr bool detached_actors_have_own_threads = CAF_MAJOR_VERSION < 1;
 
 /// Requests and replies that hold references stay inside the process; CAF is told that they need no
 /// serialisation, and a reply to a remote requester is turned into `unsupported`.
@@ -53,17 +134,63 @@ struct local_message<gpu_ref<T>> : std::true_type {};
 
 namespace detail {
 
-using request_timeout = caf::duration;
-using actor_context = caf::execution_unit;
+template <class Signature>
+struct message_signature;
 
-[[nodiscard]] inline bool is_exit_reason(const caf::error& e) noexcept {
-  return e && e.category() == caf::atom("exit");
+#if CAF_MAJOR_VERSION >= 1
+template <class Reply, class... Message>
+struct message_signature<Reply(Message...)> {
+  using type = caf::result<Reply>(Message...);
+};
+
+using actor_context = caf::scheduler;
+using enqueue_result = bool;
+using request_timeout = caf::timespan;
+template <class... T>
+using type_list = caf::type_list<T...>;
+#else
+template <class Reply, class... Message>
+struct message_signature<Reply(Message...)> {
+  using type = typename caf::replies_to<Message...>::template with<Reply>;
+};
+template <class... Message>
+struct message_signature<void(Message...)> {
+  using type = caf::reacts_to<Message...>;
+};
+
+using actor_context = caf::execution_unit;
+using enqueue_result = void;
+using request_timeout = caf::duration;
+template <class... T>
+using type_list = caf::detail::type_list<T...>;
+#endif
+
+/// Actors that a request visits on its way back. CAF 1.x has none.
+using forwarding_stack = std::vector<caf::strong_actor_ptr>;
+[[nodiscard]] inline forwarding_stack take_stages([[maybe_unused]] caf::mailbox_element& request) {
+#if CAF_MAJOR_VERSION >= 1
+  return {};
+#else
+  return std::move(request.stages);
+#endif
+}
+
+[[nodiscard]] bool is_exit_reason(const caf::error& e) noexcept;
+
+/// Puts a message into the mailbox of `to`. Any thread may call it.
+inline void enqueue(const caf::strong_actor_ptr& to, caf::strong_actor_ptr from, caf::message_id id,
+                    caf::message content) {
+#if CAF_MAJOR_VERSION >= 1
+  to->enqueue(caf::make_mailbox_element(std::move(from), id, std::move(content)), nullptr);
+#else
+  to->enqueue(std::move(from), id, std::move(content), nullptr);
+#endif
 }
 
 /// The types that an actor answers a message with. `valid` is false if it does not take the
 /// message.
 template <class Handle, class... Message>
-using message_response = caf::response_type<caf::signatures_of_t<Handle>,
+using message_response = caf::response_type<typename Handle::signatures,
                                             caf::detail::implicit_conversions_t<Message>...>;
 
 template <class Handle, class... Message>
@@ -71,14 +198,116 @@ inline constexpr bool takes_message = message_response<Handle, Message...>::vali
 
 template <class Handle, class Reply, class... Message>
 inline constexpr bool answers_message =
-    std::is_same_v<caf::signatures_of_t<Handle>, caf::none_t> ||
-    std::is_same_v<typename message_response<Handle, Message...>::type,
-                   caf::detail::type_list<Reply>>;
+    std::is_same_v<typename Handle::signatures, caf::none_t> ||
+    std::is_same_v<typename message_response<Handle, Message...>::type, type_list<Reply>>;
+
+/// A request of a blocking actor.
+template <class Response>
+struct blocking_request {
+  Response response;
+  caf::message_id id;  ///< of the response
+};
+
+/// Sends a request. Without a `limit` it waits for ever.
+template <class Handle, class... Message>
+[[nodiscard]] auto send_blocking_request(const caf::scoped_actor& self, const Handle& target,
+                                         std::optional<std::chrono::nanoseconds> limit,
+                                         Message&&... message) {
+  const request_timeout timeout = limit ? request_timeout(*limit) : request_timeout(caf::infinite);
+#if CAF_MAJOR_VERSION >= 1
+  using response_type = caf::detail::blocking_response_handle_t<
+      typename message_response<Handle, std::decay_t<Message>...>::type>;
+  const auto id = self->new_request_id(caf::message_priority::normal);
+  enqueue(caf::actor_cast<caf::strong_actor_ptr>(target),
+          caf::actor_cast<caf::strong_actor_ptr>(self), id,
+          caf::make_message(std::forward<Message>(message)...));
+  return blocking_request<response_type>{response_type(self.ptr(), id.response_id(), timeout),
+                                         id.response_id()};
+#else
+  auto response = self->request(target, timeout, std::forward<Message>(message)...);
+  return blocking_request<decltype(response)>{response, response.id()};
+#endif
+}
 
 }  // namespace detail
-}  // namespace sluice
 
-namespace caf {
-template <class T>
-struct allowed_unsafe_message_type<sluice::gpu_ref<T>> : std::true_type {};
-}  // namespace caf
+/// A message in the interface of a typed actor, with its reply.
+///
+///     using counter = caf::typed_actor<takes<int(add)>, takes<void(reset)>>;
+template <class Signature>
+using takes = typename detail::message_signature<Signature>::type;
+
+/// The functions below stand for members of actors that CAF 0.17 and CAF 1.x name differently. Only
+/// the actor `self` may call them, with a pointer to itself.
+///@{
+
+/// The state of a stateful actor.
+template <class Self>
+[[nodiscard]] auto& state_of(Self* self) {
+#if CAF_MAJOR_VERSION >= 1
+  return self->state();
+#else
+  return self->state;
+#endif
+}
+
+/// Sends a request to `target`. The result has the members `then`, `await` and `receive` of CAF.
+/// After `timeout` the error handler gets `caf::sec::request_timeout`, unless it is
+/// `caf::infinite`.
+template <class Self, class Handle, class Timeout, class... Message>
+[[nodiscard]] auto request(Self&& self, const Handle& target, Timeout timeout,
+                           Message&&... message) {
+#if CAF_MAJOR_VERSION >= 1
+  return self->mail(std::forward<Message>(message)...).request(target, timeout);
+#else
+  return self->request(target, timeout, std::forward<Message>(message)...);
+#endif
+}
+
+/// Sends a message to `target` that is no request.
+template <class Self, class Handle, class... Message>
+void send(Self&& self, const Handle& target, Message&&... message) {
+#if CAF_MAJOR_VERSION >= 1
+  self->mail(std::forward<Message>(message)...).send(target);
+#else
+  self->send(target, std::forward<Message>(message)...);
+#endif
+}
+
+/// Sends a message without a sender to `target`. Any thread may call it.
+template <class Handle, class... Message>
+void post(const Handle& target, Message&&... message) {
+#if CAF_MAJOR_VERSION >= 1
+  caf::anon_mail(std::forward<Message>(message)...).send(target);
+#else
+  caf::anon_send(target, std::forward<Message>(message)...);
+#endif
+}
+
+#if CAF_MAJOR_VERSION >= 1
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+/// Sends `self` a `caf::down_msg` when `whom` ends.
+template <class Self, class Handle>
+void monitor(Self&& self, const Handle& whom) {
+  self->monitor(whom);
+}
+
+/// Makes `handler` receive each `caf::down_msg` of `self`.
+template <class Self, class Handler>
+void on_down(Self* self, Handler handler) {
+  self->set_down_handler(std::move(handler));
+}
+
+/// Makes `handler` receive each `caf::exit_msg` of `self`, which then goes on.
+template <class Self, class Handler>
+void on_exit(Self* self, Handler handler) {
+  self->set_exit_handler(std::move(handler));
+}
+#if CAF_MAJOR_VERSION >= 1
+#pragma GCC diagnostic pop
+#endif
+///@}
+
+}  // namespace sluice

@@ -80,17 +80,15 @@ class device_end;
 /// The actor that owns a device: memory, transfers, its library actors. Its end ends its library
 /// actors, too; launches in flight are finished and answered.
 ///
-///     self->request(device, caf::infinite, upload{.values = std::vector<float>{1, 2, 3}});
-///     self->request(device, caf::infinite, download{.x = x});
+///     request(self, device, caf::infinite, upload{.values = std::vector<float>{1, 2, 3}});
+///     request(self, device, caf::infinite, download{.x = x});
 ///
 /// It takes the operations `upload`, `download`, `fill` and `strided_copy` as an `operation_actor`
 /// does.
 using device_actor = operation_actor<upload, download, fill, strided_copy>::extend<
-    caf::replies_to<allocate>::with<tensor>, caf::replies_to<get_blas>::with<blas_actor>,
-    caf::replies_to<get_dnn>::with<dnn_actor>, caf::replies_to<get_fft>::with<fft_actor>,
-    caf::replies_to<get_rng>::with<rng_actor>,
-    caf::replies_to<get_elementwise>::with<elementwise_actor>,
-    caf::replies_to<get_statistics>::with<device_status>>;
+    takes<tensor(allocate)>, takes<blas_actor(get_blas)>, takes<dnn_actor(get_dnn)>,
+    takes<fft_actor(get_fft)>, takes<rng_actor(get_rng)>, takes<elementwise_actor(get_elementwise)>,
+    takes<device_status(get_statistics)>>;
 
 /// Starts a device actor over `service`, on a thread of its own. `trace` watches the launches of
 /// the device and of every library actor that it makes. @throws error as
@@ -146,15 +144,7 @@ class SLUICE_EXPORT scoped_device {
 
 }  // namespace sluice
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::allocate)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::upload)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::download)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::fill)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::host_tensor)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_blas)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_dnn)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_fft)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_rng)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_elementwise)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_statistics)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::device_status)
+SLUICE_MESSAGES(sluice_device, 1080, sluice::allocate, sluice::upload, sluice::download,
+                sluice::fill, sluice::host_tensor, sluice::get_blas, sluice::get_dnn,
+                sluice::get_fft, sluice::get_rng, sluice::get_elementwise, sluice::get_statistics,
+                sluice::device_status)

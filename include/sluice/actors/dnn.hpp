@@ -23,4 +23,4 @@ using dnn_actor = operation_actor<conv2d>;
 
 }  // namespace sluice
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::conv2d)
+SLUICE_MESSAGES(sluice_dnn, 1050, sluice::dnn_actor, sluice::conv2d)

@@ -40,15 +40,7 @@ spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> ser
 
 }  // namespace sluice
 
-namespace caf {
-template <sluice::binary_operation Operation>
-struct allowed_unsafe_message_type<Operation> : std::true_type {};
-}  // namespace caf
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::cast)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::strided_copy)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::affine)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::reduce)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::resize)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::frame_signal)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::power_spectrum)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::power_to_decibel)
+SLUICE_MESSAGES(sluice_elementwise, 1100, sluice::elementwise_actor, sluice::add, sluice::subtract,
+                sluice::multiply, sluice::maximum, sluice::minimum, sluice::cast,
+                sluice::strided_copy, sluice::affine, sluice::reduce, sluice::resize,
+                sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)

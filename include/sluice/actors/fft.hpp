@@ -22,6 +22,4 @@ using fft_actor = operation_actor<fft, rfft, irfft>;
 
 }  // namespace sluice
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::fft)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::rfft)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::irfft)
+SLUICE_MESSAGES(sluice_fft, 1060, sluice::fft_actor, sluice::fft, sluice::rfft, sluice::irfft)

@@ -24,12 +24,17 @@ struct request_reply {
 /// Asks for the requests that wait in front of the lane of an actor, as a `queue_status`.
 struct get_queue_status {};
 
+namespace detail {
+/// Sent to an actor when its executor shall work.
+struct wake {};
+}  // namespace detail
+
 /// An actor that runs operations on a lane of its own. It takes each operation alone, or followed
 /// by `request_options`.
 ///
-///     self->request(blas, caf::infinite, gemm{.a = a, .b = b});
-///     self->request(blas, caf::infinite, gemm{.a = a, .b = b},
-///                   request_options{.reply = reply_on::enqueued});
+///     request(self, blas, caf::infinite, gemm{.a = a, .b = b});
+///     request(self, blas, caf::infinite, gemm{.a = a, .b = b},
+///             request_options{.reply = reply_on::enqueued});
 ///
 /// Requests are launched in the order in which they arrive, except that one may pass others with
 /// which it shares no bytes, or which only read them, too.
@@ -37,20 +42,17 @@ struct get_queue_status {};
 /// The sender of requests may cancel them with `cancel_request`. `get_queue_status` is answered
 /// with a `queue_status`.
 template <class... Requests>
-using operation_actor = caf::typed_actor<
-    typename caf::replies_to<Requests>::template with<typename request_reply<Requests>::type>...,
-    typename caf::replies_to<Requests, request_options>::template with<
-        typename request_reply<Requests>::type>...,
-    caf::reacts_to<cancel_request>, caf::replies_to<get_queue_status>::with<queue_status>,
-    caf::reacts_to<caf::atom_constant<caf::atom("room")>>>;
+using operation_actor =
+    caf::typed_actor<takes<typename request_reply<Requests>::type(Requests)>...,
+                     takes<typename request_reply<Requests>::type(Requests, request_options)>...,
+                     takes<void(cancel_request)>, takes<queue_status(get_queue_status)>,
+                     takes<void(detail::wake)>>;
 
 template <>
 struct local_message<tensor> : std::true_type {};
 
 }  // namespace sluice
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::tensor)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::request_options)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::cancel_request)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::get_queue_status)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::queue_status)
+SLUICE_MESSAGES(sluice_operations, 1020, sluice::detail::wake, sluice::tensor,
+                sluice::request_options, sluice::cancel_request, sluice::get_queue_status,
+                sluice::queue_status)

@@ -17,7 +17,7 @@ namespace detail {
 /// thread.
 class SLUICE_EXPORT reply_address {
  public:
-  explicit reply_address(const caf::response_promise& promise);
+  reply_address(caf::strong_actor_ptr source, forwarding_stack stages, caf::message_id id);
   [[nodiscard]] bool is_remote() const noexcept;
   void send(caf::message content) noexcept;
   void send_error(const error& why) noexcept;
@@ -35,14 +35,14 @@ class SLUICE_EXPORT reply_address {
 
  private:
   caf::strong_actor_ptr source_;
-  caf::response_promise::forwarding_stack stages_;
+  forwarding_stack stages_;
   caf::message_id id_;
 };
 
 template <class T>
 class actor_receiver final : public reply_token<T>::receiver {
  public:
-  explicit actor_receiver(const caf::response_promise& promise) : address_(promise) {}
+  explicit actor_receiver(reply_address address) : address_(std::move(address)) {}
 
   void succeed(T value) noexcept override { address_.send_value(std::move(value)); }
   void fail(const error& why) noexcept override { address_.send_error(why); }
@@ -55,8 +55,8 @@ class actor_receiver final : public reply_token<T>::receiver {
 template <class Request>
 class operation_receiver final : public reply_token<tensor>::receiver {
  public:
-  operation_receiver(const caf::response_promise& promise, Request& request)
-      : address_(promise), reply_(request) {}
+  operation_receiver(reply_address address, Request& request)
+      : address_(std::move(address)), reply_(request) {}
 
   void succeed(tensor result) noexcept override {
     try {
@@ -76,33 +76,41 @@ class operation_receiver final : public reply_token<tensor>::receiver {
 };
 
 /// A request that is answered through `token`, with the reply `Reply`: the handler returns
-/// `promise`.
+/// `delegated`.
 template <class Reply, class Result = Reply>
 struct taken_request {
-  caf::typed_response_promise<Reply> promise;
+  caf::delegated<Reply> delegated;
   reply_token<Result> token;
 };
 
-/// Takes the current request of `self` over, with its sender. `make_token(promise)` makes the
-/// token; an exception becomes the answer, and the token is empty.
+/// Where the answer to the current request of `self` goes. The handler answers it no more.
+template <class Self>
+[[nodiscard]] reply_address take_address(Self* self) {
+  auto& request = *self->current_mailbox_element();
+  reply_address address(request.sender, take_stages(request), request.mid);
+  request.mid.mark_as_answered();
+  return address;
+}
+
+/// Takes the current request of `self` over. `make_token(address)` makes the token; an exception
+/// becomes the answer, and the token is empty.
 template <class Reply, class Result, class Self, class Make>
 [[nodiscard]] taken_request<Reply, Result> take_with(Self* self, const Make& make_token) {
-  auto promise = self->template make_response_promise<caf::typed_response_promise<Reply>>();
-  const auto& untyped = static_cast<caf::response_promise&>(promise);
+  auto address = take_address(self);
   reply_token<Result> token;
   try {
-    token = make_token(untyped);
+    token = make_token(address);
   } catch (...) {
-    reply_address(untyped).send_error(current_error());
+    address.send_error(current_error());
   }
-  return {std::move(promise), std::move(token)};
+  return {{}, std::move(token)};
 }
 
 /// Takes the current request of `self` over. Only `self` may call this, inside a handler.
 template <class T, class Self>
 [[nodiscard]] taken_request<T> take_promise(Self* self) {
-  return take_with<T, T>(self, [](const caf::response_promise& promise) {
-    return reply_token<T>::template make<actor_receiver<T>>(promise);
+  return take_with<T, T>(self, [](const reply_address& address) {
+    return reply_token<T>::template make<actor_receiver<T>>(address);
   });
 }
 
@@ -111,8 +119,8 @@ template <class T, class Self>
 template <class Request, class Self>
 [[nodiscard]] auto take_request(Self* self, Request& request) {
   return take_with<typename request_reply<Request>::type, tensor>(
-      self, [&](const caf::response_promise& promise) {
-        return reply_token<tensor>::template make<operation_receiver<Request>>(promise, request);
+      self, [&](const reply_address& address) {
+        return reply_token<tensor>::template make<operation_receiver<Request>>(address, request);
       });
 }
 

@@ -23,6 +23,5 @@ using rng_actor = operation_actor<random_bits, random_uniform, random_normal>;
 
 }  // namespace sluice
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::random_bits)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::random_uniform)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::random_normal)
+SLUICE_MESSAGES(sluice_rng, 1070, sluice::rng_actor, sluice::random_bits, sluice::random_uniform,
+                sluice::random_normal)

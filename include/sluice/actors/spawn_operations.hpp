@@ -22,15 +22,12 @@ namespace detail {
 /// first, and would wait for ever for those that a `scoped_device` keeps.
 inline constexpr auto library_actor_options = caf::detached + caf::hidden;
 
-/// Sent to an actor when its executor shall work.
-using room_atom = caf::atom_constant<caf::atom("room")>;
-
-/// Sends `room_atom` to `owner` unless it has ended. Any thread may call it.
-inline void post_room(const caf::actor_addr& owner) noexcept {
+/// Sends `wake` to `owner` unless it has ended. Any thread may call it.
+inline void post_wake(const caf::actor_addr& owner) noexcept {
   const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner);
   while (actor) {
     try {
-      actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(room_atom::value), nullptr);
+      enqueue(actor, nullptr, caf::make_message_id(), caf::make_message(wake{}));
       return;
     } catch (const std::bad_alloc&) {
       // Without the message the requests that wait would never be answered.
@@ -67,17 +64,16 @@ template <class Self>
 /// Takes a request of `self`.
 template <class Request, class Self>
 [[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
-  // The promise takes the sender over.
   const auto sender = self->current_sender();
   const auto from = sender_of(self);
   auto taken = take_request(self, request);
   answer_failures(taken.token, [&] {
-    if (options.while_alive && sender && self->state.watched.insert(sender->id()).second) {
-      self->monitor(sender);
+    if (options.while_alive && sender && state_of(self).watched.insert(sender->id()).second) {
+      monitor(self, sender);
     }
-    self->state.on->submit(take_operation_of(request), options, taken.token, from);
+    state_of(self).on->submit(take_operation_of(request), options, taken.token, from);
   });
-  return taken.promise;
+  return taken.delegated;
 }
 
 /// The handlers of one request type, alone and followed by options.
@@ -100,19 +96,19 @@ template <class Request, class Self>
 template <class Self>
 void serve(Self* self, std::unique_ptr<executor> made,
            const std::vector<const operation_row*>& prepared) {
-  auto& on = *(self->state.on = std::move(made));
+  auto& on = *(state_of(self).on = std::move(made));
   if constexpr (detached_actors_have_own_threads) {
     on.lane().runtime().device().prepare_own_thread();
   }
-  on.on_wake([owner = self->address()] { post_room(owner); });
+  on.on_wake([owner = self->address()] { post_wake(owner); });
   for (const auto* row : prepared) on.prepare(*row);
 }
 
 /// Drops the waiting requests of a client that has ended.
 template <class Self>
 void sender_ended(Self* self, const caf::down_msg& down) {
-  if (self->state.watched.erase(down.source.id()) == 0) return;
-  self->state.on->sender_ended({down.source.id()});
+  if (state_of(self).watched.erase(down.source.id()) == 0) return;
+  state_of(self).on->sender_ended({down.source.id()});
 }
 
 /// The handlers of an `operation_actor<Requests...>`, followed by others.
@@ -123,10 +119,10 @@ struct operation_handlers {
     return {operation_handler<Requests>(self)...,
             operation_handler_with_options<Requests>(self)...,
             [self](const cancel_request& request) {
-              self->state.on->cancel(sender_of(self), request.id);
+              state_of(self).on->cancel(sender_of(self), request.id);
             },
-            [self](get_queue_status) { return self->state.on->status(); },
-            [self](room_atom) { self->state.on->work(); },
+            [self](get_queue_status) { return state_of(self).on->status(); },
+            [self](wake) { state_of(self).on->work(); },
             std::move(more)...};
   }
 };
@@ -160,10 +156,9 @@ template <class... Requests>
   return system.spawn<detail::library_actor_options>(
       [made = detail::made_executor(std::move(service), std::move(trace)), name,
        rows = std::move(prepared)](self_pointer self) {
-        self->state.name = name;
+        state_of(self).name = name;
         detail::serve(self, std::move(*made), rows);
-        self->set_down_handler(
-            [self](const caf::down_msg& down) { detail::sender_ended(self, down); });
+        on_down(self, [self](const caf::down_msg& down) { detail::sender_ended(self, down); });
         return detail::operation_handlers<Requests...>::make(self);
       });
 }

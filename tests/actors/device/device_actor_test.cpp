@@ -241,7 +241,7 @@ TEST_P(device_actor_tests, drops_the_requests_of_a_sender_that_ends) {
   {
     caf::scoped_actor ends{s().system()};
     for (int i = 0; i < 3; ++i) {
-      ends->send(actor(), fill{.value = 3, .y = memory}, request_options{.while_alive = true});
+      send(ends, actor(), fill{.value = 3, .y = memory}, request_options{.while_alive = true});
     }
     await_waiting(3);
   }
