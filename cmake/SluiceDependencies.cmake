@@ -4,7 +4,7 @@
 #   always        Threads::Threads  nlohmann_json::nlohmann_json  OpenBLAS::openblas  KissFFT::kissfft
 #                 Random123::random123
 #   if found      Dnnl::dnnl
-#   layer 4       CAF::core
+#   layer 4       CAF::core, of the CAF that SLUICE_CAF chooses
 #   tools         PNG::PNG  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   benchmarks    benchmark::benchmark, if it is found
@@ -24,7 +24,13 @@ if(NOT Dnnl_FOUND)
 endif()
 
 if(SLUICE_BUILD_ACTORS)
-  find_package(CAF 0.17.6 REQUIRED)
+  if(SLUICE_CAF STREQUAL "1")
+    find_package(CAF 1.0 CONFIG REQUIRED)
+  elseif(SLUICE_CAF STREQUAL "0.17")
+    find_package(CAF 0.17.6 MODULE REQUIRED)
+  else()
+    message(FATAL_ERROR "SLUICE_CAF is '${SLUICE_CAF}'; allowed are 0.17 and 1")
+  endif()
   find_package(PNG REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(fmt REQUIRED)

@@ -12,6 +12,11 @@
 
 include(CMakePackageConfigHelpers)
 set(SLUICE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
+if(SLUICE_CAF STREQUAL "1")
+  set(SLUICE_CAF_MODE CONFIG)
+else()
+  set(SLUICE_CAF_MODE MODULE)
+endif()
 
 # sluice_install_library(<target> HEADERS <name>...)
 #
