@@ -299,6 +299,10 @@ class session {
       // Owners stay until the task that was running has returned; nothing but their going tells.
       await([this] { return runtime().bytes_outstanding() == 0; });
     }
+#if CAF_MAJOR_VERSION >= 1
+    // An actor tells that it has ended before it destroys its state.
+    await([this] { return runtime().bytes_outstanding() == 0; });
+#endif
     const auto left = settle();
     EXPECT_EQ(left.bytes_outstanding, 0U);
     EXPECT_EQ(left.blocks, 0U);

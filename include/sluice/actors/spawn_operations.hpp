@@ -159,6 +159,12 @@ template <class... Requests>
         state_of(self).name = name;
         detail::serve(self, std::move(*made), rows);
         on_down(self, [self](const caf::down_msg& down) { detail::sender_ended(self, down); });
+        // CAF 1.x tells of the end of an actor before it destroys the state.
+        on_exit(self, [self](caf::exit_msg& exit) {
+          if (!exit.reason) return;
+          state_of(self).on.reset();
+          self->quit(std::move(exit.reason));
+        });
         return detail::operation_handlers<Requests...>::make(self);
       });
 }
