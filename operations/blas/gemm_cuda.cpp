@@ -59,7 +59,6 @@ std::string blas_version() {
 void prepare_blas(lane_libraries& libraries) {
   (void)libraries.get<cublas_handle>();
   prepare_map<operations::scale_call>(libraries);
-  prepare_map<operations::copy_call>(libraries);  // copies packed operands
 }
 
 void enqueue(lane_libraries& libraries, const gemm_call& call, const launch_of<gemm>& at) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
 #include "operations/executor/followed_requests.hpp"
 #include "operations/executor/hazards.hpp"
 #include "operations/executor/packing.hpp"
@@ -6,8 +7,10 @@
 #include "operations/executor/planning.hpp"
 #include "operations/executor/request_queue.hpp"
 #include "operations/workspace.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/executor.hpp>
 
 #include <algorithm>
@@ -95,6 +98,8 @@ class executor::core {
       lane_.runtime().device().require_usable();
       r.row.infer(r.operation(), r.infer(), r.call);
       r.row.check(kind(), r.call);
+      operations::require_enumerator("priority", r.options.priority, request_priority::low);
+      operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
       for (const auto& u : r.uses()) {
         if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
       }
@@ -158,6 +163,15 @@ class executor::core {
 
   /// Finds the plan and the library objects of a request, or has them made.
   void find_plan(operation_request& r) {
+    find_plan_of_operation(r);
+    const auto& copy = row_of(operation_type<strided_copy>{});
+    if (r.planned_by != nullptr || is_prepared(copy)) return;
+    const auto uses = r.uses();
+    if (std::any_of(uses.begin(), uses.end(), [](const auto& u) { return u.packed; })) {
+      r.planned_by = planning_.request({&copy, {}}, nullptr, r.sender);
+    }
+  }
+  void find_plan_of_operation(operation_request& r) {
     if (r.row.makes_plans(kind())) {
       auto key = key_of(r, kind());
       const auto* const known = plans_.find(key);
@@ -173,28 +187,42 @@ class executor::core {
     }
   }
 
-  /// Whether an allocation is to be tried again, because the memory of plans has been given up.
-  [[nodiscard]] bool frees_memory_for(const error& why) noexcept {
-    return (why.code() == errc::over_budget || why.code() == errc::out_of_memory) &&
-           plans_.drop_device_memory();
+  /// Whether an allocation of device memory is to be tried again, because plans have given up
+  /// theirs. A request that can never succeed costs others no plans.
+  [[nodiscard]] bool frees_memory_for(std::size_t bytes, const error& why) noexcept {
+    if (why.code() != errc::over_budget && why.code() != errc::out_of_memory) return false;
+    const auto of_plans = plans_.device_bytes();
+    if (of_plans == 0) return false;
+    try {
+      const auto others = bytes - std::min(bytes, of_plans);
+      if (others > lane_.runtime().device().info().memory_bytes ||
+          others > detail::runtime_core::of(lane_.runtime())->resource().max_obtainable()) {
+        return false;
+      }
+    } catch (...) {
+      return false;  // the device tells nothing
+    }
+    plans_.drop_device_memory();
+    return true;
   }
   /// Calls `allocate`, and again if there is memory once no plan is kept.
   template <class Allocate>
-  auto with_memory_of_plans(const Allocate& allocate) {
+  auto with_memory_of_plans(std::size_t bytes, const Allocate& allocate) {
     try {
       return allocate();
     } catch (const error& why) {
-      if (!frees_memory_for(why)) throw;
+      if (!frees_memory_for(bytes, why)) throw;
     }
     return allocate();
   }
   [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag) {
     return with_memory_of_plans(
-        [&] { return lane_.runtime().allocate_bytes(bytes, lane_.stream(), tag); });
+        bytes, [&] { return lane_.runtime().allocate_bytes(bytes, lane_.stream(), tag); });
   }
   /// Has a plan made again if there is memory for it once no other one is kept.
   [[nodiscard]] bool retry(const std::shared_ptr<plan_job>& job) noexcept {
-    if (!job->outcome.failure || !frees_memory_for(*job->outcome.failure)) return false;
+    const auto& why = job->outcome.failure;
+    if (!why || !frees_memory_for(job->device_bytes, *why)) return false;
     try {
       planning_.again(job);
       return true;
@@ -208,7 +236,10 @@ class executor::core {
     planning_.taken(job);
     const auto outcome = job.outcome;
     try {
-      if (!outcome.failure) prepared_.insert(job.key.row);
+      if (!outcome.failure) {
+        prepared_.insert(job.key.row);
+        prepared_.insert(&row_of(operation_type<strided_copy>{}));
+      }
       // Another failure may not happen again.
       if (outcome.plan || (outcome.failure && outcome.failure->code() == errc::unsupported)) {
         plans_.insert(std::move(job.key), outcome);
@@ -305,7 +336,7 @@ class executor::core {
     std::unique_ptr<packing> copies;  // none without packed operands
     // Also without a need, so that launches that have none let the workspace shrink.
     const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
-    with_memory_of_plans([&] { workspace_.require(workspace_bytes); });
+    with_memory_of_plans(workspace_bytes, [&] { workspace_.require(workspace_bytes); });
     if (workspace_bytes != 0) memory.workspace = workspace_.address();
     const auto own = r.row.begin(*libraries_, r.operation(), r.call);
     memory.own = own.get();

@@ -59,17 +59,18 @@ class plan_cache {
     bytes_ += bytes;
     while (bytes_ > max_bytes_ && by_age_.size() > 1) erase(by_key_.find(*by_age_.back()));
   }
-  /// Drops the plans that hold device memory. Returns whether there were any.
-  bool drop_device_memory() noexcept {
-    bool any = false;
+  /// The device memory that the plans hold.
+  [[nodiscard]] std::size_t device_bytes() const noexcept {
+    std::size_t sum = 0;
+    for (const auto& [key, kept] : by_key_) sum += device_bytes_of(kept.outcome);
+    return sum;
+  }
+  /// Drops the plans that hold device memory.
+  void drop_device_memory() noexcept {
     for (auto at = by_key_.begin(); at != by_key_.end();) {
       const auto here = at++;
-      const auto& plan = here->second.outcome.plan;
-      if (plan == nullptr || plan->device_bytes() == 0) continue;
-      erase(here);
-      any = true;
+      if (device_bytes_of(here->second.outcome) != 0) erase(here);
     }
-    return any;
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -83,6 +84,9 @@ class plan_cache {
     std::list<const plan_key*>::iterator age{};
   };
 
+  [[nodiscard]] static std::size_t device_bytes_of(const plan_outcome& outcome) noexcept {
+    return outcome.plan != nullptr ? outcome.plan->device_bytes() : 0;
+  }
   void erase(std::map<plan_key, entry>::iterator which) noexcept {
     bytes_ -= which->second.bytes;
     by_age_.erase(which->second.age);

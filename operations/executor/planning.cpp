@@ -3,6 +3,7 @@
 
 #include "runtime/seam.hpp"
 
+#include <sluice/operations/elementwise.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <span>
@@ -52,12 +53,13 @@ void require_host_bytes(std::size_t limit, std::size_t bytes, const operation_ro
   require_at_most(limit, bytes, row, "host", "max_host_bytes_of_plan");
 }
 
-/// Makes the plan of `call`, which the reclaim thread destroys after its last use: destroying a
-/// plan of a GPU may synchronize the device.
-std::shared_ptr<const operation_plan> make_plan(const operation_row& row, lane_libraries& libraries,
-                                                const operation_row::call_storage& call,
+/// Makes the plan of a job, which the reclaim thread destroys after its last use: destroying a plan
+/// of a GPU may synchronize the device.
+std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& libraries,
                                                 const plan_limits& limits,
                                                 std::shared_ptr<plan_account> account) {
+  const auto& row = *job.key.row;
+  const auto& call = *job.call;
   auto& runtime = libraries.runtime();
   require_host_bytes(limits.host_bytes, row.plan_bytes(runtime.device().id().kind, call), row);
   auto plan = row.make_plan(libraries, call);
@@ -66,6 +68,7 @@ std::shared_ptr<const operation_plan> make_plan(const operation_row& row, lane_l
   const std::size_t device_bytes = plan->device_bytes();
   require_at_most(limits.device_bytes, device_bytes + plan->workspace_bytes(), row, "device",
                   "max_device_bytes_of_plan");
+  job.device_bytes = device_bytes;
   auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
                                   : memory_reservation();
   const auto kept = detail::share_with_deferred_destruction(
@@ -81,9 +84,8 @@ void make(plan_job& job, lane_libraries& libraries, const plan_limits& limits,
   try {
     device.require_usable();
     row.prepare(libraries);
-    if (job.call) {
-      job.outcome.plan = make_plan(row, libraries, *job.call, limits, std::move(account));
-    }
+    row_of(operation_type<strided_copy>{}).prepare(libraries);  // for packed operands
+    if (job.call) job.outcome.plan = make_plan(job, libraries, limits, std::move(account));
   } catch (...) {
     job.outcome.failure = current_error();
   }

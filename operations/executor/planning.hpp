@@ -26,7 +26,8 @@ struct plan_job {
   plan_key key;
   std::optional<operation_row::call_storage> call;  // nothing: only the library objects
   request_sender sender;
-  plan_outcome outcome{};  // written by the planner, before `made`
+  plan_outcome outcome{};        // written by the planner, before `made`
+  std::size_t device_bytes = 0;  // of the plan, if it is known; likewise
   std::atomic<bool> made{false};
   std::shared_ptr<plan_job> next{};
 };

@@ -20,10 +20,12 @@ bool touches(const use& u) noexcept {
   return !u.ignored && *u.of.value;
 }
 
-/// Stands for the block of a use. Imports may share memory, so one key stands for all of them.
+/// Stands for the block of a use. Imports, which have no stream, may share memory, so one key
+/// stands for all of them. The key of a block never changes, also if it is freed while a request
+/// waits.
 const void* key_of(const use& u) noexcept {
   const auto* const block = detail::block_record::of(u.of.value->value().block());
-  return block->foreign != nullptr ? nullptr : block;
+  return block->stream ? block : nullptr;
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/elementwise/map_calls.hpp"
-#include "operations/elementwise/map_functions.hpp"
 #include "operations/fft/cuda/check_cufft.hpp"
 #include "operations/fft/fft_functions.hpp"
 #include "operations/fft/scale_kernel.hpp"
@@ -178,7 +176,6 @@ std::string fft_version() {
 
 void prepare_fft(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels>();
-  prepare_map<operations::copy_call>(libraries);  // copies packed operands
 }
 
 std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries& libraries,

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/elementwise/map_calls.hpp"
-#include "operations/elementwise/map_functions.hpp"
 #include "operations/rng/philox.hpp"
 #include "operations/rng/random_call.hpp"
 #include "operations/rng/rng_kernels.hpp"
@@ -35,7 +33,6 @@ void launch(const Distribution& distribution, const random_call& call, void* y,
 
 void prepare_random(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels>();
-  prepare_map<operations::copy_call>(libraries);  // copies packed operands
 }
 
 void enqueue_random(lane_libraries& libraries, const random_call& call, void* y) {

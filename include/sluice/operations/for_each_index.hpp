@@ -21,45 +21,57 @@ void for_each_index(std::size_t count, const Body& body) {
   for (std::size_t i = 0; i < count; ++i) body(i);
 }
 
-/// Queues a kernel that calls `body(i)` for each i below `count`, in any order, on a stream of the
-/// current CUDA device. Does not synchronize. What `body` points to must stay until the kernel has
-/// run.
+/// The kernel that calls `body(i)` for each i below a number, in any order.
 ///
-/// The function is defined where nvcc compiles. A `.cu` file instantiates it for the rest of a
+/// The functions are defined where nvcc compiles. A `.cu` file instantiates them for the rest of a
 /// program:
 ///
-///     template void sluice::launch_for_each_index(std::size_t, const saxpy_body&,
-///                                                 sluice::native_stream*);
-///
-/// @throws std::runtime_error if the launch fails
+///     template struct sluice::index_kernel<saxpy_body>;
 template <class Body>
-void launch_for_each_index(std::size_t count, const Body& body, native_stream* stream);
+struct index_kernel {
+  /// Loads the kernel, which may wait for all streams of the current device.
+  /// @throws std::runtime_error if it cannot be loaded
+  static void load();
+  /// Queues the kernel on a stream of the current device. Does not synchronize. What `body` points
+  /// to must stay until the kernel has run.
+  /// @throws std::runtime_error if the launch fails
+  static void launch(std::size_t count, const Body& body, native_stream* stream);
+};
 
 #ifdef __CUDACC__
 namespace detail {
-constexpr std::size_t threads_of_for_each_index = 256;
+constexpr std::size_t threads_of_index_kernel = 256;
 
 template <class Body>
-__global__ void __launch_bounds__(threads_of_for_each_index)
-    for_each_index_kernel(std::size_t count, Body body) {
+__global__ void __launch_bounds__(threads_of_index_kernel)
+    run_for_each_index(std::size_t count, Body body) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += stride) {
     body(i);
   }
 }
+
+inline void check_index_kernel(cudaError_t status) {
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+}
 }  // namespace detail
 
 template <class Body>
-void launch_for_each_index(std::size_t count, const Body& body, native_stream* stream) {
+void index_kernel<Body>::load() {
+  cudaFuncAttributes attributes;
+  detail::check_index_kernel(cudaFuncGetAttributes(&attributes, detail::run_for_each_index<Body>));
+}
+
+template <class Body>
+void index_kernel<Body>::launch(std::size_t count, const Body& body, native_stream* stream) {
   if (count == 0) return;
-  constexpr auto threads = detail::threads_of_for_each_index;
+  constexpr auto threads = detail::threads_of_index_kernel;
   constexpr std::size_t max_blocks = 16384;  // the loop in the kernel takes the rest
   const auto blocks = std::min((count - 1) / threads + 1, max_blocks);
-  detail::for_each_index_kernel<<<static_cast<unsigned>(blocks), threads, 0,
-                                  reinterpret_cast<cudaStream_t>(stream)>>>(count, body);
-  const auto status = cudaGetLastError();
-  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+  detail::run_for_each_index<<<static_cast<unsigned>(blocks), threads, 0,
+                               reinterpret_cast<cudaStream_t>(stream)>>>(count, body);
+  detail::check_index_kernel(cudaGetLastError());
 }
 #endif
 

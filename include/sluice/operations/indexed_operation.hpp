@@ -31,9 +31,9 @@ namespace sluice {
 ///     };
 ///
 /// `infer` works out the call, a trivially copyable type with the number of indices, `count`.
-/// `body` returns the function of an index, which `for_each_index` calls on the host and
-/// `launch_for_each_index` on a GPU. `has_kernel` states whether a `.cu` file of the program
-/// instantiates the latter. Without it, GPUs do not have the operation.
+/// `body` returns the function of an index, which `for_each_index` calls on the host and an
+/// `index_kernel` on a GPU. `has_kernel` states whether a `.cu` file of the program instantiates
+/// the kernel. Without it, GPUs do not have the operation.
 ///
 /// `row_of` needs no overload for such an operation.
 template <class Operation>
@@ -58,8 +58,13 @@ template <indexed_operation Operation>
     for_each_index(c.count, Operation::body(c, at));
   };
   if constexpr (Operation::has_kernel) {
+    using body = decltype(Operation::body(std::declval<const call&>(),
+                                          std::declval<const launch_of<Operation>&>()));
+    all.cuda.prepare = [](lane_libraries&) {
+      index_kernel<body>::load();
+    };
     all.enqueue = [](lane_libraries& lane, const call& c, const launch_of<Operation>& at) {
-      launch_for_each_index(c.count, Operation::body(c, at), lane.stream().native());
+      index_kernel<body>::launch(c.count, Operation::body(c, at), lane.stream().native());
     };
   }
   return all;

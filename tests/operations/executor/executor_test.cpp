@@ -6,6 +6,7 @@
 #include "tests/support/gate.hpp"
 
 #include <sluice/operations/transfer.hpp>
+#include <sluice/runtime/dlpack.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 
@@ -308,6 +309,38 @@ TEST_P(executor_queue, gives_up_plans_for_other_memory) {
   budget->set_limit(memory_budget::unlimited);
   (void)run(on(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
   EXPECT_EQ(script().begun(1), 2);
+}
+
+TEST_P(executor_queue, keeps_its_plans_from_requests_that_can_never_succeed) {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+  const auto x = words(1);
+  (void)run(on(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
+  const auto budget = memory_budget::of(runtime().device().id());
+  const auto charged = budget->snapshot();
+  budget->set_limit(charged.held + charged.reserved + mebibyte);
+  const auto y = words(0);
+  for (const auto& hopeless : {planned{.x = x, .y = y, .key = 2, .workspace_bytes = 50 * mebibyte},
+                               planned{.x = x, .y = y, .key = 3, .device_bytes = 50 * mebibyte}}) {
+    EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)run(on(), hopeless); }));
+  }
+  (void)run(on(), planned{.x = x, .y = y, .key = 1, .device_bytes = 8 * mebibyte});
+  EXPECT_EQ(script().begun(1), 1);
+  EXPECT_EQ(script().begun(3), 1);
+  budget->set_limit(memory_budget::unlimited);
+}
+
+TEST_P(executor_queue, holds_imports_that_are_freed_while_a_request_waits) {
+  const auto memory = words(1);
+  const auto imported = import_dlpack(runtime(), export_dlpack(runtime(), memory));
+  script().hold(1);
+  auto parked = send({.x = imported, .key = 1}, {.id = 7}, {1});
+  auto other = send({.x = imported, .key = 1});
+  runtime().deallocate(imported.block());
+  on().cancel({1}, 7);
+  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)parked.get(); }));
+  script().open(1);
+  EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)wait(other); }));
+  EXPECT_EQ(on().waiting(), 0U);
 }
 
 TEST_P(executor_queue, drops_plans_that_its_owner_has_not_taken) {

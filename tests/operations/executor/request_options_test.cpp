@@ -60,6 +60,17 @@ TEST_P(request_options_test, a_deadline_that_has_passed_is_refused) {
   EXPECT_EQ(script().begun(1), 0);
 }
 
+TEST_P(request_options_test, values_that_do_not_exist_are_refused) {
+  const auto x = words(1);
+  EXPECT_TRUE(throws(errc::invalid_argument, "priority", [&] {
+    (void)run(on(), planned{.x = x, .key = 1}, {.priority = static_cast<request_priority>(3)});
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "reply", [&] {
+    (void)run(on(), planned{.x = x, .key = 1}, {.reply = static_cast<reply_on>(2)});
+  }));
+  EXPECT_EQ(script().begun(1), 0);
+}
+
 TEST_P(request_options_test, a_request_that_waits_for_its_plan_expires) {
   script().hold(1);
   const auto y = words(7);
