@@ -2,10 +2,13 @@
 #pragma once
 
 /// Everything of layer 4, in one header: the library actors, the device actor and their requests.
+#include <sluice/actors/ask.hpp>
 #include <sluice/actors/blas.hpp>
 #include <sluice/actors/caf.hpp>
 #include <sluice/actors/device.hpp>
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
+#include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/rng.hpp>
+#include <sluice/actors/spawn_operations.hpp>

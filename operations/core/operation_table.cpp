@@ -50,7 +50,8 @@ std::vector<operation_description> describe_operations() {
                        any_strides)};
   add_binary(all, binary_operations{});
   const std::vector<operation_description> rest{
-      describe<reduce>("sum, mean or maximum over dimensions", every_type, any_strides),
+      describe<reduce>("sum, mean or maximum over dimensions",
+                       "all; the maximum: all but c64 and c128", any_strides),
       describe<resize>("bilinear interpolation of images", "u8, f16, bf16, f32, f64", any_strides),
       describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
       describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),

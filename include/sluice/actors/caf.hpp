@@ -50,8 +50,9 @@
 ///
 /// `block` is a name that no other block of the program has. The types have default constructors,
 /// and names without commas; a block has at most 64. CAF 1.x numbers the types from `first_id`, and
-/// `configure` registers them. The ids 0 to 199 belong to CAF, and 1000 to 1199 to sluice. CAF 0.17
-/// ignores both arguments.
+/// `configure` registers them: n types have the ids from `first_id` to `first_id` + n - 1. The
+/// blocks of a program do not overlap. The ids 0 to 199 belong to CAF, and 1000 to 1199 to sluice.
+/// CAF 0.17 ignores both arguments.
 #if CAF_MAJOR_VERSION >= 1
 #define SLUICE_MESSAGES(block, first_id, ...)                                  \
   CAF_BEGIN_TYPE_ID_BLOCK(block, first_id)                                     \
@@ -300,7 +301,8 @@ void on_down(Self* self, Handler handler) {
   self->set_down_handler(std::move(handler));
 }
 
-/// Makes `handler` receive each `caf::exit_msg` of `self`, which then goes on.
+/// Makes `handler` receive each `caf::exit_msg` of `self`. The actor then ends only if the handler
+/// calls `quit`.
 template <class Self, class Handler>
 void on_exit(Self* self, Handler handler) {
   self->set_exit_handler(std::move(handler));

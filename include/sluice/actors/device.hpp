@@ -53,8 +53,8 @@ struct request_reply<download> {
 template <>
 struct local_message<host_tensor> : std::true_type {};
 
-/// Ask for the device's library actors, which are made at the first request. Errors as those of
-/// `spawn_blas` and so on.
+/// Ask for the device's library actors. The first request makes the actor. The errors are those of
+/// the function that spawns it, `spawn_blas` for example.
 ///@{
 struct get_blas {};
 struct get_dnn {};
@@ -63,8 +63,8 @@ struct get_rng {};
 struct get_elementwise {};
 ///@}
 
-/// Asks for `runtime_statistics`, after dropping the owners of completed launches, and for what the
-/// device is.
+/// Asks for a `device_status`: what the device is, and the counters of its runtime. Owners of
+/// completed launches are dropped first.
 struct get_statistics {};
 /// The reply to `get_statistics`.
 struct device_status {

@@ -8,8 +8,8 @@
 namespace sluice {
 
 /// The answer to a request: the tensor that its operation results in, unless a specialization
-/// states another one. It is constructed from the request, which may be prepared by it, before the
-/// operation is.
+/// states another type. It is constructed from the request before the operation is taken out of it,
+/// and may change the request, for example to add a target.
 template <class Request>
 struct request_reply {
   using type = tensor;  ///< type of the answer
@@ -36,8 +36,8 @@ struct wake {};
 ///     request(self, blas, caf::infinite, gemm{.a = a, .b = b},
 ///             request_options{.reply = reply_on::enqueued});
 ///
-/// Requests are launched in the order in which they arrive, except that one may pass others with
-/// which it shares no bytes, or which only read them, too.
+/// Requests are launched by priority, then in the order of arrival. A request does not pass an
+/// earlier one if either of them writes bytes that the other one uses.
 ///
 /// The sender of requests may cancel them with `cancel_request`. `get_queue_status` is answered
 /// with a `queue_status`.

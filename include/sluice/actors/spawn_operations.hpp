@@ -138,13 +138,17 @@ struct operation_handlers {
 }  // namespace detail
 
 /// Starts an `operation_actor<Requests...>` called `name` on a thread of its own, with a lane of
-/// its own on `service`. The planner makes the library objects of `prepared` before a request needs
-/// them.
+/// its own on `service` and the default `executor_options`. The planner makes the library objects
+/// of `prepared` before a request needs them: `{&row_of(operation_type<saxpy>{})}`. `name` must
+/// outlive the actor.
 ///
 ///     const auto own = spawn_operations<saxpy>(system, "example.saxpy", device.shared_service());
 ///
 /// A request is an operation, or a type with an overload of `to_operation` in its own namespace,
 /// which turns it into one. `request_reply` states its answer.
+///
+/// The actor ends when its last handle is dropped, or when it receives an exit message. The end of
+/// a `scoped_device` does not end it. Drop all handles before the actor system ends.
 /// @throws error as `executor`
 template <class... Requests>
 [[nodiscard]] operation_actor<Requests...> spawn_operations(

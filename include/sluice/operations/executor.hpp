@@ -53,7 +53,8 @@ struct executor_options {
 /// writes bytes that the other one uses. Among those that may be launched, the highest priority
 /// comes first, then the longest wait.
 ///
-/// One thread owns an executor: only this thread calls its functions and destroys it.
+/// One thread owns an executor: only this thread calls its functions. It also destroys the
+/// executor, unless the function of `on_wake` does so.
 class SLUICE_EXPORT executor {
  public:
   /// An executor with a lane of its own.
@@ -66,9 +67,9 @@ class SLUICE_EXPORT executor {
   /// them. Launches in flight complete.
   ~executor();
 
-  /// Sets the function that any thread calls when the owner shall call `work`. It must own
-  /// everything that it uses, and must not block or throw. It may be called in a call of the owner,
-  /// and may end the executor. Call it once, before the first request.
+  /// Sets the function that asks the owner to call `work`. Any thread may call that function, also
+  /// during a call of the owner. It must own everything that it uses, and must not block or throw.
+  /// It may destroy the executor. Call `on_wake` once, before the first request.
   void on_wake(std::function<void()> wake);
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.

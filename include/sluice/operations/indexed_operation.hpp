@@ -33,7 +33,11 @@ namespace sluice {
 /// `infer` works out the call, a trivially copyable type with the number of indices, `count`.
 /// `body` returns the function of an index, which `for_each_index` calls on the host and an
 /// `index_kernel` on a GPU. `has_kernel` states whether a `.cu` file of the program instantiates
-/// the kernel. Without it, GPUs do not have the operation.
+/// the kernel. Without it, GPUs do not have the operation. If it is true and no file instantiates
+/// the kernel, the program does not link.
+///
+/// `body` gets the address of each operand. If it treats them as contiguous, `infer` calls
+/// `make_contiguous` first.
 ///
 /// `row_of` needs no overload for such an operation.
 template <class Operation>

@@ -18,10 +18,11 @@ namespace sluice {
 /// The work of an operation's `infer`: it asks for the properties of the operands, refuses what the
 /// operation cannot compute, and states the results and the way in which each operand is used.
 ///
-///     affine_call infer(const affine& op, inference& to) {
+///     scale_call infer(const scale& op, inference& to) {
 ///       const auto& x = to.require(op.x);
 ///       if (x.type != element_type::f32) to.refuse(op.x, "is not of type f32");
 ///       to.result(op.y, x.type, x.shape);
+///       to.make_contiguous(op.x, op.y);
 ///       return {.count = x.size(), .factor = op.factor.to<float>("factor")};
 ///     }
 ///
@@ -45,10 +46,11 @@ class SLUICE_EXPORT inference {
   inference(const inference&) = delete;
   inference& operator=(const inference&) = delete;
 
-  /// The properties of an operand of the operation.
+  /// The properties of an operand of the operation. Those of an output that is not given are known
+  /// once `result` has stated them.
   /// @throws error `invalid_argument` if the operand is not given
   [[nodiscard]] const tensor_spec& require(const operand& of) const;
-  /// The properties of an operand of the operation; nullptr if it is not given.
+  /// Likewise; nullptr if the operand is not given.
   [[nodiscard]] const tensor_spec* given(const operand& of) const noexcept;
   /// States that the launch does not touch an operand. It need not be given and may be stale.
   void ignore(const operand& of) noexcept;
@@ -79,7 +81,7 @@ class SLUICE_EXPORT inference {
   const tensor_spec& pack(const operand& of);
   const tensor_spec& pack(const operand& input, const extents& shape);
   ///@}
-  /// Packs each of the operands that is not contiguous.
+  /// Packs each of the operands that is not contiguous. Call it after `result`.
   /// @throws error as `pack`
   template <class... Operands>
   void make_contiguous(const Operands&... of) {

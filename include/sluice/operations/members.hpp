@@ -29,13 +29,13 @@ struct operation_member {
 
 /// Describes a member of an operation. An operation lists all of its members in a static function:
 ///
-///     struct affine {
+///     struct scale {
 ///       operand x;
 ///       scalar factor = 1;
 ///       operand y;
 ///       static constexpr auto members() {
-///         return std::make_tuple(input("x", &affine::x), parameter("factor", &affine::factor),
-///                                output("y", &affine::y));
+///         return std::make_tuple(input("x", &scale::x), parameter("factor", &scale::factor),
+///                                output("y", &scale::y));
 ///       }
 ///     };
 ///

@@ -43,7 +43,8 @@ struct cancel_request {
 
 /// The client that a request comes from.
 struct request_sender {
-  std::uint64_t id = 0;  ///< unique among the clients of an executor; 0: the owner itself
+  std::uint64_t id = 0;  ///< unique among the clients of an executor; 0: the owner itself, without
+                         ///< a share of its own in the queue
   [[nodiscard]] auto operator<=>(const request_sender&) const noexcept = default;
 };
 
