@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <vector>
 
@@ -82,6 +83,13 @@ void rest(stream_ref on) {
   await([&] { return device.query(event, 1) != event_state::pending; });
   device.acquire(event, 1);
   device.destroy_event(event);
+}
+
+void let_others_run(std::uint64_t yields) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+  for (; yields != 0 && std::chrono::steady_clock::now() < end; --yields) {
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace sluice::test

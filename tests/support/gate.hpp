@@ -3,6 +3,7 @@
 
 #include <sluice/runtime/stream.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <thread>
 
@@ -48,5 +49,9 @@ template <class Condition>
 void await(Condition condition) {
   while (!condition()) std::this_thread::yield();
 }
+
+/// Yields `yields` times, to widen a window in which other threads can act. Stops after some
+/// milliseconds: on a loaded machine each yield lasts as long as the time slices of other threads.
+void let_others_run(std::uint64_t yields);
 
 }  // namespace sluice::test

@@ -38,9 +38,7 @@ template <class InChild>
     const std::function<void()> stop = [&] {
       held = true;
       await([&] { return fork_waits ? forking.load() : forked.load(); });
-      if (fork_waits) {
-        for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
-      }
+      if (fork_waits) let_others_run(10'000);
     };
     fail_allocation(1, &stop);
     try {

@@ -179,7 +179,7 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
       const std::lock_guard lock(mutex);
       held = true;
       await([&] { return forking.load(); });
-      for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+      let_others_run(10'000);
     }
     // ThreadSanitizer reports threads that had finished at the fork as leaks of the child.
     await([&] { return forked.load(); });

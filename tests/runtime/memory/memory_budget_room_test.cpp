@@ -220,7 +220,7 @@ TEST_P(budget_on, does_not_ask_a_runtime_that_has_begun_to_end) {
   const auto core = detail::runtime_core::of(*ending);
   std::thread ends([&] { ending.reset(); });
   await([&] { return core->closing(); });
-  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  let_others_run(1000);
   stopped.go_on();
   ends.join();
   asking.join();

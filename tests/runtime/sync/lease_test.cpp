@@ -103,7 +103,7 @@ TEST_F(one_lease, the_end_of_a_reservation_wakes_those_that_yield) {
     tested.reserve();
     const bool writes = round % 2 == 0;
     std::thread other([&] { writes ? tested.wait_exclusive() : tested.wait_shared(); });
-    for (auto yields = generator() % 200; yields != 0; --yields) std::this_thread::yield();
+    let_others_run(generator() % 200);
     tested.end_reservation();
     other.join();
   }
@@ -211,7 +211,7 @@ TEST_F(one_lease, loses_no_wake_up) {
       } else {
         while (tested.try_shared() != lease_answer::granted) tested.wait_shared();
       }
-      for (auto yields = draw() % 200; yields != 0; --yields) std::this_thread::yield();
+      let_others_run(draw() % 200);
       (void)(writes ? tested.release_exclusive() : tested.release_shared());
     }
   };
@@ -227,7 +227,7 @@ TEST_F(one_lease, a_writer_that_gives_up_wakes_the_readers) {
   for (int round = 0; round < 300; ++round) {
     tested.register_writer();
     std::thread reader([&] { tested.wait_shared(); });
-    for (auto yields = generator() % 200; yields != 0; --yields) std::this_thread::yield();
+    let_others_run(generator() % 200);
     tested.withdraw_writer();
     reader.join();
   }

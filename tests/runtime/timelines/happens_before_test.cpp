@@ -144,7 +144,7 @@ TEST(what_launches_keep, has_gone_with_its_runtime_although_another_one_dropped_
     ++ended;
   });
   await([&] { return core->closing(); });
-  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  let_others_run(1000);
   go_on.raise();
   ends.join();
   asking.join();

@@ -500,15 +500,13 @@ TEST(timeline_that_another_thread_advances, knows_what_was_synchronized) {
     await([&] { return device->stopped.load(); });
     device->synchronized.store(false);
     bool completed = false;
-    std::atomic<bool> returned{false};
     std::thread synchronizing([&] {
       s.synchronize();
       completed = s.ref().completed(ticket);
-      returned.store(true);
     });
     await([&] { return device->synchronized.load(); });
     // A synchronization that ignores the timeline would return now.
-    for (int i = 0; i < 1000 && !returned.load(); ++i) std::this_thread::yield();
+    let_others_run(1000);
     device->stopped.store(false);
     synchronizing.join();
     other.join();
