@@ -6,6 +6,22 @@
 #include <algorithm>
 
 namespace sluice {
+namespace {
+
+/// The properties of a new tensor in row-major order of the dimensions `order`, or of all in turn.
+tensor_spec without_gaps(element_type type, const extents& shape, const extents& order) {
+  auto spec = tensor_spec::row_major(type, shape);
+  if (order.empty()) return spec;
+  extents ordered;
+  for (const auto axis : order) ordered.push_back(shape[static_cast<std::size_t>(axis)]);
+  const auto strides = detail::row_major_strides(ordered);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    spec.strides[static_cast<std::size_t>(order[i])] = strides[i];
+  }
+  return spec;
+}
+
+}  // namespace
 
 error invalid_argument(std::string_view name, const std::string& what) {
   return {errc::invalid_argument, std::string(name) + ": " + what};
@@ -73,15 +89,7 @@ const tensor_spec& inference::result(const operand& output, element_type type, c
   auto& u = use_of(output);
   if (!u.spec) {
     try {
-      auto& spec = u.spec.emplace(tensor_spec::row_major(type, shape));
-      if (order.empty()) return spec;
-      extents ordered;
-      for (const auto axis : order) ordered.push_back(shape[static_cast<std::size_t>(axis)]);
-      const auto strides = detail::row_major_strides(ordered);
-      for (std::size_t i = 0; i < order.size(); ++i) {
-        spec.strides[static_cast<std::size_t>(order[i])] = strides[i];
-      }
-      return spec;
+      return u.spec.emplace(without_gaps(type, shape, order));
     } catch (const error& e) {
       refuse(output, e.what());
     }
@@ -105,15 +113,15 @@ const tensor_spec& inference::pack(const operand& of) {
   return pack(of, require(of).shape);
 }
 
-const tensor_spec& inference::pack(const operand& input, const extents& shape) {
-  auto& u = use_of(input);
+const tensor_spec& inference::pack(const operand& of, const extents& shape, const extents& order) {
+  auto& u = use_of(of);
   try {
-    u.spec = tensor_spec::row_major(require(input).type, shape);
+    u.spec = without_gaps(require(of).type, shape, order);
   } catch (const error& e) {
     if (e.code() != errc::invalid_argument) throw;
-    refuse(input, std::string("has no packed copy: ") + e.what());
+    refuse(of, std::string("has no packed copy: ") + e.what());
   }
-  u.packed = static_cast<bool>(input);
+  u.packed = static_cast<bool>(of);
   return *u.spec;
 }
 

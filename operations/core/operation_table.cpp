@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::string_view every_type = "all";
 constexpr std::string_view any_strides = "any strides";
-constexpr std::string_view contiguous = "contiguous";
 constexpr std::string_view packs_rows = "last dimension contiguous, packs others";
 constexpr std::string_view packs = "contiguous, packs others";
 
@@ -35,7 +34,7 @@ std::vector<operation_description> describe_operations() {
       describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices", "f32, f64, c64, c128",
                      "rows or columns contiguous, packs others"),
       describe<conv2d>("convolution of images, with bias and activation", "f32",
-                       "NCHW or channels-last"),
+                       "NCHW or channels-last, packs others"),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),
       describe<irfft>("inverse of rfft", "c64, c128", packs_rows),
@@ -56,9 +55,9 @@ std::vector<operation_description> describe_operations() {
       describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
       describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),
       describe<power_to_decibel>("decibels relative to a reference", "f32, f64", any_strides),
-      describe<fill>("one number in every element", every_type, contiguous),
-      describe<upload>("elements from the process", every_type, contiguous),
-      describe<download>("elements to the process", every_type, contiguous)};
+      describe<fill>("one number in every element", every_type, packs),
+      describe<upload>("elements from the process", every_type, packs),
+      describe<download>("elements to the process", every_type, packs)};
   all.insert(all.end(), rest.begin(), rest.end());
   return all;
 }

@@ -42,11 +42,4 @@ extents stated_shape(const std::optional<extents>& shape, const tensor_spec* giv
   return given->shape;
 }
 
-void require_contiguous(std::string_view name, const tensor_spec& s) {
-  if (s.is_contiguous()) return;
-  throw error(errc::unsupported, std::string(name) + ": has the shape " + to_string(s.shape) +
-                                     " and the strides " + to_string(s.strides) +
-                                     ", but must be contiguous");
-}
-
 }  // namespace sluice::operations

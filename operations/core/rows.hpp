@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace sluice::operations {
 
@@ -25,8 +24,5 @@ namespace sluice::operations {
 /// negative, or the size in bytes overflows
 [[nodiscard]] extents stated_shape(const std::optional<extents>& shape, const tensor_spec* given,
                                    element_type type);
-
-/// @throws error `unsupported` with the operand's `name` if the elements do not lie so
-void require_contiguous(std::string_view name, const tensor_spec& s);
 
 }  // namespace sluice::operations

@@ -46,18 +46,9 @@ std::optional<std::int64_t> distance_in(const tensor_spec& s, channel_order orde
   return distance;
 }
 
-/// The order of the elements of an operand. If both are possible, it is `preferred`.
-channel_order order_of(const inference& to, const operand& of, const tensor_spec& s,
-                       channel_order preferred) {
-  const auto other = preferred == channel_order::first ? channel_order::last : channel_order::first;
-  for (const auto order : {preferred, other}) {
-    if (distance_in(s, order)) return order;
-  }
-  throw error(errc::unsupported, std::string(to.name(of)) + ": has the shape " +
-                                     to_string(s.shape) + " and the strides " +
-                                     to_string(s.strides) +
-                                     ", but conv2d takes channels that lie first or last, without "
-                                     "gaps within an image");
+/// The dimensions in the order of memory, the outermost one first.
+extents dimensions_in(channel_order order) {
+  return order == channel_order::first ? extents{0, 1, 2, 3} : extents{0, 2, 3, 1};
 }
 
 /// An operand of f32.
@@ -76,10 +67,6 @@ void check_bias(const inference& to, const operand& of, std::int64_t filters) {
     to.refuse(of, "has the shape " + to_string(s.shape) + ", but there are " +
                       std::to_string(filters) + " filters");
   }
-  if (filters > 1 && s.strides[0] != 1) {
-    throw error(errc::unsupported, std::string(to.name(of)) + ": has the strides " +
-                                       to_string(s.strides) + ", but must have no gaps");
-  }
 }
 
 conv2d_call infer(const conv2d& op, inference& to) {
@@ -96,26 +83,21 @@ conv2d_call infer(const conv2d& op, inference& to) {
       .output = {.images = shape[0], .channels = shape[1], .h = shape[2], .w = shape[3]},
       .relu = op.activation == activation::relu};
   const auto* y = op.y ? &to.result(op.y, element_type::f32, shape) : nullptr;
-  // All operands lie in one order if that is possible.
-  auto order = channel_order::first;
-  auto w_order = order;
-  if (multiplies) {
-    const auto fit = [&](channel_order o) {
-      return distance_in(x, o) && distance_in(w, o) && (y == nullptr || distance_in(*y, o));
-    };
-    if (!fit(channel_order::first) && fit(channel_order::last)) order = channel_order::last;
-    order = order_of(to, op.x, x, order);
-    w_order = order_of(to, op.w, w, order);
-    if (distance_in(w, w_order) != w.shape[1] * w.shape[2] * w.shape[3]) {
-      throw error(errc::unsupported, "w: has the shape " + to_string(w.shape) +
-                                         " and the strides " + to_string(w.strides) +
-                                         ", but filters must have no gaps between them");
+  // The launch has one order: that of X, or of the others if X lies in both or in neither.
+  const auto decide = [&] {
+    if (multiplies) {
+      const bool first = distance_in(x, channel_order::first).has_value();
+      const bool last = distance_in(x, channel_order::last).has_value();
+      if (first != last) return first ? channel_order::first : channel_order::last;
     }
-  }
-  if (y == nullptr) {
-    y = &to.result(op.y, element_type::f32, shape,
-                   order == channel_order::first ? extents{0, 1, 2, 3} : extents{0, 2, 3, 1});
-  }
+    const auto fit = [&](channel_order o) {
+      return (!multiplies || distance_in(w, o)) && (y == nullptr || distance_in(*y, o));
+    };
+    return !fit(channel_order::first) && fit(channel_order::last) ? channel_order::last
+                                                                  : channel_order::first;
+  };
+  const auto order = decide();
+  if (y == nullptr) y = &to.result(op.y, element_type::f32, shape, dimensions_in(order));
   if (!multiplies) {
     to.ignore(op.x);
     to.ignore(op.w);
@@ -124,10 +106,17 @@ conv2d_call infer(const conv2d& op, inference& to) {
     for (const auto* of : {&op.x, &op.w, &op.bias, &op.y}) to.ignore(*of);
     return call;
   }
-  call.output.order = order_of(to, op.y, *y, order);
-  call.output.distance = *distance_in(*y, call.output.order);
+  const auto pack = [&](const operand& of, const tensor_spec& s) {
+    to.pack(of, s.shape, dimensions_in(order));
+  };
+  if (op.bias) to.make_contiguous(op.bias);
+  if (!distance_in(*y, order)) pack(op.y, *y);
+  call.output.order = order;
+  call.output.distance = *distance_in(*y, order);
   if (!multiplies) return call;
 
+  if (!distance_in(x, order)) pack(op.x, x);
+  if (distance_in(w, order) != w.shape[1] * w.shape[2] * w.shape[3]) pack(op.w, w);
   call.multiplies = true;
   // A plan does not depend on the dilation of an only tap, nor on a stride that leads from an only
   // output beyond the padded x: the shortest such stride stands for all. (cuDNN refuses a stride
@@ -159,9 +148,7 @@ conv2d_call infer(const conv2d& op, inference& to) {
                    .dilation_h = dilation_h,
                    .dilation_w = dilation_w,
                    .groups = g.groups,
-                   .x_order = order,
-                   .w_order = w_order,
-                   .y_order = call.output.order,
+                   .order = order,
                    .x_distance = *distance_in(x, order),
                    .y_distance = call.output.distance},
       op.math == math_mode::tf32 ? 1 : 0};

@@ -49,11 +49,9 @@ struct conv2d_shape {
   std::int64_t dilation_h = 0;
   std::int64_t dilation_w = 0;
   std::int64_t groups = 0;
-  channel_order x_order = channel_order::first;
-  channel_order w_order = channel_order::first;
-  channel_order y_order = channel_order::first;
-  std::int64_t x_distance = 0;  ///< between images of X, in elements
-  std::int64_t y_distance = 0;  ///< between images of Y, in elements
+  channel_order order = channel_order::first;  ///< of X, W and Y
+  std::int64_t x_distance = 0;                 ///< between images of X, in elements
+  std::int64_t y_distance = 0;                 ///< between images of Y, in elements
 
   /// The elements of an image of X, of a filter and of an image of Y.
   ///@{
@@ -68,13 +66,13 @@ struct conv2d_shape {
   [[nodiscard]] std::int64_t y_extent() const noexcept { return (n - 1) * y_distance + y_image(); }
   ///@}
   [[nodiscard]] image_strides x_strides() const noexcept {
-    return strides_of(x_order, x_distance, c, h, w);
+    return strides_of(order, x_distance, c, h, w);
   }
   [[nodiscard]] image_strides w_strides() const noexcept {
-    return strides_of(w_order, filter(), c / groups, r, s);
+    return strides_of(order, filter(), c / groups, r, s);
   }
   [[nodiscard]] image_strides y_strides() const noexcept {
-    return strides_of(y_order, y_distance, k, output_h, output_w);
+    return strides_of(order, y_distance, k, output_h, output_w);
   }
 };
 

@@ -19,14 +19,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sluice::cuda {
 namespace {
 
 using operations::bias_activation;
-using operations::channel_order;
 using operations::check_cudnn;
 using operations::conv2d_call;
 using operations::conv2d_key;
@@ -213,12 +211,6 @@ void check(const conv2d_call& call) {
   require("w", "the number of elements is ", key.w_extent());
   require("y", "has the extent ", std::max(key.output_h, key.output_w));
   require("y", "the number of elements, gaps included, is ", key.y_extent());
-  for (const auto& [name, order] : {std::pair{"w", key.w_order}, std::pair{"y", key.y_order}}) {
-    if (order == key.x_order) continue;
-    throw error(errc::unsupported, std::string(name) + ": lies with its channels " +
-                                       (order == channel_order::first ? "first" : "last") +
-                                       ", other than x, but cuDNN takes x, w and y in one order");
-  }
 }
 
 std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries,

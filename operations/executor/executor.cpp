@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -66,6 +67,7 @@ class executor::core {
         trace_(std::move(trace)),
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
         workspace_(lane_.runtime(), lane_.stream(), "workspace of a lane"),
+        device_memory_(memory_of(lane_.runtime().device())),
         plans_(options.max_plan_bytes),
         planning_(lane_.service(), libraries_, mailbox_,
                   {options.max_host_bytes_of_plan, options.max_device_bytes_of_plan}),
@@ -97,6 +99,7 @@ class executor::core {
     try {
       lane_.runtime().device().require_usable();
       r.row.infer(r.operation(), r.infer(), r.call);
+      require_memory(r);
       r.row.check(kind(), r.call);
       operations::require_enumerator("priority", r.options.priority, request_priority::low);
       operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
@@ -157,8 +160,34 @@ class executor::core {
  private:
   [[nodiscard]] device_kind kind() const noexcept { return lane_.runtime().device().id().kind; }
   [[nodiscard]] sluice::timer& timer() const noexcept { return lane_.service().timer(); }
+  /// The physical memory of a device in bytes; the largest number if the device has been lost.
+  [[nodiscard]] static std::size_t memory_of(const device& of) noexcept {
+    try {
+      return of.info().memory_bytes;
+    } catch (...) {
+      return std::numeric_limits<std::size_t>::max();
+    }
+  }
   [[nodiscard]] bool is_prepared(const operation_row& row) const noexcept {
     return !row.has_libraries(kind()) || prepared_.contains(&row);
+  }
+
+  /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan
+  /// is made for it.
+  void require_memory(operation_request& r) const {
+    std::size_t sum = 0;
+    for (const auto& u : r.uses()) {
+      const bool is_new = u.of.role == member_role::output && !*u.of.value;
+      if (!u.spec || (!is_new && (!u.packed || u.ignored))) continue;
+      if (u.spec->bytes() > device_memory_ - sum) {
+        throw error(errc::out_of_memory,
+                    std::string(u.of.name) + (is_new ? ": takes " : ": its packed copy takes ") +
+                        std::to_string(u.spec->bytes()) + " bytes, but the device has " +
+                        std::to_string(device_memory_) +
+                        " bytes of memory for all outputs and copies");
+      }
+      sum += u.spec->bytes();
+    }
   }
 
   /// Finds the plan and the library objects of a request, or has them made.
@@ -193,14 +222,10 @@ class executor::core {
     if (why.code() != errc::over_budget && why.code() != errc::out_of_memory) return false;
     const auto of_plans = plans_.device_bytes();
     if (of_plans == 0) return false;
-    try {
-      const auto others = bytes - std::min(bytes, of_plans);
-      if (others > lane_.runtime().device().info().memory_bytes ||
-          others > detail::runtime_core::of(lane_.runtime())->resource().max_obtainable()) {
-        return false;
-      }
-    } catch (...) {
-      return false;  // the device tells nothing
+    const auto others = bytes - std::min(bytes, of_plans);
+    if (others > device_memory_ ||
+        others > detail::runtime_core::of(lane_.runtime())->resource().max_obtainable()) {
+      return false;
     }
     plans_.drop_device_memory();
     return true;
@@ -355,7 +380,7 @@ class executor::core {
         used.add({t.block(), u.access, t.bytes() == t.block().bytes()});
         if (u.packed && u.spec->size() != 0) {
           const tensor packed(allocate(u.spec->bytes(), "packed operand"), u.spec->type,
-                              u.spec->shape);
+                              u.spec->shape, u.spec->strides);
           if (!copies) copies = std::make_unique<packing>();
           copies->add(t, packed, u.access);
           addresses[i] = packed.address();
@@ -419,6 +444,7 @@ class executor::core {
   std::shared_ptr<kernel_trace> trace_;
   std::shared_ptr<lane_libraries> libraries_;
   operations::workspace workspace_;
+  const std::size_t device_memory_;  // in bytes
   std::map<std::pair<const operation_row*, element_type>, kernel_envelope> envelopes_;
   std::set<const operation_row*> prepared_;
   plan_cache plans_;

@@ -16,7 +16,7 @@ namespace sluice::operations {
 /// the launch owns the memory of both.
 class packing {
  public:
-  /// Adds an operand that the launch uses with `access`. `packed` is contiguous, and `value` can be
+  /// Adds an operand that the launch uses with `access`. `packed` has no gaps, and `value` can be
   /// broadcast to its shape.
   /// @throws std::bad_alloc if there is no memory
   void add(const tensor& value, const tensor& packed, access_kind access);

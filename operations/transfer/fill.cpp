@@ -91,7 +91,7 @@ fill_call infer(const fill& op, inference& to) {
   operations::require_type("type", op.type);
   const auto type = op.type ? *op.type : given != nullptr ? given->type : element_type::f32;
   const auto& y = to.result(op.y, type, operations::stated_shape(op.shape, given, type));
-  operations::require_contiguous("y", y);
+  to.make_contiguous(op.y);
   fill_call call{.count = static_cast<std::int64_t>(y.size()), .type = type};
   store(op.value, call);
   return call;

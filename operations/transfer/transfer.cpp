@@ -32,20 +32,16 @@ class transfer_launch final : public operation_launch {
   bool is_download_;
 };
 
-/// The call for an operand on the device, which must be contiguous.
-transfer_call call_of(const inference& to, const operand& of, const tensor_spec& s) {
-  operations::require_contiguous(to.name(of), s);
-  return {static_cast<std::int64_t>(s.size())};
-}
-
 transfer_call infer(const upload& op, inference& to) {
   if (!op.values) throw invalid_argument("values", "is not given");
-  return call_of(to, op.y, to.result(op.y, op.values.type(), op.values.shape()));
+  const auto& y = to.result(op.y, op.values.type(), op.values.shape());
+  to.make_contiguous(op.y);
+  return {static_cast<std::int64_t>(y.size())};
 }
 
 transfer_call infer(const download& op, inference& to) {
   const auto& x = to.require(op.x);
-  const auto call = call_of(to, op.x, x);
+  to.make_contiguous(op.x);
   if (!op.to) throw invalid_argument("to", "is not given");
   if (*op.to && (op.to->type() != x.type || op.to->shape() != x.shape)) {
     throw invalid_argument("to", "is of type " + std::string(to_string(op.to->type())) +
@@ -53,7 +49,7 @@ transfer_call infer(const download& op, inference& to) {
                                      ", but x is of type " + std::string(to_string(x.type)) +
                                      " and has the shape " + to_string(x.shape));
   }
-  return call;
+  return {static_cast<std::int64_t>(x.size())};
 }
 
 std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const upload& op,

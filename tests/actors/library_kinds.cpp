@@ -430,11 +430,6 @@ sample make_upload(session& s, const sample_options& options) {
   return made;
 }
 
-/// Twelve elements with gaps between them.
-tensor elements_with_gaps(session& s) {
-  return tensor(s.put(s.numbers<float>(24))).reshape({12, 2}).select(1, 0);
-}
-
 mistakes copy_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(12);
   const auto output = s.put(contents);
@@ -471,8 +466,6 @@ mistakes copy_mistakes(session& s, session& elsewhere) {
   filled.add("fill: neither y nor shape", bad, "shape: ", [](auto& r) { r.y = {}; });
   filled.add("fill: y of another shape", bad, "y: ", [](auto& r) { r.shape = extents{3, 4}; });
   filled.add("fill: y of another type", bad, "y: ", [](auto& r) { r.type = element_type::i32; });
-  filled.add("fill: y has gaps", errc::unsupported,
-             "y: ", [&](auto& r) { r.y = elements_with_gaps(s); });
   filled.add("fill: the value is out of range", bad, "value: ", [](auto& r) { r.value = 1e300; });
   filled.add("fill: the value is complex", bad,
              "value: ", [](auto& r) { r.value = std::complex<double>(1, 2); });
@@ -511,16 +504,10 @@ mistakes transfer_mistakes(session& s, session& elsewhere) {
   });
   uploaded.add("upload: values of another type", bad,
                "y: ", [&](auto& r) { r.values = s.numbers<std::uint32_t>(12); });
-  uploaded.add("upload: y has gaps", errc::unsupported,
-               "y: ", [&](auto& r) { r.y = elements_with_gaps(s); });
   append(uploaded.take());
 
   variations<sluice::download> downloaded({.x = output});
   downloaded.add_operand<float>(s, elsewhere, "x", &sluice::download::x, false, true);
-  downloaded.add("download: x has gaps", errc::unsupported,
-                 "x: ", [&](auto& r) { r.x = elements_with_gaps(s); });
-  downloaded.add("download: x repeats elements", errc::unsupported,
-                 "x: ", [&](auto& r) { r.x = tensor(output.subspan(0, 1)).broadcast_to({12}); });
   downloaded.add("download: to is larger than x", bad, "to: ", [](auto& r) {
     r.to = std::make_shared<host_tensor>(element_type::f32, extents{13});
   });

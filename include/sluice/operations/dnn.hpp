@@ -69,11 +69,11 @@ struct conv2d_geometry {
 /// `conv2d_output_shape` states. Element type: f32. Computed in f32; as TF32 only if `math` allows
 /// it. Y shares no bytes with the others. The result is Y, a new tensor if it is not given.
 ///
-/// The elements of an image lie in memory in the order (C, H, W), or channels-last in the order
+/// The launch takes images whose elements lie in the order (C, H, W), or channels-last in the order
 /// (H, W, C), without gaps. The images of X and of Y may stand apart, as in every second image of a
-/// batch or in some channels of larger images. W lies in the order (K, C, R, S) or (K, R, S, C),
-/// without gaps. GPUs need X, W and Y all channels-last, or none of them. A new Y has no gaps and
-/// lies as X does. Other strides are `unsupported`.
+/// batch or in some channels of larger images. W and Y lie as X does, W and the bias without gaps.
+/// An operand with another layout is packed: the launch uses a copy in temporary memory. A new Y
+/// has no gaps and lies as X does.
 struct conv2d {
   operand x{};                 ///< X
   operand w{};                 ///< W, the filters

@@ -73,13 +73,14 @@ class SLUICE_EXPORT inference {
   ///
   /// The executor copies an operand that the launch reads before the operation, and one that it
   /// writes after the operation. It does not copy an output that is not given: such an output is
-  /// then a new row-major tensor. The second form repeats an input to `shape`, to which its shape
-  /// can be broadcast. References to the properties of the operand stay valid.
+  /// then a new tensor in that order. The second form repeats an input to `shape`, to which its
+  /// shape can be broadcast; the copy lies in row-major order of the dimensions `order` if there
+  /// are any. References to the properties of the operand stay valid.
   /// @throws error `invalid_argument` if an input is not given, or the size of the copy in bytes
   /// overflows
   ///@{
   const tensor_spec& pack(const operand& of);
-  const tensor_spec& pack(const operand& input, const extents& shape);
+  const tensor_spec& pack(const operand& of, const extents& shape, const extents& order = {});
   ///@}
   /// Packs each of the operands that is not contiguous. Call it after `result`.
   /// @throws error as `pack`

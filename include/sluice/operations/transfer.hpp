@@ -16,8 +16,9 @@ namespace sluice {
 ///
 ///     upload{.values = host_tensor(std::vector<float>{1, 2, 3, 4}, {2, 2})}
 ///
-/// Y is contiguous and has the type and the shape of `values`. It is a new tensor if it is not
-/// given. On a GPU the elements pass through pinned memory; see `host_transfer`.
+/// Y has the type and the shape of `values`. It is a new tensor if it is not given. A Y that is not
+/// contiguous is packed: the launch uses a copy in temporary memory. On a GPU the elements pass
+/// through pinned memory; see `host_transfer`.
 struct upload {
   host_tensor values{};  ///< the elements; required
   operand y{};           ///< where they go
@@ -28,7 +29,9 @@ struct upload {
   }
 };
 
-/// Brings the elements of X, which is contiguous, to the process.
+/// Brings the elements of X to the process.
+///
+/// An X that is not contiguous is packed: the launch uses a copy in temporary memory.
 ///
 /// An actor answers it with the `host_tensor` that `to` points to, or with a new one. An executor
 /// answers with X after it has filled `to`; nobody else may use `to` until then. The reply is
@@ -49,7 +52,8 @@ struct download {
 ///
 ///     fill{.value = 1, .shape = extents{2, 3}}
 ///
-/// Y is contiguous; it is a new tensor of the given shape and type if it is not given.
+/// Y is a new tensor of the given shape and type if it is not given. A Y that is not contiguous is
+/// packed: the launch uses a copy in temporary memory.
 struct fill {
   scalar value = 0;                    ///< exact in the type of Y, or rounded to it if that is real
   std::optional<extents> shape{};      ///< shape of Y; may be left out if Y is given

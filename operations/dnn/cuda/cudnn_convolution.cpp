@@ -32,7 +32,7 @@ cudnn_convolution::cudnn_convolution(const conv2d_key& key) : tf32_(key.tf32 != 
   set_tensor(y_.get(), key.n, key.k, key.output_h, key.output_w, key.y_strides());
   check_cudnn(cudnnSetFilter4dDescriptor(
                   w_.get(), CUDNN_DATA_FLOAT,
-                  key.w_order == channel_order::first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC,
+                  key.order == channel_order::first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC,
                   to_int(key.k), to_int(key.c / key.groups), to_int(key.r), to_int(key.s)),
               "cudnnSetFilter4dDescriptor");
   check_cudnn(cudnnSetConvolution2dDescriptor(

@@ -47,6 +47,7 @@ struct conv2d_layouts {
   std::int64_t y_gap = 0;  ///< elements between images of Y
   std::size_t offset = 0;  ///< elements before the first one of each operand
   bool gives_y = true;
+  bool is_random = false;  ///< instead: each operand with an order, gaps and an offset of its own
 };
 
 class conv2d_operation : public executor_test {
@@ -66,13 +67,15 @@ class conv2d_operation : public executor_test {
   void expect_right(const conv2d_description& d, std::mt19937_64& generator,
                     const conv2d_layouts& l = {}) {
     SCOPED_TRACE(::testing::PrintToString(d));
-    const strided<float> x(runtime(), stream(), generator,
-                           {d.x, l.x_order, {l.x_gap, 0, 0, 0}, l.offset});
-    const strided<float> w(runtime(), stream(), generator, {d.w, l.w_order, {}, l.offset});
-    const strided<float> bias(runtime(), stream(), generator, {{d.w[0]}, {}, {}, l.offset});
+    const auto make = [&](const strided_layout& layout) {
+      return strided<float>(runtime(), stream(), generator,
+                            l.is_random ? random_layout(generator, layout.shape) : layout);
+    };
+    const auto x = make({d.x, l.x_order, {l.x_gap, 0, 0, 0}, l.offset});
+    const auto w = make({d.w, l.w_order, {}, l.offset});
+    const auto bias = make({{d.w[0]}, {}, {}, l.offset});
     const auto shape = output_shape(d);
-    strided<float> y(runtime(), stream(), generator,
-                     {shape, l.y_order, {l.y_gap, 0, 0, 0}, l.offset});
+    auto y = make({shape, l.y_order, {l.y_gap, 0, 0, 0}, l.offset});
     y.replace(std::vector<float>(y.memory().size(), mark));
     const auto result = run(on(), conv2d{.x = x.view(),
                                          .w = w.view(),
@@ -174,8 +177,7 @@ TEST_P(conv2d_operation, channels_may_lie_last) {
   }
 }
 
-TEST_P(conv2d_operation, the_host_takes_each_operand_in_its_own_order) {
-  if (!on_host()) GTEST_SKIP() << "GPUs need one order";
+TEST_P(conv2d_operation, each_operand_may_have_an_order_of_its_own) {
   auto generator = make_generator();
   for (int i = 1; i < 8; ++i) {
     const auto order = [&](int bit) {
@@ -188,14 +190,39 @@ TEST_P(conv2d_operation, the_host_takes_each_operand_in_its_own_order) {
   }
 }
 
+TEST_P(conv2d_operation, any_strides) {
+  auto generator = make_generator();
+  for (int i = 0; i < 40; ++i) {
+    expect_right(random_conv2d_description(generator), generator,
+                 {.gives_y = i % 4 != 0, .is_random = true});
+  }
+}
+
 TEST_P(conv2d_operation, a_new_result_lies_as_x_does) {
-  const auto w = numbers({5, 3, 2, 2});
-  const auto first = run(on(), conv2d{.x = numbers({2, 3, 6, 7}), .w = w});
-  EXPECT_TRUE(first.is_contiguous());
-  const auto last = run(on(), conv2d{.x = numbers({2, 6, 7, 3}).permute({0, 3, 1, 2}),
-                                     .w = numbers({5, 2, 2, 3}).permute({0, 3, 1, 2})});
-  EXPECT_EQ(last.shape(), first.shape());
-  EXPECT_TRUE(last.permute({0, 2, 3, 1}).is_contiguous());
+  const auto w_first = numbers({5, 3, 2, 2});
+  const auto w_last = numbers({5, 2, 2, 3}).permute({0, 3, 1, 2});
+  const auto images = numbers({2, 6, 7, 3});
+  for (const auto& w : {w_first, w_last}) {
+    const auto first = run(on(), conv2d{.x = numbers({2, 3, 6, 7}), .w = w});
+    EXPECT_TRUE(first.is_contiguous());
+    const auto last = run(on(), conv2d{.x = images.permute({0, 3, 1, 2}), .w = w});
+    EXPECT_EQ(last.shape(), first.shape());
+    EXPECT_TRUE(last.permute({0, 2, 3, 1}).is_contiguous());
+  }
+}
+
+TEST_P(conv2d_operation, operands_may_repeat_elements) {
+  const auto x = numbers({1, 3, 6, 7});
+  const auto w = numbers({1, 3, 2, 2});
+  const auto bias = numbers({1});
+  const auto one = row_major(run(on(), conv2d{.x = x, .w = w, .bias = bias}));
+  const auto repeated = row_major(run(on(), conv2d{.x = x.broadcast_to({2, 3, 6, 7}),
+                                                   .w = w.broadcast_to({5, 3, 2, 2}),
+                                                   .bias = bias.broadcast_to({5})}));
+  ASSERT_EQ(repeated.size(), 10 * one.size());
+  for (auto from = repeated.begin(); from != repeated.end(); from += std::ssize(one)) {
+    EXPECT_LE(relative_error(std::vector(from, from + std::ssize(one)), one), error_bound<float>());
+  }
 }
 
 /// A slice of a batch and of its channels: views without a copy.

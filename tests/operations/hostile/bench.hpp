@@ -70,13 +70,6 @@ class bench {
     }
     return strided(type, shape, strides);
   }
-  /// A tensor with a gap after each element.
-  [[nodiscard]] tensor apart(element_type type, const extents& shape) {
-    auto strides = shape;
-    std::int64_t step = 2;
-    for (std::size_t d = shape.size(); d-- > 0; step *= shape[d]) strides[d] = step;
-    return strided(type, shape, strides);
-  }
   /// A tensor with given strides in memory of its own.
   [[nodiscard]] tensor strided(element_type type, const extents& shape, const extents& strides) {
     std::int64_t count = 1;

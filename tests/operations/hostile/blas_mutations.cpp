@@ -96,6 +96,20 @@ operation_mutations gemm_mutations() {
     g.c = {};
     g.beta = 0;
   });
+  to.add("a packed matrix of 2^48 elements", errc::out_of_memory, "a", [](gemm& g, bench& on) {
+    constexpr auto many = std::int64_t{1} << 24U;
+    g.a = on.repeated(f32, {many, many});
+    g.b = on.make(f32, {1, 1}).broadcast_to({many, 1});
+    g.c = {};
+    g.beta = 0;
+  });
+  to.add("a new c of 2^40 elements", errc::out_of_memory, "c", [](gemm& g, bench& on) {
+    constexpr auto many = std::int64_t{1} << 20U;
+    g.a = on.repeated(f32, {many, 1});
+    g.b = on.repeated(f32, {1, many});
+    g.c = {};
+    g.beta = 0;
+  });
   to.add("beta without c", bad, "c", [](gemm& g, bench&) {
     g.c = {};
     g.beta = 1;

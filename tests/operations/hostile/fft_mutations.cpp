@@ -65,6 +65,18 @@ mutations_of<Operation> common(Operation (*valid)(bench&), transform_types singl
   to.add("rows without elements", bad, "x", [single](Operation& f, bench& on) {
     f.x = on.empty(single.x, {on.extent(), 0});
   });
+  // Rows that coincide are packed.
+  to.add("2^40 rows that are one", errc::out_of_memory, "x", [](Operation& f, bench& on) {
+    const auto& x = f.x.value();
+    f.x = on.repeated(x.type(), {std::int64_t{1} << 40U, x.shape()[x.rank() - 1]});
+    f.y = {};
+  });
+  to.add("a row of 2^45 numbers that are one", errc::out_of_memory, "x",
+         [](Operation& f, bench& on) {
+           f.x = on.repeated(f.x.value().type(), {std::int64_t{1} << 45U});
+           f.y = {};
+           if constexpr (requires { f.length; }) f.length = 0;
+         });
   add_not_finite(to, "scale", &Operation::scale);
   add_not_real(to, "scale", &Operation::scale);
   to.add("scale is beyond f32", bad, "scale", [single](Operation& f, bench& on) {

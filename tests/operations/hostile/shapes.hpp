@@ -30,6 +30,10 @@ void add_shapes(mutations_of<Operation>& to) {
   add("2^32 times 2^32", extents{std::int64_t{1} << 32U, std::int64_t{1} << 32U});
   add("2^31 times 2^31", extents{std::int64_t{1} << 31U, std::int64_t{1} << 31U});
   add("2^8 times, 8 times over", extents{256, 256, 256, 256, 256, 256, 256, 256});
+  to.add("a new y of 2^50 elements", errc::out_of_memory, "y", [](Operation& operation, bench&) {
+    operation.y = {};
+    operation.shape = extents{1 << 20, 1 << 30};
+  });
   to.add("a negative shape beside y", errc::invalid_argument, "shape",
          [](Operation& operation, bench&) { operation.shape = extents{-1}; });
 }
