@@ -58,6 +58,8 @@ if(TARGET sluice_program)
   install(TARGETS sluice_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
 endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+# The headers refer to these pages.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development FILES_MATCHING PATTERN "*.md")
 if(SLUICE_BUILD_TESTS)
   install(PROGRAMS "${PROJECT_SOURCE_DIR}/tests/run-installed" "${PROJECT_SOURCE_DIR}/tests/run-sanitized" DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)
 endif()

@@ -9,6 +9,7 @@ namespace sluice {
 
 dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> service,
                     std::shared_ptr<kernel_trace> trace) {
+  if (service == nullptr) throw invalid_argument("service", "is null");
   const auto& row = row_of(operation_type<conv2d>{});
   const auto kind = service->runtime().device().id().kind;
   if (!row.makes_plans(kind)) {

@@ -46,11 +46,17 @@ inference::inference(std::span<use> uses, const inference& from,
   }
 }
 
-inference::use& inference::use_of(const operand& of) noexcept {
-  return *std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.of.value == &of; });
+inference::use& inference::use_of(const operand& of) {
+  const auto found =
+      std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.of.value == &of; });
+  if (found == uses_.end()) {
+    throw error(errc::invalid_argument,
+                "infer: an operand is a copy, or missing in members() of the operation");
+  }
+  return *found;
 }
 
-const inference::use& inference::use_of(const operand& of) const noexcept {
+const inference::use& inference::use_of(const operand& of) const {
   return const_cast<inference*>(this)->use_of(of);
 }
 
@@ -64,12 +70,12 @@ const tensor_spec& inference::require(const operand& of) const {
   return *u.spec;
 }
 
-const tensor_spec* inference::given(const operand& of) const noexcept {
+const tensor_spec* inference::given(const operand& of) const {
   const auto& u = use_of(of);
   return u.spec ? &*u.spec : nullptr;
 }
 
-void inference::ignore(const operand& of) noexcept {
+void inference::ignore(const operand& of) {
   use_of(of).ignored = true;
 }
 
@@ -78,7 +84,7 @@ void inference::update(const operand& output) {
   use_of(output).access = access_kind::read_write;
 }
 
-void inference::allow_in_place(const operand& output, const operand& input) noexcept {
+void inference::allow_in_place(const operand& output, const operand& input) {
   static_assert(max_operands <= 8 * sizeof(use::in_place_of));
   const auto number = &use_of(input) - uses_.data();
   use_of(output).in_place_of |= static_cast<std::uint8_t>(1U << number);
@@ -87,6 +93,7 @@ void inference::allow_in_place(const operand& output, const operand& input) noex
 const tensor_spec& inference::result(const operand& output, element_type type, const extents& shape,
                                      const extents& order) {
   auto& u = use_of(output);
+  u.stated = true;
   if (!u.spec) {
     try {
       return u.spec.emplace(without_gaps(type, shape, order));
@@ -107,6 +114,13 @@ const tensor_spec& inference::result(const operand& output, element_type type, c
                        to_string(u.spec->strides) + ", so elements of the result share memory");
   }
   return *u.spec;
+}
+
+void inference::require_results() const {
+  for (const auto& u : uses_) {
+    if (u.of.role != member_role::output || u.ignored || u.stated) continue;
+    throw invalid_argument(u.of.name, "infer states no result");
+  }
 }
 
 const tensor_spec& inference::pack(const operand& of) {

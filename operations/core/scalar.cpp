@@ -29,6 +29,13 @@ T round_to(double part, std::string_view argument, const scalar& whole) {
   return rounded;
 }
 
+void require_integer(double real, double imaginary, std::string_view argument,
+                     const scalar& whole) {
+  if (!std::isfinite(real) || std::trunc(real) != real || imaginary != 0) {
+    refuse(argument, whole, "is not an integer");
+  }
+}
+
 }  // namespace
 
 bool scalar::is_zero() const noexcept {
@@ -80,19 +87,27 @@ float scalar::to<float>(std::string_view argument) const {
 
 template <>
 std::int64_t scalar::to<std::int64_t>(std::string_view argument) const {
-  const auto value = static_cast<std::int64_t>(integer_);
-  if (kind_ == kind::signed_integer) return value;
-  if (kind_ != kind::unsigned_integer) refuse(argument, *this, "is not an integer");
-  if (value < 0) refuse(argument, *this, "is out of the range of i64");
-  return value;
+  if (kind_ == kind::signed_integer) return static_cast<std::int64_t>(integer_);
+  if (kind_ == kind::unsigned_integer) {
+    if (integer_ >> 63U != 0) refuse(argument, *this, "is out of the range of i64");
+    return static_cast<std::int64_t>(integer_);
+  }
+  require_integer(real_, imaginary_, argument, *this);
+  if (real_ < -0x1p63 || real_ >= 0x1p63) refuse(argument, *this, "is out of the range of i64");
+  return static_cast<std::int64_t>(real_);
 }
 
 template <>
 std::uint64_t scalar::to<std::uint64_t>(std::string_view argument) const {
   if (kind_ == kind::unsigned_integer) return integer_;
-  if (kind_ != kind::signed_integer) refuse(argument, *this, "is not an integer");
-  if (static_cast<std::int64_t>(integer_) < 0) refuse(argument, *this, "is negative");
-  return integer_;
+  if (kind_ == kind::signed_integer) {
+    if (integer_ >> 63U != 0) refuse(argument, *this, "is negative");
+    return integer_;
+  }
+  require_integer(real_, imaginary_, argument, *this);
+  if (real_ < 0) refuse(argument, *this, "is negative");
+  if (real_ >= 0x1p64) refuse(argument, *this, "is out of the range of u64");
+  return static_cast<std::uint64_t>(real_);
 }
 
 }  // namespace sluice

@@ -60,7 +60,9 @@ frames_call infer_frames(const frame_signal& op, inference& to) {
     to.refuse(op.window, "has the shape " + to_string(window->shape) + ", but must be a vector");
   }
   const auto n_fft = op.n_fft == 0 && window != nullptr ? window->shape[0] : op.n_fft;
+  if (op.n_fft == 0 && window == nullptr) throw invalid_argument("n_fft", "is not given");
   if (n_fft < 1) throw invalid_argument("n_fft", std::to_string(n_fft) + " is less than 1");
+  if (op.hop == 0) throw invalid_argument("hop", "is not given");
   if (op.hop < 1) throw invalid_argument("hop", std::to_string(op.hop) + " is less than 1");
   if (window != nullptr) {
     require_same_type(to, op.window, *window, signal.type, "signal");

@@ -177,8 +177,8 @@ class executor::core {
   void require_memory(operation_request& r) const {
     std::size_t sum = 0;
     for (const auto& u : r.uses()) {
-      const bool is_new = u.of.role == member_role::output && !*u.of.value;
-      if (!u.spec || (!is_new && (!u.packed || u.ignored))) continue;
+      const bool is_new = u.stated && !*u.of.value;
+      if (!is_new && (!u.packed || u.ignored)) continue;
       if (u.spec->bytes() > device_memory_ - sum) {
         throw error(errc::out_of_memory,
                     std::string(u.of.name) + (is_new ? ": takes " : ": its packed copy takes ") +
@@ -368,12 +368,12 @@ class executor::core {
     for (const auto& u : r.uses()) {
       auto& value = *u.of.value;
       const bool is_output = u.of.role == member_role::output;
-      if (is_output && !value) {
+      if (is_output && !value && u.stated) {
         value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
                        u.spec->shape, u.spec->strides);
       }
       // An operation without outputs is answered with its first operand.
-      if (is_output || !result) result = value.value();
+      if (value && (is_output || !result)) result = value.value();
       if (value && !u.ignored) {
         const auto& t = value.value();
         addresses[i] = t.address();

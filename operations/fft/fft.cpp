@@ -104,6 +104,7 @@ fft_call infer(const irfft& op, inference& to) {
     to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so the length overflows");
   }
   const auto length = op.length != 0 ? op.length : 2 * (bins - 1);
+  if (length == 0) throw invalid_argument("length", "is not given, and x has one bin");
   if (length < 1) {
     throw invalid_argument("length", std::to_string(length) + " is less than 1");
   }

@@ -6,6 +6,7 @@
 #include <sluice/runtime/device.hpp>
 
 #include <array>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -44,7 +45,9 @@ void store_integer(const scalar& value, fill_call& to) {
 /// A real number of 16 bits.
 template <class T>
 void store_short_real(const scalar& value, fill_call& to) {
-  const T rounded(value.to<float>("value"));
+  const auto number = value.to<double>("value");
+  if (std::fabs(number) > std::numeric_limits<float>::max()) refuse_range(value, to.type);
+  const T rounded(static_cast<float>(number));
   const auto back = static_cast<float>(rounded);
   if (back - back != 0) refuse_range(value, to.type);  // infinite
   to.store(rounded);

@@ -2,6 +2,7 @@
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 
+#include <algorithm>
 #include <new>
 
 namespace sluice {
@@ -9,6 +10,11 @@ namespace {
 
 // The alignment of new elements: that of a cache line.
 constexpr std::align_val_t alignment{64};
+
+[[noreturn]] void refuse_count(const extents& shape, std::size_t count) {
+  throw error(errc::invalid_argument, "shape: " + to_string(shape) + " does not have " +
+                                          std::to_string(count) + " elements");
+}
 
 }  // namespace
 
@@ -23,12 +29,19 @@ host_tensor::host_tensor(element_type type, const extents& shape, std::size_t co
                          std::shared_ptr<void> data)
     : type_(type), shape_(shape), size_(count), data_(std::move(data)) {
   if (tensor_spec::row_major(type, shape).size() != count) {
-    throw error(errc::invalid_argument, "shape: " + to_string(shape) + " does not have " +
-                                            std::to_string(count) + " elements");
+    refuse_count(shape, count);
   }
   // The elements of an empty vector have no address.
   if (data_ == nullptr) data_ = std::make_shared<char>();
 }
+
+host_tensor::host_tensor(const std::vector<bool>& values, const extents& shape)
+    : host_tensor(element_type::boolean, shape) {
+  if (values.size() != size_) refuse_count(shape, values.size());
+  std::copy(values.begin(), values.end(), static_cast<bool*>(data_.get()));
+}
+host_tensor::host_tensor(const std::vector<bool>& values)
+    : host_tensor(values, {static_cast<std::int64_t>(values.size())}) {}
 
 void host_tensor::require_type(element_type type) const {
   if (type == type_) return;

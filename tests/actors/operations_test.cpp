@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 namespace sluice::test {
 namespace {
@@ -334,6 +335,17 @@ TEST_P(operations, elementwise_f32) {
 }
 TEST_P(operations, elementwise_f64) {
   check_elementwise<double>();
+}
+
+TEST_P(operations, a_download_leaves_the_given_tensor_to_the_client) {
+  const auto values = s().numbers<float>(12);
+  const auto x = s().put(values);
+  for (const auto& to : {std::make_shared<host_tensor>(element_type::f32, extents{12}),
+                         std::make_shared<host_tensor>()}) {
+    const auto answer = s().ask<host_tensor>(device().actor(), sluice::download{.x = x, .to = to});
+    EXPECT_EQ(to->to_vector<float>(), values);
+    EXPECT_EQ(answer.data(), to->data());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, operations, every_device(), parameter_name);

@@ -33,19 +33,19 @@ struct fft_options {
   std::optional<std::int64_t> length;
 };
 
-/// The kind of a transform. `numpy.fft` calls the kinds fft, ifft, rfft and irfft.
-enum class fft_kind { c2c_forward, c2c_inverse, r2c, c2r };
+/// The kind of a transform, named as the functions of `numpy.fft`.
+enum class fft_kind { fft, ifft, rfft, irfft };
 
 std::string_view to_string(fft_kind kind) {
   switch (kind) {
-    case fft_kind::c2c_forward:
-      return "c2c_forward";
-    case fft_kind::c2c_inverse:
-      return "c2c_inverse";
-    case fft_kind::r2c:
-      return "r2c";
-    case fft_kind::c2r:
-      return "c2r";
+    case fft_kind::fft:
+      return "fft";
+    case fft_kind::ifft:
+      return "ifft";
+    case fft_kind::rfft:
+      return "rfft";
+    case fft_kind::irfft:
+      return "irfft";
   }
   return {};
 }
@@ -53,16 +53,16 @@ std::string_view to_string(fft_kind kind) {
 /// The elements of one row of the input, and of the output, for a signal of `length` numbers.
 ///@{
 std::size_t input_row(fft_kind kind, std::size_t length) {
-  return kind == fft_kind::c2r ? length / 2 + 1 : length;
+  return kind == fft_kind::irfft ? length / 2 + 1 : length;
 }
 std::size_t output_row(fft_kind kind, std::size_t length) {
-  return kind == fft_kind::r2c ? length / 2 + 1 : length;
+  return kind == fft_kind::rfft ? length / 2 + 1 : length;
 }
 ///@}
 
 /// The transforms of the input's rows.
 struct fft_task {
-  fft_kind kind = fft_kind::c2c_forward;
+  fft_kind kind = fft_kind::fft;
   std::size_t length = 0;
   std::size_t batch = 1;
   std::vector<std::int64_t> result_shape;
@@ -84,9 +84,9 @@ fft_task task_for(const fft_options& options, const io::array& x) {
                                        to_string(x.type)));
   fft_task task;
   if (!complex) {
-    task.kind = fft_kind::r2c;
+    task.kind = fft_kind::rfft;
   } else if (options.inverse) {
-    task.kind = options.length ? fft_kind::c2r : fft_kind::c2c_inverse;
+    task.kind = options.length ? fft_kind::irfft : fft_kind::ifft;
   }
   task.length = static_cast<std::size_t>(options.length.value_or(x.shape.back()));
   task.result_shape = x.shape;
@@ -109,13 +109,13 @@ gpu_ref<Result> transform(session& current, const fft_task& task, std::vector<T>
     return current.ask<tensor>(current.device().fft(), std::move(operation)).template as<Result>();
   };
   switch (task.kind) {
-    case fft_kind::r2c:
+    case fft_kind::rfft:
       return ask(rfft{.x = x});
-    case fft_kind::c2r:
+    case fft_kind::irfft:
       return ask(irfft{.x = x, .length = length, .scale = inverse_scale});
-    case fft_kind::c2c_forward:
+    case fft_kind::fft:
       return ask(fft{.x = x});
-    case fft_kind::c2c_inverse:
+    case fft_kind::ifft:
       return ask(fft{.x = x, .direction = fft_direction::inverse, .scale = inverse_scale});
   }
   return {};
@@ -127,13 +127,13 @@ gpu_ref<Result> transform_rows(session& current, io::array& x, const fft_task& t
   using complex = std::complex<Real>;
   const auto given = static_cast<std::size_t>(x.shape.back());
   const std::size_t wanted = input_row(task.kind, task.length);
-  if (task.kind == fft_kind::r2c) {
+  if (task.kind == fft_kind::rfft) {
     auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
     x.bytes = {};
     return transform<Result>(current, task, std::move(rows), wanted);
   }
   auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
-  if (task.kind == fft_kind::c2r) make_hermitian_ends(std::span(rows), task.length);
+  if (task.kind == fft_kind::irfft) make_hermitian_ends(std::span(rows), task.length);
   x.bytes = {};
   return transform<Result>(current, task, std::move(rows), wanted);
 }
@@ -147,7 +147,7 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
   const std::size_t in_bytes = saturating_multiply(
       task.batch,
       saturating_multiply(input_row(task.kind, task.length),
-                          task.kind == fft_kind::r2c ? sizeof(Real) : 2 * sizeof(Real)));
+                          task.kind == fft_kind::rfft ? sizeof(Real) : 2 * sizeof(Real)));
 
   session current(options.common);
   std::vector<Result> values;
@@ -164,11 +164,10 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
   }
   write_array(options.output, task.result_shape, values);
   current.finish();
-  print_summary(
-      options.common, {{"-o", options.output}},
-      fmt::format("fft {} of length {}, batch {}, {} on {}{}: {} -> {}", to_string(task.kind),
-                  task.length, task.batch, to_string(element_type_v<Real>), current.device_name(),
-                  library_text(launch), latency_text(launch), options.output));
+  print_summary(options.common, {{"-o", options.output}},
+                fmt::format("{} of length {}, batch {}, {} on {}{}: {} -> {}", to_string(task.kind),
+                            task.length, task.batch, to_string(x.type), current.device_name(),
+                            library_text(launch), latency_text(launch), options.output));
 }
 
 void run(const fft_options& options) {
@@ -178,7 +177,7 @@ void run(const fft_options& options) {
   const bool wide = x.type == element_type::f64 || x.type == element_type::c128;
   with_real_type(wide ? element_type::f64 : element_type::f32, [&](auto zero) {
     using real = decltype(zero);
-    if (task.kind == fft_kind::c2r) {
+    if (task.kind == fft_kind::irfft) {
       compute<real, real>(options, x, task);
     } else {
       compute<real, std::complex<real>>(options, x, task);

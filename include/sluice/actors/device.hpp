@@ -40,14 +40,17 @@ struct request_reply<download> {
 
   /// Gives `request` a target if it has none.
   /// @throws std::bad_alloc if there is no memory
-  explicit request_reply(download& request) {
-    if (!request.to) request.to = std::make_shared<host_tensor>();
+  explicit request_reply(download& request) : is_new_(!request.to) {
+    if (is_new_) request.to = std::make_shared<host_tensor>();
     to_ = request.to;
   }
-  /// The target of the request.
-  [[nodiscard]] host_tensor operator()(tensor) const noexcept { return std::move(*to_); }
+  /// The target of the request. A given target keeps its elements.
+  [[nodiscard]] host_tensor operator()(tensor) const noexcept {
+    return is_new_ ? std::move(*to_) : *to_;
+  }
 
  private:
+  bool is_new_;
   std::shared_ptr<host_tensor> to_;
 };
 template <>

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,21 @@ class SLUICE_EXPORT host_tensor {
  public:
   /// No tensor: no elements, no dimensions.
   host_tensor() noexcept = default;
+  host_tensor(const host_tensor&) noexcept = default;
+  host_tensor(host_tensor&& other) noexcept { swap(other); }
+  host_tensor& operator=(const host_tensor&) noexcept = default;
+  host_tensor& operator=(host_tensor&& other) noexcept {
+    host_tensor(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~host_tensor() = default;
+  /// Exchanges the two tensors.
+  void swap(host_tensor& other) noexcept {
+    std::swap(type_, other.type_);
+    std::swap(shape_, other.shape_);
+    std::swap(size_, other.size_);
+    data_.swap(other.data_);
+  }
   /// A tensor of undefined elements.
   /// @throws error `invalid_argument` if an extent is negative, the size in bytes overflows, or
   /// `type` is not an enumerator
@@ -36,12 +52,19 @@ class SLUICE_EXPORT host_tensor {
   /// @throws error `invalid_argument` if `shape` has another number of elements
   ///@{
   template <element T>
-  host_tensor(std::vector<T> values, const extents& shape)
+  requires(!std::is_same_v<T, bool>) host_tensor(std::vector<T> values, const extents& shape)
       : host_tensor(shape, std::make_shared<std::vector<T>>(std::move(values))) {}
   template <element T>
-  // NOLINTNEXTLINE(google-explicit-constructor): every vector of elements is a tensor.
-  host_tensor(std::vector<T> values)
+  requires(!std::is_same_v<T, bool>)
+      // NOLINTNEXTLINE(google-explicit-constructor): every vector of elements is a tensor.
+      host_tensor(std::vector<T> values)
       : host_tensor(std::make_shared<std::vector<T>>(std::move(values))) {}
+  ///@}
+  /// Likewise, with a copy of the elements: those of a `std::vector<bool>` have no addresses.
+  ///@{
+  host_tensor(const std::vector<bool>& values, const extents& shape);
+  // NOLINTNEXTLINE(google-explicit-constructor): every vector of elements is a tensor.
+  host_tensor(const std::vector<bool>& values);
   ///@}
 
   /// Whether there is a tensor.
@@ -62,11 +85,18 @@ class SLUICE_EXPORT host_tensor {
 
   /// The elements in row-major order. Valid as long as a copy of the tensor.
   /// @throws error `invalid_argument` if the elements are not of type `T`
+  ///@{
   template <element T>
   [[nodiscard]] std::span<const T> values() const {
     require_type(element_type_v<T>);
     return {static_cast<const T*>(data_.get()), size_};
   }
+  template <element T>
+  [[nodiscard]] std::span<T> values() {
+    require_type(element_type_v<T>);
+    return {static_cast<T*>(data_.get()), size_};
+  }
+  ///@}
   /// A copy of the elements in row-major order.
   /// @throws error `invalid_argument` if the elements are not of type `T`
   template <element T>

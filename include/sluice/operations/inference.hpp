@@ -26,8 +26,10 @@ namespace sluice {
 ///       return {.count = x.size(), .factor = op.factor.to<float>("factor")};
 ///     }
 ///
-/// Inputs are read and outputs are written as a whole, unless `infer` states otherwise. Nothing
-/// here touches the device. Not thread-safe.
+/// Inputs are read and outputs are written as a whole, unless `infer` states otherwise. It states
+/// the result of every output that it does not ignore. The functions take members of the operation
+/// itself and no copies of them: they throw error `invalid_argument` otherwise. Nothing here
+/// touches the device. Not thread-safe.
 class SLUICE_EXPORT inference {
  public:
   /// The largest number of operands of an operation.
@@ -40,6 +42,7 @@ class SLUICE_EXPORT inference {
     bool packed = false;                     ///< `spec` describes a packed copy of it
     access_kind access = access_kind::read;  ///< how the launch uses it
     bool ignored = false;                    ///< the launch does not touch it
+    bool stated = false;                     ///< an output whose result is stated
     std::uint8_t in_place_of = 0;            ///< bit i: this output may coincide with operand i
   };
 
@@ -51,16 +54,17 @@ class SLUICE_EXPORT inference {
   /// @throws error `invalid_argument` if the operand is not given
   [[nodiscard]] const tensor_spec& require(const operand& of) const;
   /// Likewise; nullptr if the operand is not given.
-  [[nodiscard]] const tensor_spec* given(const operand& of) const noexcept;
-  /// States that the launch does not touch an operand. It need not be given and may be stale.
-  void ignore(const operand& of) noexcept;
+  [[nodiscard]] const tensor_spec* given(const operand& of) const;
+  /// States that the launch does not touch an operand. It need not be given and may be stale. An
+  /// output that is ignored and not given is no part of the reply, unless `result` states it.
+  void ignore(const operand& of);
   /// States that the launch reads the previous elements of an output, which is then required.
   /// @throws error `invalid_argument` if the output is not given
   void update(const operand& output);
   /// States that `output` may be the same view of the same memory as `input`: each element of the
   /// result depends on no other element of the input than its own. May be called for several
   /// inputs.
-  void allow_in_place(const operand& output, const operand& input) noexcept;
+  void allow_in_place(const operand& output, const operand& input);
   /// States type and shape of an output. An output that is not given becomes a new tensor without
   /// gaps, in row-major order of the dimensions `order` if there are any.
   /// @throws error `invalid_argument` if the output is given with another type or shape, or two of
@@ -92,12 +96,14 @@ class SLUICE_EXPORT inference {
     (each(of), ...);
   }
   /// The name of an operand of the operation.
-  [[nodiscard]] std::string_view name(const operand& of) const noexcept {
-    return use_of(of).of.name;
-  }
+  [[nodiscard]] std::string_view name(const operand& of) const { return use_of(of).of.name; }
   /// Refuses an operand: throws error `invalid_argument` with its name and `what`.
   [[noreturn]] void refuse(const operand& of, const std::string& what) const;
 
+  /// Checks that the result of every output is stated.
+  /// @throws error `invalid_argument` with the name of an output if it is neither ignored nor
+  /// stated
+  void require_results() const;
   /// All operands with their uses, in the order of the operation's members.
   [[nodiscard]] std::span<const use> uses() const noexcept { return uses_; }
 
@@ -110,8 +116,8 @@ class SLUICE_EXPORT inference {
             std::span<const named_operand> operands) noexcept;
 
  private:
-  [[nodiscard]] use& use_of(const operand& of) noexcept;
-  [[nodiscard]] const use& use_of(const operand& of) const noexcept;
+  [[nodiscard]] use& use_of(const operand& of);
+  [[nodiscard]] const use& use_of(const operand& of) const;
 
   std::span<use> uses_;
 };

@@ -224,6 +224,7 @@ class typed_operation_row final : public operation_row {
   }
   void infer(const void* operation, inference& to, call_storage& call) const override {
     new (call.bytes.data()) Call(functions_.infer(*static_cast<const Operation*>(operation), to));
+    to.require_results();
   }
   void check(device_kind kind, const call_storage& call) const override {
     const bool host = kind == device_kind::host;

@@ -25,8 +25,8 @@ class SLUICE_EXPORT scalar {
   enum class kind : std::uint8_t { signed_integer, unsigned_integer, real, complex };
 
   constexpr scalar() noexcept : scalar(0) {}
-  /// The integer `value`.
-  template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
+  /// The integer `value`; 1 for true, 0 for false.
+  template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
   // NOLINTNEXTLINE(google-explicit-constructor): numbers are written as they are.
   constexpr scalar(T value) noexcept
       : integer_(static_cast<std::uint64_t>(value)),

@@ -19,7 +19,7 @@ struct frame_layout {
 };
 
 /// The number of frames that fit into the signal padded by n_fft/2 zeros on both sides:
-/// 1 + samples/hop for an even n_fft. 0 for a signal too short for one frame.
+/// 1 + samples/hop for an even n_fft. 0 if there are no samples, or too few for one frame.
 /// @throws error `invalid_argument` if n_fft or hop is 0, or a size overflows
 [[nodiscard]] SLUICE_EXPORT std::size_t frame_count(const frame_layout& layout);
 

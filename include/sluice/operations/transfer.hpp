@@ -35,7 +35,8 @@ struct upload {
 ///
 /// An actor answers it with the `host_tensor` that `to` points to, or with a new one. An executor
 /// answers with X after it has filled `to`; nobody else may use `to` until then. The reply is
-/// always sent when the device has finished.
+/// always sent when the device has finished, unless it is `deadline_exceeded` or `cancelled`: a
+/// launched transfer then still fills `to`, so give `to` up.
 struct download {
   operand x{};  ///< the elements
   /// Where they go: a tensor of the type and shape of X, or no tensor, which becomes a new one when

@@ -49,7 +49,7 @@ struct library_status {
   [[nodiscard]] bool operator==(const library_status&) const noexcept = default;
 };
 
-/// The exception type of layers 1 and 2. Failures also travel between threads as values of this
+/// The exception type of sluice. Failures also travel between threads as values of this
 /// type.
 ///
 ///     try {

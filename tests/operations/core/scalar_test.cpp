@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
@@ -43,8 +44,25 @@ TEST(scalar, keeps_integers) {
                      [] { (void)scalar(most).to<std::int64_t>("x"); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "x: -1 is negative",
                      [] { (void)scalar(-1).to<std::uint64_t>("x"); }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "x: 1 is not an integer",
-                     [] { (void)scalar(1.0).to<std::int64_t>("x"); }));
+  EXPECT_EQ(scalar(-3.0).to<std::int64_t>("x"), -3);
+  EXPECT_EQ(scalar(-0x1p63).to<std::int64_t>("x"), least);
+  EXPECT_EQ(scalar(0x1p63).to<std::uint64_t>("x"), std::uint64_t{1} << 63U);
+  EXPECT_EQ(scalar(complex128(2, 0)).to<std::int64_t>("x"), 2);
+  EXPECT_EQ(scalar(true).to<std::uint64_t>("x"), 1U);
+  for (const double value : {0.5, -1e-300, std::nextafter(2.0, 3.0), inf, nan}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "is not an integer",
+                       [&] { (void)scalar(value).to<std::int64_t>("x"); }));
+    EXPECT_TRUE(throws(errc::invalid_argument, "is not an integer",
+                       [&] { (void)scalar(value).to<std::uint64_t>("x"); }));
+  }
+  for (const double value : {0x1p63, -0x1.8p63, 1e300}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "is out of the range of i64",
+                       [&] { (void)scalar(value).to<std::int64_t>("x"); }));
+  }
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: -1 is negative",
+                     [] { (void)scalar(-1.0).to<std::uint64_t>("x"); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "is out of the range of u64",
+                     [] { (void)scalar(0x1p64).to<std::uint64_t>("x"); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "x: 0+1i is not an integer",
                      [] { (void)scalar(complex128(0, 1)).to<std::uint64_t>("x"); }));
 }

@@ -315,7 +315,7 @@ TEST_P(elementwise_refusals, frame_signal) {
            f.n_fft = most;
            f.window = {};
          }));
-  refuse("hop: 0", with([](auto& f) { f.hop = 0; }));
+  refuse("hop: is not given", with([](auto& f) { f.hop = 0; }));
   refuse("hop", with([](auto& f) { f.hop = most; }));
 }
 

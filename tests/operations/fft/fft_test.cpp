@@ -316,7 +316,7 @@ TEST_P(fft_operations, refuse_operands_by_name) {
                  fft{.x = complex.slice(0, 0, 32), .y = complex.slice(0, 16, 48)});
   expect_refused(bad, "length: -1", irfft{.x = complex, .length = -1});
   expect_refused(bad, "length: 64 needs 33 bins", irfft{.x = complex, .length = 64});
-  expect_refused(bad, "length: 0 is less", irfft{.x = complex.slice(0, 0, 1)});
+  expect_refused(bad, "length: is not given", irfft{.x = complex.slice(0, 0, 1)});
   expect_refused(bad, "scale: inf",
                  rfft{.x = real, .scale = std::numeric_limits<double>::infinity()});
   expect_refused(bad, "scale: 1e+300", rfft{.x = real, .scale = 1e300});

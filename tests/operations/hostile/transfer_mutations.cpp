@@ -57,7 +57,7 @@ operation_mutations fill_list() {
   for (const auto type : {boolean, u8, i8, u16, i32, u32, i64, u64}) {
     number("0.5", type, 0.5);
     number("1e300", type, 1e300);
-    number("a complex number", type, std::complex<double>(1, 0));
+    number("a complex number", type, std::complex<double>(1, 1));
   }
   for (const auto type : {boolean, u8, u16, u32, u64}) number("-1", type, -1);
   for (const auto type : {boolean, u8, i8, u16, i32, u32}) number("2^63 - 1", type, most);

@@ -227,6 +227,28 @@ TEST(host_tensor, shares_its_elements) {
   EXPECT_TRUE(host_tensor(std::vector<float>()));
 }
 
+TEST(host_tensor, leaves_nothing_behind_when_it_is_moved) {
+  host_tensor from(std::vector<float>{1, 2, 3});
+  const auto address = from.data();
+  host_tensor to(std::move(from));
+  EXPECT_EQ(to.data(), address);
+  // NOLINTNEXTLINE(bugprone-use-after-move): this is the test.
+  EXPECT_TRUE(!from && from.size() == 0 && from.shape().empty());
+  from = std::move(to);
+  EXPECT_EQ(from.data(), address);
+}
+
+TEST(host_tensor, holds_booleans) {
+  const std::vector<bool> values{true, false, true, true};
+  host_tensor made(values, {2, 2});
+  EXPECT_EQ(made.type(), element_type::boolean);
+  EXPECT_EQ(made.to_vector<bool>(), values);
+  made.values<bool>()[1] = true;
+  EXPECT_EQ(made.to_vector<bool>(), std::vector<bool>(4, true));
+  EXPECT_EQ(host_tensor(std::vector<bool>()).shape(), extents{0});
+  EXPECT_TRUE(throws(errc::invalid_argument, "shape", [&] { (void)host_tensor(values, {3}); }));
+}
+
 TEST(host_tensor, refuses_shapes_and_types_that_do_not_fit) {
   EXPECT_TRUE(throws(errc::invalid_argument, "shape", [] {
     (void)host_tensor(std::vector<float>(5), {2, 3});

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mistakes that the author of an operation can make in `infer`, and outputs that are optional.
+#include "tests/operations/executing.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/operations/indexed_operation.hpp>
+#include <sluice/operations/transfer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+struct relu_body {
+  const float* x;
+  float* y;
+  bool* mask;
+  void operator()(std::size_t i) const {
+    const bool positive = x[i] > 0;
+    if (y != nullptr) y[i] = positive ? x[i] : 0;
+    if (mask != nullptr) mask[i] = positive;
+  }
+};
+
+/// y = max(x, 0), and mask = x > 0 if it is given. What `infer` does wrong is a parameter.
+struct relu {
+  enum class mistake { none, no_result, copies, structured_binding, ignores_all };
+
+  operand x{};
+  operand y{};
+  operand mask{};
+  mistake does = mistake::none;
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &relu::x), output("y", &relu::y), output("mask", &relu::mask),
+                           parameter("does", &relu::does));
+  }
+  static constexpr std::string_view name = "relu";
+  static constexpr bool has_kernel = false;
+  struct call {
+    std::size_t count;
+  };
+  static call infer(const relu& op, inference& to) {
+    if (op.does == mistake::structured_binding) {
+      auto [x, y, mask, does] = op;
+      return {to.require(x).size()};
+    }
+    if (op.does == mistake::copies) {
+      for (const auto& one : {op.x, op.y}) {
+        if (to.given(one) != nullptr && to.given(one)->type != element_type::f32) {
+          to.refuse(one, "is not of type f32");
+        }
+      }
+    }
+    const auto& x = to.require(op.x);
+    if (op.does == mistake::ignores_all) {
+      to.ignore(op.y);
+    } else if (op.does != mistake::no_result) {
+      to.result(op.y, x.type, x.shape);
+    }
+    if (to.given(op.mask) != nullptr) {
+      to.result(op.mask, element_type::boolean, x.shape);
+    } else {
+      to.ignore(op.mask);
+    }
+    return {x.size()};
+  }
+  static relu_body body(const call&, const launch_of<relu>& at) {
+    return {at.get<const float>(&relu::x), at.get<float>(&relu::y), at.get<bool>(&relu::mask)};
+  }
+};
+
+class own_inference : public executor_test {
+ protected:
+  void SetUp() override {
+    executor_test::SetUp();
+    if (!IsSkipped())
+      x_ = run(on(), sluice::upload{.values = std::vector<float>{-1, 2, -3, 4, -5, 6}});
+  }
+  void TearDown() override {
+    x_ = tensor();
+    executor_test::TearDown();
+  }
+  template <class T>
+  std::vector<T> values(const tensor& of) {
+    const auto to = std::make_shared<host_tensor>();
+    (void)run(on(), sluice::download{.x = of, .to = to});
+    return to->to_vector<T>();
+  }
+  [[nodiscard]] const tensor& x() const { return x_; }
+
+ private:
+  tensor x_;
+};
+
+TEST_P(own_inference, an_ignored_output_that_is_not_given_is_no_part_of_the_reply) {
+  const std::vector<float> expected{0, 2, 0, 4, 0, 6};
+  const auto y = run(on(), relu{.x = x()});
+  EXPECT_EQ(y.type(), element_type::f32);
+  EXPECT_EQ(values<float>(y), expected);
+  // The reply is the last output that is given or new.
+  const auto mask = run(on(), fill{.shape = extents{6}, .type = element_type::boolean});
+  EXPECT_EQ(run(on(), relu{.x = x(), .y = y, .mask = mask}), mask);
+  EXPECT_EQ(values<bool>(mask), (std::vector<bool>{false, true, false, true, false, true}));
+  EXPECT_EQ(run(on(), relu{.x = x(), .does = relu::mistake::ignores_all}), x());
+}
+
+TEST_P(own_inference, a_mistake_in_infer_refuses_the_request) {
+  const auto before = runtime().statistics();
+  const auto refused = [&](const char* text, const relu& operation) {
+    SCOPED_TRACE(text);
+    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(on(), operation); }));
+  };
+  refused("y: infer states no result", {.x = x(), .does = relu::mistake::no_result});
+  const auto small = x().slice(0, 0, 1);
+  refused("y: infer states no result", {.x = x(), .y = small, .does = relu::mistake::no_result});
+  refused("is a copy", {.x = x(), .does = relu::mistake::copies});
+  refused("is a copy", {.x = x(), .does = relu::mistake::structured_binding});
+  EXPECT_EQ(runtime().statistics().launches, before.launches);
+  EXPECT_EQ(runtime().statistics().blocks, before.blocks);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, own_inference, ::testing::Values(std::string("host")),
+                         parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
