@@ -19,21 +19,29 @@ class steady_timer::state {
 
   /// A share of its own, because `expired` may destroy the timer before this returns.
   // NOLINTNEXTLINE(performance-unnecessary-value-param)
-  static void call_at(const std::shared_ptr<state> shared, time_point when,
-                      std::function<void()> expired) {
+  static ticket call_at(const std::shared_ptr<state> shared, time_point when,
+                        std::function<void()> expired) {
     auto& s = *shared;
+    ticket made{when};
     {
       const std::lock_guard lock(s.mutex_);
       if (!s.thread_.joinable()) s.thread_ = std::thread([shared] { shared->run(); });
-      s.waiting_.emplace(when, std::move(expired));
+      made.number = ++s.last_number_;
+      s.waiting_.emplace(std::pair(when, made.number), std::move(expired));
     }
     s.changed_.notify_one();
+    return made;
+  }
+  void cancel(const ticket& which) noexcept {
+    calls::node_type dropped;  // destroyed without the lock
+    const std::lock_guard lock(mutex_);
+    dropped = waiting_.extract({which.when, which.number});
   }
 
   /// Ends the thread. A function that drops the last owner of the timer runs on that thread, which
   /// cannot join itself.
   void end() noexcept {
-    std::multimap<time_point, std::function<void()>> dropped;
+    calls dropped;
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
@@ -49,12 +57,14 @@ class steady_timer::state {
   }
 
  private:
+  using calls = std::map<std::pair<time_point, std::uint64_t>, std::function<void()>>;
+
   void run() noexcept {
     std::unique_lock lock(mutex_);
     while (!ending_) {
       if (waiting_.empty()) {
         changed_.wait(lock);
-      } else if (const auto first = waiting_.begin()->first; first > steady_now()) {
+      } else if (const auto first = waiting_.begin()->first.first; first > steady_now()) {
         changed_.wait_until(lock, first);
       } else {
         auto next = waiting_.extract(waiting_.begin());
@@ -70,7 +80,8 @@ class steady_timer::state {
   std::shared_ptr<sluice::device> device_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::multimap<time_point, std::function<void()>> waiting_;
+  calls waiting_;
+  std::uint64_t last_number_ = 0;
   bool ending_ = false;
   std::thread thread_;
 };
@@ -86,9 +97,13 @@ steady_timer::~steady_timer() {
   state_->end();
 }
 
-void steady_timer::call_at(time_point when, std::function<void()> expired) {
+timer::ticket steady_timer::call_at(time_point when, std::function<void()> expired) {
   if (state_->device().inherited()) state_->device().require_usable();
-  state::call_at(state_, when, std::move(expired));
+  return state::call_at(state_, when, std::move(expired));
+}
+
+void steady_timer::cancel(const ticket& which) noexcept {
+  if (!state_->device().inherited()) state_->cancel(which);
 }
 
 }  // namespace sluice

@@ -27,12 +27,16 @@ class workspace {
   ~workspace() { release(); }
 
   /// Makes it at least `bytes` large, for the next launch. It also shrinks: after `period` calls
-  /// that needed less than a quarter of it, it has the size of the largest need among them.
+  /// that needed less than a quarter of it, it gets the size of the largest need among them. That
+  /// may take memory from the driver, so it waits for a call with another need than the one before:
+  /// a launch that is repeated takes none. It waits no longer than for 16 times as many calls.
   ///
   /// The contents are lost and the address may change, which launches that are queued already do
   /// not notice. Does not synchronise.
   /// @throws error as `device_runtime::allocate_bytes`; then nothing has changed
   void require(std::size_t bytes) {
+    const bool is_repeated = bytes == last_need_;
+    last_need_ = bytes;
     if (bytes > this->bytes()) {
       replace(bytes);
     } else if (!block_) {
@@ -42,7 +46,7 @@ class workspace {
       largest_need_ = 0;
     } else {
       largest_need_ = std::max(largest_need_, bytes);
-      if (++small_needs_ == period) shrink();
+      if (++small_needs_ >= (is_repeated ? 16 * period : period)) shrink();
     }
   }
   /// The number of launches with a small need after which it shrinks.
@@ -96,6 +100,7 @@ class workspace {
   block_ref block_;
   std::size_t small_needs_ = 0;   // launches in a row that needed less than a quarter
   std::size_t largest_need_ = 0;  // among these launches, in bytes
+  std::size_t last_need_ = 0;     // of the launch before
 };
 
 }  // namespace sluice::operations

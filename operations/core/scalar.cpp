@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/storage.hpp"
+
 #include <sluice/operations/scalar.hpp>
 #include <sluice/runtime/error.hpp>
 
@@ -83,6 +85,32 @@ float scalar::to<float>(std::string_view argument) const {
   const auto value = to<std::complex<float>>(argument);
   if (imaginary_ != 0) refuse(argument, *this, "has an imaginary part, but must be real");
   return value.real();
+}
+
+template <class T>
+T scalar::to_short(std::string_view argument, const char* range) const {
+  using operations::rounded_to_odd;
+  float wide = 0;
+  if (kind_ == kind::signed_integer) {
+    wide = rounded_to_odd(static_cast<std::int64_t>(integer_));
+  } else if (kind_ == kind::unsigned_integer) {
+    wide = rounded_to_odd(integer_);
+  } else {
+    wide = rounded_to_odd(to<double>(argument));
+  }
+  const T rounded(wide);
+  if (!std::isfinite(static_cast<float>(rounded))) refuse(argument, *this, range);
+  return rounded;
+}
+
+template <>
+f16 scalar::to<f16>(std::string_view argument) const {
+  return to_short<f16>(argument, "is out of the range of f16");
+}
+
+template <>
+bf16 scalar::to<bf16>(std::string_view argument) const {
+  return to_short<bf16>(argument, "is out of the range of bf16");
 }
 
 template <>

@@ -79,6 +79,7 @@ class executor::core {
   ~core() {
     // The answers do not wait for a plan that is being made.
     fail_waiting(ended_);
+    if (alarm_) timer().cancel(*alarm_);
   }
 
   void on_wake(std::function<void()> wake) {
@@ -88,7 +89,7 @@ class executor::core {
   void prepare(const operation_row& row) noexcept {
     if (is_prepared(row)) return;
     try {
-      (void)planning_.request({&row, {}}, nullptr, {});
+      (void)planning_.request({&row, {}, true}, nullptr, {});
       planning_.start();
     } catch (...) {
       // The first request tries again, or is answered with the reason.
@@ -197,7 +198,7 @@ class executor::core {
     if (r.planned_by != nullptr || is_prepared(copy)) return;
     const auto uses = r.uses();
     if (std::any_of(uses.begin(), uses.end(), [](const auto& u) { return u.packed; })) {
-      r.planned_by = planning_.request({&copy, {}}, nullptr, r.sender);
+      r.planned_by = planning_.request({&copy, {}, true}, nullptr, r.sender);
     }
   }
   void find_plan_of_operation(operation_request& r) {
@@ -212,7 +213,7 @@ class executor::core {
         r.plan = known->plan;
       }
     } else if (!is_prepared(r.row)) {
-      r.planned_by = planning_.request({&r.row, {}}, nullptr, r.sender);
+      r.planned_by = planning_.request({&r.row, {}, true}, nullptr, r.sender);
     }
   }
 
@@ -289,15 +290,16 @@ class executor::core {
   /// Has the owner woken at the first deadline.
   void set_alarm() {
     const auto first = followed_.first_deadline();
-    if (!first || (alarm_ && *alarm_ <= *first)) return;
-    timer().call_at(*first, [mailbox = mailbox_] { mailbox->wake(); });
-    alarm_ = first;
+    if (!first || (alarm_ && alarm_->when <= *first)) return;
+    const auto later = alarm_;
+    alarm_ = timer().call_at(*first, [mailbox = mailbox_] { mailbox->wake(); });
+    if (later) timer().cancel(*later);
   }
   /// Answers the requests whose deadline has come.
   void expire() noexcept {
     if (!alarm_) return;
     const auto now = timer().now();
-    if (now < *alarm_) return;
+    if (now < alarm_->when) return;
     fail_if(
         [&](const operation_request& r) {
           return r.options.deadline && *r.options.deadline <= now;
@@ -309,7 +311,7 @@ class executor::core {
       set_alarm();
     } catch (...) {
       // Without memory the next call of `work` tries again.
-      alarm_ = now;
+      alarm_ = sluice::timer::ticket{now};
     }
   }
 
@@ -451,7 +453,7 @@ class executor::core {
   std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
   planning planning_;
   followed_requests followed_;
-  std::optional<sluice::timer::time_point> alarm_;  // when the timer wakes the owner
+  std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
 };
 

@@ -19,7 +19,8 @@ namespace sluice::operations {
 /// The operation and the launch key that a plan is for.
 struct plan_key {
   const operation_row* row = nullptr;
-  std::string bytes;  // of the launch key
+  std::string bytes;            // of the launch key
+  bool only_libraries = false;  // no plan: the library objects of the operation
   [[nodiscard]] auto operator<=>(const plan_key&) const noexcept = default;
 };
 

@@ -95,17 +95,25 @@ request_queue::pointer request_queue::next() {
   std::size_t held_back = 0;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (!may_pass(**at)) {
-        if (++held_back == max_held_back) return nullptr;
-        continue;
-      }
-      auto taken = std::move(*at);
-      waiting.erase(at);
-      forget(*taken);
-      return taken;
+      if (may_pass(**at)) return take(waiting, at);
+      if (++held_back == max_held_back) return next_of_the_oldest();
     }
   }
   return nullptr;
+}
+
+request_queue::pointer request_queue::next_of_the_oldest() {
+  for (auto& waiting : ready_) {
+    if (!waiting.empty() && may_pass(*waiting.front())) return take(waiting, waiting.begin());
+  }
+  return nullptr;
+}
+
+request_queue::pointer request_queue::take(list& from, list::iterator which) noexcept {
+  auto taken = std::move(*which);
+  from.erase(which);
+  forget(*taken);
+  return taken;
 }
 
 void request_queue::give_plan(const void* by,

@@ -75,6 +75,10 @@ class request_queue {
     std::size_t writes = 0;
   };
 
+  /// Takes the first request of a priority that may be launched. The oldest request of all waits
+  /// for no other one that is ready, so one is always found if no request waits for a plan.
+  [[nodiscard]] pointer next_of_the_oldest();
+  [[nodiscard]] pointer take(list& from, list::iterator which) noexcept;
   /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,

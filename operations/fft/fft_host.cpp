@@ -22,6 +22,12 @@ using operations::make_host_transform;
 template <class Real>
 std::size_t plan_bytes(const fft_row& row) {
   const auto length = static_cast<std::size_t>(row.length);
+  // The factors of a larger length are not looked for: that could take minutes.
+  constexpr auto largest = std::size_t{1} << 40U;
+  if (length > largest) {
+    return std::min(length, std::numeric_limits<std::size_t>::max() / 32) *
+           sizeof(std::complex<double>);
+  }
   if (row.kind == fft_kind::r2c || row.kind == fft_kind::c2r) {
     return host_real_transform<Real>::bytes(length);
   }

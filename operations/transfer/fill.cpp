@@ -6,7 +6,6 @@
 #include <sluice/runtime/device.hpp>
 
 #include <array>
-#include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -42,17 +41,6 @@ void store_integer(const scalar& value, fill_call& to) {
   to.store(static_cast<T>(number));
 }
 
-/// A real number of 16 bits.
-template <class T>
-void store_short_real(const scalar& value, fill_call& to) {
-  const auto number = value.to<double>("value");
-  if (std::fabs(number) > std::numeric_limits<float>::max()) refuse_range(value, to.type);
-  const T rounded(static_cast<float>(number));
-  const auto back = static_cast<float>(rounded);
-  if (back - back != 0) refuse_range(value, to.type);  // infinite
-  to.store(rounded);
-}
-
 void store(const scalar& value, fill_call& to) {
   switch (to.type) {
     case element_type::boolean: {
@@ -75,9 +63,9 @@ void store(const scalar& value, fill_call& to) {
     case element_type::u64:
       return to.store(value.to<std::uint64_t>("value"));
     case element_type::f16:
-      return store_short_real<f16>(value, to);
+      return to.store(value.to<f16>("value"));
     case element_type::bf16:
-      return store_short_real<bf16>(value, to);
+      return to.store(value.to<bf16>("value"));
     case element_type::f32:
       return to.store(value.to<float>("value"));
     case element_type::f64:

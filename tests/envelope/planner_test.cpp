@@ -113,6 +113,21 @@ TEST(steady_timer, calls_functions_in_the_order_of_their_times) {
   EXPECT_GE(on.now(), now + milliseconds(30));
 }
 
+TEST(steady_timer, drops_what_is_cancelled) {
+  steady_timer on(open_host_device());
+  std::promise<void> done;
+  const auto kept = std::make_shared<int>();
+  const auto now = on.now();
+  const auto cancelled = on.call_at(now + std::chrono::milliseconds(20),
+                                    [kept] { ADD_FAILURE() << "has been cancelled"; });
+  (void)on.call_at(now + std::chrono::milliseconds(40), [&] { done.set_value(); });
+  on.cancel(cancelled);
+  on.cancel(cancelled);
+  on.cancel({});
+  EXPECT_EQ(kept.use_count(), 1);
+  done.get_future().get();
+}
+
 TEST(steady_timer, may_be_destroyed_by_a_function_that_it_calls) {
   auto on = std::make_shared<steady_timer>(open_host_device());
   std::promise<void> done;

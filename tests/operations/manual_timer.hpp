@@ -3,6 +3,8 @@
 
 #include <sluice/envelope/timer.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -18,15 +20,27 @@ class manual_timer final : public timer {
     const std::lock_guard lock(mutex_);
     return now_;
   }
-  void call_at(time_point when, std::function<void()> expired) override {
+  ticket call_at(time_point when, std::function<void()> expired) override {
+    ticket made{when};
     {
       const std::lock_guard lock(mutex_);
+      made.number = ++last_number_;
       if (when > now_) {
-        waiting_.emplace(when, std::move(expired));
-        return;
+        waiting_.emplace(std::pair(when, made.number), std::move(expired));
+        return made;
       }
     }
     expired();
+    return made;
+  }
+  void cancel(const ticket& which) noexcept override {
+    const std::lock_guard lock(mutex_);
+    waiting_.erase({which.when, which.number});
+  }
+  /// The number of functions that have not been called.
+  [[nodiscard]] std::size_t waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.size();
   }
   /// Sets the clock forward, and calls the functions whose time has come.
   void advance(std::chrono::nanoseconds by) {
@@ -34,7 +48,7 @@ class manual_timer final : public timer {
     {
       const std::lock_guard lock(mutex_);
       now_ += by;
-      while (!waiting_.empty() && waiting_.begin()->first <= now_) {
+      while (!waiting_.empty() && waiting_.begin()->first.first <= now_) {
         due.push_back(std::move(waiting_.extract(waiting_.begin()).mapped()));
       }
     }
@@ -44,7 +58,8 @@ class manual_timer final : public timer {
  private:
   mutable std::mutex mutex_;
   time_point now_{std::chrono::hours(1)};
-  std::multimap<time_point, std::function<void()>> waiting_;
+  std::map<std::pair<time_point, std::uint64_t>, std::function<void()>> waiting_;
+  std::uint64_t last_number_ = 0;
 };
 
 }  // namespace sluice::test

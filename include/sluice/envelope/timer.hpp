@@ -5,6 +5,7 @@
 #include <sluice/runtime/device.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -27,13 +28,21 @@ class timer {
 
   /// The present time.
   [[nodiscard]] virtual time_point now() const noexcept = 0;
+  /// Names a call of `call_at`.
+  struct ticket {
+    time_point when{};         ///< the time of the call
+    std::uint64_t number = 0;  ///< unique among the calls of one timer; 0: none
+  };
+
   /// Calls `expired` once, on any thread, when `now()` has reached `when`.
   ///
   /// `expired` must not throw and must not block. It must own everything that it uses. It is not
   /// called after the timer has been destroyed.
   /// @throws std::bad_alloc if there is no memory
   /// @throws std::system_error if a thread cannot be started
-  virtual void call_at(time_point when, std::function<void()> expired) = 0;
+  virtual ticket call_at(time_point when, std::function<void()> expired) = 0;
+  /// Drops a function that has not been called yet. A call that has begun goes on.
+  virtual void cancel(const ticket& which) noexcept = 0;
 };
 
 /// The steady clock of the system. A thread, which starts with the first call of `call_at`, calls
@@ -50,7 +59,8 @@ class SLUICE_EXPORT steady_timer final : public timer {
     return std::chrono::steady_clock::now();
   }
   /// @throws error `device_lost` in a child of `fork()`
-  void call_at(time_point when, std::function<void()> expired) override;
+  ticket call_at(time_point when, std::function<void()> expired) override;
+  void cancel(const ticket& which) noexcept override;
 
  private:
   class state;

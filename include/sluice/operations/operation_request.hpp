@@ -105,7 +105,7 @@ class typed_request final : public operation_request {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + host_bytes_of(asked_);
+    return sizeof(*this) + options.tag.capacity() + host_bytes_of(asked_);
   }
 
  private:

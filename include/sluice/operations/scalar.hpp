@@ -4,6 +4,7 @@
 // Compiles as C++17, because kernels of users take scalars.
 
 #include <sluice/export.hpp>
+#include <sluice/runtime/float16.hpp>
 
 #include <complex>
 #include <cstdint>
@@ -44,9 +45,9 @@ class SLUICE_EXPORT scalar {
       : real_(value.real()), imaginary_(value.imag()), kind_(kind::complex) {}
   ///@}
 
-  /// The number as a `T`, which is float, double, a complex number of these, `std::int64_t` or
-  /// `std::uint64_t`. A real number is rounded to the nearest `T`. `argument` is the name in
-  /// errors.
+  /// The number as a `T`, which is float, double, a complex number of these, `f16`, `bf16`,
+  /// `std::int64_t` or `std::uint64_t`. A real number is rounded to the nearest `T`. `argument` is
+  /// the name in errors.
   /// @throws error `invalid_argument` if the number is not finite, or out of the range of `T`
   /// @throws error `invalid_argument` if the number has an imaginary part and `T` is real
   /// @throws error `invalid_argument` if `T` is an integer and the number is not
@@ -68,6 +69,10 @@ class SLUICE_EXPORT scalar {
   }
 
  private:
+  /// The number in more bits than those of `T`, such that it is rounded once.
+  template <class T>
+  [[nodiscard]] T to_short(std::string_view argument, const char* range) const;
+
   std::uint64_t integer_ = 0;  // 0 for real and complex numbers
   double real_ = 0;            // 0 for integers
   double imaginary_ = 0;
@@ -77,6 +82,10 @@ class SLUICE_EXPORT scalar {
 /// @cond the conversions that there are
 template <>
 SLUICE_EXPORT float scalar::to<float>(std::string_view argument) const;
+template <>
+SLUICE_EXPORT f16 scalar::to<f16>(std::string_view argument) const;
+template <>
+SLUICE_EXPORT bf16 scalar::to<bf16>(std::string_view argument) const;
 template <>
 SLUICE_EXPORT double scalar::to<double>(std::string_view argument) const;
 template <>

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -76,6 +77,43 @@ struct relu {
   }
 };
 
+/// y = a copy of x by a plan, whose call has no launch key.
+struct keyless {
+  operand x{};
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &keyless::x), output("y", &keyless::y));
+  }
+};
+struct keyless_call {
+  std::size_t count;
+};
+struct keyless_plan final : operation_plan {
+  std::size_t element = sizeof(float);
+};
+
+const operation_row& row_of(operation_type<keyless>) {
+  static const typed_operation_row<keyless, keyless_call> row(
+      {.name = "keyless",
+       .infer = [](const keyless& op, inference& to) -> keyless_call {
+         const auto& x = to.require(op.x);
+         (void)to.result(op.y, x.type, x.shape);
+         return {x.size()};
+       },
+       .host = {.library = "test",
+                .prepare = [](lane_libraries&) {},
+                .make_plan = [](lane_libraries&,
+                                const keyless_call&) -> std::shared_ptr<const operation_plan> {
+                  return std::make_shared<keyless_plan>();
+                }},
+       .compute =
+           [](const keyless_call& call, const launch_of<keyless>& at) {
+             std::memcpy(at.get<void>(&keyless::y), at.get<const void>(&keyless::x),
+                         call.count * at.plan<keyless_plan>().element);
+           }});
+  return row;
+}
+
 class own_inference : public executor_test {
  protected:
   void SetUp() override {
@@ -124,6 +162,12 @@ TEST_P(own_inference, a_mistake_in_infer_refuses_the_request) {
   refused("is a copy", {.x = x(), .does = relu::mistake::structured_binding});
   EXPECT_EQ(runtime().statistics().launches, before.launches);
   EXPECT_EQ(runtime().statistics().blocks, before.blocks);
+}
+
+TEST_P(own_inference, the_library_objects_of_an_operation_are_not_taken_for_its_plan) {
+  const auto fresh = make_executor();
+  fresh->prepare(row_of(operation_type<keyless>{}));
+  EXPECT_EQ(values<float>(run(*fresh, keyless{.x = x()})), values<float>(x()));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, own_inference, ::testing::Values(std::string("host")),

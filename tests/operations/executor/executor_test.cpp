@@ -426,6 +426,7 @@ TEST_P(executor_queue, keeps_no_large_workspace_for_small_launches) {
   for (std::size_t i = 0; i < operations::workspace::period; ++i) {
     (void)run(on(), planned{.x = x, .key = 2});
   }
+  (void)run(on(), planned{.x = x, .key = 3, .workspace_bytes = 256});
   await([&] { return runtime().bytes_outstanding() < large; });
 }
 

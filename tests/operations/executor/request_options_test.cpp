@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace sluice::test {
@@ -182,6 +183,57 @@ TEST_P(request_options_test, drops_what_a_client_waits_for_that_has_ended) {
   script().open(1);
   (void)wait(stays);
   (void)wait(others);
+}
+
+// The search for a request to launch is bounded, but it never misses the one that all others wait
+// for.
+TEST_P(request_options_test, a_low_priority_never_waits_for_those_that_wait_for_it) {
+  gate closed;
+  auto answers = fill_lane(closed);
+  const auto x = words(1);
+  answers.push_back(
+      send({.x = words(1), .y = x, .key = 2}, {.priority = request_priority::low}, alice));
+  for (const auto priority : {request_priority::high, request_priority::normal}) {
+    for (int i = 0; i < 100; ++i) {
+      answers.push_back(send({.x = x, .key = 2}, {.priority = priority}, bob));
+    }
+  }
+  closed.open();
+  for (auto& a : answers) (void)wait(a);
+}
+
+TEST_P(request_options_test, the_bytes_of_a_tag_count) {
+  const auto small = make_executor({.max_waiting_bytes = 1 << 20U});
+  script().hold(1);
+  const auto x = words(1);
+  auto waiting =
+      submit(*small, planned{.x = x, .key = 1}, {.tag = std::string(1 << 19U, 't')}, bob);
+  EXPECT_GT(small->status().bytes, 1U << 19U);
+  auto refused =
+      submit(*small, planned{.x = x, .key = 1}, {.tag = std::string(1 << 19U, 't')}, bob);
+  expect(errc::overloaded, refused);
+  script().open(1);
+  (void)wait(*small, waiting);
+}
+
+TEST_P(request_options_test, an_executor_has_one_entry_in_the_timer) {
+  const auto before = timer().waiting();
+  script().hold(1);
+  std::vector<pending_answer> answers;
+  for (int i = 100; i > 0; --i) {
+    answers.push_back(send({.x = words(1), .key = 1}, until(std::chrono::hours(i))));
+  }
+  EXPECT_EQ(timer().waiting(), before + 1);
+  {
+    const auto other = make_executor();
+    answers.push_back(submit(*other, planned{.x = words(1), .key = 1}, until(1h)));
+    EXPECT_EQ(timer().waiting(), before + 2);
+    script().open(1);
+  }
+  EXPECT_EQ(timer().waiting(), before + 1);
+  for (auto& a : answers) {
+    if (&a != &answers.back()) (void)wait(a);
+  }
 }
 
 TEST_P(request_options_test, launches_by_priority_and_then_by_arrival) {

@@ -295,6 +295,23 @@ TEST_P(fft_operations, no_rows_are_no_work) {
   EXPECT_EQ(run(on(), rfft{.x = nothing}).shape(), (extents{0, 5}));
 }
 
+TEST_P(fft_operations, plan_nothing_for_no_rows) {
+  const tensor memory = runtime().allocate<float>(64, stream(), "test");
+  const auto none = [&](element_type type, std::int64_t length) {
+    return tensor(memory.block(), type, {0, length});
+  };
+  // A prime length, whose factors would be looked for in minutes, and one that is too large to
+  // plan.
+  for (const auto length : {(std::int64_t{1} << 58) - 27, std::int64_t{1} << 58}) {
+    EXPECT_EQ(run(on(), fft{.x = none(element_type::c64, length)}).shape(), (extents{0, length}));
+    EXPECT_EQ(run(on(), rfft{.x = none(element_type::f32, length)}).shape(),
+              (extents{0, length / 2 + 1}));
+    EXPECT_EQ(
+        run(on(), irfft{.x = none(element_type::c64, length / 2 + 1), .length = length}).shape(),
+        (extents{0, length}));
+  }
+}
+
 TEST_P(fft_operations, refuse_operands_by_name) {
   const tensor real = runtime().allocate<float>(64, stream(), "test");
   const tensor complex = runtime().allocate<std::complex<float>>(64, stream(), "test");

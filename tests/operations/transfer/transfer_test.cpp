@@ -147,6 +147,18 @@ TEST_P(transfer, fills_tensors_of_all_types) {
       EXPECT_EQ(element, 0.5F);
     }
   }
+  const auto bits = [&](element_type type, const scalar& value) {
+    const auto y = get(run(on(), fill{.value = value, .shape = extents{1}, .type = type}));
+    std::uint16_t all = 0;
+    std::memcpy(&all, y.data().get(), sizeof all);
+    return all;
+  };
+  // Halfway between two numbers in f32, but not as they are.
+  EXPECT_EQ(bits(element_type::f16, 1 + 0x1p-11 + 0x1p-30), 0x3c01);
+  EXPECT_EQ(bits(element_type::bf16, (std::int64_t{1} << 60) + (std::int64_t{1} << 52) + 1),
+            0x5d81);
+  EXPECT_EQ(bits(element_type::bf16, (std::uint64_t{1} << 60) + (std::uint64_t{1} << 52)), 0x5d80);
+  EXPECT_EQ(bits(element_type::f16, -2), 0xc000);
   EXPECT_EQ(filled<float>({.value = 1, .shape = extents{0, 3}}), std::vector<float>());
   // A given tensor says what it takes.
   const auto y = put(host_tensor(std::vector<std::int32_t>(6, 1), {2, 3}));
