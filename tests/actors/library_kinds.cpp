@@ -183,10 +183,6 @@ mistakes conv2d_mistakes(session& s, session& elsewhere) {
   v.add("padding negative", bad, "padding.w", [](auto& r) { r.geometry.padding.w = -1; });
   v.add("dilation zero", bad, "dilation.h", [](auto& r) { r.geometry.dilation.h = 0; });
   v.add("groups zero", bad, "groups", [](auto& r) { r.geometry.groups = 0; });
-  v.add("rows of x apart", errc::unsupported, "x: ", [](auto& r) {
-    r.x = r.x.value().slice(3, 0, 4);
-    r.y = {};
-  });
   v.add("y is x", bad, "y: ", [&](auto& r) {
     r.x = numbers({2, 6, 6, 5});
     r.w = numbers({6, 3, 1, 1});
