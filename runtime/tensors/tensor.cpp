@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/tensors/row_major.hpp"
-
 #include <sluice/runtime/tensor.hpp>
 
-#include <algorithm>
-#include <limits>
-#include <optional>
+#include <cstdint>
 
 namespace sluice {
 namespace {
@@ -14,370 +10,46 @@ namespace {
   throw error(errc::invalid_argument, std::string(argument) + ": " + what);
 }
 
-bool has_no_elements(const extents& shape) noexcept {
-  return std::find(shape.begin(), shape.end(), 0) != shape.end();
-}
-
-/// The product of the extents. Nothing if it overflows; 0 if one of them is 0.
-std::optional<std::int64_t> elements_of(const extents& shape) noexcept {
-  if (has_no_elements(shape)) return 0;
-  std::int64_t count = 1;
-  for (const auto extent : shape) {
-    if (__builtin_mul_overflow(count, extent, &count)) return std::nullopt;
-  }
-  return count;
-}
-
-/// Whether the size of all elements overflows, in bytes.
-bool has_too_many_elements(const extents& shape, element_type type) noexcept {
-  const auto count = elements_of(shape);
-  return !count || *count > std::numeric_limits<std::int64_t>::max() /
-                                static_cast<std::int64_t>(size_of(type));
-}
-
-/// The distance from the first to the last element, in elements. Nothing if it overflows.
-std::optional<std::int64_t> distance_to_last(const extents& shape,
-                                             const extents& strides) noexcept {
-  std::int64_t distance = 0;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    std::int64_t part = 0;
-    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &part) ||
-        __builtin_add_overflow(distance, part, &distance))
-      return std::nullopt;
-  }
-  return distance;
-}
-
-void require_axis(const char* function, std::size_t axis, std::size_t rank) {
-  if (axis >= rank) {
-    refuse(function, "axis " + std::to_string(axis) + " is out of range; the tensor has " +
-                         std::to_string(rank) + " dimensions");
-  }
-}
-
-/// @throws error `invalid_argument` if a number is negative
-void require_extents(const extents& shape) {
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] < 0) {
-      refuse("shape",
-             "dimension " + std::to_string(i) + " is negative (" + std::to_string(shape[i]) + ")");
-    }
-  }
-}
-
-/// A run of neighbouring dimensions that can be counted through with one stride.
-struct merged_dimension {
-  std::int64_t extent;
-  std::int64_t stride;  // of the innermost dimension
-};
-
-/// Merges dimensions as far as their strides allow, outermost first. Those of extent 1 vanish.
-/// There is at least one element.
-std::size_t merge(const extents& shape, const extents& strides,
-                  std::array<merged_dimension, extents::max_rank>& merged) noexcept {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    std::int64_t run = 0;
-    if (count != 0 && !__builtin_mul_overflow(strides[i], shape[i], &run) &&
-        merged[count - 1].stride == run) {
-      merged[count - 1].extent *= shape[i];
-      merged[count - 1].stride = strides[i];
-    } else {
-      merged[count++] = {shape[i], strides[i]};
-    }
-  }
-  return count;
-}
-
-/// The strides with which `to` counts the elements of a view in row-major order. Nothing if there
-/// are none. Both shapes have the same number of elements, which is not 0.
-std::optional<extents> strides_for(const extents& shape, const extents& strides,
-                                   const extents& to) {
-  std::array<merged_dimension, extents::max_rank> merged{};
-  auto left = merge(shape, strides, merged);
-  extents found = to;
-  // Splits the merged dimensions again, innermost first.
-  std::int64_t rest = 1;  // what is left of the extent of the current merged dimension
-  std::int64_t stride = 1;
-  for (auto i = to.size(); i-- != 0;) {
-    if (rest == 1 && to[i] != 1) {
-      --left;
-      rest = merged[left].extent;
-      stride = merged[left].stride;
-    }
-    if (rest % to[i] != 0) return std::nullopt;
-    found[i] = stride;
-    rest /= to[i];
-    if (rest != 1) stride *= to[i];  // cannot overflow: the merged dimension continues
-  }
-  return found;
-}
-
 }  // namespace
 
-extents detail::row_major_strides(const extents& shape) noexcept {
-  auto strides = shape;
-  std::int64_t next = 1;
-  for (auto i = shape.size(); i-- != 0;) {
-    strides[i] = next;
-    if (shape[i] != 0 && __builtin_mul_overflow(next, shape[i], &next)) next = 0;
-  }
-  return strides;
-}
-
 tensor::tensor(block_ref block, element_type type, const extents& shape)
-    : block_(std::move(block)), type_(type) {
-  require_extents(shape);
-  assign(shape, detail::row_major_strides(shape));
-  check();
-}
+    : tensor(std::move(block), tensor_layout(type, shape)) {}
 
 tensor::tensor(block_ref block, element_type type, const extents& shape, const extents& strides,
                std::size_t offset)
-    : block_(std::move(block)), offset_(offset), type_(type) {
-  require_extents(shape);
-  if (strides.size() != shape.size()) {
-    refuse("strides", "there are " + std::to_string(strides.size()) + " for " +
-                          std::to_string(shape.size()) + " dimensions");
-  }
-  for (std::size_t i = 0; i < strides.size(); ++i) {
-    if (strides[i] < 0) {
-      refuse("strides", "the stride of dimension " + std::to_string(i) + " is negative (" +
-                            std::to_string(strides[i]) + ")");
-    }
-  }
-  assign(shape, strides);
+    : tensor(std::move(block), tensor_layout(type, shape, strides, offset)) {}
+
+tensor::tensor(block_ref block, const tensor_layout& layout)
+    : block_(std::move(block)), layout_(layout) {
   check();
-}
-
-void tensor::assign(const extents& shape, const extents& strides) noexcept {
-  rank_ = static_cast<std::uint8_t>(shape.size());
-  shape_ = {};
-  strides_ = {};
-  std::copy(shape.begin(), shape.end(), shape_.begin());
-  std::copy(strides.begin(), strides.end(), strides_.begin());
-  normalize_strides();
-}
-
-void tensor::normalize_strides() noexcept {
-  const bool none = has_no_elements(shape());
-  std::int64_t next = 1;  // the stride that continues the dimensions inside
-  for (std::size_t i = rank_; i-- != 0;) {
-    if (none || shape_[i] == 1) strides_[i] = next;
-    if (__builtin_mul_overflow(strides_[i], std::max<std::int64_t>(shape_[i], 1), &next)) next = 0;
-  }
 }
 
 void tensor::check() const {
   if (!block_) refuse("block", "must not be empty");
-  if (size_of(type_) == 0) refuse("type", "is no element type");
-  if (offset_ > block_.bytes()) {
-    refuse("offset", std::to_string(offset_) + " exceeds the block of " +
+  if (offset() > block_.bytes()) {
+    refuse("offset", std::to_string(offset()) + " exceeds the block of " +
                          std::to_string(block_.bytes()) + " bytes");
   }
-  if (has_no_elements(shape())) return;
-  const auto last = distance_to_last(shape(), strides());
-  const auto room = (block_.bytes() - offset_) / size_of(type_);
-  if (!last || static_cast<std::uint64_t>(*last) >= room) {
+  if (empty()) return;
+  if (extent().last > block_.bytes()) {
     refuse("shape", to_string(shape()) + " with strides " + to_string(strides()) + " exceeds the " +
-                        std::to_string(block_.bytes() - offset_) + " bytes from the offset");
+                        std::to_string(block_.bytes() - offset()) + " bytes from the offset");
   }
-  // Repeated elements are counted, too, so that no later product of extents overflows.
-  if (has_too_many_elements(shape(), type_)) {
-    refuse("shape", to_string(shape()) + " has too many elements");
-  }
-  if (reinterpret_cast<std::uintptr_t>(address()) % size_of(type_) != 0) {
+  if (reinterpret_cast<std::uintptr_t>(address()) % size_of(type()) != 0) {
     refuse("offset", "the first element is not aligned to its size, " +
-                         std::to_string(size_of(type_)) + " bytes");
+                         std::to_string(size_of(type())) + " bytes");
   }
-}
-
-std::size_t tensor::size() const noexcept {
-  return static_cast<std::size_t>(elements_of(shape()).value_or(0));
-}
-
-byte_extent tensor::extent() const noexcept {
-  if (empty()) return {offset_, offset_};
-  const auto last = static_cast<std::size_t>(*distance_to_last(shape(), strides()));
-  return {offset_, offset_ + (last + 1) * size_of(type_)};
-}
-
-bool tensor::is_contiguous() const noexcept {
-  if (empty()) return true;
-  std::array<merged_dimension, extents::max_rank> merged{};
-  const auto count = merge(shape(), strides(), merged);
-  return count == 0 || (count == 1 && merged[0].stride == 1);
-}
-
-tensor tensor::reshape(const extents& shape) const {
-  auto wanted = shape;
-  std::optional<std::size_t> open;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] >= 0) continue;
-    if (wanted[i] != -1) {
-      refuse("reshape",
-             "dimension " + std::to_string(i) + " of " + to_string(shape) + " is negative");
-    }
-    if (open) refuse("reshape", "only one extent of " + to_string(shape) + " may be -1");
-    open = i;
-    wanted[i] = 1;
-  }
-  const auto own = static_cast<std::int64_t>(size());
-  const auto others = elements_of(wanted);
-  if (open && others && *others != 0) wanted[*open] = own / *others;
-  if ((open && others == 0) || elements_of(wanted) != own) {
-    refuse("reshape", "the " + std::to_string(own) + " elements of shape " +
-                          to_string(this->shape()) + " do not fit " + to_string(shape));
-  }
-  const auto strides = own == 0 ? detail::row_major_strides(wanted)
-                                : strides_for(this->shape(), this->strides(), wanted);
-  if (!strides) {
-    throw error(errc::unsupported, "reshape: a tensor of shape " + to_string(this->shape()) +
-                                       " with strides " + to_string(this->strides()) +
-                                       " cannot be viewed as " + to_string(shape) +
-                                       " without a copy");
-  }
-  auto view = *this;
-  view.assign(wanted, *strides);
-  return view;
-}
-
-tensor tensor::permute(const extents& axes) const {
-  auto view = *this;
-  std::array<bool, extents::max_rank> seen{};
-  bool valid = axes.size() == rank_;
-  for (std::size_t i = 0; valid && i < rank_; ++i) {
-    valid = axes[i] >= 0 && axes[i] < rank_ && !seen[static_cast<std::size_t>(axes[i])];
-    if (!valid) break;
-    const auto axis = static_cast<std::size_t>(axes[i]);
-    seen[axis] = true;
-    view.shape_[i] = shape_[axis];
-    view.strides_[i] = strides_[axis];
-  }
-  if (!valid) {
-    refuse("permute", to_string(axes) + " does not name each of the " + std::to_string(rank_) +
-                          " dimensions once");
-  }
-  view.normalize_strides();
-  return view;
-}
-
-tensor tensor::transposed() const {
-  if (rank_ < 2) {
-    refuse("transposed",
-           "the tensor has " + std::to_string(rank_) + " dimensions; at least 2 are needed");
-  }
-  auto view = *this;
-  std::swap(view.shape_[rank_ - 1U], view.shape_[rank_ - 2U]);
-  std::swap(view.strides_[rank_ - 1U], view.strides_[rank_ - 2U]);
-  view.normalize_strides();
-  return view;
-}
-
-tensor tensor::slice(std::size_t axis, std::int64_t first, std::int64_t last,
-                     std::int64_t step) const {
-  require_axis("slice", axis, rank_);
-  const auto range = [&] {
-    return std::to_string(first) + " to " + std::to_string(last);
-  };
-  if (first > last) refuse("slice", range() + " ends before it begins");
-  if (first < 0 || last > shape_[axis]) {
-    refuse("slice", range() + " exceeds the extent " + std::to_string(shape_[axis]) + " of axis " +
-                        std::to_string(axis));
-  }
-  if (step < 1) refuse("slice", "step " + std::to_string(step) + " is less than 1");
-  auto view = *this;
-  view.shape_[axis] = (last - first) / step + ((last - first) % step != 0 ? 1 : 0);
-  // Of no elements, neither the position nor the strides have a meaning.
-  if (!view.empty())
-    view.offset_ += static_cast<std::size_t>(first * strides_[axis]) * size_of(type_);
-  if (!view.empty() && view.shape_[axis] > 1) view.strides_[axis] *= step;
-  view.normalize_strides();
-  return view;
-}
-
-tensor tensor::select(std::size_t axis, std::int64_t index) const {
-  require_axis("select", axis, rank_);
-  if (index < 0 || index >= shape_[axis]) {
-    refuse("select", "index " + std::to_string(index) + " exceeds the extent " +
-                         std::to_string(shape_[axis]) + " of axis " + std::to_string(axis));
-  }
-  auto view = slice(axis, index, index + 1);
-  extents left;
-  extents strides;
-  for (std::size_t i = 0; i < rank_; ++i) {
-    if (i == axis) continue;
-    left.push_back(shape_[i]);
-    strides.push_back(strides_[i]);
-  }
-  view.assign(left, strides);
-  return view;
-}
-
-tensor tensor::broadcast_to(const extents& shape) const {
-  const auto fits = [](std::int64_t own, std::int64_t wanted) {
-    return wanted >= 0 && (own == wanted || own == 1);
-  };
-  bool valid = shape.size() >= rank_;
-  extents strides;
-  for (std::size_t i = 0; valid && i < shape.size(); ++i) {
-    const bool missing = i + rank_ < shape.size();
-    const auto own = i + rank_ - shape.size();
-    valid = fits(missing ? 1 : shape_[own], shape[i]);
-    if (valid) strides.push_back(missing || shape_[own] != shape[i] ? 0 : strides_[own]);
-  }
-  if (!valid) {
-    refuse("broadcast_to",
-           "shape " + to_string(this->shape()) + " does not fit " + to_string(shape));
-  }
-  if (has_too_many_elements(shape, type_)) {
-    refuse("broadcast_to", to_string(shape) + " has too many elements");
-  }
-  auto view = *this;
-  view.assign(shape, strides);
-  return view;
 }
 
 tensor tensor::reinterpret(element_type type) const {
-  if (size_of(type) == 0) refuse("type", "is no element type");
-  const auto from = static_cast<std::int64_t>(size_of(type_));
-  const auto to = static_cast<std::int64_t>(size_of(type));
-  auto view = *this;
-  view.type_ = type;
-  if (from != to) {
-    if (rank_ == 0) {
-      refuse("reinterpret", "a tensor without dimensions has no extent that could change");
-    }
-    const auto innermost = rank_ - 1U;
-    if (strides_[innermost] != 1) {
-      refuse("reinterpret",
-             "the last dimension has stride " + std::to_string(strides_[innermost]) + ", not 1");
-    }
-    const auto rescaled = [&](std::int64_t count, const char* what) {
-      std::int64_t result = count / std::max<std::int64_t>(to / from, 1);
-      const bool overflows =
-          __builtin_mul_overflow(result, std::max<std::int64_t>(from / to, 1), &result);
-      if (overflows || (to > from && count % (to / from) != 0)) {
-        refuse("reinterpret", std::string(what) + " " + std::to_string(count) + " of " +
-                                  std::string(to_string(type_)) + " is not a whole number of " +
-                                  std::string(to_string(type)) + (overflows ? " in 64 bits" : ""));
-      }
-      return result;
-    };
-    view.shape_[innermost] = rescaled(shape_[innermost], "extent");
-    for (std::size_t i = 0; !empty() && i < innermost; ++i) {
-      if (shape_[i] > 1) view.strides_[i] = rescaled(strides_[i], "stride");
-    }
-    view.normalize_strides();
-  }
-  if (block_) view.check();
-  return view;
+  auto other = view(layout_.reinterpret(type));
+  if (block_) other.check();
+  return other;
 }
 
 void tensor::require_flat(element_type type) const {
-  if (type_ != type) {
-    refuse("tensor::as", "the elements are " + std::string(to_string(type_)) + ", not " +
+  if (this->type() != type) {
+    refuse("tensor::as", "the elements are " + std::string(to_string(this->type())) + ", not " +
                              std::string(to_string(type)));
   }
   if (!is_contiguous()) {

@@ -52,7 +52,7 @@ class SLUICE_EXPORT extents {
   [[nodiscard]] constexpr bool operator==(const extents&) const noexcept = default;
 
  private:
-  friend class tensor;
+  friend class tensor_layout;
   /// The first `rank` of `values`; the others are 0.
   constexpr extents(const std::array<std::int64_t, max_rank>& values, std::size_t rank) noexcept
       : values_(values), rank_(rank) {}

@@ -6,21 +6,14 @@
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/extents.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/tensor_layout.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 namespace sluice {
-
-/// The bytes [first, last) of a block.
-struct byte_extent {
-  std::size_t first = 0;  ///< the first byte
-  std::size_t last = 0;   ///< behind the last byte
-  [[nodiscard]] bool operator==(const byte_extent&) const noexcept = default;
-};
 
 /// A view of a block of device memory: element type, shape, strides and position of the first
 /// element.
@@ -51,20 +44,14 @@ class SLUICE_EXPORT tensor {
   /// Exchanges the two tensors.
   void swap(tensor& other) noexcept {
     block_.swap(other.block_);
-    std::swap(offset_, other.offset_);
-    std::swap(shape_, other.shape_);
-    std::swap(strides_, other.strides_);
-    std::swap(rank_, other.rank_);
-    std::swap(type_, other.type_);
+    std::swap(layout_, other.layout_);
   }
 
   /// The elements of `ref`, in one dimension.
   template <element T>
   // NOLINTNEXTLINE(google-explicit-constructor): every reference is a tensor.
   tensor(const gpu_ref<T>& ref) noexcept
-      : block_(ref.block()), offset_(ref.offset()), type_(ref.type()) {
-    shape_[0] = static_cast<std::int64_t>(ref.size());
-  }
+      : block_(ref.block()), layout_(ref.type(), ref.size(), ref.offset()) {}
 
   /// A row-major tensor without gaps, from the first byte of `block`.
   /// @throws error `invalid_argument` if `block` is empty, an extent is negative, the size in bytes
@@ -82,6 +69,8 @@ class SLUICE_EXPORT tensor {
   /// element, or `type` is not an enumerator
   tensor(block_ref block, element_type type, const extents& shape, const extents& strides,
          std::size_t offset = 0);
+  /// Likewise.
+  tensor(block_ref block, const tensor_layout& layout);
 
   /// Whether the tensor refers to a block.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(block_); }
@@ -89,28 +78,30 @@ class SLUICE_EXPORT tensor {
   [[nodiscard]] bool operator==(const tensor&) const noexcept = default;
 
   /// The type of an element.
-  [[nodiscard]] element_type type() const noexcept { return type_; }
+  [[nodiscard]] element_type type() const noexcept { return layout_.type(); }
   /// The number of dimensions.
-  [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
+  [[nodiscard]] std::size_t rank() const noexcept { return layout_.rank(); }
   /// The number of elements along each dimension.
-  [[nodiscard]] extents shape() const noexcept { return {shape_, rank_}; }
+  [[nodiscard]] extents shape() const noexcept { return layout_.shape(); }
   /// The distance between neighbours along each dimension, in elements.
-  [[nodiscard]] extents strides() const noexcept { return {strides_, rank_}; }
+  [[nodiscard]] extents strides() const noexcept { return layout_.strides(); }
   /// The number of elements.
-  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept { return layout_.size(); }
   /// The size of all elements in bytes, without gaps.
-  [[nodiscard]] std::size_t bytes() const noexcept { return size() * size_of(type_); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return layout_.bytes(); }
   /// Whether there are no elements.
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// The position of the first element in the block, in bytes.
-  [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
+  [[nodiscard]] std::size_t offset() const noexcept { return layout_.offset(); }
   /// The device address of the first element; null without a block. Use it only between preflight
   /// and commit of a launch.
   [[nodiscard]] void* address() const noexcept {
-    return block_ ? static_cast<std::byte*>(block_.address()) + offset_ : nullptr;
+    return block_ ? static_cast<std::byte*>(block_.address()) + offset() : nullptr;
   }
   /// The bytes of the block from the first to the last element, gaps included.
-  [[nodiscard]] byte_extent extent() const noexcept;
+  [[nodiscard]] byte_extent extent() const noexcept { return layout_.extent(); }
+  /// How the elements lie in the block.
+  [[nodiscard]] const tensor_layout& layout() const noexcept { return layout_; }
   /// The block of the elements.
   [[nodiscard]] const block_ref& block() const noexcept { return block_; }
   /// The device of the memory.
@@ -119,32 +110,38 @@ class SLUICE_EXPORT tensor {
   /// Whether the tensor refers to no block or its memory has been freed; see `block_ref::stale`.
   [[nodiscard]] bool stale() const noexcept { return block_.stale(); }
   /// Whether the elements lie in row-major order without gaps or repetitions.
-  [[nodiscard]] bool is_contiguous() const noexcept;
+  [[nodiscard]] bool is_contiguous() const noexcept { return layout_.is_contiguous(); }
 
   /// The same elements in row-major order with another shape. One extent may be -1; it is then
   /// computed from the others.
   /// @throws error `invalid_argument` if the number of elements differs, or an extent is negative
   /// @throws error `unsupported` if no strides give this order without a copy
-  [[nodiscard]] tensor reshape(const extents& shape) const;
+  [[nodiscard]] tensor reshape(const extents& shape) const { return view(layout_.reshape(shape)); }
   /// The dimensions in another order: dimension `i` of the result is dimension `axes[i]`.
   /// @throws error `invalid_argument` if `axes` does not name every dimension once
-  [[nodiscard]] tensor permute(const extents& axes) const;
+  [[nodiscard]] tensor permute(const extents& axes) const { return view(layout_.permute(axes)); }
   /// The last two dimensions exchanged.
   /// @throws error `invalid_argument` if there are fewer than two dimensions
-  [[nodiscard]] tensor transposed() const;
+  [[nodiscard]] tensor transposed() const { return view(layout_.transposed()); }
   /// The indices `first`, `first + step`, … below `last` along dimension `axis`.
   /// @throws error `invalid_argument` if `axis` is out of range, not 0 <= first <= last <= extent,
   /// or `step` is less than 1
   [[nodiscard]] tensor slice(std::size_t axis, std::int64_t first, std::int64_t last,
-                             std::int64_t step = 1) const;
+                             std::int64_t step = 1) const {
+    return view(layout_.slice(axis, first, last, step));
+  }
   /// The elements with index `index` along dimension `axis`, without that dimension.
   /// @throws error `invalid_argument` if `axis` or `index` is out of range
-  [[nodiscard]] tensor select(std::size_t axis, std::int64_t index) const;
+  [[nodiscard]] tensor select(std::size_t axis, std::int64_t index) const {
+    return view(layout_.select(axis, index));
+  }
   /// The elements repeated to `shape`, as in NumPy: dimensions are aligned at the last one, and
   /// those that are missing or have extent 1 are repeated with stride 0.
   /// @throws error `invalid_argument` if the shapes do not fit, or the size of all elements
   /// overflows, repeated ones included
-  [[nodiscard]] tensor broadcast_to(const extents& shape) const;
+  [[nodiscard]] tensor broadcast_to(const extents& shape) const {
+    return view(layout_.broadcast_to(shape));
+  }
   /// The same bytes as elements of another type. If its size differs, the last extent changes, and
   /// the last dimension must have stride 1.
   /// @throws error `invalid_argument` if the size differs and there is no last dimension, or it has
@@ -161,22 +158,20 @@ class SLUICE_EXPORT tensor {
   [[nodiscard]] gpu_ref<T> as() const {
     if (!block_) return {};
     require_flat(element_type_v<T>);
-    return gpu_ref<T>(block_, offset_, size());
+    return gpu_ref<T>(block_, offset(), size());
   }
 
  private:
-  void assign(const extents& shape, const extents& strides) noexcept;
-  void normalize_strides() noexcept;
+  [[nodiscard]] tensor view(const tensor_layout& layout) const noexcept {
+    auto other = *this;
+    other.layout_ = layout;
+    return other;
+  }
   void check() const;
   void require_flat(element_type type) const;
 
   block_ref block_;
-  std::size_t offset_ = 0;  // in bytes
-  // 0 beyond the rank. The default is one dimension without elements.
-  std::array<std::int64_t, extents::max_rank> shape_{};
-  std::array<std::int64_t, extents::max_rank> strides_{1};
-  std::uint8_t rank_ = 1;
-  element_type type_ = element_type::u8;
+  tensor_layout layout_;
 };
 static_assert(sizeof(tensor) == 152, "tensors travel in messages by value");
 
