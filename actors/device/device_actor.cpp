@@ -62,6 +62,7 @@ struct library_actors {
   std::optional<fft_actor> fft;
   std::optional<rng_actor> rng;
   std::optional<elementwise_actor> elementwise;
+  std::optional<program_actor> programs;
 
   /// Calls `visit` with each slot.
   template <class Visit>
@@ -71,6 +72,7 @@ struct library_actors {
     visit(fft);
     visit(rng);
     visit(elementwise);
+    visit(programs);
   }
 };
 
@@ -208,6 +210,7 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
       library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),
       library_handler<get_rng>(self, &library_actors::rng, &spawn_rng),
       library_handler<get_elementwise>(self, &library_actors::elementwise, &spawn_elementwise),
+      library_handler<get_programs>(self, &library_actors::programs, &spawn_programs),
       immediate_handler<get_statistics, device_status>(
           self, [](device_service& on, get_statistics) -> device_status {
             on.runtime().reap_pending();
@@ -272,6 +275,9 @@ rng_actor scoped_device::rng() {
 }
 elementwise_actor scoped_device::elementwise() {
   return ask<elementwise_actor>(system_, actor_, get_elementwise{});
+}
+program_actor scoped_device::programs() {
+  return ask<program_actor>(system_, actor_, get_programs{});
 }
 
 }  // namespace sluice

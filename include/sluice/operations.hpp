@@ -17,6 +17,7 @@
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/operation_table.hpp>
+#include <sluice/operations/program.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>
@@ -24,4 +25,5 @@
 #include <sluice/operations/scalar.hpp>
 #include <sluice/operations/spectral.hpp>
 #include <sluice/operations/tensor_spec.hpp>
+#include <sluice/operations/tensors.hpp>
 #include <sluice/operations/transfer.hpp>

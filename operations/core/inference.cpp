@@ -37,6 +37,12 @@ inference::inference(std::span<use> uses, std::span<const named_operand> operand
   }
 }
 
+inference::inference(std::span<use> uses, std::span<const named_operand> operands,
+                     std::span<const std::optional<tensor_spec>> given) noexcept
+    : inference(uses, operands) {
+  for (std::size_t i = 0; i < operands.size(); ++i) uses_[i].spec = given[i];
+}
+
 inference::inference(std::span<use> uses, const inference& from,
                      std::span<const named_operand> operands) noexcept
     : uses_(uses) {

@@ -20,6 +20,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -51,6 +52,23 @@ request_queue::limits limits_of(const executor_options& o) noexcept {
   return {o.max_waiting, o.max_waiting_bytes, share,
           std::max<std::size_t>(1, o.max_waiting_bytes / 2)};
 }
+
+/// The addresses of the operands of one launch, on the heap if there are many.
+class operand_addresses {
+ public:
+  explicit operand_addresses(std::size_t count) : count_(count) {
+    if (count > few_.size()) many_.resize(count);
+  }
+  [[nodiscard]] void*& operator[](std::size_t i) noexcept { return data()[i]; }
+  [[nodiscard]] std::span<void* const> all() noexcept { return {data(), count_}; }
+
+ private:
+  [[nodiscard]] void** data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+
+  std::size_t count_;
+  std::array<void*, inference::max_operands> few_{};
+  std::vector<void*> many_;
+};
 
 plan_key key_of(const operation_request& r, device_kind kind) {
   const auto bytes = r.row.key(kind, r.call);
@@ -99,7 +117,7 @@ class executor::core {
   void submit(operation_request& r) noexcept {
     try {
       lane_.runtime().device().require_usable();
-      r.row.infer(r.operation(), r.infer(), r.call);
+      r.infer();
       require_memory(r);
       r.row.check(kind(), r.call);
       operations::require_enumerator("priority", r.options.priority, request_priority::low);
@@ -206,7 +224,7 @@ class executor::core {
       auto key = key_of(r, kind());
       const auto* const known = plans_.find(key);
       if (known == nullptr) {
-        r.planned_by = planning_.request(std::move(key), &r.call, r.sender);
+        r.planned_by = planning_.request(std::move(key), &r.call, r.sender, r.owner_of_call());
       } else if (known->failure) {
         throw *known->failure;
       } else {
@@ -356,8 +374,7 @@ class executor::core {
   }
   void enqueue(operation_request& r) {
     operands used;
-    std::array<void*, inference::max_operands> addresses{};
-    tensor result;
+    operand_addresses addresses(r.uses().size());
     std::size_t i = 0;
     launch_memory memory{.plan = r.plan.get()};
     std::unique_ptr<packing> copies;  // none without packed operands
@@ -374,8 +391,7 @@ class executor::core {
         value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
                        u.spec->shape, u.spec->strides);
       }
-      // An operation without outputs is answered with its first operand.
-      if (value && (is_output || !result)) result = value.value();
+      if (value) r.add_operand(value.value(), is_output);
       if (value && !u.ignored) {
         const auto& t = value.value();
         addresses[i] = t.address();
@@ -394,7 +410,7 @@ class executor::core {
       // with nobody.
       value = operand();
     }
-    memory.addresses = addresses;
+    memory.addresses = addresses.all();
     const auto facts = r.row.facts(r.call);
     const bool must_finish = own && own->must_finish();
     const launch_options options{
@@ -406,24 +422,15 @@ class executor::core {
             r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag)};
     if (r.plan) used.keep(std::move(r.plan));
     if (own) used.keep(own);
-    const auto& made = envelope(r.row, result.type());
-    auto token = r.token;
-    if (must_finish) {
-      // Last: without a launch it would answer the request when it is destroyed.
-      token = reply_token<tensor>::from(
-          [to = r.token, own](tensor value) {
-            own->finish();
-            to.succeed(std::move(value));
-          },
-          [to = r.token](const error& why) { to.fail(why); });
-    }
-    made.run(lane_, std::move(used), token, std::move(result), options, [&](const launch_context&) {
+    const auto closure = [&](const launch_context&) {
       const auto operation = [&] {
         r.row.enqueue(*libraries_, r.call, memory);
       };
       if (copies) return copies->enqueue(*libraries_, operation);
       operation();
-    });
+    };
+    r.launch(envelope(r.row, r.type()), lane_, std::move(used), options,
+             must_finish ? own : nullptr, closure);
   }
 
   const kernel_envelope& envelope(const operation_row& row, element_type type) {

@@ -4,7 +4,6 @@
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/envelope/timer.hpp>
 #include <sluice/operations/request_options.hpp>
-#include <sluice/runtime/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +19,7 @@ class followed_requests {
  public:
   /// Follows a request until its token is answered.
   /// @throws std::bad_alloc if there is no memory
-  void add(const request_options& options, request_sender sender,
-           const reply_token<tensor>& token) {
+  void add(const request_options& options, request_sender sender, const failure_token& token) {
     if (options.deadline) {
       forget_answered(by_deadline_, most_deadlines_);
       by_deadline_.emplace(*options.deadline, token);
@@ -67,8 +65,8 @@ class followed_requests {
   }
 
   static constexpr std::size_t fewest = 64;
-  std::multimap<timer::time_point, reply_token<tensor>> by_deadline_;
-  std::multimap<std::pair<request_sender, std::uint64_t>, reply_token<tensor>> by_id_;
+  std::multimap<timer::time_point, failure_token> by_deadline_;
+  std::multimap<std::pair<request_sender, std::uint64_t>, failure_token> by_id_;
   std::size_t most_deadlines_ = fewest;
   std::size_t most_ids_ = fewest;
 };

@@ -36,7 +36,7 @@ void check_aliasing(std::span<const use> uses) {
       if (i == j || !touches(other) || (j < i && other.access != access_kind::read)) continue;
       const auto& a = written.of.value->value();
       const auto& b = other.of.value->value();
-      if ((written.in_place_of >> j & 1U) != 0 && a == b) continue;
+      if (j < inference::max_operands && (written.in_place_of >> j & 1U) != 0 && a == b) continue;
       if (overlap(a, b)) {
         throw invalid_argument(written.of.name, "shares memory with " + std::string(other.of.name));
       }

@@ -101,13 +101,15 @@ planning::~planning() {
 
 std::shared_ptr<const plan_job> planning::request(plan_key key,
                                                   const operation_row::call_storage* call,
-                                                  request_sender sender) {
+                                                  request_sender sender,
+                                                  std::shared_ptr<const void> owner) {
   const auto [entry, is_new] = being_made_.try_emplace(key);
   if (!is_new) return entry->second.lock();
   try {
     auto job = std::make_shared<plan_job>();
     job->key = std::move(key);
     if (call != nullptr) job->call = *call;
+    job->owner = std::move(owner);
     job->sender = sender;
     entry->second = job;
     auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;

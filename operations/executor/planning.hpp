@@ -25,6 +25,7 @@ namespace sluice::operations {
 struct plan_job {
   plan_key key;
   std::optional<operation_row::call_storage> call;  // nothing: only the library objects
+  std::shared_ptr<const void> owner;                // of what the call refers to
   request_sender sender;
   plan_outcome outcome{};        // written by the planner, before `made`
   std::size_t device_bytes = 0;  // of the plan, if it is known; likewise
@@ -81,12 +82,14 @@ class planning {
   ~planning();
 
   /// Returns the job that makes the library objects of an operation, and the plan of `call` if it
-  /// is not null. `start` has it begun. The outcome goes to the mailbox. The owner is also woken if
-  /// the device is lost before. A plan whose job nobody holds any more is not begun.
+  /// is not null. `owner` owns what the call refers to. `start` has it begun. The outcome goes to
+  /// the mailbox. The owner is also woken if the device is lost before. A plan whose job nobody
+  /// holds any more is not begun.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] std::shared_ptr<const plan_job> request(plan_key key,
                                                         const operation_row::call_storage* call,
-                                                        request_sender sender);
+                                                        request_sender sender,
+                                                        std::shared_ptr<const void> owner = {});
   /// Passes jobs on to the planner: the oldest ones of each sender. The others wait, so that plans
   /// are not made long before they can be launched. Call it while the lane has room, after
   /// `request` and after `taken`.

@@ -88,6 +88,14 @@ fill_call infer(const fill& op, inference& to) {
   return call;
 }
 
+void compute(const fill_call& call, const launch_of<fill>& at) {
+  auto* to = at.get<std::byte>(&fill::y);
+  const auto bytes = size_of(call.type);
+  for (std::int64_t i = 0; i < call.count; ++i, to += bytes) {
+    std::memcpy(to, call.element.data(), bytes);
+  }
+}
+
 void enqueue(lane_libraries& libraries, const fill_call& call, const launch_of<fill>& at) {
   libraries.runtime().device().fill(at.get<void>(&fill::y), call.element.data(), size_of(call.type),
                                     static_cast<std::size_t>(call.count),
@@ -101,8 +109,9 @@ const operation_row& row_of(operation_type<fill>) {
       {.name = "fill",
        .infer = [](const fill& op, inference& to) { return infer(op, to); },
        .host = {.library = "host"},
+       .compute = compute,
        .cuda = {.library = "CUDA"},
-       .enqueue_on_any = enqueue});
+       .enqueue = enqueue});
   return row;
 }
 

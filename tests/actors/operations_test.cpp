@@ -348,6 +348,21 @@ TEST_P(operations, a_download_leaves_the_given_tensor_to_the_client) {
   }
 }
 
+TEST_P(operations, a_program_equals_its_steps) {
+  const auto x = tensor(s().put(s().numbers<float>(24))).reshape({4, 6});
+  program_builder p;
+  const auto input = p.input("x");
+  const auto product = p.add("product", gemm{.a = input, .b = input.transposed()});
+  const auto largest = p.add("largest", reduce{.x = product, .kind = reduction::max});
+  const program made = std::move(p).build({product, largest});
+  const auto results = s().ask<tensors>(device().programs(), run{made, {x}});
+  ASSERT_EQ(results.size(), 2U);
+  const auto c = s().ask<tensor>(device().blas(), gemm{.a = x, .b = x.transposed()});
+  EXPECT_EQ(s().get(results[0].as<float>()), s().get(c.as<float>()));
+  const auto m = s().ask<tensor>(device().elementwise(), reduce{.x = c, .kind = reduction::max});
+  EXPECT_EQ(s().get(results[1].as<float>()), s().get(m.as<float>()));
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, operations, every_device(), parameter_name);
 
 }  // namespace

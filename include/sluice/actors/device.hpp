@@ -8,6 +8,7 @@
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
 #include <sluice/actors/operation_actor.hpp>
+#include <sluice/actors/program.hpp>
 #include <sluice/actors/rng.hpp>
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
@@ -64,6 +65,7 @@ struct get_dnn {};
 struct get_fft {};
 struct get_rng {};
 struct get_elementwise {};
+struct get_programs {};
 ///@}
 
 /// Asks for a `device_status`: what the device is, and the counters of its runtime. Owners of
@@ -91,7 +93,7 @@ class device_end;
 using device_actor = operation_actor<upload, download, fill, strided_copy>::extend<
     takes<tensor(allocate)>, takes<blas_actor(get_blas)>, takes<dnn_actor(get_dnn)>,
     takes<fft_actor(get_fft)>, takes<rng_actor(get_rng)>, takes<elementwise_actor(get_elementwise)>,
-    takes<device_status(get_statistics)>>;
+    takes<program_actor(get_programs)>, takes<device_status(get_statistics)>>;
 
 /// Starts a device actor over `service`, on a thread of its own. `trace` watches the launches of
 /// the device and of every library actor that it makes. @throws error as
@@ -136,6 +138,7 @@ class SLUICE_EXPORT scoped_device {
   [[nodiscard]] fft_actor fft();
   [[nodiscard]] rng_actor rng();
   [[nodiscard]] elementwise_actor elementwise();
+  [[nodiscard]] program_actor programs();
   ///@}
 
  private:
@@ -149,5 +152,5 @@ class SLUICE_EXPORT scoped_device {
 
 SLUICE_MESSAGES(sluice_device, 1080, sluice::allocate, sluice::upload, sluice::download,
                 sluice::fill, sluice::host_tensor, sluice::get_blas, sluice::get_dnn,
-                sluice::get_fft, sluice::get_rng, sluice::get_elementwise, sluice::get_statistics,
-                sluice::device_status)
+                sluice::get_fft, sluice::get_rng, sluice::get_elementwise, sluice::get_programs,
+                sluice::get_statistics, sluice::device_status)

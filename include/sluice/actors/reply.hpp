@@ -5,6 +5,8 @@
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/operations/tensors.hpp>
 #include <sluice/runtime/tensor.hpp>
 
 #include <utility>
@@ -51,14 +53,26 @@ class actor_receiver final : public reply_token<T>::receiver {
   reply_address address_;
 };
 
+/// What the executor answers a request with.
+template <class Request>
+struct executor_result {
+  using type = tensor;
+};
+template <>
+struct executor_result<run> {
+  using type = tensors;
+};
+template <class Request>
+using executor_result_t = typename executor_result<Request>::type;
+
 /// Receives the result of an operation and answers the request that asked for it.
 template <class Request>
-class operation_receiver final : public reply_token<tensor>::receiver {
+class operation_receiver final : public reply_token<executor_result_t<Request>>::receiver {
  public:
   operation_receiver(reply_address address, Request& request)
       : address_(std::move(address)), reply_(request) {}
 
-  void succeed(tensor result) noexcept override {
+  void succeed(executor_result_t<Request> result) noexcept override {
     try {
       // Nothing of `result` stays here: the client that has its answer shares its memory with
       // nobody.
@@ -118,9 +132,10 @@ template <class T, class Self>
 /// inside a handler.
 template <class Request, class Self>
 [[nodiscard]] auto take_request(Self* self, Request& request) {
-  return take_with<typename request_reply<Request>::type, tensor>(
+  using result = executor_result_t<Request>;
+  return take_with<typename request_reply<Request>::type, result>(
       self, [&](const reply_address& address) {
-        return reply_token<tensor>::template make<operation_receiver<Request>>(address, request);
+        return reply_token<result>::template make<operation_receiver<Request>>(address, request);
       });
 }
 

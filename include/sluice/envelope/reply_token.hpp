@@ -17,6 +17,47 @@ enum class reply_on : std::uint8_t {
              ///< wait on the device; if the launch fails later, they fail with `upstream_failed`
 };
 
+namespace detail {
+/// The answer to one request, without the type of its result.
+class reply_state {
+ public:
+  reply_state() = default;
+  reply_state(const reply_state&) = delete;
+  reply_state& operator=(const reply_state&) = delete;
+  virtual ~reply_state() = default;
+  [[nodiscard]] bool answered() const noexcept { return answered_.load(std::memory_order_acquire); }
+  /// Takes the right to answer. Returns whether nobody had it.
+  [[nodiscard]] bool take() noexcept {
+    return !answered_.exchange(true, std::memory_order_acq_rel);
+  }
+  virtual void fail(const error& why) noexcept = 0;
+
+ private:
+  std::atomic<bool> answered_{false};
+};
+}  // namespace detail
+
+/// The right of a `reply_token` to answer with an error, whatever the type of the result is.
+/// Thread-safe.
+class failure_token {
+ public:
+  failure_token() noexcept = default;
+  /// The same right as the `reply_token` with this state.
+  explicit failure_token(std::shared_ptr<detail::reply_state> state) noexcept
+      : state_(std::move(state)) {}
+  /// Whether the request has been answered. True for an empty token.
+  [[nodiscard]] bool answered() const noexcept { return !state_ || state_->answered(); }
+  /// Answers the request, unless it has been answered. Returns whether this call answered it.
+  bool fail(const error& why) const noexcept {
+    if (!state_ || !state_->take()) return false;
+    state_->fail(why);
+    return true;
+  }
+
+ private:
+  std::shared_ptr<detail::reply_state> state_;
+};
+
 /// The right to answer one request, exactly once. Thread-safe.
 ///
 ///     std::promise<int> answer;
@@ -76,50 +117,42 @@ class reply_token {
   /// Whether the token belongs to a request, answered or not.
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
   /// Whether the request has been answered. True for an empty token.
-  [[nodiscard]] bool answered() const noexcept {
-    return !state_ || state_->answered.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] bool answered() const noexcept { return !state_ || state_->answered(); }
+  /// The right to answer with an error.
+  [[nodiscard]] failure_token failures() const noexcept { return failure_token(state_); }
 
   /// Answers the request, unless it has been answered. Returns whether this call answered it.
   ///@{
   bool succeed(T value) const noexcept {
-    if (!take()) return false;
-    state_->to().succeed(std::move(value));
+    if (!state_ || !state_->take()) return false;
+    state_->succeed(std::move(value));
     return true;
   }
-  bool fail(const error& why) const noexcept {
-    if (!take()) return false;
-    state_->to().fail(why);
-    return true;
-  }
+  bool fail(const error& why) const noexcept { return failures().fail(why); }
   ///@}
 
  private:
-  struct state {
-    state() = default;
-    state(const state&) = delete;
-    state& operator=(const state&) = delete;
-    virtual ~state() = default;
-    virtual receiver& to() noexcept = 0;
-    std::atomic<bool> answered{false};
+  class state : public detail::reply_state {
+   public:
+    virtual void succeed(T value) noexcept = 0;
   };
   template <class Receiver>
-  struct typed_state final : state {
+  class typed_state final : public state {
+   public:
     template <class... Arguments>
     explicit typed_state(Arguments&&... arguments)
-        : target(std::forward<Arguments>(arguments)...) {}
+        : target_(std::forward<Arguments>(arguments)...) {}
     ~typed_state() override {
-      if (!this->answered.exchange(true, std::memory_order_acq_rel)) {
-        target.fail(error(errc::cancelled, "the request was dropped before it was answered"));
+      if (this->take()) {
+        target_.fail(error(errc::cancelled, "the request was dropped before it was answered"));
       }
     }
-    receiver& to() noexcept override { return target; }
-    Receiver target;
-  };
+    void succeed(T value) noexcept override { target_.succeed(std::move(value)); }
+    void fail(const error& why) noexcept override { target_.fail(why); }
 
-  [[nodiscard]] bool take() const noexcept {
-    return state_ && !state_->answered.exchange(true, std::memory_order_acq_rel);
-  }
+   private:
+    Receiver target_;
+  };
 
   std::shared_ptr<state> state_;
 };

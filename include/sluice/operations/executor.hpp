@@ -19,6 +19,9 @@
 
 namespace sluice {
 
+struct run;
+class tensors;
+
 /// Options of an `executor`.
 struct executor_options {
   /// The largest number of requests that wait. Further ones are answered with `overloaded`.
@@ -89,6 +92,9 @@ class SLUICE_EXPORT executor {
       token.fail(current_error());
     }
   }
+  /// Runs a program for `sender` and answers `token` with its results.
+  void submit(run asked, const request_options& options, reply_token<tensors> token,
+              request_sender sender = {}) noexcept;
   /// Answers requests whose deadline has passed, and launches what waits, as far as there is room.
   /// Called by the owner after each wake.
   void work() noexcept;

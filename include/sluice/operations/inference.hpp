@@ -111,6 +111,9 @@ class SLUICE_EXPORT inference {
   ~inference() = default;
   /// An inference over `operands`, with as many `uses` as its memory.
   inference(std::span<use> uses, std::span<const named_operand> operands) noexcept;
+  /// Likewise, with the properties `given` of the operands instead of their own.
+  inference(std::span<use> uses, std::span<const named_operand> operands,
+            std::span<const std::optional<tensor_spec>> given) noexcept;
   /// What `from` has found, for the operands of a copy of its operation.
   inference(std::span<use> uses, const inference& from,
             std::span<const named_operand> operands) noexcept;
@@ -131,6 +134,10 @@ class inference_of final : private std::array<inference::use, Operands>, public 
   /// An inference over `operands`, which must outlive it.
   explicit inference_of(const std::array<named_operand, Operands>& operands) noexcept
       : inference(static_cast<std::array<use, Operands>&>(*this), operands) {}
+  /// Likewise, with the properties `given` of the operands: those of values of a program.
+  inference_of(const std::array<named_operand, Operands>& operands,
+               std::span<const std::optional<tensor_spec>> given) noexcept
+      : inference(static_cast<std::array<use, Operands>&>(*this), operands, given) {}
   /// What `from` has found, for the operands of a copy of its operation.
   inference_of(const inference_of& from,
                const std::array<named_operand, Operands>& operands) noexcept

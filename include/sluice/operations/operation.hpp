@@ -204,6 +204,10 @@ class SLUICE_EXPORT operation_row {
   /// Enqueues a call on the lane's stream.
   virtual void enqueue(lane_libraries& libraries, const call_storage& call,
                        const launch_memory& memory) const = 0;
+  /// Whether the operation can be a step of a program: it has functions for the device alone.
+  [[nodiscard]] virtual bool composes() const noexcept = 0;
+  /// Computes a call in the thread of a host stream. Only if `composes()`.
+  virtual void compute(const call_storage& call, const launch_memory& memory) const = 0;
 };
 
 /// The row of an operation, made from its functions.
@@ -290,6 +294,12 @@ class typed_operation_row final : public operation_row {
     } else {
       functions_.enqueue(libraries, typed(call), at);
     }
+  }
+  bool composes() const noexcept override {
+    return functions_.begin == nullptr && functions_.enqueue_on_any == nullptr;
+  }
+  void compute(const call_storage& call, const launch_memory& memory) const override {
+    functions_.compute(typed(call), launch_of<Operation>(memory));
   }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/operation.hpp>
@@ -22,7 +23,7 @@ namespace sluice::detail {
 class operation_request {
  public:
   operation_request(const operation_row& r, const request_options& o, request_sender s,
-                    reply_token<tensor> t)
+                    failure_token t)
       : row(r), options(o), sender(s), token(std::move(t)) {}
   operation_request& operator=(const operation_request&) = delete;
   virtual ~operation_request() = default;
@@ -32,9 +33,21 @@ class operation_request {
   [[nodiscard]] virtual std::unique_ptr<operation_request> to_heap() && = 0;
 
   [[nodiscard]] virtual const void* operation() const noexcept = 0;
-  /// Begins the inference of the operation, whose uses `uses` then returns.
-  virtual inference& infer() noexcept = 0;
+  /// Refuses what no device can compute, and works out the call and the uses of the operands.
+  virtual void infer() = 0;
   [[nodiscard]] virtual std::span<const inference::use> uses() const noexcept = 0;
+  /// Owns what the call refers to; nullptr if that is nothing.
+  [[nodiscard]] virtual std::shared_ptr<const void> owner_of_call() const noexcept {
+    return nullptr;
+  }
+  /// Takes note of an operand of the launch. Called for each of `uses` in order, before `launch`.
+  virtual void add_operand(const tensor& value, bool is_output) = 0;
+  /// The element type by which traces name the launch. After `add_operand`.
+  [[nodiscard]] virtual element_type type() const noexcept = 0;
+  /// Launches the request on `on` and answers it; see `kernel_envelope::run`. If `finishes` is not
+  /// null, it completes the launch before a successful reply.
+  virtual void launch(const kernel_envelope& by, lane& on, operands used, const launch_options& how,
+                      std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept = 0;
   /// Its size in host memory.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
   /// Drops the operands, then answers with an error: the client that gets it shares its memory with
@@ -47,7 +60,7 @@ class operation_request {
   const operation_row& row;
   request_options options;
   request_sender sender;
-  reply_token<tensor> token;
+  failure_token token;
   operation_row::call_storage call;  // set by `operation_row::infer`
   std::shared_ptr<const operation_plan> plan{};
   std::shared_ptr<const void> planned_by{};  // the job that makes its plan
@@ -84,15 +97,43 @@ template <class Operation>
       Operation::members());
 }
 
+/// Launches a request whose result is `output`.
+template <class Reply>
+void launch_request(reply_token<Reply> token, Reply output, const kernel_envelope& by, lane& on,
+                    operands used, const launch_options& how,
+                    std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept {
+  try {
+    if (finishes) {
+      token = reply_token<Reply>::from(
+          [to = token, finishes](Reply result) {
+            finishes->finish();
+            to.succeed(std::move(result));
+          },
+          [to = token](const error& why) { to.fail(why); });
+    }
+  } catch (...) {
+    const auto why = current_error();
+    // The client that gets the error shares its memory with nobody.
+    (void)operands(std::move(used));
+    (void)Reply(std::move(output));
+    token.fail(why);
+    return;
+  }
+  by.run(on, std::move(used), std::move(token), std::move(output), how, closure);
+}
+
 template <class Operation>
 class typed_request final : public operation_request {
  public:
   typed_request(Operation&& asked, const request_options& o, request_sender s,
                 reply_token<tensor> t)
-      : operation_request(row_of(operation_type<Operation>{}), o, s, std::move(t)),
+      : operation_request(row_of(operation_type<Operation>{}), o, s, t.failures()),
+        reply_(std::move(t)),
         asked_(std::move(asked)) {}
   typed_request(typed_request&& from) noexcept
-      : operation_request(static_cast<operation_request&&>(from)), asked_(std::move(from.asked_)) {
+      : operation_request(static_cast<operation_request&&>(from)),
+        reply_(std::move(from.reply_)),
+        asked_(std::move(from.asked_)) {
     if (from.inferred_) inferred_.emplace(*from.inferred_, operands_of(asked_));
   }
 
@@ -100,20 +141,41 @@ class typed_request final : public operation_request {
     return std::make_unique<typed_request>(std::move(*this));
   }
   [[nodiscard]] const void* operation() const noexcept override { return &asked_; }
-  inference& infer() noexcept override { return inferred_.emplace(operands_of(asked_)); }
+  void infer() override {
+    const auto operands = operands_of(asked_);
+    for (const auto& o : operands) {
+      if (o.value->reference().program != 0) {
+        throw invalid_argument(o.name, "is a value of a program");
+      }
+    }
+    row.infer(&asked_, inferred_.emplace(operands), call);
+  }
   [[nodiscard]] std::span<const inference::use> uses() const noexcept override {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
     return sizeof(*this) + options.tag.capacity() + host_bytes_of(asked_);
   }
+  void add_operand(const tensor& value, bool is_output) override {
+    // An operation without outputs is answered with its first operand.
+    if (is_output || !result_) result_ = value;
+  }
+  [[nodiscard]] element_type type() const noexcept override { return result_.type(); }
+  void launch(const kernel_envelope& by, lane& on, operands used, const launch_options& how,
+              std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept override {
+    launch_request(reply_, std::move(result_), by, on, std::move(used), how, std::move(finishes),
+                   closure);
+  }
 
  private:
   void drop_operands() noexcept override {
     for (const auto& o : operands_of(asked_)) *o.value = operand();
+    result_ = tensor();
   }
 
+  reply_token<tensor> reply_;
   Operation asked_;
+  tensor result_;
   std::optional<inference_of<operand_count<Operation>()>> inferred_;
 };
 

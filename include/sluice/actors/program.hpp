@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/operation_actor.hpp>
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/operations/tensors.hpp>
+
+#include <memory>
+
+namespace sluice {
+
+/// The answer to `run`: one tensor for each output of the program.
+template <>
+struct request_reply<run> {
+  using type = tensors;  ///< type of the answer
+
+  /// Needs nothing of the request.
+  explicit request_reply(run&) noexcept {}
+  /// The outputs.
+  [[nodiscard]] tensors operator()(tensors results) const noexcept { return results; }
+};
+template <>
+struct local_message<tensors> : std::true_type {};
+
+/// The actor that runs programs.
+///
+///     request(self, programs, caf::infinite, run{spectrogram, {samples}})
+using program_actor = operation_actor<run>;
+
+/// Starts a program actor on a thread of its own, with a lane of its own on `service`.
+/// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
+[[nodiscard]] SLUICE_EXPORT program_actor
+spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> service,
+               std::shared_ptr<kernel_trace> trace = nullptr);
+
+}  // namespace sluice
+
+SLUICE_MESSAGES(sluice_programs, 1160, sluice::program_actor, sluice::run, sluice::tensors)

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/operand.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/operations/tensors.hpp>
+#include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/extents.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+class program;
+class program_builder;
+
+namespace detail {
+
+class program_graph;
+
+/// One operation of a program, without its type.
+class program_step {
+ public:
+  program_step(std::string name, const operation_row& r) : row(r), name_(std::move(name)) {}
+  program_step(const program_step&) = delete;
+  program_step& operator=(const program_step&) = delete;
+  virtual ~program_step() = default;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// The operands, in the order of the members.
+  [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
+  /// Works out the call and the uses for operands with the properties `given`. Thread-safe.
+  virtual void infer(std::span<const std::optional<tensor_spec>> given,
+                     operation_row::call_storage& call, std::span<inference::use> uses) const = 0;
+
+  const operation_row& row;
+
+ private:
+  std::string name_;
+};
+
+template <class Operation>
+class typed_program_step final : public program_step {
+ public:
+  typed_program_step(std::string name, Operation operation)
+      : program_step(std::move(name), row_of(operation_type<Operation>{})),
+        operation_(std::move(operation)) {}
+
+  [[nodiscard]] std::span<const named_operand> operands() const noexcept override {
+    return operands_;
+  }
+  void infer(std::span<const std::optional<tensor_spec>> given, operation_row::call_storage& call,
+             std::span<inference::use> uses) const override {
+    inference_of<operand_count<Operation>()> inferred(operands_, given);
+    row.infer(&operation_, inferred, call);
+    std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
+  }
+
+ private:
+  Operation operation_;
+  std::array<named_operand, operand_count<Operation>()> operands_ = operands_of(operation_);
+};
+
+}  // namespace detail
+
+/// A value of a program that is being built: an input, the result of a step, or a view of one. It
+/// stands where an operation takes an operand. It has no shape until the program runs.
+///
+/// The views are those of `tensor`. Their errors come when a run states the shapes. Not
+/// thread-safe.
+class SLUICE_EXPORT program_value {
+ public:
+  /// The value as an operand of an operation.
+  // NOLINTNEXTLINE(google-explicit-constructor): every value is an operand.
+  operator operand() const noexcept;
+
+  /// The same elements in row-major order with another shape; see `tensor::reshape`.
+  [[nodiscard]] program_value reshape(const extents& shape) const;
+  /// The dimensions in another order; see `tensor::permute`.
+  [[nodiscard]] program_value permute(const extents& axes) const;
+  /// The last two dimensions exchanged.
+  [[nodiscard]] program_value transposed() const;
+  /// The indices `first`, `first + step`, … below `last`, or to the end if `last` is left out.
+  [[nodiscard]] program_value slice(std::size_t axis, std::int64_t first,
+                                    std::optional<std::int64_t> last = {},
+                                    std::int64_t step = 1) const;
+  /// The elements with one index along a dimension, without that dimension.
+  [[nodiscard]] program_value select(std::size_t axis, std::int64_t index) const;
+  /// The elements repeated to `shape`; see `tensor::broadcast_to`.
+  [[nodiscard]] program_value broadcast_to(const extents& shape) const;
+  /// The same bytes as elements of another type; see `tensor::reinterpret`.
+  [[nodiscard]] program_value reinterpret(element_type type) const;
+
+ private:
+  friend class program_builder;
+  program_value(std::shared_ptr<detail::program_graph> graph, std::uint32_t index) noexcept
+      : graph_(std::move(graph)), index_(index) {}
+
+  std::shared_ptr<detail::program_graph> graph_;
+  std::uint32_t index_;
+};
+
+/// Builds a program, step by step.
+///
+///     program_builder p;
+///     const auto clip = p.input("clip");
+///     const auto frames =
+///         p.add("frames", frame_signal{.signal = clip, .window = window, .hop = 512});
+///     const auto power =
+///         p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
+///     const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed()});
+///     const program spectrogram = std::move(p).build({mel});
+///
+/// A tensor among the operands of a step is a constant: each run reads it as it is then. Values do
+/// not change: an operation that updates an operand, as `gemm` with a beta does with `c`, makes a
+/// new value. Not thread-safe.
+class SLUICE_EXPORT program_builder {
+ public:
+  program_builder();
+
+  /// An input of the program, which each run gives. Inputs are numbered in the order of the calls.
+  [[nodiscard]] program_value input(std::string name);
+  /// Adds a step and returns its result. `name` appears in errors, in traces and in the text of the
+  /// program. An output of the operation is given only if the operation updates it.
+  /// @throws error `invalid_argument` with the name of an operand that is a value of another
+  /// program, or if the program has been built
+  /// @throws error `unsupported` if the operation cannot be a step: it has not one output, or it is
+  /// a transfer
+  template <class Operation>
+  [[nodiscard]] program_value add(std::string name, Operation operation) {
+    return add_step(std::make_unique<detail::typed_program_step<Operation>>(std::move(name),
+                                                                            std::move(operation)));
+  }
+  /// The program with these outputs, each the result of a step or a view of one. No step can be
+  /// added afterwards.
+  /// @throws error `invalid_argument` if there is no output, or one is no result of a step
+  [[nodiscard]] program build(const std::vector<program_value>& outputs) &&;
+
+ private:
+  [[nodiscard]] program_value add_step(std::unique_ptr<detail::program_step> step);
+
+  std::shared_ptr<detail::program_graph> graph_;
+};
+
+/// A composed service as data: operations over inputs and constants, with any number of outputs. A
+/// run of it is one launch with one reply.
+///
+/// A program knows no shapes and no device. Copies share it. Thread-safe.
+class SLUICE_EXPORT program {
+ public:
+  /// No program.
+  program() noexcept = default;
+
+  /// Whether there is a program.
+  [[nodiscard]] explicit operator bool() const noexcept { return graph_ != nullptr; }
+  /// The number of inputs.
+  [[nodiscard]] std::size_t inputs() const noexcept;
+  /// The number of outputs.
+  [[nodiscard]] std::size_t outputs() const noexcept;
+  /// The steps in words, one line for each input, step and view.
+  [[nodiscard]] std::string text() const;
+  /// Whether both are the same program.
+  [[nodiscard]] bool operator==(const program&) const noexcept = default;
+
+  /// @cond for the executor
+  [[nodiscard]] const std::shared_ptr<const detail::program_graph>& graph() const noexcept {
+    return graph_;
+  }
+  /// @endcond
+
+ private:
+  friend class program_builder;
+  explicit program(std::shared_ptr<const detail::program_graph> graph) noexcept
+      : graph_(std::move(graph)) {}
+
+  std::shared_ptr<const detail::program_graph> graph_;
+};
+
+/// Runs a program on inputs. The result is one tensor for each output: new tensors, of which
+/// several may be views of one block.
+///
+///     request(programs, caf::infinite, run{spectrogram, {samples}})
+///
+/// All steps are one launch: nothing runs between them, and the first failure fails them all.
+struct run {
+  program what{};                 ///< the program; required
+  std::vector<operand> inputs{};  ///< one tensor for each input
+};
+
+}  // namespace sluice

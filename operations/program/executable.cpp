@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/executable.hpp"
+
+#include "operations/program/program_graph.hpp"
+#include "operations/program/scratch_layout.hpp"
+
+#include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/operations/elementwise.hpp>
+#include <sluice/runtime/host_task.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace sluice::operations {
+
+using detail::program_graph;
+using located = program_inference::located;
+
+/// Turns the inferred steps into actions.
+class executable::builder {
+ public:
+  builder(executable& to, const program_graph& of, const program_inference& inferred,
+          lane_libraries& libraries)
+      : to_(to), of_(of), inferred_(inferred), libraries_(libraries) {
+    const auto given = of.inputs().size() + of.constants().size();
+    for (std::size_t root = 0; root < given + of.steps().size(); ++root) {
+      roots_.push_back({place::kind::external, static_cast<std::uint32_t>(root), 0});
+      if (root < given) continue;
+      const auto written = std::find(inferred.written.begin(), inferred.written.end(),
+                                     static_cast<std::uint32_t>(root - given));
+      roots_.back().number = static_cast<std::uint32_t>(
+          given + static_cast<std::size_t>(written - inferred.written.begin()));
+      if (written == inferred.written.end()) roots_.back() = {};
+    }
+  }
+
+  void add_steps() {
+    for (std::size_t i = 0; i < of_.steps().size(); ++i) {
+      try {
+        add_step(of_.steps()[i], inferred_.steps[i]);
+      } catch (const error& e) {
+        throw error(e.code(), "step '" + of_.steps()[i].operation->name() + "': " + e.what());
+      }
+    }
+    // A value that several steps use is needed until the last of them.
+    for (std::size_t i = 0; i < to_.actions_.size(); ++i) {
+      const auto& one = to_.actions_[i];
+      for (const auto& at : one.operands) keep(at, i);
+      keep(one.workspace, i);
+    }
+    to_.scratch_bytes_ = lay_out(buffers_);
+    for (auto& one : to_.actions_) {
+      for (auto& at : one.operands) settle(at);
+      settle(one.workspace);
+    }
+  }
+
+ private:
+  [[nodiscard]] place new_buffer(std::size_t bytes) {
+    if (bytes > memory_) {
+      throw error(errc::out_of_memory, "an intermediate value takes " + std::to_string(bytes) +
+                                           " bytes, but the device has " + std::to_string(memory_) +
+                                           " bytes of memory");
+    }
+    buffers_.push_back({.bytes = bytes, .first = to_.actions_.size()});
+    return {place::kind::scratch, static_cast<std::uint32_t>(buffers_.size() - 1), 0};
+  }
+  void keep(const place& at, std::size_t number) {
+    if (at.in != place::kind::scratch) return;
+    auto& buffer = buffers_[at.number];
+    buffer.first = std::min(buffer.first, number);
+    buffer.last = std::max(buffer.last, number);
+  }
+  void settle(place& at) {
+    if (at.in == place::kind::scratch) at.offset += buffers_[at.number].offset;
+  }
+  [[nodiscard]] place place_of(const located& value) {
+    auto at = roots_[value.root];
+    at.offset += value.layout.offset();
+    return at;
+  }
+
+  void add_copy(const place& from, const tensor_spec& from_spec, const place& to,
+                const tensor_spec& to_spec) {
+    strided_copy copy;
+    const std::array given{std::optional(from_spec), std::optional(to_spec)};
+    const auto operands = detail::operands_of(copy);
+    inference_of<detail::operand_count<strided_copy>()> inferred(operands, given);
+    const auto& row = row_of(operation_type<strided_copy>{});
+    action made;
+    made.row = &row;
+    made.operands = {from, to};
+    row.infer(&copy, inferred, made.call);
+    add(std::move(made));
+  }
+  void add(action made) {
+    const auto kind = libraries_.runtime().device().id().kind;
+    made.row->prepare(libraries_);
+    if (made.row->makes_plans(kind)) {
+      const auto bytes = made.row->key(kind, made.call);
+      auto& plan = plans_[{made.row,
+                           std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}];
+      if (!plan) {
+        plan = made.row->make_plan(libraries_, made.call);
+        if (!plan) throw error(errc::library_failure, "no plan was made");
+        to_.plans_.push_back(plan);
+      }
+      made.plan = plan;
+      if (plan->workspace_bytes() != 0) made.workspace = new_buffer(plan->workspace_bytes());
+      to_.commands_ += plan->commands();
+    }
+    to_.commands_ += made.row->facts(made.call).commands;
+    to_.actions_.push_back(std::move(made));
+  }
+  /// The properties of a value that is repeated to `shape`.
+  [[nodiscard]] static tensor_spec repeated(const tensor_spec& s, const extents& shape) {
+    const auto layout = tensor_layout(s.type, s.shape, s.strides).broadcast_to(shape);
+    return {s.type, layout.shape(), layout.strides(), s.alignment};
+  }
+
+  void add_step(const program_graph::step& step, const program_inference::step& inferred) {
+    const auto& result = inferred_.values[step.result];
+    auto& root = roots_[result.root];
+    const auto result_spec = result.spec();
+    if (root.in == place::kind::nowhere) root = new_buffer(result_spec.bytes());
+    action made;
+    made.row = inferred.row;
+    made.call = inferred.call;
+    std::optional<std::pair<place, tensor_spec>> written_back;
+    for (std::size_t i = 0; i < inferred.uses.size(); ++i) {
+      const auto& u = inferred.uses[i];
+      auto& at = made.operands.emplace_back();
+      const bool is_output = i == step.output;
+      const bool is_given = step.operands[i] != program_graph::none;
+      if (u.ignored || (!is_given && !is_output)) continue;
+      if (is_output && is_given) {  // updated: a new value that begins as a copy
+        const auto& before = inferred_.values[step.operands[i]];
+        add_copy(place_of(before), before.spec(), root, result_spec);
+      }
+      const auto whole = is_output ? root : place_of(inferred_.values[step.operands[i]]);
+      const auto whole_spec = is_output ? result_spec : inferred_.values[step.operands[i]].spec();
+      at = whole;
+      if (!u.packed || u.spec->size() == 0) continue;
+      at = new_buffer(u.spec->bytes());
+      if (u.access != access_kind::write) {
+        add_copy(whole, repeated(whole_spec, u.spec->shape), at, *u.spec);
+      }
+      if (u.access != access_kind::read) written_back.emplace(at, *u.spec);
+    }
+    add(std::move(made));
+    if (written_back) add_copy(written_back->first, written_back->second, root, result_spec);
+  }
+
+  executable& to_;
+  const program_graph& of_;
+  const program_inference& inferred_;
+  lane_libraries& libraries_;
+  const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
+  std::vector<place> roots_;
+  std::vector<scratch_buffer> buffers_;
+  std::map<std::pair<const operation_row*, std::string>, std::shared_ptr<const operation_plan>>
+      plans_;
+};
+
+executable::executable(const program_graph& of, const program_inference& inferred,
+                       lane_libraries& libraries) {
+  builder(*this, of, inferred, libraries).add_steps();
+}
+
+std::size_t executable::bytes() const noexcept {
+  std::size_t sum = sizeof(*this);
+  for (const auto& a : actions_) sum += sizeof(a) + a.operands.size() * sizeof(place);
+  for (const auto& plan : plans_) sum += plan->bytes();
+  return sum;
+}
+
+std::size_t executable::device_bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& plan : plans_) sum += plan->device_bytes();
+  return sum;
+}
+
+void* executable::address(const place& at, std::span<void* const> externals,
+                          void* scratch) noexcept {
+  if (at.in == place::kind::nowhere) return nullptr;
+  auto* const base = at.in == place::kind::scratch ? scratch : externals[at.number];
+  return base == nullptr ? nullptr : static_cast<std::byte*>(base) + at.offset;
+}
+
+template <class Launch>
+void executable::for_each(std::span<void* const> externals, void* scratch,
+                          const Launch& launch) const {
+  for (const auto& one : actions_) {
+    std::array<void*, inference::max_operands> addresses{};
+    std::transform(one.operands.begin(), one.operands.end(), addresses.begin(),
+                   [&](const place& at) { return address(at, externals, scratch); });
+    launch(one, launch_memory{.addresses = addresses,
+                              .plan = one.plan.get(),
+                              .workspace = address(one.workspace, externals, scratch)});
+  }
+}
+
+void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals,
+                         void* scratch) const {
+  if (libraries.runtime().device().id().kind == device_kind::host) {
+    try {
+      // The launch owns this executable.
+      submit_host_task(libraries.stream(),
+                       [this, scratch, all = std::vector(externals.begin(), externals.end())] {
+                         for_each(all, scratch, [](const action& a, const launch_memory& memory) {
+                           a.row->compute(a.call, memory);
+                         });
+                       });
+    } catch (...) {
+      throw nothing_enqueued(current_error());
+    }
+    return;
+  }
+  bool begun = false;
+  for_each(externals, scratch, [&](const action& a, const launch_memory& memory) {
+    try {
+      a.row->enqueue(libraries, a.call, memory);
+    } catch (const nothing_enqueued& e) {
+      if (!begun) throw;
+      throw error(e);  // earlier steps of the launch are on the stream
+    }
+    begun = true;
+  });
+}
+
+}  // namespace sluice::operations

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/program/program_inference.hpp"
+
+#include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/operation.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sluice::operations {
+
+/// A program prepared for inputs of given properties on one lane: the plans of its steps, and the
+/// places of all intermediate values in scratch memory.
+///
+/// An *external* is memory that a launch states: that of an input, a constant or an output,
+/// numbered in this order.
+class executable final : public operation_plan {
+ public:
+  /// Makes the plans of all steps.
+  /// @throws error what a step refuses, with its name
+  executable(const detail::program_graph& of, const program_inference& inferred,
+             lane_libraries& libraries);
+
+  std::size_t bytes() const noexcept override;
+  std::size_t device_bytes() const noexcept override;
+  std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
+  std::size_t commands() const noexcept override { return commands_; }
+
+  /// Enqueues all steps on the stream of the lane. On a host device one task runs them and stops at
+  /// the first that throws.
+  void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch) const;
+
+ private:
+  /// Where an operand of an action is.
+  struct place {
+    enum class kind : std::uint8_t { nowhere, external, scratch };
+    kind in = kind::nowhere;
+    std::uint32_t number = 0;  ///< of the external or the buffer
+    std::size_t offset = 0;    ///< in bytes
+  };
+  /// A step, or a copy before or after one.
+  struct action {
+    const operation_row* row = nullptr;
+    operation_row::call_storage call;
+    std::vector<place> operands{};
+    std::shared_ptr<const operation_plan> plan{};
+    place workspace{};
+  };
+  class builder;
+
+  [[nodiscard]] static void* address(const place& at, std::span<void* const> externals,
+                                     void* scratch) noexcept;
+  template <class Launch>
+  void for_each(std::span<void* const> externals, void* scratch, const Launch& launch) const;
+
+  std::vector<action> actions_;
+  std::vector<std::shared_ptr<const operation_plan>> plans_;
+  std::size_t scratch_bytes_ = 0;
+  std::size_t commands_ = 0;
+};
+
+}  // namespace sluice::operations

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/program_request.hpp"
+
+#include "operations/program/executable.hpp"
+
+#include <sluice/operations/executor.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace sluice::operations {
+
+/// The call of a program: what is known of the run, and the program that the planner needs.
+struct program_call {
+  std::shared_ptr<const detail::program_graph> of;
+  std::shared_ptr<const program_inference> inferred;
+};
+
+namespace {
+
+/// The row of all programs. A call is a pointer to a `program_call`.
+class row_of_programs final : public operation_row {
+ public:
+  static void store(const program_call* value, call_storage& call) noexcept {
+    std::memcpy(call.bytes.data(), &value, sizeof value);
+  }
+
+  std::string_view name() const noexcept override { return "program"; }
+  std::string_view library(device_kind) const noexcept override { return "sluice"; }
+  std::string version(device_kind) const override { return {}; }
+  void infer(const void*, inference&, call_storage&) const override {}
+  void check(device_kind kind, const call_storage& call) const override {
+    const auto& of = get(call);
+    for (std::size_t i = 0; i < of.inferred->steps.size(); ++i) {
+      const auto& step = of.inferred->steps[i];
+      try {
+        step.row->check(kind, step.call);
+      } catch (const error& e) {
+        throw error(e.code(), "step '" + of.of->steps()[i].operation->name() + "': " + e.what());
+      }
+    }
+  }
+  launch_facts facts(const call_storage& call) const noexcept override {
+    return {.sizes = {static_cast<std::int64_t>(get(call).inferred->steps.size())}, .commands = 0};
+  }
+  bool has_libraries(device_kind) const noexcept override { return true; }
+  bool makes_plans(device_kind) const noexcept override { return true; }
+  std::span<const std::byte> key(device_kind, const call_storage& call) const noexcept override {
+    return std::as_bytes(std::span(get(call).inferred->key));
+  }
+  std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
+    std::size_t most = 0;
+    for (const auto& step : get(call).inferred->steps) {
+      most = std::max(most, step.row->plan_bytes(kind, step.call));
+    }
+    return most;
+  }
+  void prepare(lane_libraries&) const override {}
+  std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
+                                                  const call_storage& call) const override {
+    const auto& of = get(call);
+    return std::make_shared<executable>(*of.of, *of.inferred, libraries);
+  }
+  std::shared_ptr<operation_launch> begin(lane_libraries&, const void*,
+                                          const call_storage&) const override {
+    return nullptr;
+  }
+  void enqueue(lane_libraries& libraries, const call_storage&,
+               const launch_memory& memory) const override {
+    static_cast<const executable*>(memory.plan)
+        ->enqueue(libraries, memory.addresses, memory.workspace);
+  }
+  bool composes() const noexcept override { return false; }
+  void compute(const call_storage&, const launch_memory&) const override {}
+
+ private:
+  [[nodiscard]] static const program_call& get(const call_storage& call) noexcept {
+    const program_call* value = nullptr;
+    std::memcpy(&value, call.bytes.data(), sizeof value);
+    return *value;
+  }
+};
+
+}  // namespace
+
+const operation_row& program_row() {
+  static const row_of_programs row;
+  return row;
+}
+
+void program_request::infer() {
+  const auto& graph = asked_.what.graph();
+  if (graph == nullptr) throw invalid_argument("what", "is no program");
+  if (asked_.inputs.size() != graph->inputs().size()) {
+    throw invalid_argument("inputs", "there are " + std::to_string(asked_.inputs.size()) +
+                                         ", but the program takes " +
+                                         std::to_string(graph->inputs().size()));
+  }
+  std::vector<tensor_spec> given;
+  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
+    const auto& input = asked_.inputs[i];
+    if (!input.value()) throw invalid_argument(graph->inputs()[i], "is not given");
+    given.push_back(tensor_spec::of(input.value()));
+  }
+  const auto inferred = graph->infer(given);
+  call_ = std::make_shared<const program_call>(program_call{graph, inferred});
+  row_of_programs::store(call_.get(), call);
+
+  operands_ = std::move(asked_.inputs);
+  for (const auto& constant : graph->constants()) operands_.emplace_back(constant.value);
+  const auto read = operands_.size();
+  operands_.resize(read + inferred->written.size());
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    auto& u = uses_.emplace_back();
+    u.of.value = &operands_[i];
+    if (i < read) {
+      const bool is_input = i < given.size();
+      u.of.name = is_input ? graph->inputs()[i] : graph->constants()[i - given.size()].name;
+      u.spec = tensor_spec::of(operands_[i].value());
+      u.ignored = true;
+    } else {
+      const auto& step = graph->steps()[inferred->written[i - read]];
+      u.of = {step.operation->name(), &operands_[i], member_role::output};
+      u.spec = inferred->values[step.result].spec();
+      u.access = access_kind::write;
+      u.stated = true;
+    }
+  }
+  for (const auto& step : graph->steps()) {
+    for (const auto value : step.operands) {
+      if (value == detail::program_graph::none) continue;
+      const auto root = inferred->values[value].root;
+      if (root < read) uses_[root].ignored = false;
+    }
+  }
+}
+
+std::size_t program_request::bytes() const noexcept {
+  return sizeof(*this) + options.tag.capacity() +
+         operands_.size() * (sizeof(operand) + sizeof(inference::use));
+}
+
+void program_request::launch(const kernel_envelope& by, lane& on, operands used,
+                             const launch_options& how, std::shared_ptr<operation_launch> finishes,
+                             detail::closure_ref closure) noexcept {
+  tensors all;
+  try {
+    all = results();
+  } catch (...) {
+    const auto why = current_error();
+    (void)operands(std::move(used));
+    return fail(why);
+  }
+  // The client that has its reply shares its memory with nobody.
+  written_.clear();
+  detail::launch_request(reply_, std::move(all), by, on, std::move(used), how, std::move(finishes),
+                         closure);
+}
+
+void program_request::drop_operands() noexcept {
+  asked_.inputs.clear();
+  for (auto& o : operands_) o = operand();
+  written_.clear();
+}
+
+tensors program_request::results() const {
+  const auto& of = *call_->of;
+  const auto& inferred = *call_->inferred;
+  const auto roots = of.inputs().size() + of.constants().size();
+  tensors all;
+  for (const auto output : of.outputs()) {
+    const auto& value = inferred.values[output];
+    const auto at = std::find(inferred.written.begin(), inferred.written.end(), value.root - roots);
+    all.push_back(tensor(written_[static_cast<std::size_t>(at - inferred.written.begin())].block(),
+                         value.layout));
+  }
+  return all;
+}
+
+}  // namespace sluice::operations
+
+namespace sluice {
+
+void executor::submit(run asked, const request_options& options, reply_token<tensors> token,
+                      request_sender sender) noexcept {
+  try {
+    operations::program_request request(std::move(asked), options, sender, token);
+    submit(request);
+  } catch (...) {
+    asked.inputs.clear();
+    token.fail(current_error());
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/program/program_graph.hpp"
+
+#include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/program.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sluice::operations {
+
+struct program_call;
+
+/// The row of all programs. The plan of a call is an `executable`.
+[[nodiscard]] const operation_row& program_row();
+
+/// One run of a program. Its uses are those of the inputs, the constants and the blocks that the
+/// outputs lie in, in this order.
+class program_request final : public detail::operation_request {
+ public:
+  program_request(run&& asked, const request_options& o, request_sender s, reply_token<tensors> t)
+      : operation_request(program_row(), o, s, t.failures()),
+        reply_(std::move(t)),
+        asked_(std::move(asked)) {}
+  program_request(program_request&&) noexcept = default;
+
+  std::unique_ptr<operation_request> to_heap() && override {
+    return std::make_unique<program_request>(std::move(*this));
+  }
+  const void* operation() const noexcept override { return &asked_; }
+  void infer() override;
+  std::span<const inference::use> uses() const noexcept override { return uses_; }
+  std::size_t bytes() const noexcept override;
+  std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
+  void add_operand(const tensor& value, bool is_output) override {
+    if (is_output) written_.push_back(value);
+  }
+  element_type type() const noexcept override { return written_.front().type(); }
+  void launch(const kernel_envelope& by, lane& on, operands used, const launch_options& how,
+              std::shared_ptr<operation_launch> finishes,
+              detail::closure_ref closure) noexcept override;
+
+ private:
+  void drop_operands() noexcept override;
+  [[nodiscard]] tensors results() const;
+
+  reply_token<tensors> reply_;
+  run asked_;
+  std::shared_ptr<const program_call> call_;
+  std::vector<operand> operands_;  // to which the uses refer
+  std::vector<inference::use> uses_;
+  std::vector<tensor> written_;  // the results that are outputs or parts of them
+};
+
+}  // namespace sluice::operations

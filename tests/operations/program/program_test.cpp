@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs: many operations as one launch.
+#include "tests/operations/program/programs.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+TEST_P(programs, compute_what_their_steps_compute) {
+  const auto filterbank = numbers({5, 9});
+  const auto window = numbers({16});
+  program_builder p;
+  const auto clip = p.input("clip");
+  const auto frames = p.add("frames", frame_signal{.signal = clip, .window = window, .hop = 4});
+  const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
+  const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed()});
+  const auto loudest = p.add("loudest", reduce{.x = mel, .kind = reduction::max});
+  const program spectrogram = std::move(p).build({mel, loudest});
+  for (const std::int64_t samples : {100, 37, 100}) {
+    const auto signal = numbers({samples});
+    const auto results = results_of({spectrogram, {signal}});
+    ASSERT_EQ(results.size(), 2U);
+    const auto f = run(on(), frame_signal{.signal = signal, .window = window, .hop = 4});
+    const auto s = run(on(), power_spectrum{.x = run(on(), rfft{.x = f})});
+    const auto m = run(on(), gemm{.a = filterbank, .b = s.transposed()});
+    EXPECT_EQ(values(results[0]), values(m));
+    EXPECT_EQ(values(results[1]), values(run(on(), reduce{.x = m, .kind = reduction::max})));
+  }
+  EXPECT_EQ(spectrogram.text(),
+            "clip = input\n"
+            "frames.window = constant f32[16]\n"
+            "frames = frame_signal(signal = clip, window = frames.window)\n"
+            "fft = rfft(x = frames)\n"
+            "power = power_spectrum(x = fft)\n"
+            "mel.a = constant f32[5, 9]\n"
+            "mel = gemm(a = mel.a, b = power.transposed())\n"
+            "loudest = reduce(x = mel)\n"
+            "outputs: mel loudest\n");
+}
+
+TEST_P(programs, update_no_value) {
+  const auto c = numbers({3, 3});
+  const auto before = values(c);
+  program_builder p;
+  const auto a = p.input("a");
+  const auto once = p.add("once", gemm{.a = a, .b = a, .c = c, .beta = 1});
+  const auto twice = p.add("twice", gemm{.a = a, .b = a, .c = once, .beta = 1});
+  const program accumulate = std::move(p).build({once, twice});
+  const auto x = numbers({3, 3});
+  const auto results = results_of({accumulate, {x}});
+  EXPECT_EQ(values(c), before);
+  const auto expected = run(on(), strided_copy{.x = c});
+  (void)run(on(), gemm{.a = x, .b = x, .c = expected, .beta = 1});
+  EXPECT_EQ(values(results[0]), values(expected));
+  (void)run(on(), gemm{.a = x, .b = x, .c = expected, .beta = 1});
+  EXPECT_EQ(values(results[1]), values(expected));
+}
+
+TEST_P(programs, are_one_launch) {
+  program_builder p;
+  auto value = p.input("x");
+  for (int i = 0; i < 50; ++i) value = p.add("step", add{.a = value, .b = value});
+  const program doubled = std::move(p).build({value});
+  const auto x = numbers({1000});
+  (void)results_of({doubled, {x}});
+  const auto made = on().status().plans.made;
+  const auto before = runtime().statistics();
+  (void)results_of({doubled, {x}});
+  EXPECT_EQ(runtime().statistics().launches, before.launches + 1);
+  EXPECT_EQ(on().status().plans.made, made);
+  // Two values are alive at a time.
+  EXPECT_LE(before.peak_bytes, before.bytes_outstanding + 3 * 4096);
+}
+
+TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto y = p.input("y");
+  const auto sum = p.add("sum", add{.a = x, .b = y});
+  const program made = std::move(p).build({sum.transposed()});
+  const auto refused = [&](errc code, const char* text, sluice::run asked) {
+    SCOPED_TRACE(text);
+    const auto before = runtime().statistics();
+    EXPECT_TRUE(throws(code, text, [&] { (void)results_of(asked); }));
+    EXPECT_EQ(runtime().statistics().launches, before.launches);
+    EXPECT_EQ(runtime().statistics().blocks, before.blocks);
+  };
+  const auto a = numbers({3, 4});
+  const auto b = numbers({4, 4});
+  refused(errc::invalid_argument, "what: is no program", {});
+  refused(errc::invalid_argument, "inputs: there are 1", {made, {a}});
+  refused(errc::invalid_argument, "y: is not given", {made, {a, operand()}});
+  refused(errc::invalid_argument, "step 'sum': b: ", {made, {a, b}});
+  refused(errc::invalid_argument,
+          "step 'sum': ", {made, {a, run(on(), cast{.x = a, .type = element_type::f64})}});
+  refused(errc::invalid_argument, "view 'transposed()': ", {made, {numbers({4}), numbers({4})}});
+  auto freed = numbers({3, 4});
+  const auto stale = freed;
+  runtime().deallocate(freed.block());
+  refused(errc::stale_ref, "x", {made, {stale, a}});
+  EXPECT_EQ(results_of({made, {a, a}})[0].shape(), (extents{4, 3}));
+}
+
+TEST(program_builder, refuses_what_can_be_no_program) {
+  program_builder p;
+  const auto x = p.input("x");
+  program_builder other;
+  const auto foreign = other.input("x");
+  const auto refused = [](errc code, const char* text, const auto& work) {
+    SCOPED_TRACE(text);
+    EXPECT_TRUE(throws(code, text, work));
+  };
+  refused(errc::invalid_argument, "step 'sum': b: is a value of another program",
+          [&] { (void)p.add("sum", add{.a = x, .b = foreign}); });
+  refused(errc::unsupported, "step 'up': upload cannot be a step",
+          [&] { (void)p.add("up", sluice::upload{.values = std::vector<float>{1}}); });
+  refused(errc::unsupported, "step 'down': download cannot be a step",
+          [&] { (void)p.add("down", sluice::download{.x = x}); });
+  refused(errc::invalid_argument, "outputs: output 0 is no result",
+          [&] { (void)std::move(p).build({x.transposed()}); });
+  refused(errc::invalid_argument, "outputs: are not given", [&] { (void)std::move(p).build({}); });
+  const auto sum = p.add("sum", add{.a = x, .b = x});
+  refused(errc::invalid_argument, "outputs: output 1 is a value of another", [&] {
+    (void)std::move(p).build({sum, foreign});
+  });
+  (void)std::move(p).build({sum});
+  refused(errc::invalid_argument, "has been built", [&] { (void)sum.transposed(); });
+  refused(errc::invalid_argument, "has been built", [&] { (void)std::move(p).build({sum}); });
+}
+
+TEST_P(programs, pack_what_their_steps_do_not_take) {
+  const auto window = numbers({8});
+  const auto image = numbers({6, 7, 3});
+  const auto filters = numbers({4, 3, 2, 2}).slice(0, 0, 4, 2);
+  program_builder p;
+  const auto x = p.input("x");
+  const auto channels = x.permute({2, 0, 1}).reshape({1, 3, 6, 7});
+  const auto filtered = p.add("filtered", conv2d{.x = channels, .w = filters});
+  const auto signals = filtered.select(0, 0).permute({1, 2, 0});  // the last dimension has gaps
+  const auto spectrum = p.add("spectrum", rfft{.x = signals});
+  const auto power = p.add("power", power_spectrum{.x = spectrum});
+  const auto noise = p.add("noise", random_normal{.shape = extents{5, 6, 2}, .seed = 7});
+  const auto sum = p.add("sum", add{.a = power, .b = noise});
+  const auto one = p.add("one", fill{.value = 1, .shape = extents{5, 6, 2}});
+  const program made =
+      std::move(p).build({filtered.transposed(),
+                          p.add("last", subtract{.a = sum, .b = one.transposed().transposed()})});
+  for (int round = 0; round < 2; ++round) {
+    const auto results = results_of({made, {image}});
+    const auto f = alone(conv2d{.x = image.permute({2, 0, 1}).reshape({1, 3, 6, 7}), .w = filters});
+    const auto s = alone(power_spectrum{.x = alone(rfft{.x = f.select(0, 0).permute({1, 2, 0})})});
+    const auto n = alone(random_normal{.shape = extents{5, 6, 2}, .seed = 7});
+    const auto ones = alone(fill{.value = 1, .shape = extents{5, 6, 2}});
+    EXPECT_EQ(bits(results[0]), bits(f.transposed()));
+    EXPECT_EQ(bits(results[1]), bits(alone(subtract{.a = alone(add{.a = s, .b = n}), .b = ones})));
+  }
+}
+
+/// y = x. Fails in the launch if x is 0. Counts its launches.
+struct failing {
+  operand x{};
+  operand y{};
+  std::shared_ptr<std::atomic<int>> launches{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &failing::x), output("y", &failing::y),
+                           parameter("launches", &failing::launches));
+  }
+};
+struct failing_call {
+  std::size_t count;
+  std::atomic<int>* launches;
+};
+const operation_row& row_of(operation_type<failing>) {
+  static const typed_operation_row<failing, failing_call> row(
+      {.name = "failing",
+       .infer = [](const failing& op, inference& to) -> failing_call {
+         const auto& x = to.require(op.x);
+         (void)to.result(op.y, x.type, x.shape);
+         return {x.size(), op.launches.get()};
+       },
+       .host = {.library = "test"},
+       .compute =
+           [](const failing_call& call, const launch_of<failing>& at) {
+             ++*call.launches;
+             const auto* const x = at.get<const float>(&failing::x);
+             if (x[0] == 0) throw std::runtime_error("x is 0");
+             std::copy_n(x, call.count, at.get<float>(&failing::y));
+           }});
+  return row;
+}
+
+TEST_P(programs, fail_as_a_whole) {
+  if (runtime().device().id().kind != device_kind::host) GTEST_SKIP() << "a step of the host";
+  const auto first = std::make_shared<std::atomic<int>>();
+  const auto second = std::make_shared<std::atomic<int>>();
+  program_builder p;
+  const auto x = p.input("x");
+  const auto once = p.add("once", failing{.x = x, .launches = first});
+  const auto twice = p.add("twice", failing{.x = once, .launches = second});
+  const program made = std::move(p).build({once, twice});
+  const auto zero = alone(fill{.value = 0, .shape = extents{2}});
+  EXPECT_TRUE(throws(errc::library_failure, "x is 0", [&] { (void)results_of({made, {zero}}); }));
+  EXPECT_EQ(*first, 1);
+  EXPECT_EQ(*second, 0);
+  const auto early = results_of({made, {zero}}, {.reply = reply_on::enqueued});
+  for (const auto& output : early) {
+    EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)get(output); }));
+  }
+  EXPECT_EQ(values(results_of({made, {alone(fill{.value = 3, .shape = extents{2}})}})[1]),
+            std::vector<float>(2, 3));
+}
+
+TEST_P(programs, may_have_many_inputs) {
+  program_builder p;
+  std::vector<operand> inputs;
+  auto sum = p.input("input");
+  inputs.emplace_back(numbers({5}));
+  auto expected = inputs[0].value();
+  for (int i = 1; i < 70; ++i) {
+    sum = p.add("sum", add{.a = sum, .b = p.input("input")});
+    inputs.emplace_back(numbers({5}));
+    expected = alone(add{.a = expected, .b = inputs.back()});
+  }
+  const program made = std::move(p).build({sum});
+  EXPECT_EQ(bits(results_of({made, inputs})[0]), bits(expected));
+}
+
+TEST_P(programs, of_many_shapes_stay_in_the_bytes_of_the_cache) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto spectrum = p.add("spectrum", rfft{.x = x});
+  const program made = std::move(p).build({p.add("power", power_spectrum{.x = spectrum})});
+  for (std::int64_t n = 1; n <= 100; ++n) (void)results_of({made, {numbers({n})}});
+  const auto plans = on().status().plans;
+  EXPECT_GE(plans.made, 100U);
+  EXPECT_LE(plans.kept_bytes, executor_options().max_plan_bytes);
+  EXPECT_LE(plans.alive, plans.kept + 64);
+}
+
+TEST_P(programs, are_dropped_while_they_are_planned) {
+  program_builder p;
+  const auto x = p.input("x");
+  program made = std::move(p).build({p.add("double", add{.a = x, .b = x})});
+  for (int round = 0; round < 20; ++round) {
+    const auto fresh = make_executor();
+    std::atomic<int> replies{0};
+    fresh->submit(sluice::run{made, {numbers({4})}}, {.id = 3},
+                  reply_token<tensors>::from([&](const tensors&) { ++replies; },
+                                             [&](const error&) { ++replies; }));
+    if (round % 2 == 0) fresh->cancel({}, 3);
+    if (round == 19) made = program();
+  }
+}
+
+TEST_P(programs, keep_a_value_from_a_single_request) {
+  program_builder p;
+  const auto x = p.input("x");
+  EXPECT_TRUE(throws(errc::invalid_argument, "b: is a value of a program",
+                     [&] { (void)run(on(), add{.a = numbers({2}), .b = x}); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, programs, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
