@@ -10,5 +10,6 @@
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
 #include <sluice/actors/operation_actor.hpp>
+#include <sluice/actors/program.hpp>
 #include <sluice/actors/rng.hpp>
 #include <sluice/actors/spawn_operations.hpp>

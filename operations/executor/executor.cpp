@@ -129,7 +129,9 @@ class executor::core {
       waiting_.require_room(r);
       if (r.options.deadline || r.options.id != 0) follow(r);
       find_plan(r);
-      if (!waiting_.empty() || r.planned_by != nullptr || lane_.full()) return wait(r);
+      if (!waiting_.empty() || r.planned_by != nullptr || lane_.full(commands_of(r))) {
+        return wait(r);
+      }
     } catch (...) {
       return r.fail(current_error());
     }
@@ -358,13 +360,19 @@ class executor::core {
   void launch_waiting() noexcept {
     while (!waiting_.empty()) {
       if (lane_.full() && lane_.want_room()) return;  // woken later
-      auto next = waiting_.next();
-      if (next == nullptr) break;
-      launch(*next);
+      const auto next = waiting_.next();
+      if (!next) break;
+      const auto commands = commands_of(*next);
+      if (lane_.full(commands) && lane_.want_room(commands)) return;
+      launch(*waiting_.take(next));
     }
     planning_.start();
   }
 
+  /// The most device commands of a launch, without those of packed copies and transfers.
+  [[nodiscard]] static std::size_t commands_of(const operation_request& r) noexcept {
+    return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0);
+  }
   void launch(operation_request& r) noexcept {
     try {
       enqueue(r);

@@ -91,27 +91,27 @@ void request_queue::add(pointer& r) {
   to.splice(to.end(), node);
 }
 
-request_queue::pointer request_queue::next() {
+request_queue::place request_queue::next() noexcept {
   std::size_t held_back = 0;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (may_pass(**at)) return take(waiting, at);
+      if (may_pass(**at)) return {&waiting, at};
       if (++held_back == max_held_back) return next_of_the_oldest();
     }
   }
-  return nullptr;
+  return {};
 }
 
-request_queue::pointer request_queue::next_of_the_oldest() {
+request_queue::place request_queue::next_of_the_oldest() noexcept {
   for (auto& waiting : ready_) {
-    if (!waiting.empty() && may_pass(*waiting.front())) return take(waiting, waiting.begin());
+    if (!waiting.empty() && may_pass(*waiting.front())) return {&waiting, waiting.begin()};
   }
-  return nullptr;
+  return {};
 }
 
-request_queue::pointer request_queue::take(list& from, list::iterator which) noexcept {
-  auto taken = std::move(*which);
-  from.erase(which);
+request_queue::pointer request_queue::take(const place& from) noexcept {
+  auto taken = std::move(*from.at);
+  from.in->erase(from.at);
   forget(*taken);
   return taken;
 }

@@ -40,8 +40,17 @@ class request_queue {
   /// Adds a request at the end. Takes it only if nothing is thrown.
   /// @throws std::bad_alloc if there is no memory
   void add(pointer& r);
-  /// Takes the next request that may be launched; nullptr if there is none.
-  [[nodiscard]] pointer next();
+  /// The place of a request in the queue. Valid until the queue changes.
+  struct place {
+    list* in = nullptr;  ///< nullptr: no request
+    list::iterator at{};
+    [[nodiscard]] explicit operator bool() const noexcept { return in != nullptr; }
+    [[nodiscard]] const detail::operation_request& operator*() const noexcept { return **at; }
+  };
+  /// The next request that may be launched.
+  [[nodiscard]] place next() noexcept;
+  /// Takes a request.
+  [[nodiscard]] pointer take(const place& from) noexcept;
   /// Gives its plan to each request that waits for the job `by`.
   void give_plan(const void* by, const std::shared_ptr<const operation_plan>& plan) noexcept;
   /// Takes all requests for which `condition(request)` is true.
@@ -75,10 +84,9 @@ class request_queue {
     std::size_t writes = 0;
   };
 
-  /// Takes the first request of a priority that may be launched. The oldest request of all waits
-  /// for no other one that is ready, so one is always found if no request waits for a plan.
-  [[nodiscard]] pointer next_of_the_oldest();
-  [[nodiscard]] pointer take(list& from, list::iterator which) noexcept;
+  /// The first request of a priority if it may be launched. The oldest request of all waits for no
+  /// other one that is ready, so one is always found if no request waits for a plan.
+  [[nodiscard]] place next_of_the_oldest() noexcept;
   /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,

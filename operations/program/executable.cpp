@@ -39,11 +39,7 @@ class executable::builder {
 
   void add_steps() {
     for (std::size_t i = 0; i < of_.steps().size(); ++i) {
-      try {
-        add_step(of_.steps()[i], inferred_.steps[i]);
-      } catch (const error& e) {
-        throw error(e.code(), "step '" + of_.steps()[i].operation->name() + "': " + e.what());
-      }
+      naming_step(*of_.steps()[i].operation, [&] { add_step(of_.steps()[i], inferred_.steps[i]); });
     }
     // A value that several steps use is needed until the last of them.
     for (std::size_t i = 0; i < to_.actions_.size(); ++i) {
@@ -60,10 +56,11 @@ class executable::builder {
 
  private:
   [[nodiscard]] place new_buffer(std::size_t bytes) {
+    // Not `out_of_memory`: it does not help to plan again.
     if (bytes > memory_) {
-      throw error(errc::out_of_memory, "an intermediate value takes " + std::to_string(bytes) +
-                                           " bytes, but the device has " + std::to_string(memory_) +
-                                           " bytes of memory");
+      throw error(errc::unsupported, "an intermediate value, a packed copy or a workspace takes " +
+                                         std::to_string(bytes) + " bytes, but the device has " +
+                                         std::to_string(memory_) + " bytes of memory");
     }
     buffers_.push_back({.bytes = bytes, .first = to_.actions_.size()});
     return {place::kind::scratch, static_cast<std::uint32_t>(buffers_.size() - 1), 0};
@@ -135,11 +132,11 @@ class executable::builder {
       auto& at = made.operands.emplace_back();
       const bool is_output = i == step.output;
       const bool is_given = step.operands[i] != program_graph::none;
-      if (u.ignored || (!is_given && !is_output)) continue;
       if (is_output && is_given) {  // updated: a new value that begins as a copy
         const auto& before = inferred_.values[step.operands[i]];
         add_copy(place_of(before), before.spec(), root, result_spec);
       }
+      if (u.ignored || (!is_given && !is_output)) continue;
       const auto whole = is_output ? root : place_of(inferred_.values[step.operands[i]]);
       const auto whole_spec = is_output ? result_spec : inferred_.values[step.operands[i]].spec();
       at = whole;

@@ -80,20 +80,24 @@ std::uint32_t program_graph::add_step(std::unique_ptr<program_step> operation) {
   step made{.operation = nullptr, .operands = {}};
   made.output = static_cast<std::size_t>(std::find_if(operands.begin(), operands.end(), is_output) -
                                          operands.begin());
-  try {
+  operations::naming_step(*operation, [&] {
     for (const auto& o : operands) made.operands.push_back(value_of(o, name));
-  } catch (const error& e) {
-    throw error(e.code(), where + e.what());
-  }
+  });
   // The program holds its constants itself.
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (made.operands[i] != none)
       *operands[i].value = operand(value_reference{id_, made.operands[i]});
   }
   made.operation = std::move(operation);
+  made.result = static_cast<std::uint32_t>(values_.size());
+  const auto number = static_cast<std::uint32_t>(steps_.size());
   steps_.push_back(std::move(made));
-  return steps_.back().result =
-             add({value_kind::result, static_cast<std::uint32_t>(steps_.size() - 1)});
+  try {
+    return add({value_kind::result, number});
+  } catch (...) {
+    steps_.pop_back();
+    throw;
+  }
 }
 
 void program_graph::build(std::vector<std::uint32_t> outputs) {
@@ -124,8 +128,12 @@ std::shared_ptr<const operations::program_inference> program_graph::infer(
   }
   auto made = std::make_shared<const operations::program_inference>(
       operations::infer_program(*this, given));
+  std::shared_ptr<const operations::program_inference> dropped;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
-  if (recent_.size() == most_recent) recent_.pop_back();
+  if (recent_.size() == most_recent) {
+    dropped = std::move(recent_.back());
+    recent_.pop_back();
+  }
   recent_.insert(recent_.begin(), made);
   return made;
 }

@@ -37,16 +37,6 @@ std::string key_of(std::uint64_t program, std::span<const tensor_spec> given) {
   return key;
 }
 
-/// Calls `work` and puts `where` in front of the text of its error.
-template <class Work>
-void naming(const std::string& where, const Work& work) {
-  try {
-    work();
-  } catch (const error& e) {
-    throw error(e.code(), where + ": " + e.what());
-  }
-}
-
 /// The alignment of an address `offset` bytes behind one with the alignment `base`.
 std::size_t alignment_at(std::size_t base, std::size_t offset) noexcept {
   return offset == 0 ? base : std::min(base, offset & (~offset + 1));
@@ -54,27 +44,29 @@ std::size_t alignment_at(std::size_t base, std::size_t offset) noexcept {
 
 located result_of(const program_graph& of, program_inference& to, std::uint32_t number) {
   const auto& step = of.steps()[number];
+  const auto roots = of.inputs().size() + of.constants().size();
+  located result{static_cast<std::uint32_t>(roots + number), {}, tensor_spec::max_alignment};
   std::vector<std::optional<tensor_spec>> given(step.operands.size());
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (step.operands[i] == program_graph::none) continue;
-    given[i] = to.values[step.operands[i]].spec();
-    // What is updated is a new value, which lies without gaps.
-    if (i == step.output) given[i] = tensor_spec::row_major(given[i]->type, given[i]->shape);
-  }
   auto& made = to.steps.emplace_back();
   made.row = &step.operation->row;
   made.uses.resize(given.size());
   const auto& output = made.uses[step.output];
-  naming("step '" + step.operation->name() + "'", [&] {
+  naming_step(*step.operation, [&] {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (step.operands[i] == program_graph::none) continue;
+      given[i] = to.values[step.operands[i]].spec();
+      // What is updated is a new value, which lies without gaps.
+      if (i == step.output) given[i] = tensor_spec::row_major(given[i]->type, given[i]->shape);
+    }
     step.operation->infer(given, made.call, made.uses);
     if (given[step.output] && output.access != access_kind::read_write) {
       throw invalid_argument(output.of.name, "is given, but the step does not read it");
     }
+    if (!output.spec) throw invalid_argument(output.of.name, "infer states no result");
+    const auto& spec = given[step.output] ? *given[step.output] : *output.spec;
+    result.layout = tensor_layout(spec.type, spec.shape, spec.strides);
   });
-  const auto& spec = given[step.output] ? *given[step.output] : *output.spec;
-  const auto roots = of.inputs().size() + of.constants().size();
-  return {static_cast<std::uint32_t>(roots + number),
-          tensor_layout(spec.type, spec.shape, spec.strides), tensor_spec::max_alignment};
+  return result;
 }
 
 }  // namespace
@@ -106,8 +98,15 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
       case value_kind::view: {
         auto here = to.values[v.of];
         const auto before = here.layout.offset();
-        naming("view '" + v.text + "'", [&] { here.layout = v.view(here.layout); });
-        here.alignment = alignment_at(here.alignment, here.layout.offset() - before);
+        naming("view '" + v.text + "'", [&] {
+          here.layout = v.view(here.layout);
+          here.alignment = alignment_at(here.alignment, here.layout.offset() - before);
+          const auto size = size_of(here.layout.type());
+          if (!here.layout.empty() && here.alignment < size) {
+            throw error(errc::invalid_argument, "the first element is not aligned to its size, " +
+                                                    std::to_string(size) + " bytes");
+          }
+        });
         to.values.push_back(here);
         break;
       }
@@ -120,6 +119,9 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
       to.written.push_back(step);
     }
   }
+  to.bytes = sizeof to + to.key.size() + to.inputs.size() * sizeof(tensor_spec) +
+             to.values.size() * sizeof(located);
+  for (const auto& s : to.steps) to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
   return to;
 }
 

@@ -3,6 +3,8 @@
 
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/operation.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/runtime/error.hpp>
 #include <sluice/runtime/tensor_layout.hpp>
 
 #include <cstddef>
@@ -41,7 +43,22 @@ struct program_inference {
   std::vector<located> values{};
   std::vector<step> steps{};
   std::vector<std::uint32_t> written{};  ///< the steps whose results are outputs or parts of them
+  std::size_t bytes = 0;                 ///< its size in host memory
 };
+
+/// Calls `work` and puts `where` in front of the text of its error.
+template <class Work>
+void naming(const std::string& where, const Work& work) {
+  try {
+    work();
+  } catch (const error& e) {
+    throw error(e.code(), where + ": " + e.what(), e.status(), e.where());
+  }
+}
+template <class Work>
+void naming_step(const detail::program_step& step, const Work& work) {
+  naming("step '" + step.name() + "'", work);
+}
 
 /// Works out a run of `of` for inputs with the properties `given`.
 /// @throws error what a step refuses, with its name

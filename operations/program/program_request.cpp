@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <string>
+#include <utility>
 
 namespace sluice::operations {
 
@@ -35,11 +38,7 @@ class row_of_programs final : public operation_row {
     const auto& of = get(call);
     for (std::size_t i = 0; i < of.inferred->steps.size(); ++i) {
       const auto& step = of.inferred->steps[i];
-      try {
-        step.row->check(kind, step.call);
-      } catch (const error& e) {
-        throw error(e.code(), "step '" + of.of->steps()[i].operation->name() + "': " + e.what());
-      }
+      naming_step(*of.of->steps()[i].operation, [&] { step.row->check(kind, step.call); });
     }
   }
   launch_facts facts(const call_storage& call) const noexcept override {
@@ -51,11 +50,20 @@ class row_of_programs final : public operation_row {
     return std::as_bytes(std::span(get(call).inferred->key));
   }
   std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
-    std::size_t most = 0;
+    // Steps with equal keys share a plan.
+    std::map<std::pair<const operation_row*, std::string>, std::size_t> plans;
     for (const auto& step : get(call).inferred->steps) {
-      most = std::max(most, step.row->plan_bytes(kind, step.call));
+      if (!step.row->makes_plans(kind)) continue;
+      const auto key = step.row->key(kind, step.call);
+      plans.try_emplace(
+          {step.row, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
+          step.row->plan_bytes(kind, step.call));
     }
-    return most;
+    std::size_t sum = 0;
+    for (const auto& [key, bytes] : plans) {
+      if (__builtin_add_overflow(sum, bytes, &sum)) return std::numeric_limits<std::size_t>::max();
+    }
+    return sum;
   }
   void prepare(lane_libraries&) const override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
@@ -128,9 +136,13 @@ void program_request::infer() {
       u.stated = true;
     }
   }
-  for (const auto& step : graph->steps()) {
-    for (const auto value : step.operands) {
+  for (std::size_t s = 0; s < inferred->steps.size(); ++s) {
+    const auto& step = graph->steps()[s];
+    for (std::size_t i = 0; i < step.operands.size(); ++i) {
+      const auto value = step.operands[i];
       if (value == detail::program_graph::none) continue;
+      // An update copies its operand in any case.
+      if (inferred->steps[s].uses[i].ignored && i != step.output) continue;
       const auto root = inferred->values[value].root;
       if (root < read) uses_[root].ignored = false;
     }
@@ -139,7 +151,8 @@ void program_request::infer() {
 
 std::size_t program_request::bytes() const noexcept {
   return sizeof(*this) + options.tag.capacity() +
-         operands_.size() * (sizeof(operand) + sizeof(inference::use));
+         operands_.size() * (sizeof(operand) + sizeof(inference::use)) +
+         (call_ ? call_->inferred->bytes : 0);
 }
 
 void program_request::launch(const kernel_envelope& by, lane& on, operands used,

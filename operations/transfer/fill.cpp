@@ -91,6 +91,10 @@ fill_call infer(const fill& op, inference& to) {
 void compute(const fill_call& call, const launch_of<fill>& at) {
   auto* to = at.get<std::byte>(&fill::y);
   const auto bytes = size_of(call.type);
+  if (bytes == 1) {
+    std::memset(to, std::to_integer<int>(call.element[0]), static_cast<std::size_t>(call.count));
+    return;
+  }
   for (std::int64_t i = 0; i < call.count; ++i, to += bytes) {
     std::memcpy(to, call.element.data(), bytes);
   }

@@ -8,12 +8,42 @@
 #include "tests/operations/fft/dft.hpp"
 #include "tests/support/relative_error.hpp"
 
+#include <sluice/actors/spawn_operations.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
+
+namespace sluice::test {
+
+/// A named service around a program.
+struct square {
+  tensor x{};
+};
+inline run to_operation(const square& asked) {
+  static const program made = [] {
+    program_builder p;
+    const auto x = p.input("x");
+    const auto y = p.add("square", multiply{.a = x, .b = x});
+    return std::move(p).build({y});
+  }();
+  return {made, {asked.x}};
+}
+
+}  // namespace sluice::test
+
+namespace sluice {
+template <>
+struct request_reply<test::square> {
+  using type = tensor;
+  explicit request_reply(test::square&) noexcept {}
+  [[nodiscard]] tensor operator()(const tensors& results) const noexcept { return results[0]; }
+};
+}  // namespace sluice
+
+SLUICE_MESSAGES(square_service, 2000, sluice::test::square)
 
 namespace sluice::test {
 namespace {
@@ -361,6 +391,14 @@ TEST_P(operations, a_program_equals_its_steps) {
   EXPECT_EQ(s().get(results[0].as<float>()), s().get(c.as<float>()));
   const auto m = s().ask<tensor>(device().elementwise(), reduce{.x = c, .kind = reduction::max});
   EXPECT_EQ(s().get(results[1].as<float>()), s().get(m.as<float>()));
+}
+
+TEST_P(operations, a_request_may_turn_into_a_program) {
+  const auto x = s().put(std::vector<float>{1, -2, 3});
+  auto squares = spawn_operations<square>(s().system(), "test.square", device().shared_service());
+  EXPECT_EQ(s().get(s().ask<tensor>(squares, square{x}).as<float>()),
+            (std::vector<float>{1, 4, 9}));
+  squares = decltype(squares){};
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, operations, every_device(), parameter_name);

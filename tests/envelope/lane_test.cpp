@@ -77,6 +77,24 @@ TEST_P(lane_test, is_full_of_device_commands_too) {
   EXPECT_EQ(rooms, 1);
 }
 
+TEST_P(lane_test, counts_the_commands_of_the_next_launch) {
+  gate closed;
+  closed.hold(on().stream());
+  mailbox<int> box;
+  EXPECT_FALSE(on().full(1'000'000));  // an idle lane takes any launch
+  const kernel_envelope large({.library = "", .operation = "large"});
+  large.run(on(), operands(), box.token(), 0, {.commands = 700}, [](const launch_context&) {});
+  EXPECT_FALSE(on().full());
+  EXPECT_FALSE(on().full(100));
+  EXPECT_TRUE(on().full(101));
+  EXPECT_FALSE(on().want_room(100));
+  EXPECT_TRUE(on().want_room(101));
+  closed.open();
+  (void)box.wait(1);
+  settle(*service_);
+  EXPECT_FALSE(on().full(101));
+}
+
 TEST_P(lane_test, takes_its_limit_of_device_commands_from_the_options) {
   lane_.reset();
   device_service_options few;

@@ -9,6 +9,7 @@
 #include <sluice/operations/tensors.hpp>
 #include <sluice/runtime/tensor.hpp>
 
+#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -53,17 +54,22 @@ class actor_receiver final : public reply_token<T>::receiver {
   reply_address address_;
 };
 
+/// The operation of a request. Nothing of it stays behind in `request`.
+template <class Request>
+[[nodiscard]] auto take_operation_of(Request& request) {
+  if constexpr (requires { to_operation(request); }) {
+    const auto taken = std::move(request);
+    return to_operation(taken);
+  } else {
+    return std::move(request);
+  }
+}
+
 /// What the executor answers a request with.
 template <class Request>
-struct executor_result {
-  using type = tensor;
-};
-template <>
-struct executor_result<run> {
-  using type = tensors;
-};
-template <class Request>
-using executor_result_t = typename executor_result<Request>::type;
+using executor_result_t =
+    std::conditional_t<std::is_same_v<decltype(take_operation_of(std::declval<Request&>())), run>,
+                       tensors, tensor>;
 
 /// Receives the result of an operation and answers the request that asked for it.
 template <class Request>

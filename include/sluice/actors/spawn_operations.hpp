@@ -43,17 +43,6 @@ struct operation_state {
   const char* name = "sluice.operations";
 };
 
-/// The operation of a request. Nothing of it stays behind in `request`.
-template <class Request>
-[[nodiscard]] auto take_operation_of(Request& request) {
-  if constexpr (requires { to_operation(request); }) {
-    const auto taken = std::move(request);
-    return to_operation(taken);
-  } else {
-    return std::move(request);
-  }
-}
-
 /// The sender of the current message. Messages without a sender share one.
 template <class Self>
 [[nodiscard]] request_sender sender_of(Self* self) {

@@ -18,8 +18,8 @@ struct lane_options {
   /// The number of launches in flight from which on `full` returns true. 0: the limit of the
   /// service (`device_service_options::max_in_flight`).
   std::size_t max_in_flight = 0;
-  /// The number of device commands in flight from which on `full` returns true. 0: the limit of the
-  /// service (`device_service_options::max_commands`).
+  /// The largest number of device commands in flight; an idle lane takes any launch. 0: the limit
+  /// of the service (`device_service_options::max_commands`).
   std::size_t max_commands = 0;
 };
 
@@ -30,9 +30,11 @@ struct lane_load {
   std::size_t max_in_flight = 0;
   std::atomic<std::size_t> commands{0};  ///< of the launches in flight
   std::size_t max_commands = 0;
-  [[nodiscard]] bool full() const noexcept {
-    return in_flight.load(std::memory_order_seq_cst) >= max_in_flight ||
-           commands.load(std::memory_order_seq_cst) >= max_commands;
+  [[nodiscard]] bool full(std::size_t more) const noexcept {
+    const auto launches = in_flight.load(std::memory_order_seq_cst);
+    if (launches == 0) return false;
+    const auto now = commands.load(std::memory_order_seq_cst);
+    return launches >= max_in_flight || now >= max_commands || more > max_commands - now;
   }
   /// True while the lane's owner waits for room. The completion thread then calls `room` once.
   std::atomic<bool> wanted{false};
@@ -96,22 +98,22 @@ class SLUICE_EXPORT lane {
   [[nodiscard]] std::size_t in_flight() const noexcept {
     return load_->in_flight.load(std::memory_order_acquire);
   }
-  /// Whether another launch should wait: the launches in flight or their device commands are at the
-  /// limit.
-  [[nodiscard]] bool full() const noexcept { return load_->full(); }
+  /// Whether another launch of `commands` device commands should wait: with it, the launches in
+  /// flight or their device commands would exceed a limit. An idle lane takes any launch.
+  [[nodiscard]] bool full(std::size_t commands = 1) const noexcept { return load_->full(commands); }
   /// Sets the function that the completion thread calls for a successful `want_room`. Call it once,
   /// before the first launch.
   ///
   /// The last call of `room` may come after the lane has been destroyed. `room` must therefore own
   /// everything that it uses.
   void on_room(std::function<void()> room) { load_->room = std::move(room); }
-  /// Requests one call of `room` when a launch completes. Returns false if there is room already;
-  /// `room` is then not called.
-  [[nodiscard]] bool want_room() noexcept {
+  /// Requests one call of `room` when a launch completes. Returns false if there is room for
+  /// `commands` already; `room` is then not called.
+  [[nodiscard]] bool want_room(std::size_t commands = 1) noexcept {
     load_->wanted.store(true, std::memory_order_seq_cst);
     // Sequentially consistent with the completion thread, which decrements the load, then reads
     // `wanted`.
-    return load_->full() || !load_->wanted.exchange(false, std::memory_order_seq_cst);
+    return load_->full(commands) || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
 
  private:

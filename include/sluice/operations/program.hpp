@@ -130,12 +130,12 @@ class SLUICE_EXPORT program_builder {
 
   /// An input of the program, which each run gives. Inputs are numbered in the order of the calls.
   [[nodiscard]] program_value input(std::string name);
-  /// Adds a step and returns its result. `name` appears in errors, in traces and in the text of the
-  /// program. An output of the operation is given only if the operation updates it.
+  /// Adds a step and returns its result. `name` appears in errors and in the text of the program.
+  /// An output of the operation is given only if the operation updates it.
   /// @throws error `invalid_argument` with the name of an operand that is a value of another
   /// program, or if the program has been built
-  /// @throws error `unsupported` if the operation cannot be a step: it has not one output, or it is
-  /// a transfer
+  /// @throws error `unsupported` if the operation cannot be a step: it has not one output, or it
+  /// has a function `begin` or `enqueue_on_any`, as transfers do
   template <class Operation>
   [[nodiscard]] program_value add(std::string name, Operation operation) {
     return add_step(std::make_unique<detail::typed_program_step<Operation>>(std::move(name),
@@ -167,7 +167,7 @@ class SLUICE_EXPORT program {
   [[nodiscard]] std::size_t inputs() const noexcept;
   /// The number of outputs.
   [[nodiscard]] std::size_t outputs() const noexcept;
-  /// The steps in words, one line for each input, step and view.
+  /// The program in words: one line for each input, constant and step, and one for the outputs.
   [[nodiscard]] std::string text() const;
   /// Whether both are the same program.
   [[nodiscard]] bool operator==(const program&) const noexcept = default;

@@ -2,6 +2,7 @@
 // Programs: many operations as one launch.
 #include "tests/operations/program/programs.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -110,6 +111,55 @@ TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   runtime().deallocate(freed.block());
   refused(errc::stale_ref, "x", {made, {stale, a}});
   EXPECT_EQ(results_of({made, {a, a}})[0].shape(), (extents{4, 3}));
+}
+
+TEST_P(programs, require_the_alignment_of_what_they_reinterpret) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto pairs = x.reinterpret(element_type::c64);
+  const program made = std::move(p).build({p.add("power", power_spectrum{.x = pairs})});
+  const auto all = numbers({9});
+  EXPECT_EQ(bits(results_of({made, {all.slice(0, 2, 8)}})[0]),
+            bits(alone(power_spectrum{.x = all.slice(0, 2, 8).reinterpret(element_type::c64)})));
+  EXPECT_TRUE(throws(errc::invalid_argument,
+                     "view 'reinterpret(c64)': the first element is not aligned", [&] {
+                       (void)results_of({made, {all.slice(0, 1, 9)}});
+                     }));
+}
+
+TEST_P(programs, may_ignore_operands_that_have_been_freed) {
+  auto freed = numbers({3, 3});
+  program_builder p;
+  const auto x = p.input("x");
+  const auto zero = p.add("zero", gemm{.a = x, .b = freed, .alpha = 0});
+  const program made = std::move(p).build({zero});
+  runtime().deallocate(freed.block());
+  EXPECT_EQ(values(results_of({made, {numbers({3, 3})}})[0]), std::vector<float>(9, 0.0F));
+}
+
+// A lane admits by device commands; an idle one takes any launch.
+TEST_P(programs, of_many_commands_wait_until_the_lane_is_idle) {
+  program_builder p;
+  auto value = p.input("x");
+  for (int i = 0; i < 900; ++i) value = p.add("step", add{.a = value, .b = value});
+  const program made = std::move(p).build({value});
+  const auto x = alone(fill{.value = 0, .shape = extents{8}});
+  (void)results_of({made, {x}});
+  std::atomic<int> answered{0};
+  const auto count = [&, alarm = waking_alarm()](const auto&) {
+    ++answered;
+    alarm->ring();
+  };
+  {
+    gate closed;
+    closed.hold(on().lane().stream());
+    for (int i = 0; i < 3; ++i) {
+      on().submit(sluice::run{made, {x}}, {}, reply_token<tensors>::from(count, count));
+    }
+    EXPECT_EQ(on().lane().in_flight(), 1U);
+    EXPECT_EQ(on().status().requests, 2U);
+  }
+  for (on().work(); answered != 3; on().work()) waking_alarm()->await();
 }
 
 TEST(program_builder, refuses_what_can_be_no_program) {
