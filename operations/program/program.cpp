@@ -73,9 +73,9 @@ std::uint32_t program_graph::add_step(std::unique_ptr<program_step> operation) {
     return o.role == member_role::output;
   };
   if (std::count_if(operands.begin(), operands.end(), is_output) != 1 ||
-      !operation->row.composes()) {
+      !operation->row().composes()) {
     throw error(errc::unsupported,
-                where + std::string(operation->row.name()) + " cannot be a step of a program");
+                where + std::string(operation->row().name()) + " cannot be a step of a program");
   }
   step made{.operation = nullptr, .operands = {}};
   made.output = static_cast<std::size_t>(std::find_if(operands.begin(), operands.end(), is_output) -
@@ -159,7 +159,7 @@ std::string program_graph::text() const {
       case value_kind::result: {
         const auto& s = steps_[v.of];
         names.push_back(s.operation->name());
-        text += names.back() + " = " + std::string(s.operation->row.name()) + "(";
+        text += names.back() + " = " + std::string(s.operation->row().name()) + "(";
         const char* separator = "";
         for (std::size_t i = 0; i < s.operands.size(); ++i) {
           if (s.operands[i] == none) continue;

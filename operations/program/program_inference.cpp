@@ -48,7 +48,7 @@ located result_of(const program_graph& of, program_inference& to, std::uint32_t 
   located result{static_cast<std::uint32_t>(roots + number), {}, tensor_spec::max_alignment};
   std::vector<std::optional<tensor_spec>> given(step.operands.size());
   auto& made = to.steps.emplace_back();
-  made.row = &step.operation->row;
+  made.row = &step.operation->row();
   made.uses.resize(given.size());
   const auto& output = made.uses[step.output];
   naming_step(*step.operation, [&] {

@@ -31,21 +31,21 @@ class program_graph;
 /// One operation of a program, without its type.
 class program_step {
  public:
-  program_step(std::string name, const operation_row& r) : row(r), name_(std::move(name)) {}
+  program_step(std::string name, const operation_row& row) : row_(row), name_(std::move(name)) {}
   program_step(const program_step&) = delete;
   program_step& operator=(const program_step&) = delete;
   virtual ~program_step() = default;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const operation_row& row() const noexcept { return row_; }
   /// The operands, in the order of the members.
   [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
   /// Works out the call and the uses for operands with the properties `given`. Thread-safe.
   virtual void infer(std::span<const std::optional<tensor_spec>> given,
                      operation_row::call_storage& call, std::span<inference::use> uses) const = 0;
 
-  const operation_row& row;
-
  private:
+  const operation_row& row_;
   std::string name_;
 };
 
@@ -62,7 +62,7 @@ class typed_program_step final : public program_step {
   void infer(std::span<const std::optional<tensor_spec>> given, operation_row::call_storage& call,
              std::span<inference::use> uses) const override {
     inference_of<operand_count<Operation>()> inferred(operands_, given);
-    row.infer(&operation_, inferred, call);
+    row().infer(&operation_, inferred, call);
     std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
   }
 

@@ -191,6 +191,7 @@ class flood : public executor_test {
 
   void flood_all(const executor_options& options, std::size_t share, std::size_t rounds) {
     const auto to = make_executor(options);
+    (void)run(*to, add{.a = x_at(0), .b = x_at(1)});  // has the kernel loaded
     totals all;
     // Everything grows to its size.
     ASSERT_NO_FATAL_FAILURE(run_round(*to, share, all));

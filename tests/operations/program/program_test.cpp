@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs: many operations as one launch.
 #include "tests/operations/program/programs.hpp"
+#include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
@@ -139,6 +140,7 @@ TEST_P(programs, may_ignore_operands_that_have_been_freed) {
 
 // A lane admits by device commands; an idle one takes any launch.
 TEST_P(programs, of_many_commands_wait_until_the_lane_is_idle) {
+  if (under_compute_sanitizer()) GTEST_SKIP() << "the driver's queue takes fewer commands";
   program_builder p;
   auto value = p.input("x");
   for (int i = 0; i < 900; ++i) value = p.add("step", add{.a = value, .b = value});
