@@ -185,7 +185,10 @@ class session {
                    completion_strategy completion = completion_strategy::polled)
       : service_(std::make_shared<device_service>(
             std::move(device),
-            device_service_options{.completion = completion, .max_in_flight = max_in_flight})),
+            // A convolution has up to 17 commands.
+            device_service_options{.completion = completion,
+                                   .max_in_flight = max_in_flight,
+                                   .max_commands = 17 * max_in_flight})),
         transfer_stream_(runtime().create_stream()),
         gate_stream_(runtime().create_stream()),
         generator_(make_generator()) {}
