@@ -26,7 +26,7 @@ namespace {
 /// The row of all programs. A call is a pointer to a `program_call`.
 class row_of_programs final : public operation_row {
  public:
-  static void store(const program_call* value, call_storage& call) noexcept {
+  static void store(const void* value, call_storage& call) noexcept {
     std::memcpy(call.bytes.data(), &value, sizeof value);
   }
 
@@ -85,9 +85,9 @@ class row_of_programs final : public operation_row {
 
  private:
   [[nodiscard]] static const program_call& get(const call_storage& call) noexcept {
-    const program_call* value = nullptr;
+    const void* value = nullptr;
     std::memcpy(&value, call.bytes.data(), sizeof value);
-    return *value;
+    return *static_cast<const program_call*>(value);
   }
 };
 

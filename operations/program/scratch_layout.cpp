@@ -16,6 +16,7 @@ std::size_t aligned(std::size_t bytes) noexcept {
 
 std::size_t lay_out(std::vector<scratch_buffer>& buffers) {
   std::vector<scratch_buffer*> by_size;
+  by_size.reserve(buffers.size());
   for (auto& b : buffers) by_size.push_back(&b);
   std::stable_sort(by_size.begin(), by_size.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
