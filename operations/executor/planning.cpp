@@ -6,6 +6,8 @@
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -77,10 +79,21 @@ std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& l
   return {kept, kept->get()};
 }
 
+/// How long a sender rests after a plan that has failed, as the last one of `failures`.
+timer::time_point::duration rest_after(const plan_job& job, unsigned failures) noexcept {
+  constexpr unsigned most = 99;  // times the time that the plan took
+  constexpr timer::time_point::duration longest = std::chrono::seconds(1);
+  const auto times = failures < 7 ? (1U << failures) - 1 : most;
+  return job.took < longest / times ? job.took * times : longest;
+}
+// How long failures count after the rest.
+constexpr auto memory_of_failures = std::chrono::seconds(1);
+
 void make(plan_job& job, lane_libraries& libraries, const plan_limits& limits,
           std::shared_ptr<plan_account> account) noexcept {
   const auto& row = *job.key.row;
   const auto& device = libraries.runtime().device();
+  const auto begun = std::chrono::steady_clock::now();
   try {
     device.require_usable();
     row.prepare(libraries);
@@ -89,11 +102,13 @@ void make(plan_job& job, lane_libraries& libraries, const plan_limits& limits,
   } catch (...) {
     job.outcome.failure = current_error();
   }
+  job.took = std::chrono::steady_clock::now() - begun;
 }
 
 }  // namespace
 
 planning::~planning() {
+  if (alarm_) service_.timer().cancel(*alarm_);
   turns_.clear();
   // One by one: each job owns the next one.
   for (auto job = mailbox_->take(); job != nullptr;) job = std::exchange(job->next, nullptr);
@@ -104,7 +119,11 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
                                                   request_sender sender,
                                                   std::shared_ptr<const void> owner) {
   const auto [entry, is_new] = being_made_.try_emplace(key);
-  if (!is_new) return entry->second.lock();
+  if (!is_new) {
+    auto job = entry->second.lock();
+    if (job->sender != sender) take_over(job, sender);
+    return job;
+  }
   try {
     auto job = std::make_shared<plan_job>();
     job->key = std::move(key);
@@ -121,31 +140,70 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
   }
 }
 
+void planning::take_over(const std::shared_ptr<plan_job>& job, request_sender sender) {
+  auto& theirs = turns_.find(job->sender)->second;
+  const auto at = std::find(theirs.waiting.begin(), theirs.waiting.end(), job);
+  if (theirs.failures == 0 || at == theirs.waiting.end()) return;
+  auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
+  if (mine.failures != 0) return;
+  mine.waiting.push_back(job);
+  theirs.waiting.erase(at);
+  job->sender = sender;
+}
+
 void planning::start() noexcept {
+  const auto now = service_.timer().now();
   bool failed = false;
+  std::optional<timer::time_point> first_end;  // of the rests of those who have waiting jobs
   for (auto at = turns_.begin(); at != turns_.end();) {
     auto& mine = at->second;
-    while (mine.started < max_started && !mine.waiting.empty()) {
-      const auto job = std::move(mine.waiting.front());
-      mine.waiting.pop_front();
-      if (job->call && job.use_count() == 1) {  // its requests have been cancelled
-        being_made_.erase(job->key);
-        continue;
-      }
-      ++mine.started;
-      try {
-        post(mine, job);
-      } catch (...) {
-        job->outcome.failure = current_error();
-        job->made = true;  // the watch wakes nobody
-        mailbox_->add(job);
-        failed = true;
-      }
+    if (mine.rests_until <= now) {
+      failed = !start(mine) || failed;
+    } else if (!mine.waiting.empty()) {
+      first_end = std::min(first_end.value_or(mine.rests_until), mine.rests_until);
     }
-    at = mine.started == 0 ? turns_.erase(at) : std::next(at);
+    const bool idle = mine.started == 0 && mine.waiting.empty();
+    const bool forgotten = mine.failures == 0 || mine.rests_until + memory_of_failures <= now;
+    at = idle && forgotten ? turns_.erase(at) : std::next(at);
   }
+  if (first_end) failed = !set_alarm(*first_end) || failed;
   // Waking the owner may destroy the executor.
   if (failed) std::shared_ptr(mailbox_)->wake();
+}
+
+bool planning::start(turn& of) noexcept {
+  bool all_posted = true;
+  while (of.started < (of.failures == 0 ? max_started : 1) && !of.waiting.empty()) {
+    const auto job = std::move(of.waiting.front());
+    of.waiting.pop_front();
+    if (job->call && job.use_count() == 1) {  // its requests have been cancelled
+      being_made_.erase(job->key);
+      continue;
+    }
+    ++of.started;
+    try {
+      post(of, job);
+    } catch (...) {
+      job->outcome.failure = current_error();
+      job->made = true;  // the watch wakes nobody
+      mailbox_->add(job);
+      all_posted = false;
+    }
+  }
+  return all_posted;
+}
+
+bool planning::set_alarm(timer::time_point when) noexcept {
+  auto& timer = service_.timer();
+  if (alarm_ && alarm_->when <= when && alarm_->when > timer.now()) return true;
+  if (const auto before = std::exchange(alarm_, std::nullopt)) timer.cancel(*before);
+  try {
+    alarm_ = timer.call_at(when, [mailbox = mailbox_] { mailbox->wake(); });
+    return true;
+  } catch (...) {
+    for (auto& each : turns_) each.second.rests_until = {};  // nobody else would end the rests
+    return false;
+  }
 }
 
 void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
@@ -173,8 +231,22 @@ void planning::again(std::shared_ptr<plan_job> job) {
 
 void planning::taken(const plan_job& job) noexcept {
   being_made_.erase(job.key);
-  const auto mine = turns_.find(job.sender);
-  if (--mine->second.started == 0 && mine->second.waiting.empty()) turns_.erase(mine);
+  const auto found = turns_.find(job.sender);
+  auto& mine = found->second;
+  --mine.started;
+  note(mine, job);
+  if (mine.started == 0 && mine.waiting.empty() && mine.failures == 0) turns_.erase(found);
+}
+
+void planning::note(turn& of, const plan_job& job) noexcept {
+  if (!job.call || job.sender == request_sender()) return;
+  if (!job.outcome.failure) {
+    of.failures = 0;
+    of.rests_until = {};
+  } else {
+    ++of.failures;
+    of.rests_until = service_.timer().now() + rest_after(job, of.failures);
+  }
 }
 
 }  // namespace sluice::operations

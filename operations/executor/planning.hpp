@@ -6,10 +6,12 @@
 
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/planner.hpp>
+#include <sluice/envelope/timer.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/request_options.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -27,8 +29,9 @@ struct plan_job {
   std::optional<operation_row::call_storage> call;  // nothing: only the library objects
   std::shared_ptr<const void> owner;                // of what the call refers to
   request_sender sender;
-  plan_outcome outcome{};        // written by the planner, before `made`
-  std::size_t device_bytes = 0;  // of the plan, if it is known; likewise
+  plan_outcome outcome{};                      // written by the planner, before `made`
+  std::size_t device_bytes = 0;                // of the plan, if it is known; likewise
+  std::chrono::steady_clock::duration took{};  // of the planner's time; likewise
   std::atomic<bool> made{false};
   std::shared_ptr<plan_job> next{};
 };
@@ -67,6 +70,10 @@ class owner_mailbox {
 
 /// Has plans and library objects made on the planner of a device. Belongs to the owner of an
 /// executor; not thread-safe.
+///
+/// A plan that cannot be made costs all others time, too: libraries of a GPU lock the driver while
+/// they plan. A sender whose plans fail one after the other therefore rests after each failure,
+/// ever longer, until it takes one percent of the planner's time.
 class planning {
  public:
   planning(device_service& service, std::shared_ptr<lane_libraries> libraries,
@@ -108,11 +115,22 @@ class planning {
     planner::client jobs;  // destroyed once none of its jobs runs
     std::deque<std::shared_ptr<plan_job>> waiting;
     std::size_t started = 0;
+    unsigned failures = 0;  // one after the other
+    timer::time_point rests_until{};
   };
   /// The jobs of one sender that the planner has. While the owner takes one, another one is made.
   static constexpr std::size_t max_started = 2;
 
   void post(turn& of, const std::shared_ptr<plan_job>& job);
+  /// Passes the next jobs of a sender on. Returns false if one has failed because of that.
+  [[nodiscard]] bool start(turn& of) noexcept;
+  /// Counts the failures of a sender.
+  void note(turn& of, const plan_job& job) noexcept;
+  /// Has the owner woken at `when`. Returns false if there is no memory; then nobody rests.
+  [[nodiscard]] bool set_alarm(timer::time_point when) noexcept;
+  /// Moves a job that waits behind the failures of its sender to the turn of `sender`, who has had
+  /// none.
+  void take_over(const std::shared_ptr<plan_job>& job, request_sender sender);
 
   device_service& service_;
   std::shared_ptr<lane_libraries> libraries_;
@@ -120,8 +138,9 @@ class planning {
   plan_limits limits_;
   std::shared_ptr<plan_account> account_ = std::make_shared<plan_account>();
   // Owned by a turn, the planner or the mailbox.
-  std::map<plan_key, std::weak_ptr<const plan_job>> being_made_;
+  std::map<plan_key, std::weak_ptr<plan_job>> being_made_;
   std::map<request_sender, turn> turns_;  // senders take turns
+  std::optional<timer::ticket> alarm_;    // when the timer wakes the owner
 };
 
 }  // namespace sluice::operations

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Senders whose plans fail rest, so that their plans cost others little.
+#include "tests/operations/executing.hpp"
+#include "tests/operations/executor/planned_operation.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class failing_plans : public executor_test {
+ protected:
+  static constexpr request_sender alice{1};
+  static constexpr request_sender bob{2};
+
+  pending_answer send(executor& to, std::int64_t key, request_sender sender) {
+    const tensor x = upload(runtime(), stream(), std::vector<std::uint32_t>(4, 7));
+    return submit(to, planned{.x = x, .key = key}, {}, sender);
+  }
+  pending_answer send(std::int64_t key, request_sender sender) { return send(on(), key, sender); }
+  /// Has a plan fail.
+  void fail(executor& at, std::int64_t key, request_sender sender) {
+    script().fail(key, errc::unsupported);
+    auto failed = send(at, key, sender);
+    EXPECT_TRUE(throws(errc::unsupported, "scripted", [&] { (void)wait(at, failed); }));
+  }
+  void fail(std::int64_t key, request_sender sender) { fail(on(), key, sender); }
+  [[nodiscard]] plan_script& script() { return script_; }
+
+ private:
+  plan_script script_;
+};
+
+TEST_P(failing_plans, let_their_sender_rest) {
+  fail(1, alice);
+  auto resting = send(2, alice);
+  auto other = send(3, bob);
+  (void)wait(other);
+  on().work();
+  EXPECT_FALSE(resting.answered());
+  EXPECT_EQ(script().begun(2), 0);
+  EXPECT_EQ(timer().waiting(), 1U);
+  timer().advance(1h);
+  (void)wait(resting);
+  EXPECT_EQ(script().begun(2), 1);
+}
+
+TEST_P(failing_plans, let_their_sender_rest_again) {
+  for (std::int64_t key = 1; key <= 10; ++key) {
+    fail(key, alice);
+    auto resting = send(100 + key, alice);
+    auto other = send(200 + key, bob);
+    (void)wait(other);
+    EXPECT_EQ(script().begun(100 + key), 0);
+    script().fail(100 + key, errc::out_of_memory);
+    timer().advance(1h);
+    EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] { (void)wait(resting); }));
+    timer().advance(1h);
+  }
+}
+
+TEST_P(failing_plans, of_others_delay_nobody_who_needs_the_same_plan) {
+  fail(1, alice);
+  auto resting = send(2, alice);
+  auto other = send(2, bob);
+  (void)wait(other);
+  (void)wait(resting);
+  EXPECT_EQ(script().begun(2), 1);
+}
+
+TEST_P(failing_plans, do_not_let_the_owner_rest) {
+  fail(1, {});
+  auto next = send(2, {});
+  (void)wait(next);
+  EXPECT_EQ(timer().waiting(), 0U);
+}
+
+TEST_P(failing_plans, end_with_the_executor) {
+  auto ending = make_executor();
+  fail(*ending, 1, alice);
+  auto resting = send(*ending, 2, alice);
+  EXPECT_EQ(timer().waiting(), 1U);
+  ending.reset();
+  EXPECT_EQ(timer().waiting(), 0U);
+  EXPECT_TRUE(throws(errc::cancelled, "ended", [&] { (void)resting.get(); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, failing_plans, ::testing::Values("host"), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
