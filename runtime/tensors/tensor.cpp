@@ -30,12 +30,13 @@ void tensor::check() const {
     refuse("offset", std::to_string(offset()) + " exceeds the block of " +
                          std::to_string(block_.bytes()) + " bytes");
   }
-  if (empty()) return;
-  if (extent().last > block_.bytes()) {
+  const auto used = extent();
+  if (used.first == used.last) return;
+  if (used.last > block_.bytes()) {
     refuse("shape", to_string(shape()) + " with strides " + to_string(strides()) + " exceeds the " +
                         std::to_string(block_.bytes() - offset()) + " bytes from the offset");
   }
-  if (reinterpret_cast<std::uintptr_t>(address()) % size_of(type()) != 0) {
+  if ((reinterpret_cast<std::uintptr_t>(address()) & (size_of(type()) - 1)) != 0) {
     refuse("offset", "the first element is not aligned to its size, " +
                          std::to_string(size_of(type())) + " bytes");
   }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -15,30 +17,33 @@ namespace {
   throw error(errc::invalid_argument, std::string(argument) + ": " + what);
 }
 
-bool has_no_elements(const extents& shape) noexcept {
+using numbers = std::span<const std::int64_t>;  // one for each dimension
+
+bool has_no_elements(numbers shape) noexcept {
   return std::find(shape.begin(), shape.end(), 0) != shape.end();
 }
 
 /// The product of the extents. Nothing if it overflows; 0 if one of them is 0.
-std::optional<std::int64_t> elements_of(const extents& shape) noexcept {
-  if (has_no_elements(shape)) return 0;
+std::optional<std::int64_t> elements_of(numbers shape) noexcept {
   std::int64_t count = 1;
+  bool overflows = false;
   for (const auto extent : shape) {
-    if (__builtin_mul_overflow(count, extent, &count)) return std::nullopt;
+    if (extent == 0) return 0;
+    overflows = __builtin_mul_overflow(count, extent, &count) || overflows;
   }
+  if (overflows) return std::nullopt;
   return count;
 }
 
-/// Whether the size of all elements overflows, in bytes.
-bool has_too_many_elements(const extents& shape, element_type type) noexcept {
-  const auto count = elements_of(shape);
-  return !count || *count > std::numeric_limits<std::int64_t>::max() /
-                                static_cast<std::int64_t>(size_of(type));
+/// Whether the size of `count` elements overflows, in bytes. Without a division, because every view
+/// is checked.
+bool is_too_many(std::optional<std::int64_t> count, element_type type) noexcept {
+  std::int64_t bytes = 0;
+  return !count || __builtin_mul_overflow(*count, static_cast<std::int64_t>(size_of(type)), &bytes);
 }
 
 /// The distance from the first to the last element, in elements. Nothing if it overflows.
-std::optional<std::int64_t> distance_to_last(const extents& shape,
-                                             const extents& strides) noexcept {
+std::optional<std::int64_t> distance_to_last(numbers shape, numbers strides) noexcept {
   std::int64_t distance = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     std::int64_t part = 0;
@@ -57,7 +62,7 @@ void require_axis(const char* function, std::size_t axis, std::size_t rank) {
 }
 
 /// @throws error `invalid_argument` if a number is negative
-void require_extents(const extents& shape) {
+void require_extents(numbers shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
       refuse("shape",
@@ -74,7 +79,7 @@ struct merged_dimension {
 
 /// Merges dimensions as far as their strides allow, outermost first. Those of extent 1 vanish.
 /// There is at least one element.
-std::size_t merge(const extents& shape, const extents& strides,
+std::size_t merge(numbers shape, numbers strides,
                   std::array<merged_dimension, extents::max_rank>& merged) noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -161,7 +166,7 @@ void tensor_layout::assign(const extents& shape, const extents& strides) noexcep
 }
 
 void tensor_layout::normalize_strides() noexcept {
-  const bool none = has_no_elements(shape());
+  const bool none = has_no_elements(shape_numbers());
   std::int64_t next = 1;  // the stride that continues the dimensions inside
   for (std::size_t i = rank_; i-- != 0;) {
     if (none || shape_[i] == 1) strides_[i] = next;
@@ -175,32 +180,33 @@ void tensor_layout::check() const {
   if (offset_ > static_cast<std::size_t>(most)) {
     refuse("offset", std::to_string(offset_) + " exceeds any memory");
   }
-  if (has_no_elements(shape())) return;
+  const auto count = elements_of(shape_numbers());
+  if (count == 0) return;
   // Repeated elements are counted, too, so that no later product of extents overflows.
-  if (has_too_many_elements(shape(), type_)) {
+  if (is_too_many(count, type_)) {
     refuse("shape", to_string(shape()) + " has too many elements");
   }
-  const auto last = distance_to_last(shape(), strides());
-  if (!last || *last >= most / static_cast<std::int64_t>(size_of(type_))) {
+  const auto last = distance_to_last(shape_numbers(), stride_numbers());
+  if (!last || *last == most || is_too_many(*last + 1, type_)) {
     refuse("shape",
            to_string(shape()) + " with strides " + to_string(strides()) + " exceeds any memory");
   }
 }
 
 std::size_t tensor_layout::size() const noexcept {
-  return static_cast<std::size_t>(elements_of(shape()).value_or(0));
+  return static_cast<std::size_t>(elements_of(shape_numbers()).value_or(0));
 }
 
 byte_extent tensor_layout::extent() const noexcept {
   if (empty()) return {offset_, offset_};
-  const auto last = static_cast<std::size_t>(*distance_to_last(shape(), strides()));
+  const auto last = static_cast<std::size_t>(*distance_to_last(shape_numbers(), stride_numbers()));
   return {offset_, offset_ + (last + 1) * size_of(type_)};
 }
 
 bool tensor_layout::is_contiguous() const noexcept {
   if (empty()) return true;
   std::array<merged_dimension, extents::max_rank> merged{};
-  const auto count = merge(shape(), strides(), merged);
+  const auto count = merge(shape_numbers(), stride_numbers(), merged);
   return count == 0 || (count == 1 && merged[0].stride == 1);
 }
 
@@ -218,9 +224,9 @@ tensor_layout tensor_layout::reshape(const extents& shape) const {
     wanted[i] = 1;
   }
   const auto own = static_cast<std::int64_t>(size());
-  const auto others = elements_of(wanted);
+  const auto others = elements_of(std::as_const(wanted));
   if (open && others && *others != 0) wanted[*open] = own / *others;
-  if ((open && others == 0) || elements_of(wanted) != own) {
+  if ((open && others == 0) || elements_of(std::as_const(wanted)) != own) {
     refuse("reshape", "the " + std::to_string(own) + " elements of shape " +
                           to_string(this->shape()) + " do not fit " + to_string(shape));
   }
@@ -325,7 +331,7 @@ tensor_layout tensor_layout::broadcast_to(const extents& shape) const {
     refuse("broadcast_to",
            "shape " + to_string(this->shape()) + " does not fit " + to_string(shape));
   }
-  if (has_too_many_elements(shape, type_)) {
+  if (is_too_many(elements_of(shape), type_)) {
     refuse("broadcast_to", to_string(shape) + " has too many elements");
   }
   auto view = *this;

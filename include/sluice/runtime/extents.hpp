@@ -25,10 +25,14 @@ class SLUICE_EXPORT extents {
   /// The numbers `values`.
   /// @throws error `invalid_argument` if there are more than 8
   // NOLINTNEXTLINE(google-explicit-constructor): written as a list at every call.
-  extents(std::initializer_list<std::int64_t> values);
+  extents(std::initializer_list<std::int64_t> values)
+      : extents(std::span<const std::int64_t>(values.begin(), values.size())) {}
   /// The numbers `values`.
   /// @throws error `invalid_argument` if there are more than 8
-  explicit extents(std::span<const std::int64_t> values);
+  explicit extents(std::span<const std::int64_t> values) : rank_(values.size()) {
+    if (rank_ > max_rank) refuse_rank(rank_);
+    for (std::size_t i = 0; i < rank_; ++i) values_[i] = values[i];
+  }
 
   /// The number of dimensions.
   [[nodiscard]] constexpr std::size_t size() const noexcept { return rank_; }
@@ -48,7 +52,10 @@ class SLUICE_EXPORT extents {
   [[nodiscard]] constexpr const std::int64_t* end() const noexcept { return begin() + rank_; }
   /// Appends one number.
   /// @throws error `invalid_argument` if there are 8 already
-  void push_back(std::int64_t value);
+  void push_back(std::int64_t value) {
+    if (rank_ == max_rank) refuse_rank(rank_ + 1);
+    values_[rank_++] = value;
+  }
   [[nodiscard]] constexpr bool operator==(const extents&) const noexcept = default;
 
  private:
@@ -56,6 +63,8 @@ class SLUICE_EXPORT extents {
   /// The first `rank` of `values`; the others are 0.
   constexpr extents(const std::array<std::int64_t, max_rank>& values, std::size_t rank) noexcept
       : values_(values), rank_(rank) {}
+
+  [[noreturn]] static void refuse_rank(std::size_t rank);
 
   std::array<std::int64_t, max_rank> values_{};  // 0 beyond the rank
   std::size_t rank_ = 0;

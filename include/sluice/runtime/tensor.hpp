@@ -29,15 +29,21 @@ namespace sluice {
 ///
 /// Copying is cheap and allocates nothing. Copies and views share the memory and hold a counted
 /// reference to the block. A default-constructed tensor is empty. In requests it stands for "not
-/// given". Different copies may be used and destroyed on different threads.
+/// given", and so does a tensor that has been moved from. Different copies may be used and
+/// destroyed on different threads.
 class SLUICE_EXPORT tensor {
  public:
   tensor() noexcept = default;
   tensor(const tensor&) noexcept = default;
-  tensor(tensor&& other) noexcept { swap(other); }
+  tensor(tensor&& other) noexcept : block_(std::move(other.block_)), layout_(other.layout_) {
+    other.layout_ = tensor_layout();
+  }
   tensor& operator=(const tensor&) noexcept = default;
   tensor& operator=(tensor&& other) noexcept {
-    tensor(std::move(other)).swap(*this);
+    if (this == &other) return *this;
+    block_ = std::move(other.block_);
+    layout_ = other.layout_;
+    other.layout_ = tensor_layout();
     return *this;
   }
   ~tensor() = default;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sluice {
 
@@ -76,6 +77,12 @@ class SLUICE_EXPORT tensor_layout {
   tensor_layout(element_type type, std::size_t count, std::size_t offset) noexcept
       : offset_(offset), shape_{static_cast<std::int64_t>(count)}, type_(type) {}
 
+  [[nodiscard]] std::span<const std::int64_t> shape_numbers() const noexcept {
+    return {shape_.data(), rank_};
+  }
+  [[nodiscard]] std::span<const std::int64_t> stride_numbers() const noexcept {
+    return {strides_.data(), rank_};
+  }
   void assign(const extents& shape, const extents& strides) noexcept;
   void normalize_strides() noexcept;
   void check() const;
