@@ -70,18 +70,22 @@ void configure([[maybe_unused]] caf::actor_system_config& config) {
 }
 
 caf::error to_caf_error(const error& e) {
-  return caf_error(e.code(),
-                   caf::make_message(std::string(e.what()), std::string(e.status().library),
-                                     static_cast<std::int64_t>(e.status().value)));
+  const auto& status = e.status();
+  if (status == library_status{})
+    return caf_error(e.code(), caf::make_message(std::string(e.what())));
+  return caf_error(e.code(), caf::make_message(std::string(e.what()), std::string(status.library),
+                                               static_cast<std::int64_t>(status.value)));
 }
 
 std::optional<error> from_caf_error(const caf::error& e) {
   if (!e || e.category() != error_category) return std::nullopt;
+  const auto code = static_cast<errc>(e.code());
   const auto& context = e.context();
+  if (context.match_elements<std::string>()) return error(code, context.get_as<std::string>(0));
   if (!context.match_elements<std::string, std::string, std::int64_t>()) {
-    return error(static_cast<errc>(e.code()), std::string(to_string(static_cast<errc>(e.code()))));
+    return error(code, std::string(to_string(code)));
   }
-  return error(static_cast<errc>(e.code()), context.get_as<std::string>(0),
+  return error(code, context.get_as<std::string>(0),
                {known_library(context.get_as<std::string>(1)),
                 static_cast<long>(context.get_as<std::int64_t>(2))});
 }
@@ -134,29 +138,6 @@ bool reply_address::is_remote() const noexcept {
   return to && to->nid != to->home_system->node();
 }
 
-void reply_address::send(caf::message content) noexcept {
-  try {
-    // What response_promise::deliver does, but from any thread: without the answering actor's own
-    // context.
-    if (!stages_.empty()) {
-      const auto next = std::move(stages_.back());
-      stages_.pop_back();
-#if CAF_MAJOR_VERSION >= 1
-      enqueue(next, std::move(source_), id_, std::move(content));
-#else
-      next->enqueue(caf::make_mailbox_element(std::move(source_), id_, std::move(stages_),
-                                              std::move(content)),
-                    nullptr);
-#endif
-    } else if (source_) {
-      enqueue(source_, nullptr, id_.response_id(), std::move(content));
-      source_.reset();
-    }
-  } catch (...) {
-    report("a reply could not be sent", current_error().what());
-  }
-}
-
 void reply_address::send_error(const error& why) noexcept {
   if (id_.is_async()) {
     // An error that nobody asked for would end an event-based sender.
@@ -171,7 +152,7 @@ void reply_address::send_error(const error& why) noexcept {
   // and end.
   stages_.clear();
   try {
-    send(caf::make_message(to_caf_error(why)));
+    send(to_caf_error(why));
   } catch (...) {
     report("an error could not be sent", why.what());
   }

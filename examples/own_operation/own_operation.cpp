@@ -25,7 +25,7 @@ struct saxpy {
   };
   static call infer(const saxpy& op, inference& to) {
     const auto& x = to.require(op.x);
-    if (x.type != element_type::f32) to.refuse(op.x, "is not f32");
+    if (x.type != element_type::f32) throw to.refusal(op.x, "is not f32");
     to.update(op.y);
     to.result(op.y, x.type, x.shape);
     to.make_contiguous(op.x, op.y);

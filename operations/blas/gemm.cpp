@@ -89,29 +89,26 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
   const auto matrix = [&](const operand& of) -> const tensor_spec& {
     const auto& s = to.require(of);
     if (!is_supported(s.type)) {
-      to.refuse(of, "is of type " + std::string(to_string(s.type)) +
-                        ", but gemm computes in f32, f64, c64 and c128");
+      throw to.refusal(of, "is of type ", s.type, ", but gemm computes in f32, f64, c64 and c128");
     }
     if (s.rank() < matrix_rank) {
-      to.refuse(of, "has the shape " + to_string(s.shape) + ", which is no matrix");
+      throw to.refusal(of, "has the shape ", s.shape, ", which is no matrix");
     }
     return s;
   };
   const auto& a = matrix(op.a);
   const auto& b = matrix(op.b);
   if (b.type != a.type) {
-    to.refuse(op.b, "is of type " + std::string(to_string(b.type)) + ", but a is of type " +
-                        std::string(to_string(a.type)));
+    throw to.refusal(op.b, "is of type ", b.type, ", but a is of type ", a.type);
   }
   if (extent(b, 0) != extent(a, 1)) {
-    to.refuse(op.b, "has the shape " + to_string(b.shape) + ", which does not fit a's " +
-                        to_string(a.shape));
+    throw to.refusal(op.b, "has the shape ", b.shape, ", which does not fit a's ", a.shape);
   }
   extents stack;
   (void)extend(stack, a);
   if (!extend(stack, b)) {
-    to.refuse(op.b, "has the shape " + to_string(b.shape) +
-                        ", whose leading dimensions do not fit a's " + to_string(a.shape));
+    throw to.refusal(op.b, "has the shape ", b.shape, ", whose leading dimensions do not fit a's ",
+                     a.shape);
   }
 
   gemm_call call{.type = a.type,

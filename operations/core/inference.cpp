@@ -66,13 +66,9 @@ const inference::use& inference::use_of(const operand& of) const {
   return const_cast<inference*>(this)->use_of(of);
 }
 
-void inference::refuse(const operand& of, const std::string& what) const {
-  throw invalid_argument(use_of(of).of.name, what);
-}
-
 const tensor_spec& inference::require(const operand& of) const {
   const auto& u = use_of(of);
-  if (!u.spec) refuse(of, "is not given");
+  if (!u.spec) throw refusal(of, "is not given");
   return *u.spec;
 }
 
@@ -104,20 +100,19 @@ const tensor_spec& inference::result(const operand& output, element_type type, c
     try {
       return u.spec.emplace(without_gaps(type, shape, order));
     } catch (const error& e) {
-      refuse(output, e.what());
+      throw refusal(output, e.what());
     }
   }
   if (u.spec->type != type) {
-    refuse(output, "is of type " + std::string(to_string(u.spec->type)) +
-                       ", but the result is of type " + std::string(to_string(type)));
+    throw refusal(output, "is of type ", u.spec->type, ", but the result is of type ", type);
   }
   if (u.spec->shape != shape) {
-    refuse(output, "has the shape " + to_string(u.spec->shape) + ", but the result has the shape " +
-                       to_string(shape));
+    throw refusal(output, "has the shape ", u.spec->shape, ", but the result has the shape ",
+                  shape);
   }
   if (u.spec->repeats_elements()) {
-    refuse(output, "has the shape " + to_string(u.spec->shape) + " and the strides " +
-                       to_string(u.spec->strides) + ", so elements of the result share memory");
+    throw refusal(output, "has the shape ", u.spec->shape, " and the strides ", u.spec->strides,
+                  ", so elements of the result share memory");
   }
   return *u.spec;
 }
@@ -139,7 +134,7 @@ const tensor_spec& inference::pack(const operand& of, const extents& shape, cons
     u.spec = without_gaps(require(of).type, shape, order);
   } catch (const error& e) {
     if (e.code() != errc::invalid_argument) throw;
-    refuse(of, std::string("has no packed copy: ") + e.what());
+    throw refusal(of, "has no packed copy: ", e.what());
   }
   u.packed = static_cast<bool>(of);
   return *u.spec;

@@ -55,7 +55,7 @@ extents dimensions_in(channel_order order) {
 const tensor_spec& require_f32(const inference& to, const operand& of) {
   const auto& s = to.require(of);
   if (s.type != element_type::f32) {
-    to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but conv2d computes in f32");
+    throw to.refusal(of, "is of type ", s.type, ", but conv2d computes in f32");
   }
   return s;
 }
@@ -64,8 +64,7 @@ const tensor_spec& require_f32(const inference& to, const operand& of) {
 void check_bias(const inference& to, const operand& of, std::int64_t filters) {
   const auto& s = require_f32(to, of);
   if (s.rank() != 1 || s.shape[0] != filters) {
-    to.refuse(of, "has the shape " + to_string(s.shape) + ", but there are " +
-                      std::to_string(filters) + " filters");
+    throw to.refusal(of, "has the shape ", s.shape, ", but there are ", filters, " filters");
   }
 }
 

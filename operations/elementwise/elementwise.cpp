@@ -58,13 +58,12 @@ extents channel_strides(const affine& op, const inference& to, const operand& of
   for (std::size_t d = 0; d < strides.size(); ++d) strides[d] = 0;
   if (s == nullptr) return strides;
   if (is_complex(s->type)) {
-    to.refuse(of, "is of type " + std::string(to_string(s->type)) + ", but must be real");
+    throw to.refusal(of, "is of type ", s->type, ", but must be real");
   }
   if (!op.axis) return broadcast_strides(to, of, *s, x.shape);
   const auto axis = operations::dimension_of("axis", *op.axis, x.rank());
   if (s->rank() != 1 || s->shape[0] != x.shape[axis]) {
-    to.refuse(of, "has the shape " + to_string(s->shape) + ", but x has " +
-                      std::to_string(x.shape[axis]) + " channels");
+    throw to.refusal(of, "has the shape ", s->shape, ", but x has ", x.shape[axis], " channels");
   }
   strides[axis] = s->strides[0];
   return strides;
@@ -83,7 +82,7 @@ double number(const std::optional<scalar>& value, double otherwise, const char* 
 affine_call infer_affine(const affine& op, inference& to) {
   const auto& x = to.require(op.x);
   if (is_complex(x.type)) {
-    to.refuse(op.x, "is of type " + std::string(to_string(x.type)) + ", but must be real");
+    throw to.refusal(op.x, "is of type ", x.type, ", but must be real");
   }
   operations::require_type("type", op.type);
   const auto* const given = to.given(op.y);
@@ -121,8 +120,8 @@ extents common_shape(const inference& to, const operand& b_operand, const tensor
     if (extent == 1) {
       extent = shorter[i];
     } else if (shorter[i] != 1 && shorter[i] != extent) {
-      to.refuse(b_operand, "has the shape " + to_string(b.shape) +
-                               ", which cannot be broadcast with " + to_string(a.shape));
+      throw to.refusal(b_operand, "has the shape ", b.shape, ", which cannot be broadcast with ",
+                       a.shape);
     }
   }
   return shape;
@@ -154,7 +153,7 @@ binary_call infer_binary(const Operation& op, inference& to) {
   const auto& a = to.require(op.a);
   const auto& b = to.require(op.b);
   if (is_complex(a.type) && !takes_complex<Operation>(operations::binary_functors{})) {
-    to.refuse(op.a, "is of type " + std::string(to_string(a.type)) + ", but must be real");
+    throw to.refusal(op.a, "is of type ", a.type, ", but must be real");
   }
   operations::require_same_type(to, op.b, b, a.type, "a");
   const auto shape = common_shape(to, op.b, a, b);

@@ -9,8 +9,8 @@ namespace sluice::operations {
 void require_same_type(const inference& to, const operand& of, const tensor_spec& s,
                        element_type type, std::string_view model) {
   if (s.type == type) return;
-  to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but " + std::string(model) +
-                    " is of type " + std::string(to_string(type)) + "; cast converts");
+  throw to.refusal(of, "is of type ", s.type, ", but ", model, " is of type ", type,
+                   "; cast converts");
 }
 
 extents broadcast_strides(const inference& to, const operand& of, const tensor_spec& s,
@@ -25,8 +25,7 @@ extents broadcast_strides(const inference& to, const operand& of, const tensor_s
     strides[d] = s.strides[i];
   }
   if (!fits) {
-    to.refuse(of, "has the shape " + to_string(s.shape) + ", which cannot be broadcast to " +
-                      to_string(shape));
+    throw to.refusal(of, "has the shape ", s.shape, ", which cannot be broadcast to ", shape);
   }
   return strides;
 }

@@ -86,7 +86,7 @@ reduce_call infer(const reduce& op, inference& to) {
   const auto& x = to.require(op.x);
   operations::require_enumerator("kind", op.kind, reduction::max);
   if (op.kind == reduction::max && operations::is_complex(x.type)) {
-    to.refuse(op.x, "is of type " + std::string(to_string(x.type)) + ", but must be real");
+    throw to.refusal(op.x, "is of type ", x.type, ", but must be real");
   }
   const auto is_reduced = reduced_dimensions(op, x);
   extents kept_shape;
@@ -117,7 +117,7 @@ reduce_call infer(const reduce& op, inference& to) {
     return call;
   }
   if (call.reduced.count == 0 && op.kind != reduction::sum) {
-    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so there is nothing to reduce");
+    throw to.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to reduce");
   }
   distribute(call);
   return call;

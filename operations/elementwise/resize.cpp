@@ -25,23 +25,21 @@ std::int64_t size_of_result(std::int64_t parameter, const tensor_spec* y, std::s
 resize_call infer_resize(const resize& op, inference& to) {
   const auto& x = to.require(op.x);
   if (x.type != element_type::u8 && !operations::is_floating_point(x.type)) {
-    to.refuse(op.x, "is of type " + std::string(to_string(x.type)) +
-                        ", but must be u8, f16, bf16, f32 or f64");
+    throw to.refusal(op.x, "is of type ", x.type, ", but must be u8, f16, bf16, f32 or f64");
   }
   operations::require_enumerator("layout", op.layout, image_layout::channels_last);
   const std::size_t behind = op.layout == image_layout::channels_last ? 1 : 0;
   if (x.rank() < 2 + behind) {
-    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", which has too few dimensions");
+    throw to.refusal(op.x, "has the shape ", x.shape, ", which has too few dimensions");
   }
   const auto row = x.rank() - behind - 2;
   const auto column = row + 1;
   if (x.shape[row] == 0 || x.shape[column] == 0) {
-    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so images have no pixel");
+    throw to.refusal(op.x, "has the shape ", x.shape, ", so images have no pixel");
   }
   const auto* const given = to.given(op.y);
   if (given != nullptr && given->rank() != x.rank()) {
-    to.refuse(op.y, "has the shape " + to_string(given->shape) + ", but x has the shape " +
-                        to_string(x.shape));
+    throw to.refusal(op.y, "has the shape ", given->shape, ", but x has the shape ", x.shape);
   }
   auto shape = x.shape;
   shape[row] = size_of_result(op.height, given, row, "height");

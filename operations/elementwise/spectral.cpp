@@ -46,18 +46,18 @@ using operations::require_same_type;
 const tensor_spec& require_real(const inference& to, const operand& of) {
   const auto& s = to.require(of);
   if (!is_real(s.type)) {
-    to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but must be f32 or f64");
+    throw to.refusal(of, "is of type ", s.type, ", but must be f32 or f64");
   }
   return s;
 }
 
 frames_call infer_frames(const frame_signal& op, inference& to) {
   const auto& signal = require_real(to, op.signal);
-  if (signal.rank() == 0) to.refuse(op.signal, "has no dimension");
+  if (signal.rank() == 0) throw to.refusal(op.signal, "has no dimension");
   const auto samples = signal.shape[signal.rank() - 1];
   const auto* const window = to.given(op.window);
   if (window != nullptr && window->rank() != 1) {
-    to.refuse(op.window, "has the shape " + to_string(window->shape) + ", but must be a vector");
+    throw to.refusal(op.window, "has the shape ", window->shape, ", but must be a vector");
   }
   const auto n_fft = op.n_fft == 0 && window != nullptr ? window->shape[0] : op.n_fft;
   if (op.n_fft == 0 && window == nullptr) throw invalid_argument("n_fft", "is not given");
@@ -67,17 +67,17 @@ frames_call infer_frames(const frame_signal& op, inference& to) {
   if (window != nullptr) {
     require_same_type(to, op.window, *window, signal.type, "signal");
     if (window->shape[0] != n_fft) {
-      to.refuse(op.window, "has the shape " + to_string(window->shape) + ", but a frame has " +
-                               std::to_string(n_fft) + " samples");
+      throw to.refusal(op.window, "has the shape ", window->shape, ", but a frame has ", n_fft,
+                       " samples");
     }
   }
   if (static_cast<std::size_t>(samples) > most) {
-    to.refuse(op.signal, "has the shape " + to_string(signal.shape) + ", whose size overflows");
+    throw to.refusal(op.signal, "has the shape ", signal.shape, ", whose size overflows");
   }
   const auto frames =
       frame_count({static_cast<std::size_t>(samples), static_cast<std::size_t>(n_fft),
                    static_cast<std::size_t>(op.hop)});
-  if (signal.rank() == extents::max_rank) to.refuse(op.signal, "has too many dimensions");
+  if (signal.rank() == extents::max_rank) throw to.refusal(op.signal, "has too many dimensions");
   auto shape = signal.shape;
   shape[signal.rank() - 1] = static_cast<std::int64_t>(frames);
   shape.push_back(n_fft);
@@ -103,7 +103,7 @@ frames_call infer_frames(const frame_signal& op, inference& to) {
 power_call infer_power(const power_spectrum& op, inference& to) {
   const auto& x = to.require(op.x);
   if (!is_complex(x.type)) {
-    to.refuse(op.x, "is of type " + std::string(to_string(x.type)) + ", but must be complex");
+    throw to.refusal(op.x, "is of type ", x.type, ", but must be complex");
   }
   const auto& y = to.result(op.y, operations::part_of(x.type), x.shape);
   return {make_layout<2>(x.shape, {y.strides, x.strides}, {y.type, x.type})};

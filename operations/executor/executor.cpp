@@ -25,6 +25,7 @@
 namespace sluice {
 namespace {
 
+using detail::failure_of;
 using detail::operation_request;
 using operations::followed_requests;
 using operations::owner_mailbox;
@@ -115,27 +116,12 @@ class executor::core {
   }
 
   void submit(operation_request& r) noexcept {
-    try {
-      lane_.runtime().device().require_usable();
-      r.infer();
-      require_memory(r);
-      r.row.check(kind(), r.call);
-      operations::require_enumerator("priority", r.options.priority, request_priority::low);
-      operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
-      for (const auto& u : r.uses()) {
-        if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
-      }
-      operations::check_aliasing(r.uses());
-      waiting_.require_room(r);
-      if (r.options.deadline || r.options.id != 0) follow(r);
-      find_plan(r);
-      if (!waiting_.empty() || r.planned_by != nullptr || lane_.full(commands_of(r))) {
-        return wait(r);
-      }
-    } catch (...) {
-      return r.fail(current_error());
-    }
-    launch(r);
+    const auto& device = lane_.runtime().device();
+    auto refusal = device.lost() ? std::optional(device.loss()) : r.infer();
+    bool waits = false;
+    if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
+    if (refusal) return r.fail(*refusal);
+    if (!waits) launch(r);
   }
 
   void work() noexcept {
@@ -191,6 +177,25 @@ class executor::core {
   }
   [[nodiscard]] bool is_prepared(const operation_row& row) const noexcept {
     return !row.has_libraries(kind()) || prepared_.contains(&row);
+  }
+
+  /// Checks an inferred request and finds its plan. Returns whether it can be launched at once;
+  /// otherwise it waits, and `r` is empty.
+  [[nodiscard]] bool admit(operation_request& r) {
+    require_memory(r);
+    r.row.check(kind(), r.call);
+    operations::require_enumerator("priority", r.options.priority, request_priority::low);
+    operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
+    for (const auto& u : r.uses()) {
+      if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
+    }
+    operations::check_aliasing(r.uses());
+    waiting_.require_room(r);
+    if (r.options.deadline || r.options.id != 0) follow(r);
+    find_plan(r);
+    if (waiting_.empty() && r.planned_by == nullptr && !lane_.full(commands_of(r))) return true;
+    wait(r);
+    return false;
   }
 
   /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan
@@ -374,11 +379,7 @@ class executor::core {
     return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0);
   }
   void launch(operation_request& r) noexcept {
-    try {
-      enqueue(r);
-    } catch (...) {
-      r.fail(current_error());
-    }
+    if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
   }
   void enqueue(operation_request& r) {
     operands used;

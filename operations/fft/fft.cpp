@@ -19,8 +19,8 @@ using operations::fft_row;
 void require_type(const inference& to, const operand& of, const tensor_spec& s, element_type single,
                   element_type twofold) {
   if (s.type == single || s.type == twofold) return;
-  to.refuse(of, "is of type " + std::string(to_string(s.type)) + ", but the transform takes " +
-                    std::string(to_string(single)) + " and " + std::string(to_string(twofold)));
+  throw to.refusal(of, "is of type ", s.type, ", but the transform takes ", single, " and ",
+                   twofold);
 }
 
 /// The distance between the rows of an operand, or of its packed copy. Libraries need the elements
@@ -76,7 +76,7 @@ const tensor_spec& require_rows(const Operation& op, const inference& to, elemen
   const auto& x = to.require(op.x);
   require_type(to, op.x, x, single, twofold);
   if (x.rank() == 0 || x.shape[x.rank() - 1] == 0) {
-    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so there is nothing to transform");
+    throw to.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to transform");
   }
   return x;
 }
@@ -102,7 +102,7 @@ fft_call infer(const irfft& op, inference& to) {
   const auto bins = x.shape[x.rank() - 1];
   constexpr auto most_bins = std::numeric_limits<std::int64_t>::max() / 2 + 1;
   if (bins > most_bins) {
-    to.refuse(op.x, "has the shape " + to_string(x.shape) + ", so the length overflows");
+    throw to.refusal(op.x, "has the shape ", x.shape, ", so the length overflows");
   }
   const auto length = op.length != 0 ? op.length : 2 * (bins - 1);
   if (length == 0) throw invalid_argument("length", "is not given, and x has one bin");

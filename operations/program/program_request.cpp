@@ -34,6 +34,10 @@ class row_of_programs final : public operation_row {
   std::string_view library(device_kind) const noexcept override { return "sluice"; }
   std::string version(device_kind) const override { return {}; }
   void infer(const void*, inference&, call_storage&) const override {}
+  [[nodiscard]] std::optional<error> try_infer(const void*, inference&,
+                                               call_storage&) const noexcept override {
+    return std::nullopt;
+  }
   void check(device_kind kind, const call_storage& call) const override {
     const auto& of = get(call);
     for (std::size_t i = 0; i < of.inferred->steps.size(); ++i) {
@@ -98,7 +102,7 @@ const operation_row& program_row() {
   return row;
 }
 
-void program_request::infer() {
+void program_request::infer_steps() {
   const auto& graph = asked_.what.graph();
   if (graph == nullptr) throw invalid_argument("what", "is no program");
   if (asked_.inputs.size() != graph->inputs().size()) {
@@ -155,7 +159,7 @@ std::size_t program_request::bytes() const noexcept {
          (call_ ? call_->inferred->bytes : 0);
 }
 
-void program_request::launch(const kernel_envelope& by, lane& on, operands used,
+void program_request::launch(const kernel_envelope& by, lane& on, operands&& used,
                              const launch_options& how, std::shared_ptr<operation_launch> finishes,
                              detail::closure_ref closure) noexcept {
   tensors all;
@@ -168,8 +172,8 @@ void program_request::launch(const kernel_envelope& by, lane& on, operands used,
   }
   // The client that has its reply shares its memory with nobody.
   written_.clear();
-  detail::launch_request(reply_, std::move(all), by, on, std::move(used), how, std::move(finishes),
-                         closure);
+  detail::launch_request(std::move(reply_), std::move(all), by, on, std::move(used), how,
+                         std::move(finishes), closure);
 }
 
 void program_request::drop_operands() noexcept {

@@ -32,7 +32,9 @@ class program_request final : public detail::operation_request {
     return std::make_unique<program_request>(std::move(*this));
   }
   const void* operation() const noexcept override { return &asked_; }
-  void infer() override;
+  [[nodiscard]] std::optional<error> infer() noexcept override {
+    return detail::failure_of([this] { infer_steps(); });
+  }
   std::span<const inference::use> uses() const noexcept override { return uses_; }
   std::size_t bytes() const noexcept override;
   std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
@@ -40,11 +42,12 @@ class program_request final : public detail::operation_request {
     if (is_output) written_.push_back(value);
   }
   element_type type() const noexcept override { return written_.front().type(); }
-  void launch(const kernel_envelope& by, lane& on, operands used, const launch_options& how,
+  void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
               std::shared_ptr<operation_launch> finishes,
               detail::closure_ref closure) noexcept override;
 
  private:
+  void infer_steps();
   void drop_operands() noexcept override;
   [[nodiscard]] tensors results() const;
 

@@ -22,7 +22,6 @@ class SLUICE_EXPORT reply_address {
  public:
   reply_address(caf::strong_actor_ptr source, forwarding_stack stages, caf::message_id id);
   [[nodiscard]] bool is_remote() const noexcept;
-  void send(caf::message content) noexcept;
   void send_error(const error& why) noexcept;
   template <class T>
   void send_value(T value) noexcept {
@@ -30,13 +29,29 @@ class SLUICE_EXPORT reply_address {
       return send_error(error(errc::unsupported, "tensors are local to their process"));
     }
     try {
-      send(caf::make_message(std::move(value)));
+      send(std::move(value));
     } catch (...) {
       send_error(current_error());
     }
   }
 
  private:
+  /// What response_promise::deliver does, but from any thread: without the answering actor's own
+  /// context. Nothing is sent if it throws.
+  template <class T>
+  void send(T content) {
+    if (!stages_.empty()) {
+      const auto next = stages_.back();
+      auto rest = stages_;
+      rest.pop_back();
+      enqueue(next, source_, id_, std::move(content), std::move(rest));
+    } else if (source_) {
+      enqueue(source_, nullptr, id_.response_id(), std::move(content));
+    }
+    stages_.clear();
+    source_.reset();
+  }
+
   caf::strong_actor_ptr source_;
   forwarding_stack stages_;
   caf::message_id id_;
@@ -148,13 +163,9 @@ template <class Request, class Self>
 /// Runs `work`, unless the token is empty; an exception becomes the answer. No exception leaves a
 /// handler: it would end the actor.
 template <class T, class Work>
-void answer_failures(const reply_token<T>& token, Work&& work) noexcept {
+void answer_failures(const reply_token<T>& token, const Work& work) noexcept {
   if (!token) return;
-  try {
-    work();
-  } catch (...) {
-    token.fail(current_error());
-  }
+  if (const auto failure = failure_of(work)) token.fail(*failure);
 }
 
 }  // namespace detail

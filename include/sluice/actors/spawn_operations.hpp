@@ -27,7 +27,7 @@ inline void post_wake(const caf::actor_addr& owner) noexcept {
   const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner);
   while (actor) {
     try {
-      enqueue(actor, nullptr, caf::make_message_id(), caf::make_message(wake{}));
+      enqueue(actor, nullptr, caf::make_message_id(), wake{});
       return;
     } catch (const std::bad_alloc&) {
       // Without the message the requests that wait would never be answered.

@@ -84,7 +84,7 @@ class SLUICE_EXPORT executor {
               request_sender sender = {}) noexcept {
     try {
       // Only a request that must wait is moved to the heap.
-      detail::typed_request<Operation> asked(std::move(operation), options, sender, token);
+      detail::typed_request<Operation> asked(operation, options, sender, token);
       submit(asked);
     } catch (...) {
       // The client that gets the error shares its memory with nobody.

@@ -12,15 +12,20 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace sluice {
+
+/// Makes an error about the argument `name` of an operation.
+[[nodiscard]] SLUICE_EXPORT error invalid_argument(std::string_view name, const std::string& what);
 
 /// The work of an operation's `infer`: it asks for the properties of the operands, refuses what the
 /// operation cannot compute, and states the results and the way in which each operand is used.
 ///
 ///     scale_call infer(const scale& op, inference& to) {
 ///       const auto& x = to.require(op.x);
-///       if (x.type != element_type::f32) to.refuse(op.x, "is not of type f32");
+///       if (x.type != element_type::f32) throw to.refusal(op.x, "is not of type f32");
 ///       to.result(op.y, x.type, x.shape);
 ///       to.make_contiguous(op.x, op.y);
 ///       return {.count = x.size(), .factor = op.factor.to<float>("factor")};
@@ -97,8 +102,14 @@ class SLUICE_EXPORT inference {
   }
   /// The name of an operand of the operation.
   [[nodiscard]] std::string_view name(const operand& of) const { return use_of(of).of.name; }
-  /// Refuses an operand: throws error `invalid_argument` with its name and `what`.
-  [[noreturn]] void refuse(const operand& of, const std::string& what) const;
+  /// The error `invalid_argument` about an operand, with its name and a text. The parts of the text
+  /// are strings, or values that a `to_string` takes.
+  ///
+  ///     throw to.refusal(op.b, "has the shape ", b.shape, ", which does not fit ", a.shape);
+  template <class... Parts>
+  [[nodiscard]] error refusal(const operand& of, const Parts&... what) const {
+    return invalid_argument(name(of), (std::string() + ... + text_of(what)));
+  }
 
   /// Checks that the result of every output is stated.
   /// @throws error `invalid_argument` with the name of an output if it is neither ignored nor
@@ -119,6 +130,15 @@ class SLUICE_EXPORT inference {
             std::span<const named_operand> operands) noexcept;
 
  private:
+  template <class Part>
+  [[nodiscard]] static std::string text_of(const Part& part) {
+    if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
+      return std::string(std::string_view(part));
+    } else {
+      using std::to_string;
+      return std::string(to_string(part));
+    }
+  }
   [[nodiscard]] use& use_of(const operand& of);
   [[nodiscard]] const use& use_of(const operand& of) const;
 
@@ -143,8 +163,5 @@ class inference_of final : private std::array<inference::use, Operands>, public 
                const std::array<named_operand, Operands>& operands) noexcept
       : inference(static_cast<std::array<use, Operands>&>(*this), from, operands) {}
 };
-
-/// Makes an error about the argument `name` of an operation.
-[[nodiscard]] SLUICE_EXPORT error invalid_argument(std::string_view name, const std::string& what);
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -178,6 +179,9 @@ class SLUICE_EXPORT operation_row {
   [[nodiscard]] virtual std::string version(device_kind kind) const = 0;
   /// Works out the call of an operation; see `operation_functions`.
   virtual void infer(const void* operation, inference& to, call_storage& call) const = 0;
+  /// Likewise, but returns the error. An exception costs time for each function that it leaves.
+  [[nodiscard]] virtual std::optional<error> try_infer(const void* operation, inference& to,
+                                                       call_storage& call) const noexcept = 0;
   /// Refuses a call that the device cannot compute.
   virtual void check(device_kind kind, const call_storage& call) const = 0;
   /// What is known of the launch of a call.
@@ -229,6 +233,10 @@ class typed_operation_row final : public operation_row {
   void infer(const void* operation, inference& to, call_storage& call) const override {
     new (call.bytes.data()) Call(functions_.infer(*static_cast<const Operation*>(operation), to));
     to.require_results();
+  }
+  [[nodiscard]] std::optional<error> try_infer(const void* operation, inference& to,
+                                               call_storage& call) const noexcept override {
+    return detail::failure_of([&] { infer(operation, to, call); });
   }
   void check(device_kind kind, const call_storage& call) const override {
     const bool host = kind == device_kind::host;

@@ -33,8 +33,9 @@ class operation_request {
   [[nodiscard]] virtual std::unique_ptr<operation_request> to_heap() && = 0;
 
   [[nodiscard]] virtual const void* operation() const noexcept = 0;
-  /// Refuses what no device can compute, and works out the call and the uses of the operands.
-  virtual void infer() = 0;
+  /// Works out the call and the uses of the operands. Returns an error if no device can compute the
+  /// operation.
+  [[nodiscard]] virtual std::optional<error> infer() noexcept = 0;
   [[nodiscard]] virtual std::span<const inference::use> uses() const noexcept = 0;
   /// Owns what the call refers to; nullptr if that is nothing.
   [[nodiscard]] virtual std::shared_ptr<const void> owner_of_call() const noexcept {
@@ -46,8 +47,9 @@ class operation_request {
   [[nodiscard]] virtual element_type type() const noexcept = 0;
   /// Launches the request on `on` and answers it; see `kernel_envelope::run`. If `finishes` is not
   /// null, it completes the launch before a successful reply.
-  virtual void launch(const kernel_envelope& by, lane& on, operands used, const launch_options& how,
-                      std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept = 0;
+  virtual void launch(const kernel_envelope& by, lane& on, operands&& used,
+                      const launch_options& how, std::shared_ptr<operation_launch> finishes,
+                      closure_ref closure) noexcept = 0;
   /// Its size in host memory.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
   /// Drops the operands, then answers with an error: the client that gets it shares its memory with
@@ -100,7 +102,7 @@ template <class Operation>
 /// Launches a request whose result is `output`.
 template <class Reply>
 void launch_request(reply_token<Reply> token, Reply output, const kernel_envelope& by, lane& on,
-                    operands used, const launch_options& how,
+                    operands&& used, const launch_options& how,
                     std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept {
   try {
     if (finishes) {
@@ -125,56 +127,59 @@ void launch_request(reply_token<Reply> token, Reply output, const kernel_envelop
 template <class Operation>
 class typed_request final : public operation_request {
  public:
-  typed_request(Operation&& asked, const request_options& o, request_sender s,
-                reply_token<tensor> t)
+  /// Refers to `asked`, and takes its operands.
+  typed_request(Operation& asked, const request_options& o, request_sender s, reply_token<tensor> t)
       : operation_request(row_of(operation_type<Operation>{}), o, s, t.failures()),
         reply_(std::move(t)),
-        asked_(std::move(asked)) {}
+        asked_(&asked) {}
+  /// Owns the operation that `from` has referred to.
   typed_request(typed_request&& from) noexcept
       : operation_request(static_cast<operation_request&&>(from)),
         reply_(std::move(from.reply_)),
-        asked_(std::move(from.asked_)) {
-    if (from.inferred_) inferred_.emplace(*from.inferred_, operands_of(asked_));
+        owned_(std::move(*from.asked_)),
+        asked_(&*owned_) {
+    if (from.inferred_) inferred_.emplace(*from.inferred_, operands_of(*asked_));
   }
 
   [[nodiscard]] std::unique_ptr<operation_request> to_heap() && override {
     return std::make_unique<typed_request>(std::move(*this));
   }
-  [[nodiscard]] const void* operation() const noexcept override { return &asked_; }
-  void infer() override {
-    const auto operands = operands_of(asked_);
+  [[nodiscard]] const void* operation() const noexcept override { return asked_; }
+  [[nodiscard]] std::optional<error> infer() noexcept override {
+    const auto operands = operands_of(*asked_);
     for (const auto& o : operands) {
       if (o.value->reference().program != 0) {
-        throw invalid_argument(o.name, "is a value of a program");
+        return failure_of([&] { throw invalid_argument(o.name, "is a value of a program"); });
       }
     }
-    row.infer(&asked_, inferred_.emplace(operands), call);
+    return row.try_infer(asked_, inferred_.emplace(operands), call);
   }
   [[nodiscard]] std::span<const inference::use> uses() const noexcept override {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + options.tag.capacity() + host_bytes_of(asked_);
+    return sizeof(*this) + options.tag.capacity() + host_bytes_of(*asked_);
   }
   void add_operand(const tensor& value, bool is_output) override {
     // An operation without outputs is answered with its first operand.
     if (is_output || !result_) result_ = value;
   }
   [[nodiscard]] element_type type() const noexcept override { return result_.type(); }
-  void launch(const kernel_envelope& by, lane& on, operands used, const launch_options& how,
+  void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
               std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept override {
-    launch_request(reply_, std::move(result_), by, on, std::move(used), how, std::move(finishes),
-                   closure);
+    launch_request(std::move(reply_), std::move(result_), by, on, std::move(used), how,
+                   std::move(finishes), closure);
   }
 
  private:
   void drop_operands() noexcept override {
-    for (const auto& o : operands_of(asked_)) *o.value = operand();
+    for (const auto& o : operands_of(*asked_)) *o.value = operand();
     result_ = tensor();
   }
 
   reply_token<tensor> reply_;
-  Operation asked_;
+  std::optional<Operation> owned_;  // once on the heap
+  Operation* asked_;
   tensor result_;
   std::optional<inference_of<operand_count<Operation>()>> inferred_;
 };

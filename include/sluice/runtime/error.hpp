@@ -5,6 +5,7 @@
 #include <sluice/runtime/source_location.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -89,5 +90,23 @@ class SLUICE_EXPORT error : public std::runtime_error {
 /// An `error` is returned as it is. `std::bad_alloc` becomes `out_of_memory`. Any other exception
 /// becomes `library_failure` with its text.
 [[nodiscard]] SLUICE_EXPORT error current_error() noexcept;
+
+namespace detail {
+
+/// The error that `function` throws; nothing if it returns. For errors that are frequent: an
+/// exception costs time for each function that it leaves, and again if it is rethrown.
+template <class Function>
+[[nodiscard]] std::optional<error> failure_of(const Function& function) noexcept {
+  try {
+    function();
+    return std::nullopt;
+  } catch (const error& why) {
+    return why;
+  } catch (...) {
+    return current_error();
+  }
+}
+
+}  // namespace detail
 
 }  // namespace sluice

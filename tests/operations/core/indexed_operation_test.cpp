@@ -44,7 +44,7 @@ struct difference {
   static call infer(const difference& op, inference& to) {
     const auto& a = to.require(op.a);
     const auto& b = to.require(op.b);
-    if (b.shape != a.shape) to.refuse(op.b, "has another shape than a");
+    if (b.shape != a.shape) throw to.refusal(op.b, "has another shape than a");
     to.result(op.y, element_type::i64, a.shape);
     to.make_contiguous(op.a, op.b, op.y);
     return {a.size()};

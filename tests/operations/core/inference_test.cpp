@@ -55,7 +55,7 @@ struct relu {
     if (op.does == mistake::copies) {
       for (const auto& one : {op.x, op.y}) {
         if (to.given(one) != nullptr && to.given(one)->type != element_type::f32) {
-          to.refuse(one, "is not of type f32");
+          throw to.refusal(one, "is not of type f32");
         }
       }
     }
