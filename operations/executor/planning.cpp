@@ -142,8 +142,9 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
 
 void planning::take_over(const std::shared_ptr<plan_job>& job, request_sender sender) {
   auto& theirs = turns_.find(job->sender)->second;
+  if (theirs.failures == 0) return;
   const auto at = std::find(theirs.waiting.begin(), theirs.waiting.end(), job);
-  if (theirs.failures == 0 || at == theirs.waiting.end()) return;
+  if (at == theirs.waiting.end()) return;
   auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
   if (mine.failures != 0) return;
   mine.waiting.push_back(job);

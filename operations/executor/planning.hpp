@@ -73,7 +73,8 @@ class owner_mailbox {
 ///
 /// A plan that cannot be made costs all others time, too: libraries of a GPU lock the driver while
 /// they plan. A sender whose plans fail one after the other therefore rests after each failure,
-/// ever longer, until it takes one percent of the planner's time.
+/// ever longer, until it takes one percent of the planner's time. Requests without a sender do not
+/// rest.
 class planning {
  public:
   planning(device_service& service, std::shared_ptr<lane_libraries> libraries,
