@@ -345,9 +345,16 @@ TEST_F(cuda_capture, of_a_stream_refuses_what_would_be_ordered_with_it) {
   // After the capture the stream is usable again.
   (void)write(a, 3, adopted);
   EXPECT_EQ(download(a, stream()), std::vector<std::uint32_t>(count, 3));
-  const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = captured});
-  (void)copy(seen, imported.as<std::uint32_t>(), stream());
+  {
+    const auto imported = import_dlpack(runtime(), tensor.get(), {.stream = captured});
+    (void)copy(seen, imported.as<std::uint32_t>(), stream());
+  }
   EXPECT_EQ(download(seen, stream()), std::vector<std::uint32_t>(count, 1));
+  // The reclaim thread returns the tensor, which must outlive that.
+  await([&] {
+    runtime().reap_pending();
+    return tensor.returned() == 1;
+  });
 }
 
 TEST_F(cuda_capture, of_a_stream_that_the_default_stream_waits_for_is_left_alone) {
