@@ -8,33 +8,38 @@
 namespace sluice {
 
 void check_operand(const device_runtime& runtime, const operand_argument& argument) {
+  detail::check_block(runtime, argument.block, argument.access, argument.name);
+  if (argument.bytes < argument.required_bytes) {
+    throw error(errc::invalid_argument,
+                std::string(argument.name) + ": has " + std::to_string(argument.bytes) +
+                    " bytes, but the operation needs " + std::to_string(argument.required_bytes));
+  }
+}
+
+void detail::check_block(const device_runtime& runtime, const block_ref& block, access_kind access,
+                         std::string_view name) {
   const auto named = [&](const char* what) {
-    return std::string(argument.name) + ": " + what;
+    return std::string(name) + ": " + what;
   };
-  detail::runtime_core::of(runtime)->require_open();
-  if (!argument.block) throw error(errc::invalid_argument, named("the reference is empty"));
-  if (argument.block.stale()) {
-    if (detail::block_record::of(argument.block)->core == detail::runtime_core::of(runtime).get()) {
-      detail::runtime_core::of(runtime)->note_misuse(
-          memory_misuse::stale_use, detail::block_record::of(argument.block)->memory);
+  auto& core = *runtime_core::of(runtime);
+  core.require_open();
+  if (!block) throw error(errc::invalid_argument, named("the reference is empty"));
+  if (block.stale()) {
+    if (block_record::of(block)->core == &core) {
+      core.note_misuse(memory_misuse::stale_use, block_record::of(block)->memory);
     }
     throw error(errc::stale_ref, named("the memory has been freed"));
   }
-  if (argument.block.device() != runtime.device().id()) {
-    throw error(errc::invalid_argument,
-                named("the memory is on ") + to_string(argument.block.device()) +
-                    ", but the launch is on " + to_string(runtime.device().id()));
+  if (block_record::of(block)->core != &core) {
+    if (block.device() == runtime.device().id()) {
+      throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
+    }
+    throw error(errc::invalid_argument, named("the memory is on ") + to_string(block.device()) +
+                                            ", but the launch is on " +
+                                            to_string(runtime.device().id()));
   }
-  if (detail::block_record::of(argument.block)->core != detail::runtime_core::of(runtime).get()) {
-    throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
-  }
-  if (argument.access != access_kind::read && argument.block.read_only()) {
+  if (access != access_kind::read && block.read_only()) {
     throw error(errc::invalid_argument, named("the memory is read-only"));
-  }
-  if (argument.bytes < argument.required_bytes) {
-    throw error(errc::invalid_argument, named("has ") + std::to_string(argument.bytes) +
-                                            " bytes, but the operation needs " +
-                                            std::to_string(argument.required_bytes));
   }
 }
 

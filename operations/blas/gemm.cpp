@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -122,8 +123,10 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
   shape.push_back(call.m);
   shape.push_back(call.n);
   extents order;  // of a new C
-  for (std::size_t i = 0; i < shape.size(); ++i) order.push_back(static_cast<std::int64_t>(i));
-  if (op.new_c == layout::column_major) std::swap(order[order.size() - 2], order[order.size() - 1]);
+  if (op.new_c == layout::column_major) {
+    for (std::size_t i = 0; i < shape.size(); ++i) order.push_back(static_cast<std::int64_t>(i));
+    std::swap(order[order.size() - 2], order[order.size() - 1]);
+  }
   const auto& c = to.result(op.c, a.type, shape, order);
   call.multiplies = call.alpha != 0.0 && c.size() != 0 && call.k != 0;
   if (!call.multiplies) {
@@ -138,20 +141,23 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
   for (const auto extent : stack) call.count *= extent;
 
   const auto blas = [&](const operand& of, const tensor_spec& s) {
-    const auto has_distance = [&] {
-      return operations::distance_of(s, matrix_rank, stack).has_value();
-    };
-    if (!stored(s) || !has_distance()) to.pack(of);
-    // The copy of a stack that is repeated along some dimensions holds all repetitions.
-    if (!has_distance()) {
-      auto whole = stack;
-      whole.push_back(extent(s, 0));
-      whole.push_back(extent(s, 1));
-      to.pack(of, whole);
+    auto found = stored(s);
+    auto distance = operations::distance_of(s, matrix_rank, stack);
+    if (!found || !distance) {
+      to.pack(of);
+      distance = operations::distance_of(s, matrix_rank, stack);
+      if (!distance) {
+        // The copy of a stack that is repeated along some dimensions holds all repetitions.
+        auto whole = stack;
+        whole.push_back(extent(s, 0));
+        whole.push_back(extent(s, 1));
+        to.pack(of, whole);
+        distance = operations::distance_of(s, matrix_rank, stack);
+      }
+      found = stored(s);
     }
-    auto found = *stored(s);
-    found.distance = *operations::distance_of(s, matrix_rank, stack);
-    return found;
+    found->distance = *distance;
+    return *found;
   };
   call.c = blas(op.c, c);
   if (call.multiplies) {
@@ -195,9 +201,9 @@ const operation_row& row_of(operation_type<gemm>) {
 
 namespace {
 
-/// A matrix of `request` as a tensor of shape [rows, columns].
+/// A matrix of `request` as a tensor of shape [rows, columns]. It takes the block out of `ref`.
 template <class T>
-tensor matrix(const gpu_ref<T>& ref, const blas_gemm<T>& request, transpose t, std::int64_t rows,
+tensor matrix(gpu_ref<T>& ref, const blas_gemm<T>& request, transpose t, std::int64_t rows,
               std::int64_t columns, std::int64_t leading, const char* name) {
   const bool by_rows = (request.layout == layout::row_major) == (t == transpose::no);
   const auto lines = by_rows ? rows : columns;
@@ -228,11 +234,12 @@ tensor matrix(const gpu_ref<T>& ref, const blas_gemm<T>& request, transpose t, s
                                      std::to_string(elements));
   }
   const extents strides = by_rows ? extents{leading, 1} : extents{1, leading};
-  return {ref.block(), ref.type(), {rows, columns}, strides, ref.offset()};
+  const auto offset = ref.offset();
+  return {std::move(ref).block(), ref.type(), {rows, columns}, strides, offset};
 }
 
 template <class T>
-gemm spelled(const blas_gemm<T>& r) {
+gemm spelled(blas_gemm<T>& r) {
   const auto require = [](std::int64_t value, const char* name) {
     if (value == blas_gemm<T>::not_given) throw invalid_argument(name, "is not given");
     if (value < 0) {
@@ -255,10 +262,10 @@ gemm spelled(const blas_gemm<T>& r) {
 
 }  // namespace
 
-gemm to_operation(const sgemm& request) {
+gemm to_operation(sgemm request) {
   return spelled(request);
 }
-gemm to_operation(const dgemm& request) {
+gemm to_operation(dgemm request) {
   return spelled(request);
 }
 

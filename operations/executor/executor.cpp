@@ -38,13 +38,7 @@ using operations::request_queue;
 
 /// @throws error as `access_all`
 void check_owner(const device_runtime& runtime, const inference::use& u) {
-  const auto& value = u.of.value->value();
-  check_operand(runtime, {.block = value.block(),
-                          .offset = value.offset(),
-                          .bytes = 0,
-                          .required_bytes = 0,
-                          .access = u.access,
-                          .name = u.of.name});
+  detail::check_block(runtime, u.of.value->value().block(), u.access, u.of.name);
 }
 
 request_queue::limits limits_of(const executor_options& o) noexcept {
@@ -404,7 +398,6 @@ class executor::core {
       if (value && !u.ignored) {
         const auto& t = value.value();
         addresses[i] = t.address();
-        used.add({t.block(), u.access, t.bytes() == t.block().bytes()});
         if (u.packed && u.spec->size() != 0) {
           const tensor packed(allocate(u.spec->bytes(), "packed operand"), u.spec->type,
                               u.spec->shape, u.spec->strides);
@@ -413,11 +406,14 @@ class executor::core {
           addresses[i] = packed.address();
           used.add({packed.block(), access_kind::write, true});
         }
+        // The owners hold the references from here on: a client that has its reply shares its
+        // memory with nobody.
+        const bool whole = t.bytes() == t.block().bytes();
+        used.add({std::move(value).value().block(), u.access, whole});
+      } else {
+        value = operand();
       }
       ++i;
-      // The owners hold the references from here on: a client that has its reply shares its memory
-      // with nobody.
-      value = operand();
     }
     memory.addresses = addresses.all();
     const auto facts = r.row.facts(r.call);

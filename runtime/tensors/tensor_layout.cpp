@@ -158,10 +158,8 @@ tensor_layout::tensor_layout(element_type type, const extents& shape, const exte
 
 void tensor_layout::assign(const extents& shape, const extents& strides) noexcept {
   rank_ = static_cast<std::uint8_t>(shape.size());
-  shape_ = {};
-  strides_ = {};
-  std::copy(shape.begin(), shape.end(), shape_.begin());
-  std::copy(strides.begin(), strides.end(), strides_.begin());
+  shape_ = shape.values_;
+  strides_ = strides.values_;
   normalize_strides();
 }
 

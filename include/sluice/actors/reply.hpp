@@ -73,8 +73,8 @@ class actor_receiver final : public reply_token<T>::receiver {
 template <class Request>
 [[nodiscard]] auto take_operation_of(Request& request) {
   if constexpr (requires { to_operation(request); }) {
-    const auto taken = std::move(request);
-    return to_operation(taken);
+    auto taken = std::move(request);
+    return to_operation(std::move(taken));
   } else {
     return std::move(request);
   }

@@ -113,7 +113,7 @@ class kernel_envelope {
   /// closure runs once during the call, unless the launch is refused. A refused launch enqueues
   /// nothing and calls no hook; its error is the reply.
   template <class Reply, class Closure>
-  void run(lane& on, operands used, reply_token<Reply> token, Reply output,
+  void run(lane& on, operands&& used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
     try {
       const kernel_info info{
@@ -129,9 +129,10 @@ class kernel_envelope {
                               : std::shared_ptr<const void>(names_);
         used.keep(strings);
       }
-      auto work = std::make_unique<detail::launch_continuation>(
-          std::move(used), trace_, info, on.load_,
-          std::make_unique<detail::token_reply<Reply>>(token, std::move(output)), options.commands);
+      auto reply = std::make_unique<detail::token_reply<Reply>>(reply_token<Reply>(token),
+                                                                std::move(output));
+      std::unique_ptr<detail::launch_continuation> work(new (*on.load_) detail::launch_continuation(
+          std::move(used), trace_, info, on.load_, std::move(reply), options.commands));
       if (info.timed) work->time(on.service().timestamps_, std::move(strings));
       detail::launch_continuation::run(std::move(work), on, options.when, names_->nvtx_label,
                                        detail::closure_ref(closure));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/stream.hpp>
 
@@ -26,15 +27,16 @@ struct lane_options {
 namespace detail {
 /// The load of a lane. Continuations share it and own nothing else of the lane.
 struct lane_load {
+  recycled_memory launches;  ///< of the lane, each a `launch_continuation`
   std::atomic<std::size_t> in_flight{0};
   std::size_t max_in_flight = 0;
   std::atomic<std::size_t> commands{0};  ///< of the launches in flight
   std::size_t max_commands = 0;
   [[nodiscard]] bool full(std::size_t more) const noexcept {
-    const auto launches = in_flight.load(std::memory_order_seq_cst);
-    if (launches == 0) return false;
+    const auto running = in_flight.load(std::memory_order_seq_cst);
+    if (running == 0) return false;
     const auto now = commands.load(std::memory_order_seq_cst);
-    return launches >= max_in_flight || now >= max_commands || more > max_commands - now;
+    return running >= max_in_flight || now >= max_commands || more > max_commands - now;
   }
   /// True while the lane's owner waits for room. The completion thread then calls `room` once.
   std::atomic<bool> wanted{false};

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -36,7 +37,7 @@ class SLUICE_EXPORT output_reply : public launch_reply {
 template <class Reply>
 class token_reply final : public output_reply {
  public:
-  token_reply(reply_token<Reply> token, Reply output)
+  token_reply(reply_token<Reply>&& token, Reply&& output)
       : token_(std::move(token)), output_(std::move(output)) {}
 
   void give(const error* failure) noexcept override {
@@ -87,7 +88,7 @@ class closure_ref {
 /// The launch of an envelope: its owners, its trace and its reply.
 class SLUICE_EXPORT launch_continuation final : public continuation {
  public:
-  launch_continuation(operands used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
+  launch_continuation(operands&& used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
                       std::shared_ptr<lane_load> load, std::unique_ptr<output_reply> reply,
                       std::size_t commands)
       : used_(std::move(used)),
@@ -106,6 +107,19 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
                   const std::string& nvtx_label, closure_ref closure) noexcept;
 
   std::unique_ptr<launch_reply> complete(const error* failure) noexcept override;
+
+  /// The memory of a continuation belongs to its lane.
+  ///@{
+  static void* operator new(std::size_t bytes, lane_load& of) { return of.launches.take(bytes); }
+  static void operator delete(void* memory, lane_load& of) noexcept {
+    of.launches.give_back(memory);
+  }
+  static void operator delete(launch_continuation* ended, std::destroying_delete_t) noexcept {
+    const auto load = std::move(ended->load_);
+    ended->~launch_continuation();
+    load->launches.give_back(ended);
+  }
+  ///@}
 
  private:
   operands used_;

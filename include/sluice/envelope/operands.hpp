@@ -135,6 +135,12 @@ class operands {
 /// @throws error `shutting_down` if the runtime takes no more work
 SLUICE_EXPORT void check_operand(const device_runtime& runtime, const operand_argument& argument);
 
+namespace detail {
+/// Checks a block that a launch uses, as `check_operand` does.
+void check_block(const device_runtime& runtime, const block_ref& block, access_kind access,
+                 std::string_view name);
+}  // namespace detail
+
 /// Validates every reference and turns it into an owner. Thread-safe.
 ///
 ///     auto used = access_all(runtime, read(a, "a", m * k), read(b, "b", k * n),

@@ -93,8 +93,8 @@ using dgemm = blas_gemm<double>;
 /// @throws error `invalid_argument` if the size of a matrix overflows, or the matrix exceeds its
 /// reference
 ///@{
-[[nodiscard]] SLUICE_EXPORT gemm to_operation(const sgemm& request);
-[[nodiscard]] SLUICE_EXPORT gemm to_operation(const dgemm& request);
+[[nodiscard]] SLUICE_EXPORT gemm to_operation(sgemm request);
+[[nodiscard]] SLUICE_EXPORT gemm to_operation(dgemm request);
 ///@}
 
 }  // namespace sluice

@@ -37,7 +37,10 @@ class operand {
     return static_cast<bool>(value_) || reference_.program != 0;
   }
   /// The tensor; without a block if the operand is nothing or a value of a program.
-  [[nodiscard]] const tensor& value() const noexcept { return value_; }
+  ///@{
+  [[nodiscard]] const tensor& value() const& noexcept { return value_; }
+  [[nodiscard]] tensor&& value() && noexcept { return std::move(value_); }
+  ///@}
   /// The value of a program; `program` is 0 if the operand is none.
   [[nodiscard]] const value_reference& reference() const noexcept { return reference_; }
   /// Whether both are the same view of the same block, or nothing.

@@ -101,7 +101,7 @@ template <class Operation>
 
 /// Launches a request whose result is `output`.
 template <class Reply>
-void launch_request(reply_token<Reply> token, Reply output, const kernel_envelope& by, lane& on,
+void launch_request(reply_token<Reply>&& token, Reply&& output, const kernel_envelope& by, lane& on,
                     operands&& used, const launch_options& how,
                     std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept {
   try {
@@ -161,7 +161,7 @@ class typed_request final : public operation_request {
     return sizeof(*this) + options.tag.capacity() + host_bytes_of(*asked_);
   }
   void add_operand(const tensor& value, bool is_output) override {
-    // An operation without outputs is answered with its first operand.
+    // Without an output, the reply is the first operand.
     if (is_output || !result_) result_ = value;
   }
   [[nodiscard]] element_type type() const noexcept override { return result_.type(); }

@@ -139,8 +139,14 @@ class gpu_ref {
   }
   /// The position of the first element in the block, in bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
-  /// The block of the elements.
-  [[nodiscard]] const block_ref& block() const noexcept { return block_; }
+  /// The block of the elements. The second form takes it out of a reference that is used no more.
+  ///@{
+  [[nodiscard]] const block_ref& block() const& noexcept { return block_; }
+  [[nodiscard]] block_ref block() && noexcept {
+    offset_ = count_ = 0;
+    return std::move(block_);
+  }
+  ///@}
   /// The device of the memory.
   /// @throws error `invalid_argument` if the reference is empty
   [[nodiscard]] device_id device() const { return block_.device(); }

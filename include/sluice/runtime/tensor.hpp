@@ -108,8 +108,14 @@ class SLUICE_EXPORT tensor {
   [[nodiscard]] byte_extent extent() const noexcept { return layout_.extent(); }
   /// How the elements lie in the block.
   [[nodiscard]] const tensor_layout& layout() const noexcept { return layout_; }
-  /// The block of the elements.
-  [[nodiscard]] const block_ref& block() const noexcept { return block_; }
+  /// The block of the elements. The second form takes it out of a tensor that is used no more.
+  ///@{
+  [[nodiscard]] const block_ref& block() const& noexcept { return block_; }
+  [[nodiscard]] block_ref block() && noexcept {
+    layout_ = tensor_layout();
+    return std::move(block_);
+  }
+  ///@}
   /// The device of the memory.
   /// @throws error `invalid_argument` if the tensor has no block
   [[nodiscard]] device_id device() const { return block_.device(); }

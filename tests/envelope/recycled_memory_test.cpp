@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sluice/envelope/recycled_memory.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace sluice::detail {
+namespace {
+
+constexpr std::size_t bytes = 64;
+
+TEST(recycled_memory, returns_the_blocks_that_it_was_given) {
+  if (!recycled_memory::keeps_blocks) GTEST_SKIP() << "AddressSanitizer: no block is kept";
+  recycled_memory memory;
+  const std::set<void*> first{memory.take(bytes), memory.take(bytes), memory.take(bytes)};
+  EXPECT_EQ(first.size(), 3u);
+  for (void* const block : first) memory.give_back(block);
+  const std::set<void*> second{memory.take(bytes), memory.take(bytes), memory.take(bytes)};
+  EXPECT_EQ(second, first);
+  for (void* const block : second) memory.give_back(block);
+}
+
+// Each block has one user at a time: the threads that return blocks find the number that the taking
+// thread has written.
+TEST(recycled_memory, lends_a_block_to_one_user_at_a_time) {
+  constexpr int rounds = 20'000;
+  recycled_memory memory;
+  std::array<std::atomic<std::uint64_t*>, 3> slots{};
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> returning;
+  for (auto& slot : slots) {
+    returning.emplace_back([&] {
+      std::uint64_t last = 0;
+      while (!done.load()) {
+        auto* const block = slot.exchange(nullptr, std::memory_order_acquire);
+        if (block == nullptr) {
+          std::this_thread::yield();
+          continue;
+        }
+        if (block[1] != ~block[2] || block[1] <= last) ++wrong;
+        last = block[1];
+        memory.give_back(block);
+      }
+    });
+  }
+  for (std::uint64_t i = 1; i <= rounds; ++i) {
+    auto* const block = static_cast<std::uint64_t*>(memory.take(bytes));
+    block[1] = i;
+    block[2] = ~i;
+    auto& slot = slots[i % slots.size()];
+    for (std::uint64_t* free = nullptr;
+         !slot.compare_exchange_weak(free, block, std::memory_order_release);) {
+      free = nullptr;
+      std::this_thread::yield();
+    }
+  }
+  for (auto& slot : slots) {
+    while (slot.load() != nullptr) std::this_thread::yield();
+  }
+  done.store(true);
+  for (auto& thread : returning) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
+}  // namespace sluice::detail
