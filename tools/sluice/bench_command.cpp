@@ -75,13 +75,16 @@ void add_bench_command(CLI::App& program) {
               options->measure = bench_hostile;
             } else if (what == "mel") {
               options->measure = bench_mel;
+            } else if (what == "programs") {
+              options->measure = bench_programs;
             } else {
               throw error(errc::invalid_argument,
-                          fmt::format("WHAT: '{}' is not calls, hostile or mel", what));
+                          fmt::format("WHAT: '{}' is not calls, hostile, mel or programs", what));
             }
           },
-          "calls (requests beside plain library calls), hostile (a client beside a hostile one) or "
-          "mel (the mel service) [calls]")
+          "calls (requests beside plain library calls), hostile (a client beside a hostile one), "
+          "mel "
+          "(the mel service) or programs (runs beside plain calls of their steps) [calls]")
       ->type_name("WHAT");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });

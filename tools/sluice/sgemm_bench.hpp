@@ -3,6 +3,7 @@
 
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/bench.hpp"
+#include "tools/sluice/request_times.hpp"
 
 #include <sluice/operations/blas.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -10,11 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <random>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace sluice::cli {
@@ -56,12 +53,7 @@ class sgemm_bench {
   }
   /// Sends one request and waits for its reply, `count` times.
   void round_trips(int count, times& into) {
-    caf::scoped_actor self{system_};
-    for (int i = 0; i < count; ++i) {
-      const auto begun = clock::now();
-      receive(sluice::request(self, actor_, caf::infinite, request(0)));
-      into.add(microseconds_since(begun));
-    }
+    time_round_trips<gpu_ref<float>>(system_, actor_, request(0), count, into);
   }
 
   /// Makes `count` calls, then waits for the last.
@@ -75,21 +67,9 @@ class sgemm_bench {
   /// each operation in its message.
   template <class... More>
   void pipelined(int count, times& into, const More&... more) {
-    caf::scoped_actor self{system_};
-    const auto send = [&](std::size_t i) {
-      return sluice::request(self, actor_, caf::infinite, request(i % bench_in_flight), more...);
-    };
-    std::deque<decltype(send(0))> pending;
-    const auto begun = clock::now();
-    for (int sent = 0; sent < count; ++sent) {
-      if (pending.size() == bench_in_flight) {
-        receive(std::move(pending.front()));
-        pending.pop_front();
-      }
-      pending.push_back(send(static_cast<std::size_t>(sent)));
-    }
-    for (; !pending.empty(); pending.pop_front()) receive(std::move(pending.front()));
-    into.add(microseconds_since(begun) / count);
+    time_pipelined<gpu_ref<float>>(
+        system_, actor_, [this](std::size_t i) { return request(i % bench_in_flight); }, count,
+        into, more...);
   }
 
   /// Runs preflight and commit of a launch that reads two blocks and writes one, `count` times.
@@ -119,17 +99,6 @@ class sgemm_bench {
   }
   [[nodiscard]] sgemm request(std::size_t i) const {
     return {.m = side, .n = side, .k = side, .a = a_, .b = b_, .c = c_[i]};
-  }
-  template <class Pending>
-  void receive(Pending pending) {
-    std::optional<error> failure;
-    std::move(pending).receive([](const gpu_ref<float>&) {},
-                               [&](const caf::error& why) {
-                                 failure = from_caf_error(why);
-                                 if (!failure)
-                                   failure.emplace(errc::library_failure, describe(system_, why));
-                               });
-    if (failure) throw *failure;
   }
 
   caf::actor_system& system_;

@@ -63,6 +63,13 @@ TEST_F(bench_command, measures_the_mel_service) {
   (void)figures({"mel"}, {"/mel/request/median_us", "/mel/request/p99_us"});
 }
 
+TEST_F(bench_command, compares_programs_with_plain_calls) {
+  (void)figures({"programs"},
+                {"/mel/alone/plain_us", "/mel/alone/program_us", "/mel/alone/ratio",
+                 "/mel/pipelined/plain_us", "/mel/pipelined/program_us", "/mel/pipelined/ratio",
+                 "/small/alone/ratio", "/small/pipelined/ratio"});
+}
+
 TEST_F(bench_command, prints_tables) {
   const auto outcome = run({"bench", "mel", "--device", "host"});
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
