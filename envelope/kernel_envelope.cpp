@@ -38,9 +38,8 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   } catch (...) {
     const auto why = current_error();
     if (reserved) timeline->unreserve();
-    const auto reply = std::move(launch.reply_);
-    work.reset();
-    (void)reply->take_output();  // destroys it
+    const auto reply = launch.reply_;
+    work.reset();  // destroys the output, too
     reply->give(&why);
     return;
   }
@@ -108,7 +107,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   on.engine().submit(on.stream(), point ? point.ticket : behind_all, std::move(work));
 }
 
-std::unique_ptr<launch_reply> launch_continuation::complete(const error* failure) noexcept {
+std::shared_ptr<launch_reply> launch_continuation::complete(const error* failure) noexcept {
   if (trace_) {
     const kernel_times known{begun_, {}, {}, std::chrono::steady_clock::now()};
     call_trace(trace_.get(), [&](kernel_trace& trace) {
@@ -123,14 +122,8 @@ std::unique_ptr<launch_reply> launch_continuation::complete(const error* failure
   if (load_->wanted.exchange(false, std::memory_order_seq_cst) && load_->room) load_->room();
   // After an early answer the output stays here, among the owners.
   if (reply_->answered()) return nullptr;
-  if (failure != nullptr) {
-    output_ = reply_->take_output();
-    if (output_ == nullptr) {
-      // The device may still write the output, so the reply stays here with it.
-      reply_->give(failure);
-      return nullptr;
-    }
-  }
+  // The device may still write the output of a failed launch.
+  if (failure != nullptr) return reply_;
   return std::move(reply_);
 }
 

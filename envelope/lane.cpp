@@ -25,7 +25,7 @@ class lane_end final : public continuation {
   }
   ~lane_end() override { core_->reclaim_later(std::move(remains_)); }
 
-  std::unique_ptr<launch_reply> complete(const error*) noexcept override { return nullptr; }
+  std::shared_ptr<launch_reply> complete(const error*) noexcept override { return nullptr; }
 
  private:
   std::shared_ptr<detail::runtime_core> core_;

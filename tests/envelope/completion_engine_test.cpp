@@ -33,7 +33,7 @@ class calling final : public continuation {
   ~calling() override {
     if (destroyed_) destroyed_();
   }
-  std::unique_ptr<launch_reply> complete(const error*) noexcept override {
+  std::shared_ptr<launch_reply> complete(const error*) noexcept override {
     class reply final : public launch_reply {
      public:
       explicit reply(function f) : function_(std::move(f)) {}

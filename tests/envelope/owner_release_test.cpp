@@ -31,7 +31,7 @@ TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
   class observing final : public continuation {
    public:
     observing(device_service& service, observed& seen) : service_(service), seen_(seen) {}
-    std::unique_ptr<launch_reply> complete(const error*) noexcept override {
+    std::shared_ptr<launch_reply> complete(const error*) noexcept override {
       const auto backlog = detail::runtime_core::of(service_.runtime())->releases().size();
       const auto flying = 2 * service_.engine().pending();
       if (backlog > flying) seen_.excess = std::max(seen_.excess.load(), backlog - flying);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/releasable.hpp>
@@ -20,18 +21,6 @@ enum class completion_strategy : std::uint8_t {
   synchronous,    ///< the launching thread waits; for debugging
 };
 
-/// The reply of one launch.
-class SLUICE_EXPORT launch_reply {
- public:
-  launch_reply() = default;
-  launch_reply(const launch_reply&) = delete;
-  launch_reply& operator=(const launch_reply&) = delete;
-  virtual ~launch_reply() = default;
-
-  /// Answers the request. `failure` is the error of the launch, or nullptr. Called once.
-  virtual void give(const error* failure) noexcept = 0;
-};
-
 /// The work that follows the completion of a launch. The engine owns it from `submit` on.
 class SLUICE_EXPORT continuation : public releasable {
  public:
@@ -45,7 +34,7 @@ class SLUICE_EXPORT continuation : public releasable {
   ///
   /// The engine then passes this object to the release list, and gives the returned reply after
   /// that. The reply must therefore own everything that it uses. nullptr: there is none.
-  [[nodiscard]] virtual std::unique_ptr<launch_reply> complete(const error* failure) noexcept = 0;
+  [[nodiscard]] virtual std::shared_ptr<launch_reply> complete(const error* failure) noexcept = 0;
 
  private:
   friend class completion_engine;

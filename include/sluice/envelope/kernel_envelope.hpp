@@ -115,6 +115,7 @@ class kernel_envelope {
   template <class Reply, class Closure>
   void run(lane& on, operands&& used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
+    std::shared_ptr<detail::reply_state> reply;
     try {
       const kernel_info info{
           description().library, description().operation,
@@ -129,8 +130,7 @@ class kernel_envelope {
                               : std::shared_ptr<const void>(names_);
         used.keep(strings);
       }
-      auto reply = std::make_unique<detail::token_reply<Reply>>(reply_token<Reply>(token),
-                                                                std::move(output));
+      reply = std::move(token).hold(std::move(output));
       std::unique_ptr<detail::launch_continuation> work(new (*on.load_) detail::launch_continuation(
           std::move(used), trace_, info, on.load_, std::move(reply), options.commands));
       if (info.timed) work->time(on.service().timestamps_, std::move(strings));
@@ -141,7 +141,9 @@ class kernel_envelope {
       // The client that gets the error shares its memory with nobody.
       (void)operands(std::move(used));
       (void)Reply(std::move(output));
-      token.fail(why);
+      if (!reply) return (void)token.fail(why);
+      reply->drop_output();
+      reply->give(&why);
     }
   }
 

@@ -22,52 +22,6 @@ struct launch_context;
 
 namespace detail {
 
-/// The reply to a request, with its output.
-class SLUICE_EXPORT output_reply : public launch_reply {
- public:
-  /// Answers with a copy of the output. The original stays here.
-  virtual void give_early() noexcept = 0;
-  /// Moves the output out. Before a failure is answered, the output goes to the other owners of the
-  /// launch, because the device may still write it. nullptr: the host has no memory, and the output
-  /// stays here.
-  [[nodiscard]] virtual std::shared_ptr<const void> take_output() noexcept = 0;
-  [[nodiscard]] virtual bool answered() const noexcept = 0;
-};
-
-template <class Reply>
-class token_reply final : public output_reply {
- public:
-  token_reply(reply_token<Reply>&& token, Reply&& output)
-      : token_(std::move(token)), output_(std::move(output)) {}
-
-  void give(const error* failure) noexcept override {
-    if (failure == nullptr) {
-      token_.succeed(std::move(output_));
-    } else {
-      token_.fail(*failure);
-    }
-  }
-  void give_early() noexcept override {
-    try {
-      token_.succeed(Reply(output_));
-    } catch (...) {
-      token_.fail(current_error());
-    }
-  }
-  std::shared_ptr<const void> take_output() noexcept override {
-    try {
-      return std::make_shared<Reply>(std::move(output_));
-    } catch (...) {
-      return nullptr;
-    }
-  }
-  [[nodiscard]] bool answered() const noexcept override { return token_.answered(); }
-
- private:
-  reply_token<Reply> token_;
-  Reply output_;
-};
-
 /// A reference to a closure of any type, valid during one call.
 class closure_ref {
  public:
@@ -89,7 +43,7 @@ class closure_ref {
 class SLUICE_EXPORT launch_continuation final : public continuation {
  public:
   launch_continuation(operands&& used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                      std::shared_ptr<lane_load> load, std::unique_ptr<output_reply> reply,
+                      std::shared_ptr<lane_load> load, std::shared_ptr<reply_state>&& reply,
                       std::size_t commands)
       : used_(std::move(used)),
         trace_(std::move(trace)),
@@ -97,6 +51,9 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
         load_(std::move(load)),
         reply_(std::move(reply)),
         commands_(commands) {}
+  ~launch_continuation() override {
+    if (reply_) reply_->drop_output();
+  }
 
   /// Attaches timestamps to the launch. `names` keep the strings of its `kernel_info` alive.
   void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
@@ -106,7 +63,7 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   static void run(std::unique_ptr<launch_continuation> work, lane& on, reply_on when,
                   const std::string& nvtx_label, closure_ref closure) noexcept;
 
-  std::unique_ptr<launch_reply> complete(const error* failure) noexcept override;
+  std::shared_ptr<launch_reply> complete(const error* failure) noexcept override;
 
   /// The memory of a continuation belongs to its lane.
   ///@{
@@ -127,8 +84,7 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   kernel_info info_;
   launch_timing timing_;
   std::shared_ptr<lane_load> load_;
-  std::unique_ptr<output_reply> reply_;
-  std::shared_ptr<const void> output_;  // of a failed launch
+  std::shared_ptr<reply_state> reply_;  // holds the output; given away with a successful reply
   std::size_t commands_;
   std::chrono::steady_clock::time_point begun_{};
 };

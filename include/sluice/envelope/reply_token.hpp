@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -17,20 +19,34 @@ enum class reply_on : std::uint8_t {
              ///< wait on the device; if the launch fails later, they fail with `upstream_failed`
 };
 
-namespace detail {
-/// The answer to one request, without the type of its result.
-class reply_state {
+/// The reply of one launch.
+class SLUICE_EXPORT launch_reply {
  public:
-  reply_state() = default;
-  reply_state(const reply_state&) = delete;
-  reply_state& operator=(const reply_state&) = delete;
-  virtual ~reply_state() = default;
+  launch_reply() = default;
+  launch_reply(const launch_reply&) = delete;
+  launch_reply& operator=(const launch_reply&) = delete;
+  virtual ~launch_reply() = default;
+
+  /// Answers the request. `failure` is the error of the launch, or nullptr. Called once.
+  virtual void give(const error* failure) noexcept = 0;
+};
+
+namespace detail {
+/// The answer to one request, without the type of its result. It holds the output of the launch
+/// that gives the answer. A launch that fails may still write its output, which therefore stays
+/// here until `drop_output`.
+class reply_state : public launch_reply {
+ public:
   [[nodiscard]] bool answered() const noexcept { return answered_.load(std::memory_order_acquire); }
   /// Takes the right to answer. Returns whether nobody had it.
   [[nodiscard]] bool take() noexcept {
     return !answered_.exchange(true, std::memory_order_acq_rel);
   }
   virtual void fail(const error& why) noexcept = 0;
+  /// Answers with a copy of the output, which stays here.
+  virtual void give_early() noexcept = 0;
+  /// Destroys the output.
+  virtual void drop_output() noexcept = 0;
 
  private:
   std::atomic<bool> answered_{false};
@@ -131,10 +147,54 @@ class reply_token {
   bool fail(const error& why) const noexcept { return failures().fail(why); }
   ///@}
 
+  /// @cond for the envelope
+  /// The reply of a launch with this output. Nothing is moved if it throws.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] std::shared_ptr<detail::reply_state> hold(T&& output) && {
+    if (state_ && state_->hold(output)) return std::move(state_);
+    // The token is empty, or it holds the output of another launch.
+    const auto own = from([to = *this](T value) { to.succeed(std::move(value)); },
+                          [to = *this](const error& why) { to.fail(why); });
+    (void)own.state_->hold(output);
+    return own.state_;
+  }
+  /// @endcond
+
  private:
   class state : public detail::reply_state {
    public:
     virtual void succeed(T value) noexcept = 0;
+    /// Moves `output` here. Returns false if the output of another launch has been here.
+    [[nodiscard]] bool hold(T& output) {
+      if (held_.exchange(true, std::memory_order_relaxed)) return false;
+      output_.emplace(std::move(output));
+      // Tokens without a launch need no copies.
+      give_copy_ = [](state& of) noexcept {
+        try {
+          T copy(*of.output_);
+          if (of.take()) of.succeed(std::move(copy));
+        } catch (...) {
+          if (of.take()) of.fail(current_error());
+        }
+      };
+      return true;
+    }
+    void give(const error* failure) noexcept override {
+      if (failure != nullptr) {
+        if (this->take()) this->fail(*failure);
+        return;
+      }
+      auto result = std::move(*output_);
+      output_.reset();
+      if (this->take()) succeed(std::move(result));
+    }
+    void give_early() noexcept override { give_copy_(*this); }
+    void drop_output() noexcept override { output_.reset(); }
+
+   private:
+    std::atomic<bool> held_{false};
+    std::optional<T> output_;
+    void (*give_copy_)(state&) noexcept = nullptr;
   };
   template <class Receiver>
   class typed_state final : public state {

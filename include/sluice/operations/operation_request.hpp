@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace sluice::detail {
@@ -101,8 +102,8 @@ template <class Operation>
 
 /// Launches a request whose result is `output`.
 template <class Reply>
-void launch_request(reply_token<Reply>&& token, Reply&& output, const kernel_envelope& by, lane& on,
-                    operands&& used, const launch_options& how,
+void launch_request(reply_token<Reply>&& token, std::type_identity_t<Reply>&& output,
+                    const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
                     std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept {
   try {
     if (finishes) {

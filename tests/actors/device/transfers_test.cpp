@@ -20,7 +20,7 @@ using words = std::vector<std::uint32_t>;
 std::thread::id completion_thread(device_service& service) {
   struct probe final : continuation {
     explicit probe(std::atomic<std::thread::id>& t) : seen(t) {}
-    std::unique_ptr<launch_reply> complete(const error*) noexcept override {
+    std::shared_ptr<launch_reply> complete(const error*) noexcept override {
       seen = std::this_thread::get_id();
       return nullptr;
     }
