@@ -121,7 +121,9 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
   const auto [entry, is_new] = being_made_.try_emplace(key);
   if (!is_new) {
     auto job = entry->second.lock();
-    if (job->sender != sender) take_over(job, sender);
+    auto& all = job->senders;
+    if (std::find(all.begin(), all.end(), sender) == all.end()) all.push_back(sender);
+    move_to_best_turn(job);
     return job;
   }
   try {
@@ -130,6 +132,7 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
     if (call != nullptr) job->call = *call;
     job->owner = std::move(owner);
     job->sender = sender;
+    job->senders.push_back(sender);
     entry->second = job;
     auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
     mine.waiting.push_back(job);
@@ -140,16 +143,25 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
   }
 }
 
-void planning::take_over(const std::shared_ptr<plan_job>& job, request_sender sender) {
+void planning::move_to_best_turn(const std::shared_ptr<plan_job>& job) {
   auto& theirs = turns_.find(job->sender)->second;
-  if (theirs.failures == 0) return;
+  auto fewest = theirs.failures;
+  auto best = job->sender;
+  for (const auto& sender : job->senders) {
+    if (fewest == 0) break;
+    const auto known = turns_.find(sender);
+    const auto failures = known == turns_.end() ? 0 : known->second.failures;
+    if (failures < fewest) {
+      fewest = failures;
+      best = sender;
+    }
+  }
+  if (best == job->sender) return;
   const auto at = std::find(theirs.waiting.begin(), theirs.waiting.end(), job);
   if (at == theirs.waiting.end()) return;
-  auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
-  if (mine.failures != 0) return;
-  mine.waiting.push_back(job);
+  turns_.try_emplace(best, service_.planner()).first->second.waiting.push_back(job);
   theirs.waiting.erase(at);
-  job->sender = sender;
+  job->sender = best;
 }
 
 void planning::start() noexcept {
@@ -247,6 +259,14 @@ void planning::note(turn& of, const plan_job& job) noexcept {
   } else {
     ++of.failures;
     of.rests_until = service_.timer().now() + rest_after(job, of.failures);
+    try {
+      const std::vector waiting(of.waiting.begin(), of.waiting.end());
+      for (const auto& each : waiting) {
+        if (each->senders.size() > 1) move_to_best_turn(each);
+      }
+    } catch (...) {
+      // Without memory they rest, too.
+    }
   }
 }
 

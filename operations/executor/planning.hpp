@@ -20,6 +20,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace sluice::operations {
 
@@ -28,10 +29,11 @@ struct plan_job {
   plan_key key;
   std::optional<operation_row::call_storage> call;  // nothing: only the library objects
   std::shared_ptr<const void> owner;                // of what the call refers to
-  request_sender sender;
-  plan_outcome outcome{};                      // written by the planner, before `made`
-  std::size_t device_bytes = 0;                // of the plan, if it is known; likewise
-  std::chrono::steady_clock::duration took{};  // of the planner's time; likewise
+  request_sender sender;                            // in whose turn it is
+  std::vector<request_sender> senders{};            // all that need it
+  plan_outcome outcome{};                           // written by the planner, before `made`
+  std::size_t device_bytes = 0;                     // of the plan, if it is known; likewise
+  std::chrono::steady_clock::duration took{};       // of the planner's time; likewise
   std::atomic<bool> made{false};
   std::shared_ptr<plan_job> next{};
 };
@@ -129,9 +131,9 @@ class planning {
   void note(turn& of, const plan_job& job) noexcept;
   /// Has the owner woken at `when`. Returns false if there is no memory; then nobody rests.
   [[nodiscard]] bool set_alarm(timer::time_point when) noexcept;
-  /// Moves a job that waits behind the failures of its sender to the turn of `sender`, who has had
-  /// none.
-  void take_over(const std::shared_ptr<plan_job>& job, request_sender sender);
+  /// Moves a job that waits behind the failures of its sender to the turn of the one that has had
+  /// the fewest, among all that need it.
+  void move_to_best_turn(const std::shared_ptr<plan_job>& job);
 
   device_service& service_;
   std::shared_ptr<lane_libraries> libraries_;

@@ -76,6 +76,33 @@ TEST_P(failing_plans, of_others_delay_nobody_who_needs_the_same_plan) {
   EXPECT_EQ(script().begun(2), 1);
 }
 
+// The job is moved when its sender begins to fail, not only when another sender asks for it.
+TEST_P(failing_plans, that_come_later_delay_nobody_who_needs_the_same_plan) {
+  std::vector<pending_answer> failed;
+  for (std::int64_t key = 10; key < 18; ++key) {
+    script().fail(key, errc::unsupported);
+    failed.push_back(send(key, alice));
+  }
+  auto resting = send(2, alice);
+  auto other = send(2, bob);
+  (void)wait(other);
+  (void)wait(resting);
+  EXPECT_EQ(script().begun(2), 1);
+  EXPECT_EQ(script().begun(17), 0) << "alice still rests";
+}
+
+TEST_P(failing_plans, in_the_past_do_not_keep_a_sender_from_the_plan_of_another) {
+  fail(1, bob);
+  fail(10, alice);
+  timer().advance(1s);  // both rests have ended, and failures count for another second
+  fail(11, alice);
+  auto resting = send(2, alice);
+  auto other = send(2, bob);
+  (void)wait(other);
+  (void)wait(resting);
+  EXPECT_EQ(script().begun(2), 1);
+}
+
 TEST_P(failing_plans, do_not_let_the_owner_rest) {
   fail(1, {});
   auto next = send(2, {});
