@@ -66,6 +66,14 @@ const inference::use& inference::use_of(const operand& of) const {
   return const_cast<inference*>(this)->use_of(of);
 }
 
+inference::use& inference::use_of_output(const operand& of) {
+  auto& u = use_of(of);
+  if (u.of.role != member_role::output) {
+    throw refusal(of, "is an input, which infer states to be written");
+  }
+  return u;
+}
+
 const tensor_spec& inference::require(const operand& of) const {
   const auto& u = use_of(of);
   if (!u.spec) throw refusal(of, "is not given");
@@ -83,18 +91,18 @@ void inference::ignore(const operand& of) {
 
 void inference::update(const operand& output) {
   (void)require(output);
-  use_of(output).access = access_kind::read_write;
+  use_of_output(output).access = access_kind::read_write;
 }
 
 void inference::allow_in_place(const operand& output, const operand& input) {
   static_assert(max_operands <= 8 * sizeof(use::in_place_of));
   const auto number = &use_of(input) - uses_.data();
-  use_of(output).in_place_of |= static_cast<std::uint8_t>(1U << number);
+  use_of_output(output).in_place_of |= static_cast<std::uint8_t>(1U << number);
 }
 
 const tensor_spec& inference::result(const operand& output, element_type type, const extents& shape,
                                      const extents& order) {
-  auto& u = use_of(output);
+  auto& u = use_of_output(output);
   u.stated = true;
   if (!u.spec) {
     try {

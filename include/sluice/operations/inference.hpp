@@ -33,7 +33,8 @@ namespace sluice {
 ///
 /// Inputs are read and outputs are written as a whole, unless `infer` states otherwise. It states
 /// the result of every output that it does not ignore. The functions take members of the operation
-/// itself and no copies of them: they throw error `invalid_argument` otherwise. Nothing here
+/// itself and no copies of them, and outputs where they say so: they throw error `invalid_argument`
+/// otherwise. Nothing here
 /// touches the device. Not thread-safe.
 class SLUICE_EXPORT inference {
  public:
@@ -49,6 +50,7 @@ class SLUICE_EXPORT inference {
     bool ignored = false;                    ///< the launch does not touch it
     bool stated = false;                     ///< an output whose result is stated
     std::uint8_t in_place_of = 0;            ///< bit i: this output may coincide with operand i
+    bool written_last = false;  ///< written once everything has been read; may overlap inputs
   };
 
   inference(const inference&) = delete;
@@ -140,6 +142,7 @@ class SLUICE_EXPORT inference {
     }
   }
   [[nodiscard]] use& use_of(const operand& of);
+  [[nodiscard]] use& use_of_output(const operand& of);
   [[nodiscard]] const use& use_of(const operand& of) const;
 
   std::span<use> uses_;

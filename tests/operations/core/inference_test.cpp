@@ -32,7 +32,16 @@ struct relu_body {
 
 /// y = max(x, 0), and mask = x > 0 if it is given. What `infer` does wrong is a parameter.
 struct relu {
-  enum class mistake { none, no_result, copies, structured_binding, ignores_all };
+  enum class mistake {
+    none,
+    no_result,
+    copies,
+    structured_binding,
+    ignores_all,
+    updates_an_input,
+    result_of_an_input,
+    input_in_place
+  };
 
   operand x{};
   operand y{};
@@ -60,6 +69,9 @@ struct relu {
       }
     }
     const auto& x = to.require(op.x);
+    if (op.does == mistake::updates_an_input) to.update(op.x);
+    if (op.does == mistake::result_of_an_input) to.result(op.x, x.type, x.shape);
+    if (op.does == mistake::input_in_place) to.allow_in_place(op.x, op.x);
     if (op.does == mistake::ignores_all) {
       to.ignore(op.y);
     } else if (op.does != mistake::no_result) {
@@ -159,6 +171,9 @@ TEST_P(own_inference, a_mistake_in_infer_refuses_the_request) {
   const auto small = x().slice(0, 0, 1);
   refused("y: infer states no result", {.x = x(), .y = small, .does = relu::mistake::no_result});
   refused("is a copy", {.x = x(), .does = relu::mistake::copies});
+  refused("x: is an input", {.x = x(), .does = relu::mistake::updates_an_input});
+  refused("x: is an input", {.x = x(), .does = relu::mistake::result_of_an_input});
+  refused("x: is an input", {.x = x(), .does = relu::mistake::input_in_place});
   refused("is a copy", {.x = x(), .does = relu::mistake::structured_binding});
   EXPECT_EQ(runtime().statistics().launches, before.launches);
   EXPECT_EQ(runtime().statistics().blocks, before.blocks);
