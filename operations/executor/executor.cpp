@@ -279,6 +279,7 @@ class executor::core {
   /// Passes the outcome of a job on to the requests that wait for it.
   void accept(plan_job& job) noexcept {
     planning_.taken(job);
+    job.owner.reset();  // it may own memory of a client, and others keep the job for a while
     const auto outcome = job.outcome;
     try {
       if (!outcome.failure) {

@@ -34,6 +34,7 @@ void check_aliasing(std::span<const use> uses) {
     for (std::size_t j = 0; j < uses.size(); ++j) {
       const auto& other = uses[j];
       if (i == j || !touches(other) || (j < i && other.access != access_kind::read)) continue;
+      if (written.written_last && other.access == access_kind::read) continue;
       const auto& a = written.of.value->value();
       const auto& b = other.of.value->value();
       if (j < inference::max_operands && (written.in_place_of >> j & 1U) != 0 && a == b) continue;

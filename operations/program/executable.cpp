@@ -29,17 +29,29 @@ class executable::builder {
     for (std::size_t root = 0; root < given + of.steps().size(); ++root) {
       roots_.push_back({place::kind::external, static_cast<std::uint32_t>(root), 0});
       if (root < given) continue;
-      const auto written = std::find(inferred.written.begin(), inferred.written.end(),
-                                     static_cast<std::uint32_t>(root - given));
-      roots_.back().number = static_cast<std::uint32_t>(
-          given + static_cast<std::size_t>(written - inferred.written.begin()));
+      const auto written = std::find_if(
+          inferred.written.begin(), inferred.written.end(),
+          [&](const auto& w) { return w.step == static_cast<std::uint32_t>(root - given); });
+      roots_.back() = external(static_cast<std::size_t>(written - inferred.written.begin()));
       if (written == inferred.written.end()) roots_.back() = {};
     }
   }
 
   void add_steps() {
     for (std::size_t i = 0; i < of_.steps().size(); ++i) {
-      naming_step(*of_.steps()[i].operation, [&] { add_step(of_.steps()[i], inferred_.steps[i]); });
+      where_ = "step '" + of_.steps()[i].operation->name() + "'";
+      naming([&] { return where_; }, [&] { add_step(of_.steps()[i], inferred_.steps[i]); });
+    }
+    for (std::size_t i = 0; i < inferred_.written.size(); ++i) {
+      const auto& w = inferred_.written[i];
+      if (w.step) continue;
+      const auto& value = inferred_.values[of_.outputs()[*w.output]];
+      where_ = of_.output_name(*w.output);
+      naming([&] { return where_; },
+             [&] {
+               add_copy(place_of(value), value.spec(), external(i),
+                        *inferred_.outputs[*w.output].spec);
+             });
     }
     // A value that several steps use is needed until the last of them.
     for (std::size_t i = 0; i < to_.actions_.size(); ++i) {
@@ -55,6 +67,11 @@ class executable::builder {
   }
 
  private:
+  /// Memory that the launch writes; see `program_inference::written`.
+  [[nodiscard]] place external(std::size_t written) const {
+    return {place::kind::external,
+            static_cast<std::uint32_t>(of_.inputs().size() + of_.constants().size() + written), 0};
+  }
   [[nodiscard]] place new_buffer(std::size_t bytes) {
     // Not `out_of_memory`: it does not help to plan again.
     if (bytes > memory_) {
@@ -95,6 +112,7 @@ class executable::builder {
   }
   void add(action made) {
     const auto kind = libraries_.runtime().device().id().kind;
+    made.where = where_;
     made.row->prepare(libraries_);
     if (made.row->makes_plans(kind)) {
       const auto bytes = made.row->key(kind, made.call);
@@ -156,6 +174,7 @@ class executable::builder {
   const program_inference& inferred_;
   lane_libraries& libraries_;
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
+  std::string where_;  // the step or the output that is being added
   std::vector<place> roots_;
   std::vector<scratch_buffer> buffers_;
   std::map<std::pair<const operation_row*, std::string>, std::shared_ptr<const operation_plan>>
@@ -169,7 +188,8 @@ executable::executable(const program_graph& of, const program_inference& inferre
 
 std::size_t executable::bytes() const noexcept {
   std::size_t sum = sizeof(*this);
-  for (const auto& a : actions_) sum += sizeof(a) + a.operands.size() * sizeof(place);
+  for (const auto& a : actions_)
+    sum += sizeof(a) + a.where.capacity() + a.operands.size() * sizeof(place);
   for (const auto& plan : plans_) sum += plan->bytes();
   return sum;
 }
@@ -208,7 +228,7 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
       submit_host_task(libraries.stream(),
                        [this, scratch, all = std::vector(externals.begin(), externals.end())] {
                          for_each(all, scratch, [](const action& a, const launch_memory& memory) {
-                           a.row->compute(a.call, memory);
+                           naming([&] { return a.where; }, [&] { a.row->compute(a.call, memory); });
                          });
                        });
     } catch (...) {
@@ -219,7 +239,7 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
   bool begun = false;
   for_each(externals, scratch, [&](const action& a, const launch_memory& memory) {
     try {
-      a.row->enqueue(libraries, a.call, memory);
+      naming([&] { return a.where; }, [&] { a.row->enqueue(libraries, a.call, memory); });
     } catch (const nothing_enqueued& e) {
       if (!begun) throw;
       throw error(e);  // earlier steps of the launch are on the stream

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sluice::operations {
@@ -47,6 +48,7 @@ class executable final : public operation_plan {
   /// A step, or a copy before or after one.
   struct action {
     const operation_row* row = nullptr;
+    std::string where{};  ///< in errors: "step 'mel'"
     operation_row::call_storage call;
     std::vector<place> operands{};
     std::shared_ptr<const operation_plan> plan{};

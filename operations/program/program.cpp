@@ -103,23 +103,25 @@ std::uint32_t program_graph::add_step(std::unique_ptr<program_step> operation) {
 void program_graph::build(std::vector<std::uint32_t> outputs) {
   require_open();
   if (outputs.empty()) throw invalid_argument("outputs", "are not given");
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    auto root = outputs[i];
-    while (values_[root].kind == value_kind::view) root = values_[root].of;
-    if (values_[root].kind != value_kind::result) {
+    if (values_[viewed(outputs[i])].kind != value_kind::result) {
       throw invalid_argument("outputs", "output " + std::to_string(i) + " is no result of a step");
     }
+    names.push_back("outputs[" + std::to_string(i) + "]");
   }
   outputs_ = std::move(outputs);
+  output_names_ = std::move(names);
   built_ = true;
 }
 
 std::shared_ptr<const operations::program_inference> program_graph::infer(
-    std::span<const tensor_spec> given) const {
+    std::span<const tensor_spec> inputs, std::span<const operations::given_output> outputs) const {
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const auto& one) {
-      return std::equal(given.begin(), given.end(), one->inputs.begin(), one->inputs.end());
+      return std::equal(inputs.begin(), inputs.end(), one->inputs.begin(), one->inputs.end()) &&
+             std::equal(outputs.begin(), outputs.end(), one->outputs.begin(), one->outputs.end());
     });
     if (found != recent_.end()) {
       std::rotate(recent_.begin(), found, found + 1);
@@ -127,7 +129,7 @@ std::shared_ptr<const operations::program_inference> program_graph::infer(
     }
   }
   auto made = std::make_shared<const operations::program_inference>(
-      operations::infer_program(*this, given));
+      operations::infer_program(*this, inputs, outputs));
   std::shared_ptr<const operations::program_inference> dropped;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
   if (recent_.size() == most_recent) {
@@ -138,42 +140,46 @@ std::shared_ptr<const operations::program_inference> program_graph::infer(
   return made;
 }
 
+std::string program_graph::name_of(std::uint32_t number) const {
+  const auto& v = values_[number];
+  switch (v.kind) {
+    case value_kind::input:
+      return inputs_[v.of];
+    case value_kind::constant:
+      return constants_[v.of].name;
+    case value_kind::view:
+      return name_of(v.of) + "." + v.text;
+    case value_kind::result:
+      break;
+  }
+  return steps_[v.of].operation->name();
+}
+
 std::string program_graph::text() const {
-  std::vector<std::string> names;
   std::string text;
-  for (const auto& v : values_) {
-    switch (v.kind) {
-      case value_kind::input:
-        names.push_back(inputs_[v.of]);
-        text += names.back() + " = input\n";
-        break;
-      case value_kind::constant:
-        names.push_back(constants_[v.of].name);
-        text += names.back() + " = constant " +
-                std::string(to_string(constants_[v.of].value.type())) +
-                to_string(constants_[v.of].value.shape()) + "\n";
-        break;
-      case value_kind::view:
-        names.push_back(names[v.of] + "." + v.text);
-        break;
-      case value_kind::result: {
-        const auto& s = steps_[v.of];
-        names.push_back(s.operation->name());
-        text += names.back() + " = " + std::string(s.operation->row().name()) + "(";
-        const char* separator = "";
-        for (std::size_t i = 0; i < s.operands.size(); ++i) {
-          if (s.operands[i] == none) continue;
-          text += separator + std::string(s.operation->operands()[i].name) + " = " +
-                  names[s.operands[i]];
-          separator = ", ";
-        }
-        text += ")\n";
-        break;
+  for (std::uint32_t i = 0; i < values_.size(); ++i) {
+    const auto& v = values_[i];
+    if (v.kind == value_kind::input) {
+      text += name_of(i) + " = input\n";
+    } else if (v.kind == value_kind::constant) {
+      const auto& read = constants_[v.of].value;
+      text += name_of(i) + " = constant " + std::string(to_string(read.type())) +
+              to_string(read.shape()) + "\n";
+    } else if (v.kind == value_kind::result) {
+      const auto& s = steps_[v.of];
+      text += name_of(i) + " = " + std::string(s.operation->row().name()) + "(";
+      const char* separator = "";
+      for (std::size_t o = 0; o < s.operands.size(); ++o) {
+        if (s.operands[o] == none) continue;
+        text += separator + std::string(s.operation->operands()[o].name) + " = " +
+                name_of(s.operands[o]);
+        separator = ", ";
       }
+      text += ")\n";
     }
   }
   text += "outputs:";
-  for (const auto output : outputs_) text += " " + names[output];
+  for (const auto output : outputs_) text += " " + name_of(output);
   return text + "\n";
 }
 

@@ -48,11 +48,13 @@ class program_graph {
                                        std::function<tensor_layout(const tensor_layout&)> view);
   void build(std::vector<std::uint32_t> outputs);
 
-  /// What is known of a run with inputs of these properties. Thread-safe.
+  /// What is known of a run with inputs and outputs of these properties. Thread-safe.
   /// @throws error what a step refuses, with its name
   [[nodiscard]] std::shared_ptr<const operations::program_inference> infer(
-      std::span<const tensor_spec> given) const;
+      std::span<const tensor_spec> inputs, std::span<const operations::given_output> outputs) const;
   [[nodiscard]] std::string text() const;
+  /// The name of a value: "clip", "mel.a" for a constant, "power.transposed()" for a view.
+  [[nodiscard]] std::string name_of(std::uint32_t number) const;
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] const std::vector<std::string>& inputs() const noexcept { return inputs_; }
@@ -60,6 +62,15 @@ class program_graph {
   [[nodiscard]] const std::vector<step>& steps() const noexcept { return steps_; }
   [[nodiscard]] const std::vector<value>& values() const noexcept { return values_; }
   [[nodiscard]] const std::vector<std::uint32_t>& outputs() const noexcept { return outputs_; }
+  /// The name of an output in errors: "outputs[0]".
+  [[nodiscard]] const std::string& output_name(std::size_t number) const noexcept {
+    return output_names_[number];
+  }
+  /// The value that `of` is a view of, directly or through other views.
+  [[nodiscard]] std::uint32_t viewed(std::uint32_t of) const noexcept {
+    while (values_[of].kind == value_kind::view) of = values_[of].of;
+    return of;
+  }
 
  private:
   void require_open() const;
@@ -72,6 +83,7 @@ class program_graph {
   std::vector<step> steps_;
   std::vector<value> values_;
   std::vector<std::uint32_t> outputs_;
+  std::vector<std::string> output_names_;
   bool built_ = false;
 
   // The inferences that were used last.

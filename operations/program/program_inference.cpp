@@ -25,16 +25,57 @@ void append(std::string& key, const extents& numbers) {
   append(key, static_cast<std::int64_t>(numbers.size()));
   for (const auto number : numbers) append(key, number);
 }
-std::string key_of(std::uint64_t program, std::span<const tensor_spec> given) {
+void append(std::string& key, const tensor_spec& s) {
+  append(key, static_cast<std::int64_t>(s.type));
+  append(key, s.shape);
+  append(key, s.strides);
+  append(key, static_cast<std::int64_t>(s.alignment));
+}
+std::string key_of(std::uint64_t program, std::span<const tensor_spec> inputs,
+                   std::span<const given_output> outputs) {
   std::string key;
   append(key, static_cast<std::int64_t>(program));
-  for (const auto& s : given) {
-    append(key, static_cast<std::int64_t>(s.type));
-    append(key, s.shape);
-    append(key, s.strides);
-    append(key, static_cast<std::int64_t>(s.alignment));
+  for (const auto& s : inputs) append(key, s);
+  for (const auto& o : outputs) {
+    append(key, (o.spec ? 1 : 0) + (o.overlaps_input ? 2 : 0));
+    if (o.spec) append(key, *o.spec);
   }
   return key;
+}
+
+/// Refuses a given output that does not fit the result `of`.
+void require_fit(const std::string& name, const tensor_spec& given, const tensor_spec& of) {
+  if (given.type != of.type) {
+    throw invalid_argument(name, "is of type " + std::string(to_string(given.type)) +
+                                     ", but the result is of type " +
+                                     std::string(to_string(of.type)));
+  }
+  if (given.shape != of.shape) {
+    throw invalid_argument(name, "has the shape " + to_string(given.shape) +
+                                     ", but the result has the shape " + to_string(of.shape));
+  }
+  if (given.repeats_elements()) {
+    throw invalid_argument(name, "has the shape " + to_string(given.shape) + " and the strides " +
+                                     to_string(given.strides) +
+                                     ", so elements of the result share memory");
+  }
+}
+
+/// The given output into which the result of the step `number` may be written directly. Nothing if
+/// there is none, or if another output is a part of the result.
+std::optional<std::uint32_t> direct_output(const program_graph& of,
+                                           std::span<const given_output> outputs,
+                                           std::uint32_t number) {
+  const auto result = of.steps()[number].result;
+  std::optional<std::uint32_t> found;
+  for (std::uint32_t i = 0; i < outputs.size(); ++i) {
+    if (of.viewed(of.outputs()[i]) != result) continue;
+    if (found || of.outputs()[i] != result || !outputs[i].spec || outputs[i].overlaps_input) {
+      return std::nullopt;
+    }
+    found = i;
+  }
+  return found;
 }
 
 /// The alignment of an address `offset` bytes behind one with the alignment `base`.
@@ -51,6 +92,8 @@ located result_of(const program_graph& of, program_inference& to, std::uint32_t 
   made.row = &step.operation->row();
   made.uses.resize(given.size());
   const auto& output = made.uses[step.output];
+  auto& given_result = given[step.output];
+  tensor_spec spec;
   naming_step(*step.operation, [&] {
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (step.operands[i] == program_graph::none) continue;
@@ -59,13 +102,21 @@ located result_of(const program_graph& of, program_inference& to, std::uint32_t 
       if (i == step.output) given[i] = tensor_spec::row_major(given[i]->type, given[i]->shape);
     }
     step.operation->infer(given, made.call, made.uses);
-    if (given[step.output] && output.access != access_kind::read_write) {
+    if (given_result && output.access != access_kind::read_write) {
       throw invalid_argument(output.of.name, "is given, but the step does not read it");
     }
     if (!output.spec) throw invalid_argument(output.of.name, "infer states no result");
-    const auto& spec = given[step.output] ? *given[step.output] : *output.spec;
-    result.layout = tensor_layout(spec.type, spec.shape, spec.strides);
+    spec = given_result ? *given_result : *output.spec;
   });
+  result.layout = tensor_layout(spec.type, spec.shape, spec.strides);
+  if (const auto direct = direct_output(of, to.outputs, number)) {
+    const auto& wanted = *to.outputs[*direct].spec;
+    require_fit(of.output_name(*direct), wanted, spec);
+    // The step and the views of its result may depend on the alignment of new memory.
+    if (wanted.strides == result.layout.strides() && wanted.alignment >= result.alignment) {
+      to.written.push_back({number, direct});
+    }
+  }
   return result;
 }
 
@@ -75,8 +126,20 @@ tensor_spec program_inference::located::spec() const {
   return {layout.type(), layout.shape(), layout.strides(), alignment};
 }
 
-program_inference infer_program(const program_graph& of, std::span<const tensor_spec> given) {
-  program_inference to{.key = key_of(of.id(), given), .inputs = {given.begin(), given.end()}};
+std::size_t program_inference::memory_of_output(std::uint32_t output, std::uint32_t of) const {
+  const auto own = std::find_if(written.begin(), written.end(),
+                                [&](const written_memory& w) { return w.output == output; });
+  if (own != written.end()) return static_cast<std::size_t>(own - written.begin());
+  const auto shared = std::find_if(written.begin(), written.end(),
+                                   [&](const written_memory& w) { return w.step == of; });
+  return static_cast<std::size_t>(shared - written.begin());
+}
+
+program_inference infer_program(const program_graph& of, std::span<const tensor_spec> given,
+                                std::span<const given_output> outputs) {
+  program_inference to{.key = key_of(of.id(), given, outputs),
+                       .inputs = {given.begin(), given.end()},
+                       .outputs = {outputs.begin(), outputs.end()}};
   to.values.reserve(of.values().size());
   to.steps.reserve(of.steps().size());
   const auto at_start = [](const tensor_spec& s, std::size_t root) -> located {
@@ -98,29 +161,40 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
       case value_kind::view: {
         auto here = to.values[v.of];
         const auto before = here.layout.offset();
-        naming("view '" + v.text + "'", [&] {
-          here.layout = v.view(here.layout);
-          here.alignment = alignment_at(here.alignment, here.layout.offset() - before);
-          const auto size = size_of(here.layout.type());
-          if (!here.layout.empty() && here.alignment < size) {
-            throw error(errc::invalid_argument, "the first element is not aligned to its size, " +
-                                                    std::to_string(size) + " bytes");
-          }
-        });
+        const auto number = static_cast<std::uint32_t>(to.values.size());
+        naming([&] { return "view '" + of.name_of(number) + "'"; },
+               [&] {
+                 here.layout = v.view(here.layout);
+                 here.alignment = alignment_at(here.alignment, here.layout.offset() - before);
+                 const auto size = size_of(here.layout.type());
+                 if (!here.layout.empty() && here.alignment < size) {
+                   throw error(errc::invalid_argument,
+                               "the first element is not aligned to its size, " +
+                                   std::to_string(size) + " bytes");
+                 }
+               });
         to.values.push_back(here);
         break;
       }
     }
   }
   const auto roots = given.size() + of.constants().size();
-  for (const auto output : of.outputs()) {
-    const auto step = static_cast<std::uint32_t>(to.values[output].root - roots);
-    if (std::find(to.written.begin(), to.written.end(), step) == to.written.end()) {
-      to.written.push_back(step);
+  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+    const auto& value = to.values[of.outputs()[i]];
+    const auto step = static_cast<std::uint32_t>(value.root - roots);
+    const auto is_written = [&](const auto& condition) {
+      return std::any_of(to.written.begin(), to.written.end(), condition);
+    };
+    if (outputs[i].spec) {
+      if (is_written([&](const auto& w) { return w.output == i; })) continue;
+      require_fit(of.output_name(i), *outputs[i].spec, value.spec());
+      to.written.push_back({std::nullopt, i});
+    } else if (!is_written([&](const auto& w) { return w.step == step; })) {
+      to.written.push_back({step, std::nullopt});
     }
   }
   to.bytes = sizeof to + to.key.size() + to.inputs.size() * sizeof(tensor_spec) +
-             to.values.size() * sizeof(located);
+             to.outputs.size() * sizeof(given_output) + to.values.size() * sizeof(located);
   for (const auto& s : to.steps) to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
   return to;
 }

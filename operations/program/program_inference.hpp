@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/program.hpp>
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +21,15 @@ class program_graph;
 
 namespace sluice::operations {
 
-/// What a run of a program computes, once the properties of its inputs are known: the shapes of all
-/// values and the calls of all steps, without memory and without a device. Immutable.
+/// An output of a run, as far as the executable depends on it.
+struct given_output {
+  std::optional<tensor_spec> spec{};  ///< nothing if the output is new
+  bool overlaps_input = false;        ///< it shares bytes with an input
+  [[nodiscard]] bool operator==(const given_output&) const noexcept = default;
+};
+
+/// What a run of a program computes, once the properties of its inputs and outputs are known: the
+/// shapes of all values and the calls of all steps, without memory and without a device. Immutable.
 ///
 /// A *root* is memory of its own: that of an input, a constant or the result of a step, numbered in
 /// this order. Views lie in the root of what they view.
@@ -38,31 +47,48 @@ struct program_inference {
     std::vector<inference::use> uses{};  ///< their operands belong to the program
   };
 
-  std::string key{};  ///< the program and the properties of its inputs
+  /// Memory that the launch writes: a new one for the result of `step`, or the given output
+  /// `output`. Without a step, the output is copied at the end.
+  struct written_memory {
+    std::optional<std::uint32_t> step{};
+    std::optional<std::uint32_t> output{};
+  };
+
+  std::string key{};  ///< the program and the properties of its inputs and outputs
   std::vector<tensor_spec> inputs{};
+  std::vector<given_output> outputs{};
   std::vector<located> values{};
   std::vector<step> steps{};
-  std::vector<std::uint32_t> written{};  ///< the steps whose results are outputs or parts of them
-  std::size_t bytes = 0;                 ///< its size in host memory
+  std::vector<written_memory> written{};
+  std::size_t bytes = 0;  ///< its size in host memory
+
+  /// The number of the memory, among `written`, that holds the output. It is a part of the result
+  /// of the step `of`.
+  [[nodiscard]] std::size_t memory_of_output(std::uint32_t output, std::uint32_t of) const;
 };
 
-/// Calls `work` and puts `where` in front of the text of its error.
-template <class Work>
-void naming(const std::string& where, const Work& work) {
+/// Calls `work` and puts `where()` in front of the text of its error.
+template <class Where, class Work>
+void naming(const Where& where, const Work& work) {
   try {
     work();
-  } catch (const error& e) {
-    throw error(e.code(), where + ": " + e.what(), e.status(), e.where());
+  } catch (const nothing_enqueued& e) {
+    throw nothing_enqueued(error(e.code(), where() + ": " + e.what(), e.status(), e.where()));
+  } catch (...) {
+    const auto e = current_error();
+    throw error(e.code(), where() + ": " + e.what(), e.status(), e.where());
   }
 }
 template <class Work>
 void naming_step(const detail::program_step& step, const Work& work) {
-  naming("step '" + step.name() + "'", work);
+  naming([&] { return "step '" + step.name() + "'"; }, work);
 }
 
-/// Works out a run of `of` for inputs with the properties `given`.
+/// Works out a run of `of` for inputs and outputs with these properties.
 /// @throws error what a step refuses, with its name
+/// @throws error `invalid_argument` with the name of an output that does not fit its result
 [[nodiscard]] program_inference infer_program(const detail::program_graph& of,
-                                              std::span<const tensor_spec> given);
+                                              std::span<const tensor_spec> inputs,
+                                              std::span<const given_output> outputs);
 
 }  // namespace sluice::operations

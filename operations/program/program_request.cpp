@@ -102,6 +102,41 @@ const operation_row& program_row() {
   return row;
 }
 
+/// The properties of the outputs that are given. Checks that they share no bytes with constants and
+/// with each other.
+std::vector<given_output> program_request::given_outputs() const {
+  const auto& graph = *asked_.what.graph();
+  std::vector<given_output> given(graph.outputs().size());
+  if (!asked_.outputs.empty() && asked_.outputs.size() != given.size()) {
+    throw invalid_argument("outputs", "there are " + std::to_string(asked_.outputs.size()) +
+                                          ", but the program has " + std::to_string(given.size()));
+  }
+  for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
+    const auto& name = graph.output_name(i);
+    if (asked_.outputs[i].reference().program != 0) {
+      throw invalid_argument(name, "is a value of a program");
+    }
+    const auto& output = asked_.outputs[i].value();
+    if (!output) continue;
+    for (const auto& constant : graph.constants()) {
+      if (overlap(output, constant.value)) {
+        throw invalid_argument(name, "shares memory with the constant " + constant.name);
+      }
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& earlier = asked_.outputs[j].value();
+      if (earlier && overlap(output, earlier)) {
+        throw invalid_argument(name, "shares memory with " + graph.output_name(j));
+      }
+    }
+    given[i].spec = tensor_spec::of(output);
+    given[i].overlaps_input =
+        std::any_of(asked_.inputs.begin(), asked_.inputs.end(),
+                    [&](const operand& input) { return overlap(output, input.value()); });
+  }
+  return given;
+}
+
 void program_request::infer_steps() {
   const auto& graph = asked_.what.graph();
   if (graph == nullptr) throw invalid_argument("what", "is no program");
@@ -116,7 +151,8 @@ void program_request::infer_steps() {
     if (!input.value()) throw invalid_argument(graph->inputs()[i], "is not given");
     given.push_back(tensor_spec::of(input.value()));
   }
-  const auto inferred = graph->infer(given);
+  const auto outputs = given_outputs();
+  const auto inferred = graph->infer(given, outputs);
   call_ = std::make_shared<const program_call>(program_call{graph, inferred});
   row_of_programs::store(call_.get(), call);
 
@@ -133,11 +169,16 @@ void program_request::infer_steps() {
       u.spec = tensor_spec::of(operands_[i].value());
       u.ignored = true;
     } else {
-      const auto& step = graph->steps()[inferred->written[i - read]];
-      u.of = {step.operation->name(), &operands_[i], member_role::output};
-      u.spec = inferred->values[step.result].spec();
+      const auto& w = inferred->written[i - read];
+      u.of = {w.output ? std::string_view(graph->output_name(*w.output))
+                       : graph->steps()[*w.step].operation->name(),
+              &operands_[i], member_role::output};
+      if (w.output) operands_[i] = std::move(asked_.outputs[*w.output]);
+      u.spec = w.output ? *outputs[*w.output].spec
+                        : inferred->values[graph->steps()[*w.step].result].spec();
       u.access = access_kind::write;
       u.stated = true;
+      u.written_last = !w.step;
     }
   }
   for (std::size_t s = 0; s < inferred->steps.size(); ++s) {
@@ -170,16 +211,26 @@ void program_request::launch(const kernel_envelope& by, lane& on, operands&& use
     (void)operands(std::move(used));
     return fail(why);
   }
-  // The client that has its reply shares its memory with nobody.
+  // The client that has its reply shares its memory with nobody, neither the constants of a program
+  // that it has dropped. The plan, which the launch keeps, holds no memory of them.
   written_.clear();
+  drop_program();
   detail::launch_request(std::move(reply_), std::move(all), by, on, std::move(used), how,
                          std::move(finishes), closure);
 }
 
+void program_request::drop_program() noexcept {
+  asked_.what = program();
+  call_.reset();
+}
+
 void program_request::drop_operands() noexcept {
   asked_.inputs.clear();
+  asked_.outputs.clear();
   for (auto& o : operands_) o = operand();
   written_.clear();
+  planned_by.reset();
+  drop_program();
 }
 
 tensors program_request::results() const {
@@ -187,11 +238,11 @@ tensors program_request::results() const {
   const auto& inferred = *call_->inferred;
   const auto roots = of.inputs().size() + of.constants().size();
   tensors all;
-  for (const auto output : of.outputs()) {
-    const auto& value = inferred.values[output];
-    const auto at = std::find(inferred.written.begin(), inferred.written.end(), value.root - roots);
-    all.push_back(tensor(written_[static_cast<std::size_t>(at - inferred.written.begin())].block(),
-                         value.layout));
+  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+    const auto& value = inferred.values[of.outputs()[i]];
+    const auto& memory =
+        written_[inferred.memory_of_output(i, static_cast<std::uint32_t>(value.root - roots))];
+    all.push_back(inferred.outputs[i].spec ? memory : tensor(memory.block(), value.layout));
   }
   return all;
 }
@@ -206,7 +257,7 @@ void executor::submit(run asked, const request_options& options, reply_token<ten
     operations::program_request request(std::move(asked), options, sender, token);
     submit(request);
   } catch (...) {
-    asked.inputs.clear();
+    asked = {};
     token.fail(current_error());
   }
 }

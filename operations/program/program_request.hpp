@@ -48,7 +48,9 @@ class program_request final : public detail::operation_request {
 
  private:
   void infer_steps();
+  [[nodiscard]] std::vector<given_output> given_outputs() const;
   void drop_operands() noexcept override;
+  void drop_program() noexcept;
   [[nodiscard]] tensors results() const;
 
   reply_token<tensors> reply_;

@@ -37,6 +37,42 @@ TEST_P(owners_of_requests, are_gone_when_the_reply_arrives) {
   for (int i = 0; i < requests; ++i) ASSERT_NO_THROW(use_the_room()) << "request " << i;
 }
 
+// The program is dropped with the reference to its constant, which lies in the only room.
+TEST_P(owners_of_requests, of_programs_are_gone_when_the_reply_arrives) {
+  constexpr std::int64_t n = 1 << 18;
+  constexpr int requests = 500;
+  configured configuration;
+  caf::actor_system system{configuration};
+  const auto budget = std::make_shared<memory_budget>();
+  device_service_options options;
+  options.runtime.resource =
+      make_budget_resource(make_pool_resource(make_async_resource()), budget);
+  scoped_device device(system, GetParam(), nullptr, std::move(options));
+  const auto programs = device.programs();
+  // A refused run has operands of different shapes.
+  const auto make_run = [&](const extents& shape, bool is_refused) {
+    program_builder p;
+    const auto c = ask<tensor>(system, device.actor(), allocate{.shape = shape});
+    const auto x = p.input("x");
+    const auto y = is_refused ? p.add("y", add{.a = c, .b = x})
+                              : p.add("y", reduce{.x = c, .kind = reduction::max});
+    return run{std::move(p).build({y}), {c.slice(0, 0, 3)}};
+  };
+  const auto run_with = [&](const extents& shape, bool is_refused) {
+    caf::scoped_actor self{system};
+    request(self, programs, caf::infinite, make_run(shape, is_refused))
+        .receive([&](const tensors&) { EXPECT_FALSE(is_refused); },
+                 [&](const caf::error&) { EXPECT_TRUE(is_refused); });
+  };
+  run_with({8}, false);
+  const auto status = ask<device_status>(system, device.actor(), get_statistics{});
+  // Room for one block, and for small results.
+  budget->set_limit(status.memory.bytes_outstanding + n * sizeof(float) + (1U << 16U));
+  for (int i = 0; i < requests; ++i) {
+    ASSERT_NO_THROW(run_with({n}, i % 2 == 0)) << "request " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, owners_of_requests, every_device());
 
 }  // namespace

@@ -135,7 +135,7 @@ class SLUICE_EXPORT program_builder {
   /// @throws error `invalid_argument` with the name of an operand that is a value of another
   /// program, or if the program has been built
   /// @throws error `unsupported` if the operation cannot be a step: it has not one output, or it
-  /// has a function `begin` or `enqueue_on_any`, as transfers do
+  /// has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
   template <class Operation>
   [[nodiscard]] program_value add(std::string name, Operation operation) {
     return add_step(std::make_unique<detail::typed_program_step<Operation>>(std::move(name),
@@ -168,6 +168,7 @@ class SLUICE_EXPORT program {
   /// The number of outputs.
   [[nodiscard]] std::size_t outputs() const noexcept;
   /// The program in words: one line for each input, constant and step, and one for the outputs.
+  /// Parameters are not shown.
   [[nodiscard]] std::string text() const;
   /// Whether both are the same program.
   [[nodiscard]] bool operator==(const program&) const noexcept = default;
@@ -186,15 +187,24 @@ class SLUICE_EXPORT program {
   std::shared_ptr<const detail::program_graph> graph_;
 };
 
-/// Runs a program on inputs. The result is one tensor for each output: new tensors, of which
-/// several may be views of one block.
+/// Runs a program on inputs. The result is one tensor for each output: those that are given, and
+/// new tensors for the others. Several new ones may be views of one block.
 ///
 ///     request(programs, caf::infinite, run{spectrogram, {samples}})
+///     request(programs, caf::infinite, run{.what = spectrogram, .inputs = {samples}, .outputs =
+///     {y}})
 ///
 /// All steps are one launch: nothing runs between them, and the first failure fails them all.
+///
+/// A given output has the type and the shape of the result. Its strides are free, but no two of its
+/// indices stand for the same element. It may share bytes with inputs, and with no constant and no
+/// other output. A step writes its result directly into a given output that has the strides and the
+/// alignment of a new one, unless it shares bytes with an input or another output is a part of the
+/// result. Otherwise the launch copies the result at the end.
 struct run {
-  program what{};                 ///< the program; required
-  std::vector<operand> inputs{};  ///< one tensor for each input
+  program what{};                  ///< the program; required
+  std::vector<operand> inputs{};   ///< one tensor for each input
+  std::vector<operand> outputs{};  ///< empty, or for each output a tensor or nothing
 };
 
 }  // namespace sluice

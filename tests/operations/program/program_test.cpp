@@ -106,7 +106,8 @@ TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   refused(errc::invalid_argument, "step 'sum': b: ", {made, {a, b}});
   refused(errc::invalid_argument,
           "step 'sum': ", {made, {a, run(on(), cast{.x = a, .type = element_type::f64})}});
-  refused(errc::invalid_argument, "view 'transposed()': ", {made, {numbers({4}), numbers({4})}});
+  refused(errc::invalid_argument,
+          "view 'sum.transposed()': ", {made, {numbers({4}), numbers({4})}});
   auto freed = numbers({3, 4});
   const auto stale = freed;
   runtime().deallocate(freed.block());
@@ -123,7 +124,7 @@ TEST_P(programs, require_the_alignment_of_what_they_reinterpret) {
   EXPECT_EQ(bits(results_of({made, {all.slice(0, 2, 8)}})[0]),
             bits(alone(power_spectrum{.x = all.slice(0, 2, 8).reinterpret(element_type::c64)})));
   EXPECT_TRUE(throws(errc::invalid_argument,
-                     "view 'reinterpret(c64)': the first element is not aligned", [&] {
+                     "view 'x.reinterpret(c64)': the first element is not aligned", [&] {
                        (void)results_of({made, {all.slice(0, 1, 9)}});
                      }));
 }
@@ -262,7 +263,9 @@ TEST_P(programs, fail_as_a_whole) {
   const auto twice = p.add("twice", failing{.x = once, .launches = second});
   const program made = std::move(p).build({once, twice});
   const auto zero = alone(fill{.value = 0, .shape = extents{2}});
-  EXPECT_TRUE(throws(errc::library_failure, "x is 0", [&] { (void)results_of({made, {zero}}); }));
+  EXPECT_TRUE(throws(errc::library_failure, "step 'once': x is 0", [&] {
+    (void)results_of({made, {zero}});
+  }));
   EXPECT_EQ(*first, 1);
   EXPECT_EQ(*second, 0);
   const auto early = results_of({made, {zero}}, {.reply = reply_on::enqueued});

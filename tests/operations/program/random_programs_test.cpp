@@ -138,16 +138,58 @@ class random_program {
   program made_;
 };
 
+/// Outputs with the shapes of `expected`, some of them not given. Those that are have various
+/// strides, and some lie in the memory of an input, which belongs to the test.
+template <class Test>
+std::vector<operand> random_outputs(Test& test, std::mt19937_64& generator,
+                                    const std::vector<tensor>& expected,
+                                    std::vector<operand> inputs) {
+  std::vector<operand> outputs(expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto shape = expected[i].shape();
+    const auto count = static_cast<std::int64_t>(expected[i].size());
+    switch (generator() % 5) {
+      case 0:
+        outputs[i] = test.numbers(shape);
+        break;
+      case 1:
+        outputs[i] = test.numbers({shape[1], shape[0]}).transposed();
+        break;
+      case 2:
+        outputs[i] = test.numbers({shape[0], shape[1] + 3}).slice(1, 2, 2 + shape[1]);
+        break;
+      case 3:
+        if (!inputs.empty() && inputs.back().value().size() >= expected[i].size()) {
+          const auto flat = inputs.back().value().reshape({-1});
+          outputs[i] = flat.slice(0, 0, count).reshape(shape);
+          inputs.pop_back();
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  return outputs;
+}
+
 TEST_P(programs, equal_their_steps_sent_one_by_one) {
   auto generator = make_generator();
   for (int round = 0; round < 40; ++round) {
     const random_program random(*this, generator, 1 + generator() % 20);
-    for (int again = 0; again < 2; ++again) {
-      const auto results = results_of({random.get(), random.inputs()});
+    for (int again = 0; again < 4; ++again) {
+      std::vector<operand> inputs;
+      for (const auto& input : random.inputs())
+        inputs.emplace_back(alone(strided_copy{.x = input}));
+      std::vector<operand> outputs;
+      if (again > 1) outputs = random_outputs(*this, generator, random.expected(), inputs);
+      const auto results = results_of({random.get(), inputs, outputs});
       ASSERT_EQ(results.size(), random.expected().size());
       for (std::size_t i = 0; i < results.size(); ++i) {
         ASSERT_EQ(results[i].shape(), random.expected()[i].shape());
         ASSERT_EQ(bits(results[i]), bits(random.expected()[i])) << random.get().text();
+        if (!outputs.empty() && outputs[i]) {
+          ASSERT_EQ(results[i], outputs[i].value());
+        }
       }
     }
   }
