@@ -134,6 +134,12 @@ auto library_handler(self_pointer self, std::optional<Handle> library_actors::*s
   };
 }
 
+void quit(self_pointer self, const caf::error& reason) {
+  auto& state = state_of(self);
+  if (state.system_server) demonitor(self, state.system_server);
+  self->quit(reason);
+}
+
 /// Ends the library actors first, so that when this one has ended nothing of its device is in use
 /// any more.
 void end_in_order(self_pointer self, const caf::error& reason) {
@@ -146,7 +152,7 @@ void end_in_order(self_pointer self, const caf::error& reason) {
     any = true;
     self->send_exit(*library, caf::exit_reason::user_shutdown);
   });
-  if (!any) self->quit(reason);
+  if (!any) quit(self, reason);
 }
 
 void library_ended(self_pointer self, const caf::actor_addr& who) {
@@ -160,7 +166,7 @@ void library_ended(self_pointer self, const caf::actor_addr& who) {
     if (library && library->address() == who) library.reset();
     any = any || library.has_value();
   });
-  if (state.ending && !any) self->quit(*state.ending);
+  if (state.ending && !any) quit(self, *state.ending);
 }
 
 /// Answers a request that needs no launch with `work()`.

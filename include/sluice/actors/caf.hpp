@@ -302,6 +302,12 @@ void monitor(Self&& self, const Handle& whom) {
   self->monitor(whom);
 }
 
+/// Undoes `monitor`. `whom` keeps some memory for `self` until then.
+template <class Self>
+void demonitor(Self* self, const caf::actor_addr& whom) {
+  self->demonitor(whom);
+}
+
 /// Makes `handler` receive each `caf::down_msg` of `self`.
 template <class Self, class Handler>
 void on_down(Self* self, Handler handler) {
