@@ -146,6 +146,9 @@ void reply_address::send_error(const error& why) noexcept {
     if (!process_ends()) {
       report("the answer to a message that was no request is an error", why.what());
     }
+    // A launch that failed may keep this for long.
+    stages_.clear();
+    source_.reset();
     return;
   }
   // An error is for who asked. A stage in between has no use for it: it would take it for its own
@@ -155,6 +158,7 @@ void reply_address::send_error(const error& why) noexcept {
     send(to_caf_error(why));
   } catch (...) {
     report("an error could not be sent", why.what());
+    source_.reset();
   }
 }
 
