@@ -211,10 +211,11 @@ tensor matrix(gpu_ref<T>& ref, const blas_gemm<T>& request, transpose t, std::in
   const auto smallest = std::max<std::int64_t>(1, length);
   if (leading == 0) leading = smallest;
   if (leading < smallest) {
-    throw invalid_argument(std::string("ld") + name, "is " + std::to_string(leading) +
-                                                         ", but the matrix has " +
-                                                         std::to_string(lines) + " lines of " +
-                                                         std::to_string(length) + " elements");
+    throw invalid_argument(std::string("ld") + name,
+                           "is " + std::to_string(leading) + ", but must be at least " +
+                               std::to_string(smallest) + ": the matrix has " +
+                               std::to_string(lines) + " lines of " + std::to_string(length) +
+                               " elements");
   }
   if (!ref) {
     if (name[0] == 'c' && leading != smallest) {
@@ -235,7 +236,7 @@ tensor matrix(gpu_ref<T>& ref, const blas_gemm<T>& request, transpose t, std::in
   }
   const extents strides = by_rows ? extents{leading, 1} : extents{1, leading};
   const auto offset = ref.offset();
-  return {std::move(ref).block(), ref.type(), {rows, columns}, strides, offset};
+  return {std::move(ref).block(), element_type_v<T>, {rows, columns}, strides, offset};
 }
 
 template <class T>

@@ -87,7 +87,7 @@ TEST_F(asking, sends_nothing_within_no_time) {
     }};
   });
   for (const auto limit : {0s, -1s, std::chrono::seconds::min()}) {
-    EXPECT_TRUE(throws(errc::deadline_exceeded, "zero",
+    EXPECT_TRUE(throws(errc::deadline_exceeded, "not positive",
                        [&] { ask<number>(system(), actor, limit, number{1}); }));
   }
   EXPECT_EQ(ask<number>(system(), actor, number{2}), 2);

@@ -139,7 +139,7 @@ figures measure(session& current) {
     plain.synchronize();
     into.plain_piece.add(microseconds_since(begun) / many);
     time_pipelined<tensors>(
-        current.system(), programs, [&](std::size_t) { return request; }, many,
+        current.system(), programs, [&](std::size_t) -> const run& { return request; }, many,
         into.pipelined_piece);
   };
   figures warm_up;

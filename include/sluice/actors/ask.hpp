@@ -69,7 +69,7 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
                  std::optional<std::chrono::nanoseconds> limit, Message&&... message) {
   if (!target) throw error(errc::shutting_down, "ask: the handle of the actor is empty");
   if (limit && limit->count() == 0) {
-    throw error(errc::deadline_exceeded, "ask: the time limit is zero");
+    throw error(errc::deadline_exceeded, "ask: the time limit is not positive");
   }
   caf::scoped_actor self{system};
   auto sent = send_blocking_request(self, target, limit, std::forward<Message>(message)...);

@@ -107,6 +107,9 @@ spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
 ///
 /// Destroy it before the actor system. If the actor system ends first, it ends the actors; from
 /// then on only the destructor may be called.
+///
+/// Drop all handles of the actors before the actor system ends, too. With CAF 0.17, the destructor
+/// of the system does not return while a handle exists, even if its actor has ended.
 class SLUICE_EXPORT scoped_device {
  public:
   /// @throws error as `open_device` and `spawn_device`

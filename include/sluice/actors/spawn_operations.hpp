@@ -136,8 +136,10 @@ struct operation_handlers {
 /// A request is an operation, or a type with an overload of `to_operation` in its own namespace,
 /// which turns it into one. `request_reply` states its answer.
 ///
-/// The actor ends when its last handle is dropped, or when it receives an exit message. The end of
-/// a `scoped_device` does not end it. Drop all handles before the actor system ends.
+/// The actor ends when its last handle is dropped, or when it receives an exit message with a
+/// reason other than `exit_reason::normal`. The end of a `scoped_device` does not end it. Drop all
+/// handles before the actor system ends: with CAF 0.17, its destructor does not return while one
+/// exists.
 /// @throws error as `executor`
 template <class... Requests>
 [[nodiscard]] operation_actor<Requests...> spawn_operations(

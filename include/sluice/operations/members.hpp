@@ -39,7 +39,7 @@ struct operation_member {
 ///       }
 ///     };
 ///
-/// Owners, printing and comparison follow from the list.
+/// The executor and programs find the operands through the list.
 ///@{
 template <class Operation>
 [[nodiscard]] constexpr auto input(std::string_view name, operand Operation::*pointer) {

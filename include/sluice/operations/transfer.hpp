@@ -19,6 +19,10 @@ namespace sluice {
 /// Y has the type and the shape of `values`. It is a new tensor if it is not given. A Y that is not
 /// contiguous is packed: the launch uses a copy in temporary memory. On a GPU the elements pass
 /// through pinned memory; see `host_transfer`.
+///
+/// The launch keeps `values` alive. Do not write its elements before a reply that was sent when the
+/// device had finished: after a reply on `enqueued`, after `deadline_exceeded` and after
+/// `cancelled`, the transfer may still read them.
 struct upload {
   host_tensor values{};  ///< the elements; required
   operand y{};           ///< where they go
