@@ -3,6 +3,7 @@
 
 #include <sluice/actors/caf.hpp>
 #include <sluice/actors/operation_actor.hpp>
+#include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/program.hpp>
@@ -150,13 +151,16 @@ template <class T, class Self>
 }
 
 /// Takes the current request of `self` over, which an operation answers. Only `self` may call this,
-/// inside a handler.
+/// inside a handler. The token lies in memory of `replies`.
 template <class Request, class Self>
-[[nodiscard]] auto take_request(Self* self, Request& request) {
+[[nodiscard]] auto take_request(Self* self, Request& request,
+                                const std::shared_ptr<recycled_memory>& replies) {
   using result = executor_result_t<Request>;
+  using receiver = operation_receiver<Request>;
   return take_with<typename request_reply<Request>::type, result>(
       self, [&](const reply_address& address) {
-        return reply_token<result>::template make<operation_receiver<Request>>(address, request);
+        return reply_token<result>::template allocate<receiver>(
+            recycling_allocator<receiver>(replies), address, request);
       });
 }
 

@@ -39,6 +39,8 @@ inline void post_wake(const caf::actor_addr& owner) noexcept {
 /// The state of an actor that runs operations.
 struct operation_state {
   std::unique_ptr<executor> on;
+  // The actor's thread makes the replies, and the completion thread destroys them.
+  std::shared_ptr<recycled_memory> replies = std::make_shared<recycled_memory>();
   std::set<caf::actor_id> watched;  // senders whose end drops requests
   const char* name = "sluice.operations";
 };
@@ -55,7 +57,7 @@ template <class Request, class Self>
 [[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
   const auto sender = self->current_sender();
   const auto from = sender_of(self);
-  auto taken = take_request(self, request);
+  auto taken = take_request(self, request, state_of(self).replies);
   answer_failures(taken.token, [&] {
     if (options.while_alive && sender && state_of(self).watched.insert(sender->id()).second) {
       monitor(self, sender);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -59,6 +60,37 @@ class recycled_memory {
 
   block* ready_ = nullptr;  // of the thread that takes
   alignas(64) std::atomic<block*> returned_{nullptr};
+};
+
+/// Allocates single objects of up to `block_bytes` in recycled memory, and larger ones on the heap.
+/// Only one thread allocates.
+template <class T>
+class recycling_allocator {
+ public:
+  using value_type = T;
+  static constexpr std::size_t block_bytes = 512;
+
+  explicit recycling_allocator(std::shared_ptr<recycled_memory> blocks) noexcept
+      : blocks_(std::move(blocks)) {}
+  template <class U>
+  // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
+  recycling_allocator(const recycling_allocator<U>& other) noexcept : blocks_(other.blocks_) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    const auto bytes = count * sizeof(T);
+    return static_cast<T*>(bytes <= block_bytes ? blocks_->take(block_bytes)
+                                                : ::operator new(bytes));
+  }
+  void deallocate(T* memory, std::size_t count) noexcept {
+    if (count * sizeof(T) > block_bytes) return ::operator delete(memory);
+    blocks_->give_back(memory);
+  }
+  [[nodiscard]] bool operator==(const recycling_allocator&) const noexcept = default;
+
+ private:
+  template <class U>
+  friend class recycling_allocator;
+  std::shared_ptr<recycled_memory> blocks_;
 };
 
 }  // namespace sluice::detail

@@ -108,8 +108,14 @@ class reply_token {
   /// @throws std::bad_alloc if there is no memory
   template <class Receiver, class... Arguments>
   [[nodiscard]] static reply_token make(Arguments&&... arguments) {
+    return allocate<Receiver>(std::allocator<Receiver>(), std::forward<Arguments>(arguments)...);
+  }
+  /// As `make`, in memory of the allocator `from`.
+  template <class Receiver, class Allocator, class... Arguments>
+  [[nodiscard]] static reply_token allocate(const Allocator& from, Arguments&&... arguments) {
     reply_token token;
-    token.state_ = std::make_shared<typed_state<Receiver>>(std::forward<Arguments>(arguments)...);
+    token.state_ =
+        std::allocate_shared<typed_state<Receiver>>(from, std::forward<Arguments>(arguments)...);
     return token;
   }
   /// A token that calls `succeeded(T)` or `failed(const error&)`. Neither function may throw or
