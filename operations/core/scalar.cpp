@@ -16,6 +16,11 @@ namespace {
   throw error(errc::invalid_argument, std::string(argument) + ": " + value.text() + " " + what);
 }
 
+void require_number(std::string_view argument, const scalar& value) {
+  if (!value.is_of_program()) return;
+  throw error(errc::invalid_argument, std::string(argument) + ": is a scalar of a program");
+}
+
 std::string digits(double value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
@@ -54,12 +59,15 @@ std::string scalar::text() const {
       return digits(real_);
     case kind::complex:
       return digits(real_) + (std::signbit(imaginary_) ? "" : "+") + digits(imaginary_) + "i";
+    case kind::of_program:
+      return "scalar " + std::to_string(number_) + " of a program";
   }
   return {};
 }
 
 template <>
 std::complex<double> scalar::to<std::complex<double>>(std::string_view argument) const {
+  require_number(argument, *this);
   if (kind_ == kind::signed_integer)
     return static_cast<double>(static_cast<std::int64_t>(integer_));
   if (kind_ == kind::unsigned_integer) return static_cast<double>(integer_);
@@ -68,6 +76,7 @@ std::complex<double> scalar::to<std::complex<double>>(std::string_view argument)
 
 template <>
 std::complex<float> scalar::to<std::complex<float>>(std::string_view argument) const {
+  require_number(argument, *this);
   if (kind_ == kind::signed_integer) return static_cast<float>(static_cast<std::int64_t>(integer_));
   if (kind_ == kind::unsigned_integer) return static_cast<float>(integer_);
   return {round_to<float>(real_, argument, *this), round_to<float>(imaginary_, argument, *this)};
@@ -90,6 +99,7 @@ float scalar::to<float>(std::string_view argument) const {
 template <class T>
 T scalar::to_short(std::string_view argument, const char* range) const {
   using operations::rounded_to_odd;
+  require_number(argument, *this);
   float wide = 0;
   if (kind_ == kind::signed_integer) {
     wide = rounded_to_odd(static_cast<std::int64_t>(integer_));
@@ -115,6 +125,7 @@ bf16 scalar::to<bf16>(std::string_view argument) const {
 
 template <>
 std::int64_t scalar::to<std::int64_t>(std::string_view argument) const {
+  require_number(argument, *this);
   if (kind_ == kind::signed_integer) return static_cast<std::int64_t>(integer_);
   if (kind_ == kind::unsigned_integer) {
     if (integer_ >> 63U != 0) refuse(argument, *this, "is out of the range of i64");
@@ -127,6 +138,7 @@ std::int64_t scalar::to<std::int64_t>(std::string_view argument) const {
 
 template <>
 std::uint64_t scalar::to<std::uint64_t>(std::string_view argument) const {
+  require_number(argument, *this);
   if (kind_ == kind::unsigned_integer) return integer_;
   if (kind_ == kind::signed_integer) {
     if (integer_ >> 63U != 0) refuse(argument, *this, "is negative");

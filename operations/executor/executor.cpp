@@ -426,7 +426,7 @@ class executor::core {
                     (own ? own->commands() : 0) + (copies ? copies->commands() : 0),
         .tag =
             r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag)};
-    if (r.plan) used.keep(std::move(r.plan));
+    if (r.plan) used.keep(r.plan);
     if (own) used.keep(own);
     const auto closure = [&](const launch_context&) {
       const auto operation = [&] {

@@ -26,9 +26,17 @@ class executable::builder {
           lane_libraries& libraries)
       : to_(to), of_(of), inferred_(inferred), libraries_(libraries) {
     const auto given = of.inputs().size() + of.constants().size();
+    to.constants_ = of.constants_on(libraries.runtime());
     for (std::size_t root = 0; root < given + of.steps().size(); ++root) {
       roots_.push_back({place::kind::external, static_cast<std::uint32_t>(root), 0});
-      if (root < given) continue;
+      if (root < given) {
+        const auto input = root < of.inputs().size();
+        const auto* const constant = input ? nullptr : &of.constants()[root - of.inputs().size()];
+        if (constant != nullptr && constant->on_host) {
+          roots_.back() = {place::kind::constant, 0, constant->offset};
+        }
+        continue;
+      }
       const auto written = std::find_if(
           inferred.written.begin(), inferred.written.end(),
           [&](const auto& w) { return w.step == static_cast<std::uint32_t>(root - given); });
@@ -39,8 +47,8 @@ class executable::builder {
 
   void add_steps() {
     for (std::size_t i = 0; i < of_.steps().size(); ++i) {
-      where_ = "step '" + of_.steps()[i].operation->name() + "'";
-      naming([&] { return where_; }, [&] { add_step(of_.steps()[i], inferred_.steps[i]); });
+      where_ = "step '" + of_.steps()[i].name + "'";
+      naming([&] { return where_; }, [&] { add_step(i); });
     }
     for (std::size_t i = 0; i < inferred_.written.size(); ++i) {
       const auto& w = inferred_.written[i];
@@ -136,21 +144,60 @@ class executable::builder {
     return {s.type, layout.shape(), layout.strides(), s.alignment};
   }
 
-  void add_step(const program_graph::step& step, const program_inference::step& inferred) {
+  /// Whether a step that updates an operand may do so in its memory: the operand is a whole
+  /// intermediate value that nothing else needs.
+  [[nodiscard]] bool can_take_over(std::size_t number) const {
+    const auto& step = of_.steps()[number];
+    const auto updated = step.operands[step.output];
+    if (updated == program_graph::none) return false;
+    const auto& value = inferred_.values[updated];
+    const auto& result = inferred_.values[step.result];
+    if (roots_[value.root].in != place::kind::scratch || value.layout.offset() != 0 ||
+        value.layout.strides() != result.layout.strides() ||
+        value.layout.type() != result.layout.type()) {
+      return false;
+    }
+    const auto root = value.root;
+    for (std::size_t s = number; s < of_.steps().size(); ++s) {
+      const auto& later = of_.steps()[s].operands;
+      for (std::size_t i = 0; i < later.size(); ++i) {
+        if (later[i] == program_graph::none || (s == number && i == step.output)) continue;
+        if (inferred_.values[later[i]].root == root) return false;
+      }
+    }
+    // Outputs that are copied at the end need their values until then.
+    return std::none_of(of_.outputs().begin(), of_.outputs().end(),
+                        [&](auto output) { return inferred_.values[output].root == root; });
+  }
+
+  void add_step(std::size_t number) {
+    const auto& step = of_.steps()[number];
+    const auto& inferred = inferred_.steps[number];
     const auto& result = inferred_.values[step.result];
     auto& root = roots_[result.root];
     const auto result_spec = result.spec();
-    if (root.in == place::kind::nowhere) root = new_buffer(result_spec.bytes());
+    const bool takes_over = root.in == place::kind::nowhere && can_take_over(number);
+    if (takes_over) {
+      root = roots_[inferred_.values[step.operands[step.output]].root];
+    } else if (root.in == place::kind::nowhere) {
+      root = new_buffer(result_spec.bytes());
+    }
     action made;
     made.row = inferred.row;
     made.call = inferred.call;
+    const auto varying =
+        std::find_if(inferred_.varying.begin(), inferred_.varying.end(),
+                     [&](const auto& v) { return v.number == static_cast<std::uint32_t>(number); });
+    if (varying != inferred_.varying.end()) {
+      made.varying = static_cast<std::uint32_t>(varying - inferred_.varying.begin());
+    }
     std::optional<std::pair<place, tensor_spec>> written_back;
     for (std::size_t i = 0; i < inferred.uses.size(); ++i) {
       const auto& u = inferred.uses[i];
       auto& at = made.operands.emplace_back();
       const bool is_output = i == step.output;
       const bool is_given = step.operands[i] != program_graph::none;
-      if (is_output && is_given) {  // updated: a new value that begins as a copy
+      if (is_output && is_given && !takes_over) {  // a new value that begins as a copy
         const auto& before = inferred_.values[step.operands[i]];
         add_copy(place_of(before), before.spec(), root, result_spec);
       }
@@ -201,51 +248,84 @@ std::size_t executable::device_bytes() const noexcept {
 }
 
 void* executable::address(const place& at, std::span<void* const> externals,
-                          void* scratch) noexcept {
-  if (at.in == place::kind::nowhere) return nullptr;
-  auto* const base = at.in == place::kind::scratch ? scratch : externals[at.number];
+                          void* scratch) const noexcept {
+  void* base = nullptr;
+  switch (at.in) {
+    case place::kind::nowhere:
+      return nullptr;
+    case place::kind::external:
+      base = externals[at.number];
+      break;
+    case place::kind::scratch:
+      base = scratch;
+      break;
+    case place::kind::constant:
+      base = constants_->address();
+      break;
+  }
   return base == nullptr ? nullptr : static_cast<std::byte*>(base) + at.offset;
 }
 
 template <class Launch>
 void executable::for_each(std::span<void* const> externals, void* scratch,
-                          const Launch& launch) const {
+                          const program_launch* own, const Launch& launch) const {
   for (const auto& one : actions_) {
     std::array<void*, inference::max_operands> addresses{};
     std::transform(one.operands.begin(), one.operands.end(), addresses.begin(),
                    [&](const place& at) { return address(at, externals, scratch); });
-    launch(one, launch_memory{.addresses = addresses,
-                              .plan = one.plan.get(),
-                              .workspace = address(one.workspace, externals, scratch)});
+    launch(one, one.varying ? own->calls[*one.varying].call : one.call,
+           launch_memory{.addresses = addresses,
+                         .plan = one.plan.get(),
+                         .workspace = address(one.workspace, externals, scratch)});
   }
 }
 
-void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals,
-                         void* scratch) const {
-  if (libraries.runtime().device().id().kind == device_kind::host) {
-    try {
-      // The launch owns this executable.
-      submit_host_task(libraries.stream(),
-                       [this, scratch, all = std::vector(externals.begin(), externals.end())] {
-                         for_each(all, scratch, [](const action& a, const launch_memory& memory) {
-                           naming([&] { return a.where; }, [&] { a.row->compute(a.call, memory); });
-                         });
-                       });
-    } catch (...) {
-      throw nothing_enqueued(current_error());
-    }
-    return;
-  }
+void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
+                         program_launch* own) const {
   bool begun = false;
-  for_each(externals, scratch, [&](const action& a, const launch_memory& memory) {
+  const auto enqueue_one = [&](const auto& work) {
     try {
-      naming([&] { return a.where; }, [&] { a.row->enqueue(libraries, a.call, memory); });
+      work();
     } catch (const nothing_enqueued& e) {
       if (!begun) throw;
-      throw error(e);  // earlier steps of the launch are on the stream
+      throw error(e);  // earlier parts of the launch are on the stream
     }
     begun = true;
-  });
+  };
+  if (own != nullptr) {
+    for (const auto& [external, moved] : own->uploads) {
+      enqueue_one([&, to = externals[external]] { moved->enqueue(to); });
+    }
+  }
+  if (libraries.runtime().device().id().kind == device_kind::host) {
+    return enqueue_one([&] {
+      try {
+        // The launch owns this executable and `own`.
+        submit_host_task(
+            libraries.stream(),
+            [this, scratch, own, all = std::vector(externals.begin(), externals.end())] {
+              for_each(all, scratch, own,
+                       [](const action& a, const auto& call, const launch_memory& memory) {
+                         naming([&] { return a.where; }, [&] { a.row->compute(call, memory); });
+                       });
+            });
+      } catch (...) {
+        throw nothing_enqueued(current_error());
+      }
+    });
+  }
+  for_each(externals, scratch, own,
+           [&](const action& a, const auto& call, const launch_memory& memory) {
+             enqueue_one([&] {
+               naming([&] { return a.where; }, [&] { a.row->enqueue(libraries, call, memory); });
+             });
+           });
+}
+
+std::size_t program_launch::commands() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& one : uploads) sum += one.moved->commands();
+  return sum;
 }
 
 }  // namespace sluice::operations

@@ -2,25 +2,44 @@
 #pragma once
 
 #include "operations/program/program_inference.hpp"
+#include "operations/program/uploaded_constants.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>
+#include <sluice/runtime/host_transfer.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace sluice::operations {
 
+/// What one run of a program needs of its own: the transfers of inputs that lie in memory of the
+/// process, and the calls of the varying steps.
+class program_launch final : public operation_launch {
+ public:
+  struct upload {
+    std::uint32_t external = 0;
+    std::shared_ptr<host_transfer> moved{};
+  };
+
+  std::size_t commands() const noexcept override;
+
+  std::vector<upload> uploads{};
+  std::vector<step_call> calls{};
+};
+
 /// A program prepared for inputs of given properties on one lane: the plans of its steps, and the
 /// places of all intermediate values in scratch memory.
 ///
 /// An *external* is memory that a launch states: that of an input, a constant or an output,
-/// numbered in this order.
+/// numbered in this order. Constants that came from memory of the process are no externals: the
+/// executable owns their copies.
 class executable final : public operation_plan {
  public:
   /// Makes the plans of all steps.
@@ -34,13 +53,14 @@ class executable final : public operation_plan {
   std::size_t commands() const noexcept override { return commands_; }
 
   /// Enqueues all steps on the stream of the lane. On a host device one task runs them and stops at
-  /// the first that throws.
-  void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch) const;
+  /// the first that throws. `own` is that of the launch; nullptr if it has none.
+  void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
+               program_launch* own) const;
 
  private:
   /// Where an operand of an action is.
   struct place {
-    enum class kind : std::uint8_t { nowhere, external, scratch };
+    enum class kind : std::uint8_t { nowhere, external, scratch, constant };
     kind in = kind::nowhere;
     std::uint32_t number = 0;  ///< of the external or the buffer
     std::size_t offset = 0;    ///< in bytes
@@ -48,7 +68,8 @@ class executable final : public operation_plan {
   /// A step, or a copy before or after one.
   struct action {
     const operation_row* row = nullptr;
-    std::string where{};  ///< in errors: "step 'mel'"
+    std::string where{};                     ///< in errors: "step 'mel'"
+    std::optional<std::uint32_t> varying{};  ///< number of the varying step that has the call
     operation_row::call_storage call;
     std::vector<place> operands{};
     std::shared_ptr<const operation_plan> plan{};
@@ -56,13 +77,15 @@ class executable final : public operation_plan {
   };
   class builder;
 
-  [[nodiscard]] static void* address(const place& at, std::span<void* const> externals,
-                                     void* scratch) noexcept;
+  [[nodiscard]] void* address(const place& at, std::span<void* const> externals,
+                              void* scratch) const noexcept;
   template <class Launch>
-  void for_each(std::span<void* const> externals, void* scratch, const Launch& launch) const;
+  void for_each(std::span<void* const> externals, void* scratch, const program_launch* own,
+                const Launch& launch) const;
 
   std::vector<action> actions_;
   std::vector<std::shared_ptr<const operation_plan>> plans_;
+  std::shared_ptr<const uploaded_constants> constants_;
   std::size_t scratch_bytes_ = 0;
   std::size_t commands_ = 0;
 };

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "operations/program/program_inference.hpp"
+#include "operations/program/uploaded_constants.hpp"
 
+#include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/program.hpp>
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice::detail {
@@ -23,41 +26,62 @@ class program_graph {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   enum class value_kind : std::uint8_t { input, constant, result, view };
+  using view_function = std::function<tensor_layout(const tensor_layout&)>;
   struct value {
     value_kind kind;
     std::uint32_t of;  ///< number of the input, constant or step, or of the value that is viewed
-    std::function<tensor_layout(const tensor_layout&)> view{};
+    view_function view{};
     std::string text{};  ///< of a view: "transposed()"
   };
   struct step {
-    std::unique_ptr<program_step> operation;
-    std::vector<std::uint32_t> operands;  ///< values, or `none`
-    std::size_t output = 0;               ///< the operand that is written
-    std::uint32_t result = 0;             ///< its value
+    std::string name{};
+    std::shared_ptr<const program_step> operation{};
+    std::vector<std::uint32_t> operands{};  ///< values, or `none`
+    std::vector<scalar> scalars{};          ///< numbers, or scalars of this program
+    std::size_t output = 0;                 ///< the operand that is written
+    std::uint32_t result = 0;               ///< its value
   };
   struct constant {
-    tensor value;
-    std::string name;  ///< of the first operand that it is: "mel.a"
+    std::string name{};      ///< its own, or that of the first operand that it is: "mel.a"
+    tensor on_device{};      ///< or
+    host_tensor on_host{};   ///< which each device gets a copy of
+    std::size_t offset = 0;  ///< in the memory of these copies, in bytes
+    [[nodiscard]] tensor_spec spec() const;
   };
 
   program_graph();
 
   [[nodiscard]] std::uint32_t add_input(std::string name);
-  [[nodiscard]] std::uint32_t add_step(std::unique_ptr<program_step> operation);
-  [[nodiscard]] std::uint32_t add_view(std::uint32_t of, std::string text,
-                                       std::function<tensor_layout(const tensor_layout&)> view);
+  [[nodiscard]] scalar add_scalar(std::string name);
+  [[nodiscard]] std::uint32_t add_constant(constant one);
+  [[nodiscard]] std::uint32_t add_step(std::string name, std::shared_ptr<program_step> operation);
+  [[nodiscard]] std::uint32_t add_view(std::uint32_t of, std::string text, view_function view);
+  /// Adds the steps of another program. Returns its outputs.
+  [[nodiscard]] std::vector<std::uint32_t> add_program(const std::string& name,
+                                                       const program_graph& inner,
+                                                       const std::vector<operand>& inputs,
+                                                       const std::vector<scalar>& scalars);
   void build(std::vector<std::uint32_t> outputs);
 
-  /// What is known of a run with inputs and outputs of these properties. Thread-safe.
+  /// What is known of a run with inputs and outputs of these properties, and with these numbers.
+  /// Thread-safe.
   /// @throws error what a step refuses, with its name
-  [[nodiscard]] std::shared_ptr<const operations::program_inference> infer(
-      std::span<const tensor_spec> inputs, std::span<const operations::given_output> outputs) const;
+  [[nodiscard]] operations::inferred_run infer(
+      std::span<const tensor_spec> inputs, std::span<const scalar> scalars,
+      std::span<const operations::given_output> outputs) const;
+  /// @throws error `invalid_argument` unless a run takes so many inputs and scalars
+  void require_counts(std::size_t inputs, std::size_t scalars) const;
+  /// The copies of the constants on the host, in memory of `runtime`. May take long.
+  /// @throws error as an allocation and a transfer
+  [[nodiscard]] std::shared_ptr<const operations::uploaded_constants> constants_on(
+      device_runtime& runtime) const;
   [[nodiscard]] std::string text() const;
   /// The name of a value: "clip", "mel.a" for a constant, "power.transposed()" for a view.
   [[nodiscard]] std::string name_of(std::uint32_t number) const;
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] const std::vector<std::string>& inputs() const noexcept { return inputs_; }
+  [[nodiscard]] const std::vector<std::string>& scalars() const noexcept { return scalars_; }
   [[nodiscard]] const std::vector<constant>& constants() const noexcept { return constants_; }
   [[nodiscard]] const std::vector<step>& steps() const noexcept { return steps_; }
   [[nodiscard]] const std::vector<value>& values() const noexcept { return values_; }
@@ -75,21 +99,28 @@ class program_graph {
  private:
   void require_open() const;
   [[nodiscard]] std::uint32_t add(value one);
-  [[nodiscard]] std::uint32_t value_of(const named_operand& of, const std::string& user);
+  [[nodiscard]] std::uint32_t add(step one);
+  /// The value that `given` is. A tensor becomes a constant.
+  [[nodiscard]] std::uint32_t value_of(const operand& given, std::string_view name,
+                                       const std::string& constant_name);
+  void require_own(const scalar& given, std::string_view name) const;
 
   std::uint64_t id_;
   std::vector<std::string> inputs_;
+  std::vector<std::string> scalars_;
   std::vector<constant> constants_;
   std::vector<step> steps_;
   std::vector<value> values_;
   std::vector<std::uint32_t> outputs_;
   std::vector<std::string> output_names_;
+  std::size_t host_constants_bytes_ = 0;
   bool built_ = false;
 
   // The inferences that were used last.
   static constexpr std::size_t most_recent = 16;
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const operations::program_inference>> recent_;
+  mutable operations::constants_on_devices uploaded_;
 };
 
 }  // namespace sluice::detail

@@ -83,31 +83,65 @@ std::size_t alignment_at(std::size_t base, std::size_t offset) noexcept {
   return offset == 0 ? base : std::min(base, offset & (~offset + 1));
 }
 
-located result_of(const program_graph& of, program_inference& to, std::uint32_t number) {
+void append(std::string& key, std::span<const std::byte> bytes) {
+  append(key, static_cast<std::int64_t>(bytes.size()));
+  key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+std::string structure_of(const program_inference::step& step) {
+  std::string all;
+  for (const auto kind : {device_kind::host, device_kind::cuda}) {
+    append(all, step.row->key(kind, step.call));
+  }
+  append(all, static_cast<std::int64_t>(step.row->facts(step.call).commands));
+  for (const auto& u : step.uses) {
+    append(all, (u.spec ? 1 : 0) + (u.packed ? 2 : 0) + (u.ignored ? 4 : 0) + (u.stated ? 8 : 0));
+    append(all, static_cast<std::int64_t>(u.access));
+    append(all, u.in_place_of);
+    if (u.spec) append(all, *u.spec);
+  }
+  return all;
+}
+
+/// Works out the step `number` from the values before it, with these numbers.
+void infer_step(const program_graph& of, std::uint32_t number, const program_inference& before,
+                std::span<const scalar> scalars, program_inference::step& made) {
+  const auto& step = of.steps()[number];
+  std::vector<std::optional<tensor_spec>> given(step.operands.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (step.operands[i] == program_graph::none) continue;
+    given[i] = before.values[step.operands[i]].spec();
+    // What is updated is a new value, which lies without gaps.
+    if (i == step.output) given[i] = tensor_spec::row_major(given[i]->type, given[i]->shape);
+  }
+  auto bound = step.scalars;
+  for (auto& one : bound) {
+    if (one.is_of_program()) one = scalars[one.number()];
+  }
+  made.row = &step.operation->row();
+  made.uses.resize(given.size());
+  naming_step(step.name, [&] {
+    step.operation->infer(given, bound, made.call, made.uses);
+    const auto& output = made.uses[step.output];
+    if (!given[step.output]) {
+      if (!output.spec) throw invalid_argument(output.of.name, "infer states no result");
+      return;
+    }
+    if (output.access != access_kind::read_write) {
+      throw invalid_argument(output.of.name, "is given, but the step does not read it");
+    }
+    made.uses[step.output].spec = given[step.output];
+  });
+}
+
+located result_of(const program_graph& of, program_inference& to, std::span<const scalar> scalars,
+                  std::uint32_t number) {
   const auto& step = of.steps()[number];
   const auto roots = of.inputs().size() + of.constants().size();
   located result{static_cast<std::uint32_t>(roots + number), {}, tensor_spec::max_alignment};
-  std::vector<std::optional<tensor_spec>> given(step.operands.size());
   auto& made = to.steps.emplace_back();
-  made.row = &step.operation->row();
-  made.uses.resize(given.size());
-  const auto& output = made.uses[step.output];
-  auto& given_result = given[step.output];
-  tensor_spec spec;
-  naming_step(*step.operation, [&] {
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (step.operands[i] == program_graph::none) continue;
-      given[i] = to.values[step.operands[i]].spec();
-      // What is updated is a new value, which lies without gaps.
-      if (i == step.output) given[i] = tensor_spec::row_major(given[i]->type, given[i]->shape);
-    }
-    step.operation->infer(given, made.call, made.uses);
-    if (given_result && output.access != access_kind::read_write) {
-      throw invalid_argument(output.of.name, "is given, but the step does not read it");
-    }
-    if (!output.spec) throw invalid_argument(output.of.name, "infer states no result");
-    spec = given_result ? *given_result : *output.spec;
-  });
+  infer_step(of, number, to, scalars, made);
+  if (!step.scalars.empty()) to.varying.push_back({number, structure_of(made)});
+  const auto& spec = *made.uses[step.output].spec;
   result.layout = tensor_layout(spec.type, spec.shape, spec.strides);
   if (const auto direct = direct_output(of, to.outputs, number)) {
     const auto& wanted = *to.outputs[*direct].spec;
@@ -136,6 +170,7 @@ std::size_t program_inference::memory_of_output(std::uint32_t output, std::uint3
 }
 
 program_inference infer_program(const program_graph& of, std::span<const tensor_spec> given,
+                                std::span<const scalar> scalars,
                                 std::span<const given_output> outputs) {
   program_inference to{.key = key_of(of.id(), given, outputs),
                        .inputs = {given.begin(), given.end()},
@@ -152,11 +187,10 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
         to.values.push_back(at_start(given[v.of], v.of));
         break;
       case value_kind::constant:
-        to.values.push_back(
-            at_start(tensor_spec::of(of.constants()[v.of].value), given.size() + v.of));
+        to.values.push_back(at_start(of.constants()[v.of].spec(), given.size() + v.of));
         break;
       case value_kind::result:
-        to.values.push_back(result_of(of, to, v.of));
+        to.values.push_back(result_of(of, to, scalars, v.of));
         break;
       case value_kind::view: {
         auto here = to.values[v.of];
@@ -193,10 +227,32 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
       to.written.push_back({step, std::nullopt});
     }
   }
+  for (const auto& v : to.varying) append(to.key, std::as_bytes(std::span(v.structure)));
   to.bytes = sizeof to + to.key.size() + to.inputs.size() * sizeof(tensor_spec) +
              to.outputs.size() * sizeof(given_output) + to.values.size() * sizeof(located);
   for (const auto& s : to.steps) to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
   return to;
+}
+
+std::optional<std::vector<step_call>> calls_for(const program_graph& of,
+                                                const program_inference& known,
+                                                std::span<const scalar> scalars) {
+  std::vector<step_call> calls;
+  calls.reserve(known.varying.size());
+  for (const auto& v : known.varying) {
+    program_inference::step made;
+    infer_step(of, v.number, known, scalars, made);
+    if (structure_of(made) != v.structure) return std::nullopt;
+    calls.push_back({v.number, made.call});
+  }
+  return calls;
+}
+
+std::vector<step_call> calls_of(const program_inference& made) {
+  std::vector<step_call> calls;
+  calls.reserve(made.varying.size());
+  for (const auto& v : made.varying) calls.push_back({v.number, made.steps[v.number].call});
+  return calls;
 }
 
 }  // namespace sluice::operations

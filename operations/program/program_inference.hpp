@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,11 +55,20 @@ struct program_inference {
     std::optional<std::uint32_t> output{};
   };
 
-  std::string key{};  ///< the program and the properties of its inputs and outputs
+  /// A step with parameters that each run gives.
+  struct varying_step {
+    std::uint32_t number = 0;
+    /// What the executable takes from its call: the launch key, the commands and the uses. Runs
+    /// with other numbers have another executable if it differs.
+    std::string structure{};
+  };
+
+  std::string key{};  ///< the program, the properties of its inputs and outputs, and `structure`
   std::vector<tensor_spec> inputs{};
   std::vector<given_output> outputs{};
   std::vector<located> values{};
   std::vector<step> steps{};
+  std::vector<varying_step> varying{};
   std::vector<written_memory> written{};
   std::size_t bytes = 0;  ///< its size in host memory
 
@@ -79,16 +89,38 @@ void naming(const Where& where, const Work& work) {
     throw error(e.code(), where() + ": " + e.what(), e.status(), e.where());
   }
 }
+/// Calls `work` and names the step `name` in its error.
 template <class Work>
-void naming_step(const detail::program_step& step, const Work& work) {
-  naming([&] { return "step '" + step.name() + "'"; }, work);
+void naming_step(const std::string& name, const Work& work) {
+  naming([&] { return "step '" + name + "'"; }, work);
 }
 
-/// Works out a run of `of` for inputs and outputs with these properties.
+/// The call of a step of one run.
+struct step_call {
+  std::uint32_t step = 0;
+  operation_row::call_storage call;
+};
+
+/// What is known of one run: what it shares with others, and the calls of its varying steps, in
+/// order.
+struct inferred_run {
+  std::shared_ptr<const program_inference> shared{};
+  std::vector<step_call> calls{};
+};
+
+/// Works out a run of `of` for inputs and outputs with these properties, and with these numbers.
 /// @throws error what a step refuses, with its name
 /// @throws error `invalid_argument` with the name of an output that does not fit its result
 [[nodiscard]] program_inference infer_program(const detail::program_graph& of,
                                               std::span<const tensor_spec> inputs,
+                                              std::span<const scalar> scalars,
                                               std::span<const given_output> outputs);
+/// The calls of the varying steps for other numbers. Nothing if they need another executable.
+/// @throws error what a step refuses, with its name
+[[nodiscard]] std::optional<std::vector<step_call>> calls_for(const detail::program_graph& of,
+                                                              const program_inference& known,
+                                                              std::span<const scalar> scalars);
+/// The calls of the varying steps for the numbers with which `made` was worked out.
+[[nodiscard]] std::vector<step_call> calls_of(const program_inference& made);
 
 }  // namespace sluice::operations

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/program_request.hpp"
 
+#include "operations/core/enumerators.hpp"
 #include "operations/program/executable.hpp"
 
 #include <sluice/operations/executor.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/host_transfer.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -22,6 +24,15 @@ struct program_call {
 };
 
 namespace {
+
+/// Refuses a number of a run that is none.
+void require_numbers(const detail::program_graph& of, std::span<const scalar> scalars) {
+  for (std::size_t i = 0; i < scalars.size(); ++i) {
+    if (scalars[i].is_of_program()) {
+      throw invalid_argument(of.scalars()[i], "is a scalar of a program");
+    }
+  }
+}
 
 /// The row of all programs. A call is a pointer to a `program_call`.
 class row_of_programs final : public operation_row {
@@ -42,7 +53,7 @@ class row_of_programs final : public operation_row {
     const auto& of = get(call);
     for (std::size_t i = 0; i < of.inferred->steps.size(); ++i) {
       const auto& step = of.inferred->steps[i];
-      naming_step(*of.of->steps()[i].operation, [&] { step.row->check(kind, step.call); });
+      naming_step(of.of->steps()[i].name, [&] { step.row->check(kind, step.call); });
     }
   }
   launch_facts facts(const call_storage& call) const noexcept override {
@@ -75,14 +86,23 @@ class row_of_programs final : public operation_row {
     const auto& of = get(call);
     return std::make_shared<executable>(*of.of, *of.inferred, libraries);
   }
-  std::shared_ptr<operation_launch> begin(lane_libraries&, const void*,
+  std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
                                           const call_storage&) const override {
-    return nullptr;
+    const auto& parts = *static_cast<const run_parts*>(operation);
+    if (parts.host_inputs.empty() && parts.calls.empty()) return nullptr;
+    auto made = std::make_shared<program_launch>();
+    for (const auto& [number, values] : parts.host_inputs) {
+      made->uploads.push_back(
+          {number, host_transfer::upload(libraries.stream(), values.data(), values.bytes())});
+    }
+    made->calls = parts.calls;
+    return made;
   }
   void enqueue(lane_libraries& libraries, const call_storage&,
                const launch_memory& memory) const override {
     static_cast<const executable*>(memory.plan)
-        ->enqueue(libraries, memory.addresses, memory.workspace);
+        ->enqueue(libraries, memory.addresses, memory.workspace,
+                  static_cast<program_launch*>(memory.own));
   }
   bool composes() const noexcept override { return false; }
   void compute(const call_storage&, const launch_memory&) const override {}
@@ -94,6 +114,23 @@ class row_of_programs final : public operation_row {
     return *static_cast<const program_call*>(value);
   }
 };
+
+/// @throws error `invalid_argument` with the name of the input unless a tensor can be so
+void require_spec(const tensor_spec& given, const std::string& name) {
+  naming([&] { return name; },
+         [&] {
+           operations::require_type("type", given.type);
+           (void)tensor_layout(given.type, given.shape, given.strides);
+           if (given.alignment < size_of(given.type) ||
+               given.alignment > tensor_spec::max_alignment ||
+               (given.alignment & (given.alignment - 1)) != 0) {
+             throw invalid_argument("alignment", "is " + std::to_string(given.alignment) +
+                                                     ", but must be a power of two from " +
+                                                     std::to_string(size_of(given.type)) + " to " +
+                                                     std::to_string(tensor_spec::max_alignment));
+           }
+         });
+}
 
 }  // namespace
 
@@ -119,7 +156,7 @@ std::vector<given_output> program_request::given_outputs() const {
     const auto& output = asked_.outputs[i].value();
     if (!output) continue;
     for (const auto& constant : graph.constants()) {
-      if (overlap(output, constant.value)) {
+      if (overlap(output, constant.on_device)) {
         throw invalid_argument(name, "shares memory with the constant " + constant.name);
       }
     }
@@ -132,7 +169,7 @@ std::vector<given_output> program_request::given_outputs() const {
     given[i].spec = tensor_spec::of(output);
     given[i].overlaps_input =
         std::any_of(asked_.inputs.begin(), asked_.inputs.end(),
-                    [&](const operand& input) { return overlap(output, input.value()); });
+                    [&](const run_input& input) { return overlap(output, input.on_device()); });
   }
   return given;
 }
@@ -140,38 +177,58 @@ std::vector<given_output> program_request::given_outputs() const {
 void program_request::infer_steps() {
   const auto& graph = asked_.what.graph();
   if (graph == nullptr) throw invalid_argument("what", "is no program");
-  if (asked_.inputs.size() != graph->inputs().size()) {
-    throw invalid_argument("inputs", "there are " + std::to_string(asked_.inputs.size()) +
-                                         ", but the program takes " +
-                                         std::to_string(graph->inputs().size()));
-  }
+  graph->require_counts(asked_.inputs.size(), asked_.scalars.size());
+  require_numbers(*graph, asked_.scalars);
   std::vector<tensor_spec> given;
   for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
     const auto& input = asked_.inputs[i];
-    if (!input.value()) throw invalid_argument(graph->inputs()[i], "is not given");
-    given.push_back(tensor_spec::of(input.value()));
+    if (!input.on_device() && !input.on_host()) {
+      throw invalid_argument(graph->inputs()[i], "is not given");
+    }
+    given.push_back(input.on_host()
+                        ? tensor_spec::row_major(input.on_host().type(), input.on_host().shape())
+                        : tensor_spec::of(input.on_device()));
   }
   const auto outputs = given_outputs();
-  const auto inferred = graph->infer(given, outputs);
+  auto run = graph->infer(given, asked_.scalars, outputs);
+  const auto inferred = std::move(run.shared);
+  parts_.calls = std::move(run.calls);
   call_ = std::make_shared<const program_call>(program_call{graph, inferred});
   row_of_programs::store(call_.get(), call);
 
-  operands_ = std::move(asked_.inputs);
-  for (const auto& constant : graph->constants()) operands_.emplace_back(constant.value);
+  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
+    auto& input = asked_.inputs[i];
+    if (input.on_host()) {
+      parts_.host_inputs.emplace_back(static_cast<std::uint32_t>(i), input.on_host());
+    }
+    operands_.emplace_back(std::move(input).on_device());
+  }
+  asked_.inputs.clear();
+  for (const auto& constant : graph->constants()) operands_.emplace_back(constant.on_device);
   const auto read = operands_.size();
   operands_.resize(read + inferred->written.size());
+  std::size_t host_inputs = 0;
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     auto& u = uses_.emplace_back();
     u.of.value = &operands_[i];
     if (i < read) {
       const bool is_input = i < given.size();
       u.of.name = is_input ? graph->inputs()[i] : graph->constants()[i - given.size()].name;
-      u.spec = tensor_spec::of(operands_[i].value());
       u.ignored = true;
+      if (host_inputs < parts_.host_inputs.size() && parts_.host_inputs[host_inputs].first == i) {
+        // New memory, which the launch writes before the steps.
+        ++host_inputs;
+        u.of.role = member_role::output;
+        u.spec = given[i];
+        u.access = access_kind::write;
+        u.stated = true;
+      } else {
+        u.spec = is_input ? given[i] : graph->constants()[i - given.size()].spec();
+      }
     } else {
       const auto& w = inferred->written[i - read];
       u.of = {w.output ? std::string_view(graph->output_name(*w.output))
-                       : graph->steps()[*w.step].operation->name(),
+                       : std::string_view(graph->steps()[*w.step].name),
               &operands_[i], member_role::output};
       if (w.output) operands_[i] = std::move(asked_.outputs[*w.output]);
       u.spec = w.output ? *outputs[*w.output].spec
@@ -192,10 +249,15 @@ void program_request::infer_steps() {
       if (root < read) uses_[root].ignored = false;
     }
   }
+  // They are written in any case.
+  for (const auto& one : parts_.host_inputs) uses_[one.first].ignored = false;
 }
 
 std::size_t program_request::bytes() const noexcept {
-  return sizeof(*this) + options.tag.capacity() +
+  std::size_t of_host = 0;
+  for (const auto& one : parts_.host_inputs) of_host += one.second.bytes();
+  return sizeof(*this) + options.tag.capacity() + of_host +
+         parts_.calls.size() * sizeof(step_call) +
          operands_.size() * (sizeof(operand) + sizeof(inference::use)) +
          (call_ ? call_->inferred->bytes : 0);
 }
@@ -221,6 +283,7 @@ void program_request::launch(const kernel_envelope& by, lane& on, operands&& use
 
 void program_request::drop_program() noexcept {
   asked_.what = program();
+  parts_.host_inputs.clear();
   call_.reset();
 }
 
@@ -247,10 +310,59 @@ tensors program_request::results() const {
   return all;
 }
 
+void prepare_request::infer_steps() {
+  const auto& graph = asked_.what.graph();
+  if (graph == nullptr) throw invalid_argument("what", "is no program");
+  graph->require_counts(asked_.inputs.size(), asked_.scalars.size());
+  require_numbers(*graph, asked_.scalars);
+  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
+    require_spec(asked_.inputs[i], graph->inputs()[i]);
+  }
+  const std::vector<given_output> outputs(graph->outputs().size());
+  auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
+  call_ = std::make_shared<const program_call>(program_call{graph, std::move(run.shared)});
+  row_of_programs::store(call_.get(), call);
+}
+
+void prepare_request::launch(const kernel_envelope&, lane&, operands&& used, const launch_options&,
+                             std::shared_ptr<operation_launch>, detail::closure_ref) noexcept {
+  try {
+    prepared found;
+    for (const auto output : call_->of->outputs()) {
+      found.outputs.push_back(call_->inferred->values[output].spec());
+    }
+    found.scratch_bytes = plan->workspace_bytes();
+    found.commands = plan->commands();
+    drop_operands();
+    (void)operands(std::move(used));
+    reply_.succeed(std::move(found));
+  } catch (...) {
+    (void)operands(std::move(used));
+    fail(current_error());
+  }
+}
+
+void prepare_request::drop_operands() noexcept {
+  asked_.what = program();
+  plan.reset();
+  planned_by.reset();
+  call_.reset();
+}
+
 }  // namespace sluice::operations
 
 namespace sluice {
 
+void executor::submit(sluice::prepare asked, const request_options& options, reply_token<prepared> token,
+                      request_sender sender) noexcept {
+  try {
+    operations::prepare_request request(std::move(asked), options, sender, token);
+    submit(request);
+  } catch (...) {
+    asked = {};
+    token.fail(current_error());
+  }
+}
 void executor::submit(run asked, const request_options& options, reply_token<tensors> token,
                       request_sender sender) noexcept {
   try {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/program/executable.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/operations/operation_request.hpp>
-#include <sluice/operations/program.hpp>
+#include <sluice/operations/run.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice::operations {
@@ -17,6 +21,12 @@ struct program_call;
 
 /// The row of all programs. The plan of a call is an `executable`.
 [[nodiscard]] const operation_row& program_row();
+
+/// What a launch of a run needs beside the plan and the operands.
+struct run_parts {
+  std::vector<std::pair<std::uint32_t, host_tensor>> host_inputs{};  ///< with their numbers
+  std::vector<step_call> calls{};                                    ///< of the varying steps
+};
 
 /// One run of a program. Its uses are those of the inputs, the constants and the blocks that the
 /// outputs lie in, in this order.
@@ -31,7 +41,7 @@ class program_request final : public detail::operation_request {
   std::unique_ptr<operation_request> to_heap() && override {
     return std::make_unique<program_request>(std::move(*this));
   }
-  const void* operation() const noexcept override { return &asked_; }
+  const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
     return detail::failure_of([this] { infer_steps(); });
   }
@@ -39,7 +49,8 @@ class program_request final : public detail::operation_request {
   std::size_t bytes() const noexcept override;
   std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
   void add_operand(const tensor& value, bool is_output) override {
-    if (is_output) written_.push_back(value);
+    // New memory for an input of the host is no result.
+    if (is_output && uploaded_++ >= parts_.host_inputs.size()) written_.push_back(value);
   }
   element_type type() const noexcept override { return written_.front().type(); }
   void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
@@ -55,10 +66,48 @@ class program_request final : public detail::operation_request {
 
   reply_token<tensors> reply_;
   run asked_;
+  run_parts parts_;
+  std::size_t uploaded_ = 0;  // inputs of the host that have their memory, and written results
   std::shared_ptr<const program_call> call_;
   std::vector<operand> operands_;  // to which the uses refer
   std::vector<inference::use> uses_;
   std::vector<tensor> written_;  // the results that are outputs or parts of them
+};
+
+/// A request for the executable of a program. It launches nothing.
+class prepare_request final : public detail::operation_request {
+ public:
+  prepare_request(prepare&& asked, const request_options& o, request_sender s,
+                  reply_token<prepared> t)
+      : operation_request(program_row(), o, s, t.failures()),
+        reply_(std::move(t)),
+        asked_(std::move(asked)) {}
+  prepare_request(prepare_request&&) noexcept = default;
+
+  std::unique_ptr<operation_request> to_heap() && override {
+    return std::make_unique<prepare_request>(std::move(*this));
+  }
+  const void* operation() const noexcept override { return &parts_; }
+  [[nodiscard]] std::optional<error> infer() noexcept override {
+    return detail::failure_of([this] { infer_steps(); });
+  }
+  std::span<const inference::use> uses() const noexcept override { return {}; }
+  std::size_t bytes() const noexcept override { return sizeof(*this) + options.tag.capacity(); }
+  std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
+  void add_operand(const tensor&, bool) override {}
+  element_type type() const noexcept override { return element_type::u8; }
+  void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+              std::shared_ptr<operation_launch> finishes,
+              detail::closure_ref closure) noexcept override;
+
+ private:
+  void infer_steps();
+  void drop_operands() noexcept override;
+
+  reply_token<prepared> reply_;
+  prepare asked_;
+  run_parts parts_;  // nothing
+  std::shared_ptr<const program_call> call_;
 };
 
 }  // namespace sluice::operations

@@ -5,7 +5,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
-#include <sluice/operations/program.hpp>
+#include <sluice/operations/run.hpp>
 #include <sluice/operations/tensors.hpp>
 
 #include <memory>
@@ -25,10 +25,23 @@ struct request_reply<run> {
 template <>
 struct local_message<tensors> : std::true_type {};
 
-/// The actor that runs programs.
+/// The answer to `prepare`.
+template <>
+struct request_reply<prepare> {
+  using type = prepared;  ///< type of the answer
+
+  /// Needs nothing of the request.
+  explicit request_reply(prepare&) noexcept {}
+  /// What is known of the runs.
+  [[nodiscard]] prepared operator()(prepared found) const noexcept { return found; }
+};
+template <>
+struct local_message<prepared> : std::true_type {};
+
+/// The actor that runs and prepares programs.
 ///
 ///     request(self, programs, caf::infinite, run{spectrogram, {samples}})
-using program_actor = operation_actor<run>;
+using program_actor = operation_actor<run, prepare>;
 
 /// Starts a program actor on a thread of its own, with a lane of its own on `service`.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
@@ -38,4 +51,5 @@ spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> servic
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_programs, 1160, sluice::program_actor, sluice::run, sluice::tensors)
+SLUICE_MESSAGES(sluice_programs, 1160, sluice::program_actor, sluice::run, sluice::tensors,
+                sluice::prepare, sluice::prepared)

@@ -6,7 +6,7 @@
 #include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
-#include <sluice/operations/program.hpp>
+#include <sluice/operations/run.hpp>
 #include <sluice/operations/tensors.hpp>
 #include <sluice/runtime/tensor.hpp>
 
@@ -81,11 +81,22 @@ template <class Request>
   }
 }
 
-/// What the executor answers a request with.
+/// What the executor answers an operation with.
+template <class Operation>
+struct executor_result {
+  using type = tensor;
+};
+template <>
+struct executor_result<run> {
+  using type = tensors;
+};
+template <>
+struct executor_result<prepare> {
+  using type = prepared;
+};
 template <class Request>
 using executor_result_t =
-    std::conditional_t<std::is_same_v<decltype(take_operation_of(std::declval<Request&>())), run>,
-                       tensors, tensor>;
+    typename executor_result<decltype(take_operation_of(std::declval<Request&>()))>::type;
 
 /// Receives the result of an operation and answers the request that asked for it.
 template <class Request>

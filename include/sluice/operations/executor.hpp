@@ -20,6 +20,8 @@
 namespace sluice {
 
 struct run;
+struct prepare;
+struct prepared;
 class tensors;
 
 /// Options of an `executor`.
@@ -94,6 +96,9 @@ class SLUICE_EXPORT executor {
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run asked, const request_options& options, reply_token<tensors> token,
+              request_sender sender = {}) noexcept;
+  /// Makes the executable of a program for `sender`, and answers `token` with what is known of it.
+  void submit(sluice::prepare asked, const request_options& options, reply_token<prepared> token,
               request_sender sender = {}) noexcept;
   /// Answers requests whose deadline has passed, and launches what waits, as far as there is room.
   /// Called by the owner after each wake.

@@ -2,20 +2,27 @@
 #pragma once
 
 #include <sluice/export.hpp>
+#include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>
-#include <sluice/operations/tensors.hpp>
+#include <sluice/operations/scalar.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/extents.hpp>
+#include <sluice/runtime/tensor.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,47 +35,90 @@ namespace detail {
 
 class program_graph;
 
-/// One operation of a program, without its type.
+/// Calls `work(name, scalar)` for each parameter of `operation` that a run of a program gives.
+template <class Operation, class Work>
+void for_each_scalar_of_program(Operation& operation, const Work& work) {
+  const auto each = [&](const auto& member) {
+    using type = std::remove_cvref_t<decltype(operation.*member.pointer)>;
+    if constexpr (std::is_same_v<type, scalar>) {
+      auto& value = operation.*member.pointer;
+      if (value.is_of_program()) work(member.name, value);
+    } else if constexpr (std::is_same_v<type, std::optional<scalar>>) {
+      auto& value = operation.*member.pointer;
+      if (value && value->is_of_program()) work(member.name, *value);
+    }
+  };
+  std::apply([&](const auto&... member) { (each(member), ...); }, Operation::members());
+}
+
+/// One operation of a program, without its type. Immutable once it has been added; programs that
+/// contain each other share it.
 class program_step {
  public:
-  program_step(std::string name, const operation_row& row) : row_(row), name_(std::move(name)) {}
+  struct named_scalar {
+    std::string_view name;
+    scalar value;
+  };
+
+  explicit program_step(const operation_row& row) noexcept : row_(row) {}
   program_step(const program_step&) = delete;
   program_step& operator=(const program_step&) = delete;
   virtual ~program_step() = default;
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const operation_row& row() const noexcept { return row_; }
   /// The operands, in the order of the members.
   [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
-  /// Works out the call and the uses for operands with the properties `given`. Thread-safe.
+  /// The parameters that a run gives, in the order of the members.
+  [[nodiscard]] virtual std::vector<named_scalar> scalars() const = 0;
+  /// Works out the call and the uses for operands with the properties `given` and the numbers
+  /// `scalars`. Thread-safe.
   virtual void infer(std::span<const std::optional<tensor_spec>> given,
-                     operation_row::call_storage& call, std::span<inference::use> uses) const = 0;
+                     std::span<const scalar> scalars, operation_row::call_storage& call,
+                     std::span<inference::use> uses) const = 0;
 
  private:
   const operation_row& row_;
-  std::string name_;
 };
 
 template <class Operation>
 class typed_program_step final : public program_step {
  public:
-  typed_program_step(std::string name, Operation operation)
-      : program_step(std::move(name), row_of(operation_type<Operation>{})),
-        operation_(std::move(operation)) {}
+  explicit typed_program_step(Operation operation)
+      : program_step(row_of(operation_type<Operation>{})), operation_(std::move(operation)) {}
 
   [[nodiscard]] std::span<const named_operand> operands() const noexcept override {
     return operands_;
   }
-  void infer(std::span<const std::optional<tensor_spec>> given, operation_row::call_storage& call,
-             std::span<inference::use> uses) const override {
-    inference_of<operand_count<Operation>()> inferred(operands_, given);
-    row().infer(&operation_, inferred, call);
-    std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
+  [[nodiscard]] std::vector<named_scalar> scalars() const override {
+    std::vector<named_scalar> all;
+    for_each_scalar_of_program(operation_, [&](std::string_view name, const scalar& value) {
+      all.push_back({name, value});
+    });
+    return all;
+  }
+  void infer(std::span<const std::optional<tensor_spec>> given, std::span<const scalar> scalars,
+             operation_row::call_storage& call, std::span<inference::use> uses) const override {
+    inference_of<count> inferred(operands_, given);
+    if (scalars.empty()) {
+      row().infer(&operation_, inferred, call);
+      std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
+      return;
+    }
+    auto bound = operation_;
+    std::size_t number = 0;
+    for_each_scalar_of_program(bound,
+                               [&](std::string_view, scalar& value) { value = scalars[number++]; });
+    inference_of<count> of_bound(inferred, operands_of(bound));
+    row().infer(&bound, of_bound, call);
+    const inference_of<count> found(of_bound, operands_);
+    std::copy(found.uses().begin(), found.uses().end(), uses.begin());
   }
 
  private:
+  static constexpr auto count = operand_count<Operation>();
+
   Operation operation_;
-  std::array<named_operand, operand_count<Operation>()> operands_ = operands_of(operation_);
+  std::array<named_operand, count> operands_ = operands_of(operation_);
 };
 
 }  // namespace detail
@@ -130,6 +180,24 @@ class SLUICE_EXPORT program_builder {
 
   /// An input of the program, which each run gives. Inputs are numbered in the order of the calls.
   [[nodiscard]] program_value input(std::string name);
+  /// A number that each run gives, for parameters of type `scalar`. Scalars are numbered in the
+  /// order of the calls.
+  ///
+  ///     p.add("noise", random_normal{.shape = extents{512}, .seed = p.scalar("seed")})
+  ///
+  /// Runs with different numbers share an executable, unless an operation does something else for a
+  /// number: `gemm` reads `c` only if its beta is not 0.
+  [[nodiscard]] sluice::scalar scalar(std::string name);
+  /// A constant with a name.
+  ///
+  /// Each run reads the elements of a tensor as they are then. The elements of a `host_tensor` are
+  /// brought to each device on which the program runs, once, before the first run; nobody may write
+  /// them.
+  /// @throws error `invalid_argument` if there is no tensor
+  ///@{
+  [[nodiscard]] program_value constant(std::string name, tensor value);
+  [[nodiscard]] program_value constant(std::string name, host_tensor value);
+  ///@}
   /// Adds a step and returns its result. `name` appears in errors and in the text of the program.
   /// An output of the operation is given only if the operation updates it.
   /// @throws error `invalid_argument` with the name of an operand that is a value of another
@@ -138,16 +206,27 @@ class SLUICE_EXPORT program_builder {
   /// has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
   template <class Operation>
   [[nodiscard]] program_value add(std::string name, Operation operation) {
-    return add_step(std::make_unique<detail::typed_program_step<Operation>>(std::move(name),
-                                                                            std::move(operation)));
+    return add_step(std::move(name),
+                    std::make_shared<detail::typed_program_step<Operation>>(std::move(operation)));
   }
+  /// Adds the steps of a program and returns its outputs. `inputs` and `scalars` are those of
+  /// `inner`. Names of its steps and constants are preceded by `name` and a period.
+  ///
+  ///     const auto mel = p.add("mel", spectrogram, {clip}).front();
+  ///
+  /// @throws error `invalid_argument` if `inner` is no program, the number of inputs or scalars is
+  /// not its own, or one of them is not given or belongs to another program
+  [[nodiscard]] std::vector<program_value> add(const std::string& name, const program& inner,
+                                               const std::vector<operand>& inputs,
+                                               const std::vector<sluice::scalar>& scalars = {});
   /// The program with these outputs, each the result of a step or a view of one. No step can be
   /// added afterwards.
   /// @throws error `invalid_argument` if there is no output, or one is no result of a step
   [[nodiscard]] program build(const std::vector<program_value>& outputs) &&;
 
  private:
-  [[nodiscard]] program_value add_step(std::unique_ptr<detail::program_step> step);
+  [[nodiscard]] program_value add_step(std::string name,
+                                       std::shared_ptr<detail::program_step> step);
 
   std::shared_ptr<detail::program_graph> graph_;
 };
@@ -165,10 +244,12 @@ class SLUICE_EXPORT program {
   [[nodiscard]] explicit operator bool() const noexcept { return graph_ != nullptr; }
   /// The number of inputs.
   [[nodiscard]] std::size_t inputs() const noexcept;
+  /// The number of scalars.
+  [[nodiscard]] std::size_t scalars() const noexcept;
   /// The number of outputs.
   [[nodiscard]] std::size_t outputs() const noexcept;
-  /// The program in words: one line for each input, constant and step, and one for the outputs.
-  /// Parameters are not shown.
+  /// The program in words: one line for each input, scalar, constant and step, and one for the
+  /// outputs. Parameters are not shown.
   [[nodiscard]] std::string text() const;
   /// Whether both are the same program.
   [[nodiscard]] bool operator==(const program&) const noexcept = default;
@@ -185,26 +266,6 @@ class SLUICE_EXPORT program {
       : graph_(std::move(graph)) {}
 
   std::shared_ptr<const detail::program_graph> graph_;
-};
-
-/// Runs a program on inputs. The result is one tensor for each output: those that are given, and
-/// new tensors for the others. Several new ones may be views of one block.
-///
-///     request(programs, caf::infinite, run{spectrogram, {samples}})
-///     request(programs, caf::infinite, run{.what = spectrogram, .inputs = {samples}, .outputs =
-///     {y}})
-///
-/// All steps are one launch: nothing runs between them, and the first failure fails them all.
-///
-/// A given output has the type and the shape of the result. Its strides are free, but no two of its
-/// indices stand for the same element. It may share bytes with inputs, and with no constant and no
-/// other output. A step writes its result directly into a given output that has the strides and the
-/// alignment of a new one, unless it shares bytes with an input or another output is a part of the
-/// result. Otherwise the launch copies the result at the end.
-struct run {
-  program what{};                  ///< the program; required
-  std::vector<operand> inputs{};   ///< one tensor for each input
-  std::vector<operand> outputs{};  ///< empty, or for each output a tensor or nothing
 };
 
 }  // namespace sluice

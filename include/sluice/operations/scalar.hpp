@@ -22,8 +22,9 @@ namespace sluice {
 /// Scalars are values; different copies may be used on different threads.
 class SLUICE_EXPORT scalar {
  public:
-  /// The kind of number that a scalar was made from.
-  enum class kind : std::uint8_t { signed_integer, unsigned_integer, real, complex };
+  /// The kind of number that a scalar was made from. A scalar `of_program` is a number that each
+  /// run of a program gives.
+  enum class kind : std::uint8_t { signed_integer, unsigned_integer, real, complex, of_program };
 
   constexpr scalar() noexcept : scalar(0) {}
   /// The integer `value`; 1 for true, 0 for false.
@@ -45,12 +46,27 @@ class SLUICE_EXPORT scalar {
       : real_(value.real()), imaginary_(value.imag()), kind_(kind::complex) {}
   ///@}
 
+  /// @cond for programs
+  /// The scalar `number` of the program `program`; see `program_builder::scalar`.
+  [[nodiscard]] static constexpr scalar of_program(std::uint64_t program,
+                                                   std::uint32_t number) noexcept {
+    scalar made(program);
+    made.number_ = number;
+    made.kind_ = kind::of_program;
+    return made;
+  }
+  [[nodiscard]] constexpr bool is_of_program() const noexcept { return kind_ == kind::of_program; }
+  [[nodiscard]] constexpr std::uint64_t program() const noexcept { return integer_; }
+  [[nodiscard]] constexpr std::uint32_t number() const noexcept { return number_; }
+  /// @endcond
+
   /// The number as a `T`, which is float, double, a complex number of these, `f16`, `bf16`,
   /// `std::int64_t` or `std::uint64_t`. A real number is rounded to the nearest `T`. `argument` is
   /// the name in errors.
   /// @throws error `invalid_argument` if the number is not finite, or out of the range of `T`
   /// @throws error `invalid_argument` if the number has an imaginary part and `T` is real
   /// @throws error `invalid_argument` if `T` is an integer and the number is not
+  /// @throws error `invalid_argument` if the scalar is one of a program
   template <class T>
   [[nodiscard]] T to(std::string_view argument) const;
 
@@ -61,7 +77,7 @@ class SLUICE_EXPORT scalar {
   /// Whether both are the same number of the same kind. A NaN equals no number.
   [[nodiscard]] friend bool operator==(const scalar& a, const scalar& b) noexcept {
     return a.kind_ == b.kind_ && a.integer_ == b.integer_ && a.real_ == b.real_ &&
-           a.imaginary_ == b.imaginary_;
+           a.imaginary_ == b.imaginary_ && a.number_ == b.number_;
   }
   /// The opposite of `==`.
   [[nodiscard]] friend bool operator!=(const scalar& a, const scalar& b) noexcept {
@@ -73,9 +89,10 @@ class SLUICE_EXPORT scalar {
   template <class T>
   [[nodiscard]] T to_short(std::string_view argument, const char* range) const;
 
-  std::uint64_t integer_ = 0;  // 0 for real and complex numbers
+  std::uint64_t integer_ = 0;  // 0 for real and complex numbers; the program
   double real_ = 0;            // 0 for integers
   double imaginary_ = 0;
+  std::uint32_t number_ = 0;  // among the scalars of the program
   kind kind_ = kind::signed_integer;
 };
 

@@ -102,7 +102,7 @@ TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   const auto b = numbers({4, 4});
   refused(errc::invalid_argument, "what: is no program", {});
   refused(errc::invalid_argument, "inputs: there are 1", {made, {a}});
-  refused(errc::invalid_argument, "y: is not given", {made, {a, operand()}});
+  refused(errc::invalid_argument, "y: is not given", {made, {a, run_input()}});
   refused(errc::invalid_argument, "step 'sum': b: ", {made, {a, b}});
   refused(errc::invalid_argument,
           "step 'sum': ", {made, {a, run(on(), cast{.x = a, .type = element_type::f64})}});
@@ -278,14 +278,14 @@ TEST_P(programs, fail_as_a_whole) {
 
 TEST_P(programs, may_have_many_inputs) {
   program_builder p;
-  std::vector<operand> inputs;
+  std::vector<run_input> inputs;
   auto sum = p.input("input");
   inputs.emplace_back(numbers({5}));
-  auto expected = inputs[0].value();
+  auto expected = inputs[0].on_device();
   for (int i = 1; i < 70; ++i) {
     sum = p.add("sum", add{.a = sum, .b = p.input("input")});
     inputs.emplace_back(numbers({5}));
-    expected = alone(add{.a = expected, .b = inputs.back()});
+    expected = alone(add{.a = expected, .b = inputs.back().on_device()});
   }
   const program made = std::move(p).build({sum});
   EXPECT_EQ(bits(results_of({made, inputs})[0]), bits(expected));

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/operand.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/operations/scalar.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+#include <sluice/operations/tensors.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// An input of a run: a tensor on the device, or one in memory of the process. The launch brings
+/// the latter to the device first, as `upload` does.
+class run_input {
+ public:
+  /// Not given.
+  run_input() noexcept = default;
+  /// A tensor on the device.
+  ///@{
+  // NOLINTNEXTLINE(google-explicit-constructor): every tensor is an input.
+  run_input(tensor value) noexcept : on_device_(std::move(value)) {}
+  template <element T>
+  // NOLINTNEXTLINE(google-explicit-constructor): every reference is an input.
+  run_input(const gpu_ref<T>& ref) noexcept : on_device_(ref) {}
+  ///@}
+  /// A tensor in memory of the process. The launch keeps it alive; see `upload` for how long nobody
+  /// may write its elements.
+  ///@{
+  // NOLINTNEXTLINE(google-explicit-constructor): every tensor is an input.
+  run_input(host_tensor values) noexcept : on_host_(std::move(values)) {}
+  template <element T>
+  // NOLINTNEXTLINE(google-explicit-constructor): every vector of elements is an input.
+  run_input(std::vector<T> values) : on_host_(std::move(values)) {}
+  ///@}
+
+  /// The tensor on the device; without a block if there is none.
+  ///@{
+  [[nodiscard]] const tensor& on_device() const& noexcept { return on_device_; }
+  [[nodiscard]] tensor&& on_device() && noexcept { return std::move(on_device_); }
+  ///@}
+  /// The tensor in memory of the process, or no tensor.
+  [[nodiscard]] const host_tensor& on_host() const noexcept { return on_host_; }
+
+ private:
+  tensor on_device_;
+  host_tensor on_host_;
+};
+
+/// Runs a program on inputs. The result is one tensor for each output: those that are given, and
+/// new tensors for the others. Several new ones may be views of one block.
+///
+///     request(programs, caf::infinite, run{spectrogram, {samples}})
+///     request(programs, caf::infinite, run{.what = noise, .outputs = {y}, .scalars = {42}})
+///
+/// All steps are one launch: nothing runs between them, and the first failure fails them all.
+///
+/// A given output has the type and the shape of the result. Its strides are free, but no two of its
+/// indices stand for the same element. It may share bytes with inputs, and with no constant and no
+/// other output. A step writes its result directly into a given output that has the strides and the
+/// alignment of a new one, unless it shares bytes with an input or another output is a part of the
+/// result. Otherwise the launch copies the result at the end.
+struct run {
+  program what{};                   ///< the program; required
+  std::vector<run_input> inputs{};  ///< one tensor for each input
+  std::vector<operand> outputs{};   ///< empty, or for each output a tensor or nothing
+  std::vector<scalar> scalars{};    ///< one number for each scalar
+};
+
+/// Makes the executable of a program for inputs with these properties, ahead of the first run:
+/// plans are made, constants are brought to the device, and the lane gets its scratch memory. The
+/// answer is a `prepared`.
+///
+///     request(programs, caf::infinite,
+///             prepare{spectrogram, {tensor_spec::row_major(element_type::f32, {16000})}})
+///
+/// A run with given outputs has an executable of its own.
+struct prepare {
+  program what{};                     ///< the program; required
+  std::vector<tensor_spec> inputs{};  ///< the properties of each input
+  std::vector<scalar> scalars{};      ///< one number for each scalar, as a run may give them
+};
+
+/// What is known of the runs of a prepared program.
+struct prepared {
+  std::vector<tensor_spec> outputs{};  ///< the properties of each output
+  std::size_t scratch_bytes = 0;       ///< scratch memory of the lane that a run uses, in bytes
+  std::size_t commands = 0;            ///< the most device commands that a run enqueues
+};
+
+}  // namespace sluice

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/program_graph.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+std::uint64_t next_program_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+std::string in_step(const std::string& name) {
+  return "step '" + name + "'";
+}
+
+}  // namespace
+
+tensor_spec program_graph::constant::spec() const {
+  return on_host ? tensor_spec::row_major(on_host.type(), on_host.shape())
+                 : tensor_spec::of(on_device);
+}
+
+program_graph::program_graph() : id_(next_program_id()) {}
+
+void program_graph::require_open() const {
+  if (built_) throw error(errc::invalid_argument, "the program has been built");
+}
+
+void program_graph::require_counts(std::size_t inputs, std::size_t scalars) const {
+  const auto require = [](const char* what, std::size_t given, std::size_t own) {
+    if (given == own) return;
+    throw invalid_argument(what, "there are " + std::to_string(given) + ", but the program takes " +
+                                     std::to_string(own));
+  };
+  require("inputs", inputs, inputs_.size());
+  require("scalars", scalars, scalars_.size());
+}
+
+void program_graph::require_own(const scalar& given, std::string_view name) const {
+  if (given.is_of_program() && given.program() != id_) {
+    throw invalid_argument(name, "is a scalar of another program");
+  }
+}
+
+std::uint32_t program_graph::add(value one) {
+  values_.push_back(std::move(one));
+  return static_cast<std::uint32_t>(values_.size() - 1);
+}
+
+std::uint32_t program_graph::add(step one) {
+  one.result = static_cast<std::uint32_t>(values_.size());
+  const auto number = static_cast<std::uint32_t>(steps_.size());
+  steps_.push_back(std::move(one));
+  try {
+    return add({value_kind::result, number});
+  } catch (...) {
+    steps_.pop_back();
+    throw;
+  }
+}
+
+std::uint32_t program_graph::add_input(std::string name) {
+  require_open();
+  inputs_.push_back(std::move(name));
+  return add({value_kind::input, static_cast<std::uint32_t>(inputs_.size() - 1)});
+}
+
+scalar program_graph::add_scalar(std::string name) {
+  require_open();
+  scalars_.push_back(std::move(name));
+  return scalar::of_program(id_, static_cast<std::uint32_t>(scalars_.size() - 1));
+}
+
+std::uint32_t program_graph::add_constant(constant one) {
+  require_open();
+  constants_.push_back(std::move(one));
+  return add({value_kind::constant, static_cast<std::uint32_t>(constants_.size() - 1)});
+}
+
+std::uint32_t program_graph::add_view(std::uint32_t of, std::string text, view_function view) {
+  require_open();
+  return add({value_kind::view, of, std::move(view), std::move(text)});
+}
+
+std::uint32_t program_graph::value_of(const operand& given, std::string_view name,
+                                      const std::string& constant_name) {
+  if (!given) return none;
+  if (const auto& reference = given.reference(); reference.program != 0) {
+    if (reference.program != id_) throw invalid_argument(name, "is a value of another program");
+    return reference.index;
+  }
+  for (std::uint32_t i = 0; i < values_.size(); ++i) {
+    const auto& v = values_[i];
+    if (v.kind == value_kind::constant && constants_[v.of].on_device == given.value()) return i;
+  }
+  return add_constant({.name = constant_name, .on_device = given.value()});
+}
+
+std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_step> operation) {
+  require_open();
+  const auto operands = operation->operands();
+  const auto is_output = [](const named_operand& o) {
+    return o.role == member_role::output;
+  };
+  if (std::count_if(operands.begin(), operands.end(), is_output) != 1 ||
+      !operation->row().composes()) {
+    throw error(errc::unsupported, in_step(name) + ": " + std::string(operation->row().name()) +
+                                       " cannot be a step of a program");
+  }
+  step made;
+  made.output = static_cast<std::size_t>(std::find_if(operands.begin(), operands.end(), is_output) -
+                                         operands.begin());
+  operations::naming(
+      [&] { return in_step(name); },
+      [&] {
+        for (const auto& s : operation->scalars()) {
+          require_own(s.value, s.name);
+          made.scalars.push_back(s.value);
+        }
+        for (const auto& o : operands) {
+          made.operands.push_back(value_of(*o.value, o.name, name + '.' + std::string(o.name)));
+        }
+      });
+  // The program holds its constants itself.
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (made.operands[i] != none)
+      *operands[i].value = operand(value_reference{id_, made.operands[i]});
+  }
+  made.name = std::move(name);
+  made.operation = std::move(operation);
+  return add(std::move(made));
+}
+
+std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
+                                                      const program_graph& inner,
+                                                      const std::vector<operand>& inputs,
+                                                      const std::vector<scalar>& scalars) {
+  require_open();
+  std::vector<std::uint32_t> given;
+  operations::naming([&] { return in_step(name); },
+                     [&] {
+                       inner.require_counts(inputs.size(), scalars.size());
+                       for (std::size_t i = 0; i < scalars.size(); ++i)
+                         require_own(scalars[i], inner.scalars_[i]);
+                       for (std::size_t i = 0; i < inputs.size(); ++i) {
+                         const auto& input = inner.inputs_[i];
+                         if (!inputs[i]) throw invalid_argument(input, "is not given");
+                         given.push_back(value_of(inputs[i], input, name + '.' + input));
+                       }
+                     });
+  std::vector<std::uint32_t> own;  // the values here, by the values of `inner`
+  const auto here = [&](std::uint32_t number) {
+    return number == none ? none : own[number];
+  };
+  for (const auto& v : inner.values_) {
+    switch (v.kind) {
+      case value_kind::input:
+        own.push_back(given[v.of]);
+        break;
+      case value_kind::constant: {
+        auto one = inner.constants_[v.of];
+        one.name = name + '.' + one.name;
+        own.push_back(one.on_host ? add_constant(std::move(one))
+                                  : value_of(operand(one.on_device), one.name, one.name));
+        break;
+      }
+      case value_kind::view:
+        own.push_back(add_view(own[v.of], v.text, v.view));
+        break;
+      case value_kind::result: {
+        auto one = inner.steps_[v.of];
+        one.name = name + '.' + one.name;
+        for (auto& o : one.operands) o = here(o);
+        for (auto& s : one.scalars) {
+          if (s.is_of_program()) s = scalars[s.number()];
+        }
+        own.push_back(add(std::move(one)));
+        break;
+      }
+    }
+  }
+  std::vector<std::uint32_t> outputs;
+  for (const auto output : inner.outputs_) outputs.push_back(own[output]);
+  return outputs;
+}
+
+void program_graph::build(std::vector<std::uint32_t> outputs) {
+  require_open();
+  if (outputs.empty()) throw invalid_argument("outputs", "are not given");
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (values_[viewed(outputs[i])].kind != value_kind::result) {
+      throw invalid_argument("outputs", "output " + std::to_string(i) + " is no result of a step");
+    }
+    names.push_back("outputs[" + std::to_string(i) + "]");
+  }
+  // Each copy is aligned like memory of its own.
+  for (auto& one : constants_) {
+    if (!one.on_host) continue;
+    one.offset = host_constants_bytes_;
+    const auto end = one.offset + one.on_host.bytes();
+    host_constants_bytes_ = (end + tensor_spec::max_alignment - 1) / tensor_spec::max_alignment *
+                            tensor_spec::max_alignment;
+  }
+  outputs_ = std::move(outputs);
+  output_names_ = std::move(names);
+  built_ = true;
+}
+
+operations::inferred_run program_graph::infer(
+    std::span<const tensor_spec> inputs, std::span<const scalar> scalars,
+    std::span<const operations::given_output> outputs) const {
+  using operations::program_inference;
+  const auto use = [this](const auto& condition) -> std::shared_ptr<const program_inference> {
+    const auto found = std::find_if(recent_.begin(), recent_.end(),
+                                    [&](const auto& one) { return condition(*one); });
+    if (found == recent_.end()) return nullptr;
+    std::rotate(recent_.begin(), found, found + 1);
+    return recent_.front();
+  };
+  std::shared_ptr<const program_inference> known;
+  {
+    const std::lock_guard lock(mutex_);
+    known = use([&](const program_inference& one) {
+      return std::equal(inputs.begin(), inputs.end(), one.inputs.begin(), one.inputs.end()) &&
+             std::equal(outputs.begin(), outputs.end(), one.outputs.begin(), one.outputs.end());
+    });
+  }
+  if (known) {
+    if (auto calls = operations::calls_for(*this, *known, scalars)) {
+      return {std::move(known), std::move(*calls)};
+    }
+  }
+  auto made = std::make_shared<const program_inference>(
+      operations::infer_program(*this, inputs, scalars, outputs));
+  auto calls = operations::calls_of(*made);
+  std::shared_ptr<const program_inference> dropped;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  if (auto same = use([&](const program_inference& one) { return one.key == made->key; })) {
+    dropped = std::exchange(made, std::move(same));
+    return {std::move(made), std::move(calls)};
+  }
+  if (recent_.size() == most_recent) {
+    dropped = std::move(recent_.back());
+    recent_.pop_back();
+  }
+  recent_.insert(recent_.begin(), made);
+  return {std::move(made), std::move(calls)};
+}
+
+std::shared_ptr<const operations::uploaded_constants> program_graph::constants_on(
+    device_runtime& runtime) const {
+  return host_constants_bytes_ == 0 ? nullptr : uploaded_.on(runtime, *this, host_constants_bytes_);
+}
+
+std::string program_graph::name_of(std::uint32_t number) const {
+  const auto& v = values_[number];
+  switch (v.kind) {
+    case value_kind::input:
+      return inputs_[v.of];
+    case value_kind::constant:
+      return constants_[v.of].name;
+    case value_kind::view:
+      return name_of(v.of) + "." + v.text;
+    case value_kind::result:
+      break;
+  }
+  return steps_[v.of].name;
+}
+
+std::string program_graph::text() const {
+  std::string text;
+  for (const auto& name : scalars_) text += name + " = scalar\n";
+  for (std::uint32_t i = 0; i < values_.size(); ++i) {
+    const auto& v = values_[i];
+    if (v.kind == value_kind::input) {
+      text += name_of(i) + " = input\n";
+    } else if (v.kind == value_kind::constant) {
+      const auto read = constants_[v.of].spec();
+      text += name_of(i) + " = constant " + std::string(to_string(read.type)) +
+              to_string(read.shape) + "\n";
+    } else if (v.kind == value_kind::result) {
+      const auto& s = steps_[v.of];
+      text += name_of(i) + " = " + std::string(s.operation->row().name()) + "(";
+      const char* separator = "";
+      for (std::size_t o = 0; o < s.operands.size(); ++o) {
+        if (s.operands[o] == none) continue;
+        text += separator + std::string(s.operation->operands()[o].name) + " = " +
+                name_of(s.operands[o]);
+        separator = ", ";
+      }
+      const auto bound = s.operation->scalars();
+      for (std::size_t o = 0; o < bound.size(); ++o) {
+        const auto& number = s.scalars[o];
+        text += separator + std::string(bound[o].name) + " = " +
+                (number.is_of_program() ? scalars_[number.number()] : number.text());
+        separator = ", ";
+      }
+      text += ")\n";
+    }
+  }
+  text += "outputs:";
+  for (const auto output : outputs_) text += " " + name_of(output);
+  return text + "\n";
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/uploaded_constants.hpp"
+
+#include "operations/program/program_graph.hpp"
+#include "runtime/seam.hpp"
+
+#include <sluice/runtime/host_transfer.hpp>
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sluice::operations {
+namespace {
+
+/// Transfers on a stream of their own. The reclaim thread destroys them once they have ended.
+class transfers final : public detail::deferred {
+ public:
+  explicit transfers(device_runtime& runtime) : stream_(runtime.create_stream()) {}
+
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
+  void add(const host_tensor& values, std::size_t offset) {
+    all_.emplace_back(host_transfer::upload(stream(), values.data(), values.bytes()), offset);
+  }
+  /// Launches all transfers to `target`.
+  void launch(const block_ref& target) {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.use(target, access_kind::write, true);
+    recorder.preflight();
+    std::optional<error> failure;
+    try {
+      for (const auto& [transfer, offset] : all_) {
+        transfer->enqueue(static_cast<std::byte*>(target.address()) + offset);
+      }
+    } catch (...) {
+      failure = current_error();
+    }
+    try {
+      ticket_ = recorder.commit(failure).ticket;
+    } catch (...) {
+      // Without a loss, the work has ended.
+      if (stream().device().lost()) ticket_ = std::numeric_limits<std::uint64_t>::max();
+      throw;
+    }
+    if (failure) throw error(*failure);
+  }
+
+ private:
+  [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
+    return stream().completed(ticket_) || detail::timeline::of(stream())->quiescent();
+  }
+  [[nodiscard]] bool ends_first() const noexcept override { return true; }
+
+  sluice::stream stream_;
+  std::vector<std::pair<std::shared_ptr<host_transfer>, std::size_t>> all_;
+  std::uint64_t ticket_ = 0;
+};
+
+}  // namespace
+
+uploaded_constants::uploaded_constants(const detail::program_graph& of, std::size_t bytes,
+                                       device_runtime& runtime) {
+  // Not the stream of the lane: its owner may launch on it meanwhile.
+  auto moved = std::make_unique<transfers>(runtime);
+  block_ = runtime.allocate_bytes(bytes, moved->stream(), "constants of a program");
+  for (const auto& one : of.constants()) {
+    if (one.on_host && one.on_host.bytes() != 0) moved->add(one.on_host, one.offset);
+  }
+  const auto finish = [&] {
+    // Copied, because the transfers may end at once.
+    const auto stream = moved->stream();
+    detail::runtime_core::of(runtime)->reclaim_later(std::move(moved));
+    stream.synchronize();
+  };
+  try {
+    moved->launch(block_);
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
+}
+
+std::shared_ptr<const uploaded_constants> constants_on_devices::on(device_runtime& runtime,
+                                                                   const detail::program_graph& of,
+                                                                   std::size_t bytes) {
+  const auto serial = detail::runtime_core::of(runtime)->serial();
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = made_[serial].lock()) return found;
+  }
+  // Another device does not wait meanwhile; this one has one planner.
+  auto made = std::make_shared<const uploaded_constants>(of, bytes, runtime);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(made_, [](const auto& one) { return one.second.expired(); });
+  made_[serial] = made;
+  return made;
+}
+
+}  // namespace sluice::operations

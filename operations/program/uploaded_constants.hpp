@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/gpu_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace sluice::detail {
+class program_graph;
+}  // namespace sluice::detail
+
+namespace sluice::operations {
+
+/// Copies of those constants of a program that lie in memory of the process, in one block of a
+/// device. Nobody writes them, so launches that own this object need not record them.
+class uploaded_constants {
+ public:
+  /// Allocates `bytes` and brings the constants there. Waits for the device.
+  /// @throws error as an allocation and a transfer
+  uploaded_constants(const detail::program_graph& of, std::size_t bytes, device_runtime& runtime);
+
+  [[nodiscard]] void* address() const noexcept { return block_.address(); }
+
+ private:
+  block_ref block_;
+};
+
+/// The copies of one program on all devices where an executable uses them. Thread-safe.
+class constants_on_devices {
+ public:
+  /// The copies in memory of `runtime`; made if there are none.
+  /// @throws error as `uploaded_constants`
+  [[nodiscard]] std::shared_ptr<const uploaded_constants> on(device_runtime& runtime,
+                                                             const detail::program_graph& of,
+                                                             std::size_t bytes);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::weak_ptr<const uploaded_constants>> made_;  // by runtime
+};
+
+}  // namespace sluice::operations

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the process in programs, memory that a step takes over, programs in programs, and
+// programs that are prepared ahead.
+#include "tests/operations/program/programs.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class program_memory : public programs {
+ protected:
+  /// A tensor in memory of the process, and the same numbers on the device.
+  std::pair<host_tensor, tensor> both(const extents& shape) {
+    const auto on_device = numbers(shape);
+    return {get(on_device), on_device};
+  }
+  /// @throws error the answer, if it is an error
+  prepared prepare_of(sluice::prepare asked) {
+    struct state {
+      std::optional<prepared> found;
+      std::optional<error> failure;
+      std::atomic<bool> answered{false};
+    };
+    const auto answer = std::make_shared<state>();
+    const auto answered = [answer, alarm = waking_alarm()] {
+      answer->answered = true;
+      alarm->ring();
+    };
+    on().submit(std::move(asked), {},
+                reply_token<prepared>::from(
+                    [=](prepared found) {
+                      answer->found = std::move(found);
+                      answered();
+                    },
+                    [=](const error& why) {
+                      answer->failure = why;
+                      answered();
+                    }));
+    for (on().work(); !answer->answered; on().work()) waking_alarm()->await();
+    if (answer->failure) throw *answer->failure;
+    return std::move(*answer->found);
+  }
+};
+
+TEST_P(program_memory, of_constants_is_copied_to_the_device_once) {
+  const auto [filterbank, filterbank_there] = both({5, 9});
+  const auto [window, window_there] = both({16});
+  const auto made = [&](bool on_host) {
+    program_builder p;
+    const auto clip = p.input("clip");
+    const auto w = on_host ? p.constant("window", window) : p.constant("window", window_there);
+    const auto f =
+        on_host ? p.constant("filterbank", filterbank) : p.constant("filterbank", filterbank_there);
+    const auto frames = p.add("frames", frame_signal{.signal = clip, .window = w, .hop = 4});
+    const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
+    return std::move(p).build({p.add("mel", gemm{.a = f, .b = power.transposed()})});
+  };
+  const auto of_host = made(true);
+  EXPECT_EQ(of_host.text(),
+            "clip = input\n"
+            "window = constant f32[16]\n"
+            "filterbank = constant f32[5, 9]\n"
+            "frames = frame_signal(signal = clip, window = window)\n"
+            "fft = rfft(x = frames)\n"
+            "power = power_spectrum(x = fft)\n"
+            "mel = gemm(a = filterbank, b = power.transposed())\n"
+            "outputs: mel\n");
+  std::vector<std::vector<std::uint32_t>> expected;
+  const std::vector<std::int64_t> sizes{100, 37, 100, 64};
+  std::vector<tensor> signals;
+  for (const auto samples : sizes) {
+    signals.push_back(numbers({samples}));
+    expected.push_back(bits(results_of({made(false), {signals.back()}})[0]));
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(bits(results_of({of_host, {signals[i]}})[0]), expected[i]);
+  }
+  // From here on, each run is the only launch.
+  const auto launches = runtime().statistics().launches;
+  for (const auto& signal : signals) (void)results_of({of_host, {signal}});
+  EXPECT_EQ(runtime().statistics().launches, launches + sizes.size());
+}
+
+TEST_P(program_memory, of_constants_is_given_back_with_the_last_executable) {
+  const auto outstanding = runtime().statistics().bytes_outstanding;
+  {
+    program_builder p;
+    const auto x = p.input("x");
+    const auto c = p.constant("c", host_tensor(element_type::f32, {1 << 18}));
+    const program made = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
+    const auto fresh = make_executor();
+    std::atomic<bool> answered{false};
+    const auto answer = [&, alarm = waking_alarm()](const auto&) {
+      answered = true;
+      alarm->ring();
+    };
+    fresh->submit(sluice::run{made, {alone(fill{.shape = extents{1}})}}, {},
+                  reply_token<tensors>::from(answer, answer));
+    for (fresh->work(); !answered; fresh->work()) waking_alarm()->await();
+    EXPECT_GE(runtime().statistics().bytes_outstanding, outstanding + (1U << 20U));
+  }
+  while (runtime().statistics().bytes_outstanding >= outstanding + (1U << 20U)) {
+    runtime().reap_pending();
+  }
+}
+
+TEST_P(program_memory, of_inputs_is_copied_by_the_launch) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto y = p.input("y");
+  const auto unused = p.input("unused");
+  (void)unused;
+  const auto sum = p.add("sum", add{.a = x, .b = y});
+  const program made = std::move(p).build({sum, p.add("product", gemm{.a = sum, .b = x})});
+  for (const std::int64_t n : {1, 7, 200, 7}) {
+    const auto [a, a_there] = both({n, n});
+    const auto [b, b_there] = both({n, n});
+    const auto expected = results_of({made, {a_there, b_there, small(1)}});
+    (void)results_of({made, {a, b_there, small(3)}});
+    const auto launches = runtime().statistics().launches;
+    const auto results =
+        results_of({made, {a, b_there, host_tensor(std::vector<float>{3}, {1, 1})}});
+    EXPECT_EQ(runtime().statistics().launches, launches + 1);
+    EXPECT_EQ(bits(results[0]), bits(expected[0]));
+    EXPECT_EQ(bits(results[1]), bits(expected[1]));
+    const auto again = results_of({made, {a, b, small(2)}, {operand(), numbers({n, n})}});
+    EXPECT_EQ(bits(again[0]), bits(expected[0]));
+    EXPECT_EQ(bits(again[1]), bits(expected[1]));
+  }
+  EXPECT_TRUE(throws(errc::invalid_argument, "step 'sum': b: has the shape", [&] {
+    (void)results_of({made, {both({2, 2}).first, both({3, 3}).first, small(1)}});
+  }));
+}
+
+TEST_P(program_memory, of_a_value_is_taken_over_by_its_last_update) {
+  const std::int64_t n = 64;
+  program_builder p;
+  const auto x = p.input("x");
+  auto sum = p.add("first", add{.a = x, .b = x});
+  for (int i = 0; i < 6; ++i) {
+    sum = p.add("more", gemm{.a = x, .b = x, .c = sum, .beta = 1});
+  }
+  const auto kept = sum;
+  const auto updated = p.add("updated", gemm{.a = x, .b = x, .c = kept, .beta = 2});
+  const auto both_used = p.add("both", add{.a = kept, .b = updated});
+  const program made = std::move(p).build({both_used});
+  const auto input = numbers({n, n});
+  auto expected = alone(add{.a = input, .b = input});
+  for (int i = 0; i < 6; ++i) {
+    (void)alone(gemm{.a = input, .b = input, .c = expected, .beta = 1});
+  }
+  const auto second = alone(strided_copy{.x = expected});
+  (void)alone(gemm{.a = input, .b = input, .c = second, .beta = 2});
+  EXPECT_EQ(bits(results_of({made, {input}})[0]), bits(alone(add{.a = expected, .b = second})));
+  const auto found = prepare_of({made, {tensor_spec::of(input)}});
+  // The chain of updates needs one matrix, and the last update a copy of it.
+  const auto matrix = static_cast<std::size_t>(n * n) * sizeof(float);
+  EXPECT_EQ(found.scratch_bytes, 2 * matrix);
+}
+
+TEST_P(program_memory, is_known_once_a_program_is_prepared) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto factor = p.scalar("factor");
+  const auto spectrum = p.add("spectrum", rfft{.x = x});
+  const auto power = p.add("power", power_spectrum{.x = spectrum});
+  const program made =
+      std::move(p).build({p.add("scaled", affine{.x = power, .factor = factor}), power});
+  const auto found = prepare_of({made, {tensor_spec::row_major(element_type::f32, {3, 100})}, {2}});
+  ASSERT_EQ(found.outputs.size(), 2U);
+  EXPECT_EQ(found.outputs[0], tensor_spec::row_major(element_type::f32, {3, 51}));
+  EXPECT_EQ(found.outputs[1], found.outputs[0]);
+  EXPECT_GE(found.scratch_bytes, 3U * 51U * 8U);
+  EXPECT_GE(found.commands, 3U);
+  const auto plans = on().status().plans.made;
+  (void)results_of({.what = made, .inputs = {numbers({3, 100})}, .scalars = {0.5}});
+  EXPECT_EQ(on().status().plans.made, plans);
+  const auto refused = [&](const char* text, sluice::prepare asked) {
+    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)prepare_of(std::move(asked)); }));
+  };
+  refused("what: is no program", {});
+  refused("inputs: there are 0", {made});
+  refused("scalars: there are 0", {made, {found.outputs[0]}});
+  auto wrong = found.outputs[0];
+  wrong.alignment = 3;
+  refused("x: alignment: is 3", {made, {wrong}, {1}});
+  wrong = found.outputs[0];
+  wrong.strides = {1};
+  refused("x: ", {made, {wrong}, {1}});
+  refused("step 'spectrum': x: ", {made, {tensor_spec::row_major(element_type::i32, {3})}, {1}});
+}
+
+TEST_P(program_memory, is_shared_with_the_programs_inside) {
+  const auto [table, table_there] = both({4});
+  program_builder q;
+  const auto signal = q.input("signal");
+  const auto gain = q.scalar("gain");
+  const auto offset = q.scalar("offset");
+  const auto sum = q.add("sum", add{.a = signal, .b = q.constant("table", table)});
+  const auto scaled = q.add("scaled", affine{.x = sum, .factor = gain, .offset = offset});
+  const program inner = std::move(q).build({scaled.reshape({2, 2}), sum});
+
+  program_builder p;
+  const auto x = p.input("x");
+  const auto level = p.scalar("level");
+  const auto first = p.add("first", inner, {x}, {level, 1});
+  ASSERT_EQ(first.size(), 2U);
+  const auto second = p.add("second", inner, {first[1]}, {3, level});
+  const program made = std::move(p).build({first[0].transposed(), second[0]});
+  EXPECT_EQ(made.text(),
+            "level = scalar\n"
+            "x = input\n"
+            "first.table = constant f32[4]\n"
+            "first.sum = add(a = x, b = first.table)\n"
+            "first.scaled = affine(x = first.sum, factor = level, offset = 1)\n"
+            "second.table = constant f32[4]\n"
+            "second.sum = add(a = first.sum, b = second.table)\n"
+            "second.scaled = affine(x = second.sum, factor = 3, offset = level)\n"
+            "outputs: first.scaled.reshape([2, 2]).transposed() second.scaled.reshape([2, 2])\n");
+  const auto input = numbers({4});
+  const auto results = results_of({.what = made, .inputs = {input}, .scalars = {0.25}});
+  const auto one = alone(add{.a = input, .b = table_there});
+  const auto two = alone(add{.a = one, .b = table_there});
+  const auto expected = alone(affine{.x = one, .factor = scalar(0.25), .offset = scalar(1)});
+  EXPECT_EQ(values(results[0]), values(expected.reshape({2, 2}).transposed()));
+  EXPECT_EQ(bits(results[1]),
+            bits(alone(affine{.x = two, .factor = scalar(3), .offset = scalar(0.25)})));
+
+  program_builder r;
+  const auto y = r.input("y");
+  EXPECT_TRUE(throws(errc::invalid_argument, "step 'inner': inputs: there are 0",
+                     [&] { (void)r.add("inner", inner, {}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "step 'inner': scalars: there are 0",
+                     [&] { (void)r.add("inner", inner, {y}); }));
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "step 'inner': signal: is a value of another program", [&] {
+        (void)r.add("inner", inner, {x}, {1, 1});
+      }));
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "step 'inner': gain: is a scalar of another program", [&] {
+        (void)r.add("inner", inner, {y}, {level, 1});
+      }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "inner: is no program",
+                     [&] { (void)r.add("inner", program(), {y}); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, program_memory, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
