@@ -16,11 +16,11 @@ namespace sluice::examples {
 /// defaults: frames of `n_fft` samples under a periodic Hann window, centred on every `hop`-th
 /// sample with zeros outside the recording, |FFT|², then the bands of `mel_filterbank`.
 ///
-/// The reply is an array of n_mels rows, the lowest band first, and 1 + samples/hop columns (for an
-/// even n_fft), row-major, in f32.
+/// The reply is one f32 tensor of n_mels rows, the lowest band first, and 1 + samples/hop columns
+/// (for an even n_fft), row-major.
 ///
-/// Errors: `invalid_argument` (no samples, a size or a frequency out of its range), and whatever a
-/// stage on the device answers, as its own: `out_of_memory`, `upstream_failed`, `device_lost` ...
+/// Errors: `invalid_argument` (no samples, a size or a frequency out of its range), and the errors
+/// of a run: `out_of_memory`, `upstream_failed`, `device_lost` ...
 struct mel_spectrogram {
   double sample_rate = 0;  ///< samples per second
   /// The recording, on the host or already on the device.
@@ -32,14 +32,17 @@ struct mel_spectrogram {
   std::optional<double> fmax{};  ///< in Hz; half the sampling rate when left out
   /// Asks for decibels below the loudest value instead of power.
   std::optional<decibel_options> decibels{};
+
+  [[nodiscard]] bool operator==(const mel_spectrogram&) const = default;
 };
 
-/// The service: an actor that sends requests to others. Many requests may be under way at a time.
-using mel_service = caf::typed_actor<takes<gpu_ref<float>(mel_spectrogram)>>;
+/// The service: an actor that makes a program of each set of parameters, and has the program actor
+/// of a device run it. Many requests may be in flight at a time.
+using mel_service = caf::typed_actor<takes<tensors(mel_spectrogram)>>;
 
-/// Starts a mel service over the library actors of `device`, on a thread of its own. It
-/// ends when `device` ends; what is under way then is answered with `cancelled`.
-/// @throws error what `device` answers when it is asked for its library actors
+/// Starts a mel service over the program actor of `device`, on a thread of its own. It ends when
+/// `device` ends.
+/// @throws error what `device` answers when it is asked for its program actor
 [[nodiscard]] mel_service spawn_mel_service(caf::actor_system& system, const device_actor& device);
 
 }  // namespace sluice::examples

@@ -43,9 +43,10 @@ class plan_cache {
     by_age_.splice(by_age_.begin(), by_age_, found->second.age);
     return &found->second.outcome;
   }
-  /// Keeps an outcome. Drops those whose last use is the longest ago.
+  /// Keeps an outcome. Drops obsolete plans, and those whose last use is the longest ago.
   /// @throws std::bad_alloc; nothing is kept then
   void insert(plan_key key, plan_outcome outcome) {
+    erase_if([](const auto& one) { return one.plan && one.plan->obsolete(); });
     const auto bytes =
         entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
@@ -68,10 +69,7 @@ class plan_cache {
   }
   /// Drops the plans that hold device memory.
   void drop_device_memory() noexcept {
-    for (auto at = by_key_.begin(); at != by_key_.end();) {
-      const auto here = at++;
-      if (device_bytes_of(here->second.outcome) != 0) erase(here);
-    }
+    erase_if([](const auto& one) { return device_bytes_of(one) != 0; });
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -87,6 +85,13 @@ class plan_cache {
 
   [[nodiscard]] static std::size_t device_bytes_of(const plan_outcome& outcome) noexcept {
     return outcome.plan != nullptr ? outcome.plan->device_bytes() : 0;
+  }
+  template <class Condition>
+  void erase_if(const Condition& condition) noexcept {
+    for (auto at = by_key_.begin(); at != by_key_.end();) {
+      const auto here = at++;
+      if (condition(here->second.outcome)) erase(here);
+    }
   }
   void erase(std::map<plan_key, entry>::iterator which) noexcept {
     bytes_ -= which->second.bytes;

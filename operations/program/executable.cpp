@@ -228,9 +228,10 @@ class executable::builder {
       plans_;
 };
 
-executable::executable(const program_graph& of, const program_inference& inferred,
-                       lane_libraries& libraries) {
-  builder(*this, of, inferred, libraries).add_steps();
+executable::executable(const std::shared_ptr<const program_graph>& of,
+                       const program_inference& inferred, lane_libraries& libraries)
+    : of_(of) {
+  builder(*this, *of, inferred, libraries).add_steps();
 }
 
 std::size_t executable::bytes() const noexcept {

@@ -44,13 +44,14 @@ class executable final : public operation_plan {
  public:
   /// Makes the plans of all steps.
   /// @throws error what a step refuses, with its name
-  executable(const detail::program_graph& of, const program_inference& inferred,
-             lane_libraries& libraries);
+  executable(const std::shared_ptr<const detail::program_graph>& of,
+             const program_inference& inferred, lane_libraries& libraries);
 
   std::size_t bytes() const noexcept override;
   std::size_t device_bytes() const noexcept override;
   std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
   std::size_t commands() const noexcept override { return commands_; }
+  bool obsolete() const noexcept override { return of_.expired(); }
 
   /// Enqueues all steps on the stream of the lane. On a host device one task runs them and stops at
   /// the first that throws. `own` is that of the launch; nullptr if it has none.
@@ -83,6 +84,7 @@ class executable final : public operation_plan {
   void for_each(std::span<void* const> externals, void* scratch, const program_launch* own,
                 const Launch& launch) const;
 
+  std::weak_ptr<const detail::program_graph> of_;
   std::vector<action> actions_;
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;

@@ -84,7 +84,7 @@ class row_of_programs final : public operation_row {
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
     const auto& of = get(call);
-    return std::make_shared<executable>(*of.of, *of.inferred, libraries);
+    return std::make_shared<executable>(of.of, *of.inferred, libraries);
   }
   std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
                                           const call_storage&) const override {
@@ -353,8 +353,8 @@ void prepare_request::drop_operands() noexcept {
 
 namespace sluice {
 
-void executor::submit(sluice::prepare asked, const request_options& options, reply_token<prepared> token,
-                      request_sender sender) noexcept {
+void executor::submit(sluice::prepare asked, const request_options& options,
+                      reply_token<prepared> token, request_sender sender) noexcept {
   try {
     operations::prepare_request request(std::move(asked), options, sender, token);
     submit(request);

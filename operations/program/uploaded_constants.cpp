@@ -47,6 +47,15 @@ class transfers final : public detail::deferred {
     }
     if (failure) throw error(*failure);
   }
+  /// Waits until the transfers to `target` have ended.
+  /// @throws error `upstream_failed` if one has failed
+  void wait(const block_ref& target) {
+    stream().synchronize();
+    auto reading = launch_recorder::strict(stream());
+    reading.use(target, access_kind::read, false);
+    reading.preflight();
+    reading.cancel();
+  }
 
  private:
   [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
@@ -69,19 +78,17 @@ uploaded_constants::uploaded_constants(const detail::program_graph& of, std::siz
   for (const auto& one : of.constants()) {
     if (one.on_host && one.on_host.bytes() != 0) moved->add(one.on_host, one.offset);
   }
-  const auto finish = [&] {
-    // Copied, because the transfers may end at once.
-    const auto stream = moved->stream();
+  const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(moved));
-    stream.synchronize();
   };
   try {
     moved->launch(block_);
+    moved->wait(block_);
   } catch (...) {
-    finish();
+    end();
     throw;
   }
-  finish();
+  end();
 }
 
 std::shared_ptr<const uploaded_constants> constants_on_devices::on(device_runtime& runtime,

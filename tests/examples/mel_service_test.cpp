@@ -79,7 +79,7 @@ class studio {
     return ask<host_tensor>(system_, device_->actor(), download{.x = values}).to_vector<float>();
   }
   std::vector<float> spectrogram(mel_spectrogram request) {
-    return on_host(ask<gpu_ref<float>>(system_, mel_, std::move(request)));
+    return on_host(ask<tensors>(system_, mel_, std::move(request)).front().as<float>());
   }
 
   /// The service goes with it.
@@ -128,7 +128,7 @@ std::vector<float> noise(std::size_t count, std::mt19937_64& generator) {
 /// Sends `request` and returns the code of its one reply: nothing for success.
 std::optional<errc> outcome(studio& s, mel_spectrogram request) {
   try {
-    static_cast<void>(ask<gpu_ref<float>>(s.system(), s.mel(), std::move(request)));
+    static_cast<void>(ask<tensors>(s.system(), s.mel(), std::move(request)));
   } catch (const error& e) {
     return e.code();
   }
@@ -254,29 +254,22 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   static_cast<void>(studio_->trace().take());
   const auto before = studio_->runtime().bytes_outstanding();
 
+  const operations one_launch{{"program", 1}};
   ASSERT_EQ(outcome(*studio_, request), std::nullopt);
-  const auto first = studio_->trace().take();
-  EXPECT_EQ(
-      first,
-      (operations{
-          {"upload", 2}, {"frame_signal", 1}, {"rfft", 1}, {"power_spectrum", 1}, {"gemm", 1}}));
+  EXPECT_EQ(studio_->trace().take(), one_launch);
   // What handlers have in their hands goes a moment after they have answered.
   const auto outstanding = [&] {
     studio_->drain();
     return studio_->runtime().bytes_outstanding() - before;
   };
-  constexpr auto tables = (2048 + 128 * 1025) * sizeof(float);
-  // On a GPU the FFT keeps a workspace, too.
-  if (GetParam() == "host") test::await([&] { return outstanding() == tables; });
   const auto kept = outstanding();
+  constexpr auto tables = (2048 + 128 * 1025) * sizeof(float);
+  EXPECT_GE(kept, tables);
 
   constexpr int more = 20;
   for (int i = 0; i < more; ++i) {
     ASSERT_EQ(outcome(*studio_, request), std::nullopt);
-    EXPECT_EQ(
-        studio_->trace().take(),
-        (operations{
-            {"upload", 1}, {"frame_signal", 1}, {"rfft", 1}, {"power_spectrum", 1}, {"gemm", 1}}));
+    EXPECT_EQ(studio_->trace().take(), one_launch);
   }
   test::await([&] { return outstanding() <= kept; });
 
@@ -285,12 +278,7 @@ TEST_P(MelService, KeepsItsTablesAndNothingElse) {
   other.decibels = decibel_options{};
   static_cast<void>(studio_->trace().take());
   ASSERT_EQ(outcome(*studio_, std::move(other)), std::nullopt);
-  EXPECT_EQ(studio_->trace().take(), (operations{{"frame_signal", 1},
-                                                 {"rfft", 1},
-                                                 {"power_spectrum", 1},
-                                                 {"gemm", 1},
-                                                 {"reduce", 1},
-                                                 {"power_to_decibel", 1}}));
+  EXPECT_EQ(studio_->trace().take(), one_launch);
 }
 
 TEST_P(MelService, ForgetsTablesInsteadOfGrowing) {
@@ -331,7 +319,9 @@ TEST_P(MelService, AnswersManyRequestsAtATime) {
   for (std::size_t i = 0; i < pending.size(); ++i)
     std::move(pending[i])
         .receive(
-            [&](const gpu_ref<float>& mel) { EXPECT_EQ(studio_->on_host(mel), expected[i]) << i; },
+            [&](const tensors& mel) {
+              EXPECT_EQ(studio_->on_host(mel.front().as<float>()), expected[i]) << i;
+            },
             [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
   EXPECT_TRUE(self->mailbox().empty());
 }
@@ -345,7 +335,7 @@ TEST_P(MelService, RefusesWhatCannotBe) {
     auto request = right;
     change(request);
     EXPECT_TRUE(test::throws(errc::invalid_argument, word, [&] {
-      static_cast<void>(ask<gpu_ref<float>>(studio_->system(), studio_->mel(), request));
+      static_cast<void>(ask<tensors>(studio_->system(), studio_->mel(), request));
     }));
   };
   // NaN is refused although it orders like anything, also like what is known already.
@@ -354,7 +344,7 @@ TEST_P(MelService, RefusesWhatCannotBe) {
   refuse("samples", [](auto& r) { r.samples = gpu_ref<float>(); });
   refuse("n_fft", [](auto& r) { r.n_fft = 0; });
   refuse("n_fft", [](auto& r) { r.n_fft = -2048; });
-  refuse("overflows", [&](auto& r) { r.n_fft = largest; });
+  refuse("memory", [&](auto& r) { r.n_fft = largest; });
   refuse("hop", [](auto& r) { r.hop = 0; });
   refuse("hop", [](auto& r) { r.hop = -1; });
   refuse("n_mels", [](auto& r) { r.n_mels = 0; });
@@ -411,7 +401,7 @@ TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
       // A runtime asks twice for memory.
       faults_->fail_nth(target, nth, target == fault_target::allocation ? 2 : 1);
       sluice::request(self, studio_->mel(), caf::infinite, request)
-          .receive([](const gpu_ref<float>&) {},
+          .receive([](const tensors&) {},
                    [&](const caf::error& why) {
                      const auto known = from_caf_error(why);
                      ASSERT_TRUE(known) << describe(studio_->system(), why);
@@ -430,22 +420,22 @@ TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
             << to_string(*failure);
       }
     }
-    // launches: frame, FFT, power, gemm, maximum, decibels. Copies: tables and samples.
-    // Allocations: what these eight write, in place of the decibels those of the gemm.
-    EXPECT_EQ(failures, target == fault_target::launch ? 6 : target == fault_target::copy ? 2 : 7);
+    // Launches: the program, as one task. Copies: window, filterbank and samples. Allocations: the
+    // constants, the samples and the result; the lane has its scratch from the requests before.
+    EXPECT_EQ(failures, target == fault_target::launch ? 1 : 3);
   }
   studio_->end();
 }
 
 TEST_F(MelServiceFaults, AnswerTheLossOfTheDevice) {
-  faults_->fail_nth(fault_target::loss, 5);
+  faults_->fail_nth(fault_target::loss, 2);
   const mel_spectrogram request{.sample_rate = 16000, .samples = std::vector<float>(1'000, 0.5F)};
   EXPECT_EQ(outcome(*studio_, request), errc::device_lost);
   EXPECT_EQ(outcome(*studio_, request), errc::device_lost);
   studio_->end_service();
 }
 
-TEST_F(MelServiceFaults, AnswerWhatIsUnderWayWhenTheServiceEnds) {
+TEST_F(MelServiceFaults, AnswerWhatIsInFlightWhenTheServiceEnds) {
   // The samples are not there until the gate is opened: everything else waits for them.
   std::promise<void> gate;
   auto& runtime = studio_->runtime();
@@ -460,19 +450,16 @@ TEST_F(MelServiceFaults, AnswerWhatIsUnderWayWhenTheServiceEnds) {
     });
     recorder.commit();
   }
-  auto last_stage = studio_->trace().publication_of("gemm");
+  auto launched = studio_->trace().publication_of("program");
   caf::scoped_actor self{studio_->system()};
   auto reply = sluice::request(self, studio_->mel(), caf::infinite,
                                mel_spectrogram{.sample_rate = 16000, .samples = samples});
-  last_stage.wait();
+  launched.wait();
   studio_->end_service();
-  std::move(reply).receive([](const gpu_ref<float>&) { ADD_FAILURE() << "the service is gone"; },
-                           [](const caf::error& why) {
-                             const auto known = from_caf_error(why);
-                             ASSERT_TRUE(known);
-                             EXPECT_EQ(known->code(), errc::cancelled);
-                           });
   gate.set_value();
+  std::move(reply).receive(
+      [&](const tensors& mel) { EXPECT_EQ(mel.front().shape()[0], 128); },
+      [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
   stream.synchronize();
   samples = {};
   stream = {};

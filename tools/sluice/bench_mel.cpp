@@ -35,7 +35,7 @@ bench_report bench_mel(session& current) {
     for (int i = 0; i < count; ++i) {
       auto request = segment;
       const auto begun = clock::now();
-      (void)current.ask<gpu_ref<float>>(service, std::move(request));
+      (void)current.ask<tensors>(service, std::move(request));
       into.add(microseconds_since(begun));
     }
   };

@@ -204,11 +204,12 @@ check check_mel(workbench& bench, const io::recording& recording, mel_result& re
   auto& current = bench.current;
   const auto service = examples::spawn_mel_service(current.system(), current.device().actor());
   request.samples = upload_values(current, recording.samples);
-  const auto mel = bench.measure<gpu_ref<float>>(row, service, request);
+  const auto mel = bench.measure<tensors>(row, service, request);
   row.library = bench.fft_library + ", " + bench.blas_library;
-  result.power = download_values(current, mel);
+  result.power = download_values(current, mel.front().as<float>());
   request.decibels = decibel_options{};
-  result.decibels = download_values(current, current.ask<gpu_ref<float>>(service, request));
+  result.decibels =
+      download_values(current, current.ask<tensors>(service, request).front().as<float>());
 
   bench.progress.say("mel spectrogram: computing the reference");
   row.bound = bound_for(request.n_fft);

@@ -127,7 +127,7 @@ void compute(const mel_options& options, mel_task& task) {
 
   const auto mel_actor = examples::spawn_mel_service(current.system(), current.device().actor());
   const auto begun = std::chrono::steady_clock::now();
-  const auto mel = current.ask<gpu_ref<float>>(
+  const auto results = current.ask<tensors>(
       mel_actor,
       examples::mel_spectrogram{
           .sample_rate = static_cast<double>(task.recording.sample_rate),
@@ -138,6 +138,7 @@ void compute(const mel_options& options, mel_task& task) {
           .fmin = options.fmin,
           .fmax = task.fmax,
           .decibels = options.decibels ? std::optional(decibel_options{}) : std::nullopt});
+  const auto mel = results.front().as<float>();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
 
   const auto frames = static_cast<std::int64_t>(task.frames);

@@ -272,6 +272,17 @@ template <class Self, class Handle, class Timeout, class... Message>
 #endif
 }
 
+/// Lets `target` answer the current request of `self`, with the answer to `message`. The result is
+/// the result of the handler.
+template <class Self, class Handle, class... Message>
+[[nodiscard]] auto delegate(Self* self, const Handle& target, Message&&... message) {
+#if CAF_MAJOR_VERSION >= 1
+  return self->mail(std::forward<Message>(message)...).delegate(target);
+#else
+  return self->delegate(target, std::forward<Message>(message)...);
+#endif
+}
+
 /// Sends a message to `target` that is no request.
 template <class Self, class Handle, class... Message>
 void send(Self&& self, const Handle& target, Message&&... message) {

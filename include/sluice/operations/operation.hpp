@@ -42,6 +42,8 @@ class SLUICE_EXPORT operation_plan {
   [[nodiscard]] virtual std::size_t workspace_bytes() const noexcept { return 0; }
   /// The most device commands that a launch enqueues because of the plan.
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
+  /// Whether no request can use the plan any more, because what it was made for is gone.
+  [[nodiscard]] virtual bool obsolete() const noexcept { return false; }
 };
 
 /// What one launch needs of its own, beside operands and plan: staging memory, for example. The

@@ -68,6 +68,7 @@ struct power_spectrum {
 struct decibel_options {
   double amin = 1e-10;  ///< > 0; smaller powers count as this one
   double top_db = 80;   ///< ≥ 0; distance of the floor from the reference; infinity for no floor
+  [[nodiscard]] bool operator==(const decibel_options&) const noexcept = default;
 };
 
 /// Powers in decibels relative to a reference; see `decibel_options`.
