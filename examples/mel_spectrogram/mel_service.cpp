@@ -4,7 +4,8 @@
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <deque>
+#include <tuple>
 #include <utility>
 
 namespace sluice::examples {
@@ -12,11 +13,8 @@ namespace {
 
 /// The program of a request. Its constants are brought to the device once.
 program make_program(const mel_spectrogram& asked) {
-  const auto fmax = asked.fmax.value_or(asked.sample_rate / 2);
-  if (!std::isfinite(asked.sample_rate + asked.fmin + fmax)) {
-    throw error(errc::invalid_argument, "sample_rate, fmin and fmax must be finite");
-  }
-  auto filters = mel_filterbank(asked.sample_rate, asked.n_fft, asked.n_mels, asked.fmin, fmax);
+  auto filters = mel_filterbank(asked.sample_rate, asked.n_fft, asked.n_mels, asked.fmin,
+                                asked.fmax.value_or(asked.sample_rate / 2));
   program_builder p;
   const auto samples = p.input("samples");
   const auto window = p.constant("window", host_tensor(periodic_hann(asked.n_fft)));
@@ -33,40 +31,39 @@ program make_program(const mel_spectrogram& asked) {
       "decibels", power_to_decibel{.x = mel, .reference = loudest, .options = *asked.decibels})});
 }
 
+/// What the program of a request depends on.
+auto parameters_of(const mel_spectrogram& asked) {
+  return std::tuple(asked.sample_rate, asked.n_fft, asked.hop, asked.n_mels, asked.fmin, asked.fmax,
+                    asked.decibels);
+}
+
 struct service_state {
   const char* name = "sluice.mel";
   program_actor programs;
-  // Of the parameters that were asked for last, the newest at the end.
-  std::vector<std::pair<mel_spectrogram, program>> known;
+  // The newest ones, in the order in which they were made.
+  std::deque<std::pair<decltype(parameters_of({})), program>> known;
 };
 using service = mel_service::stateful_pointer<service_state>;
 constexpr std::size_t max_known = 16;
 
-/// The program for `parameters`, a request without samples.
-const program& find_program(service_state& state, mel_spectrogram parameters) {
+const program& find_program(service_state& state, const mel_spectrogram& asked) {
   auto& known = state.known;
+  const auto parameters = parameters_of(asked);
   const auto found = std::find_if(known.begin(), known.end(),
                                   [&](const auto& one) { return one.first == parameters; });
-  if (found != known.end()) {
-    std::rotate(found, found + 1, known.end());
-  } else {
-    auto made = make_program(parameters);
-    if (known.size() == max_known) known.erase(known.begin());
-    known.emplace_back(std::move(parameters), std::move(made));
-  }
+  if (found != known.end()) return found->second;
+  known.emplace_back(parameters, make_program(asked));
+  if (known.size() > max_known) known.pop_front();
   return known.back().second;
 }
 
 caf::result<tensors> answer(service self, mel_spectrogram& asked) {
   try {
-    if (std::visit([](const auto& all) { return all.size(); }, asked.samples) == 0) {
+    if (asked.samples.size() == 0) {
       throw error(errc::invalid_argument, "samples: the recording is empty");
     }
-    auto samples =
-        std::visit([](auto&& all) { return run_input(std::forward<decltype(all)>(all)); },
-                   std::exchange(asked.samples, {}));
     return delegate(self, state_of(self).programs,
-                    run{find_program(state_of(self), std::move(asked)), {std::move(samples)}});
+                    run{find_program(state_of(self), asked), {std::move(asked.samples)}});
   } catch (...) {
     return to_caf_error(current_error());
   }

@@ -3,11 +3,8 @@
 
 #include <sluice/actors/device.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <variant>
-#include <vector>
 
 namespace sluice::examples {
 
@@ -23,8 +20,7 @@ namespace sluice::examples {
 /// of a run: `out_of_memory`, `upstream_failed`, `device_lost` ...
 struct mel_spectrogram {
   double sample_rate = 0;  ///< samples per second
-  /// The recording, on the host or already on the device.
-  std::variant<std::vector<float>, gpu_ref<float>> samples{};
+  run_input samples{};     ///< the recording in f32, on the host or on the device
   std::int64_t n_fft = 2048;
   std::int64_t hop = 512;
   std::int64_t n_mels = 128;
@@ -32,8 +28,6 @@ struct mel_spectrogram {
   std::optional<double> fmax{};  ///< in Hz; half the sampling rate when left out
   /// Asks for decibels below the loudest value instead of power.
   std::optional<decibel_options> decibels{};
-
-  [[nodiscard]] bool operator==(const mel_spectrogram&) const = default;
 };
 
 /// The service: an actor that makes a program of each set of parameters, and has the program actor

@@ -354,7 +354,7 @@ TEST_P(MelService, RefusesWhatCannotBe) {
   refuse("fmin", [](auto& r) { r.fmin = 8'000; });
   refuse("fmin", [](auto& r) { r.fmin = -1; });
   refuse("sampling rate", [](auto& r) { r.sample_rate = 0; });
-  refuse("sample_rate", [&](auto& r) { r.sample_rate = nan; });
+  refuse("sampling rate", [&](auto& r) { r.sample_rate = nan; });
   refuse("top_db", [](auto& r) { r.decibels = decibel_options{.top_db = -1}; });
   EXPECT_EQ(outcome(*studio_, right), std::nullopt);
 }

@@ -47,6 +47,10 @@ class run_input {
   ///@}
   /// The tensor in memory of the process, or no tensor.
   [[nodiscard]] const host_tensor& on_host() const noexcept { return on_host_; }
+  /// The number of elements; 0 if there is no tensor.
+  [[nodiscard]] std::size_t size() const noexcept {
+    return on_host_ ? on_host_.size() : on_device_ ? on_device_.size() : 0;
+  }
 
  private:
   tensor on_device_;
