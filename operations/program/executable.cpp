@@ -294,8 +294,8 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
     begun = true;
   };
   if (own != nullptr) {
-    for (const auto& [external, moved] : own->uploads) {
-      enqueue_one([&, to = externals[external]] { moved->enqueue(to); });
+    for (const auto& one : own->uploads) {
+      enqueue_one([&] { one.moved->enqueue(externals[one.external]); });
     }
   }
   if (libraries.runtime().device().id().kind == device_kind::host) {
