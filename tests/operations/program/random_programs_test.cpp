@@ -47,6 +47,7 @@ class random_program {
   }
   [[nodiscard]] const program& get() const noexcept { return made_; }
   [[nodiscard]] const std::vector<tensor>& inputs() const noexcept { return inputs_; }
+  [[nodiscard]] const std::vector<scalar>& scalars() const noexcept { return scalars_; }
   [[nodiscard]] const std::vector<tensor>& expected() const noexcept { return expected_; }
 
  private:
@@ -77,6 +78,7 @@ class random_program {
         return {from.value.slice(1, 0, std::nullopt, 2), t.slice(1, 0, t.shape()[1], 2)};
       case 3: {
         const auto constant = test.numbers(t.shape());
+        if (number(0, 1) == 0) return {builder_.constant("constant", test.get(constant)), constant};
         return {constant, constant};
       }
       case 4:
@@ -97,7 +99,12 @@ class random_program {
     const auto step = [&](auto in_program, auto by_itself) {
       add_value(builder_.add(name, in_program), test.alone(by_itself));
     };
-    switch (number(0, 6)) {
+    switch (number(0, 7)) {
+      case 7: {
+        scalars_.emplace_back(static_cast<double>(number(-8, 8)) / 4);
+        return step(affine{.x = a, .factor = builder_.scalar("factor"), .offset = 1},
+                    affine{.x = alone, .factor = scalars_.back(), .offset = 1});
+      }
       case 0: {  // a · aᵀ, whatever the shape of a
         const auto from = any();
         return step(gemm{.a = from.value, .b = from.value.transposed()},
@@ -132,6 +139,7 @@ class random_program {
   std::mt19937_64& generator_;
   program_builder builder_;
   std::vector<tensor> inputs_;
+  std::vector<scalar> scalars_;
   std::vector<followed_value> values_;
   std::vector<bool> is_result_;  // of each value after the inputs
   std::vector<tensor> expected_;
@@ -181,7 +189,11 @@ TEST_P(programs, equal_their_steps_sent_one_by_one) {
       for (const auto& input : random.inputs()) inputs.push_back(alone(strided_copy{.x = input}));
       std::vector<operand> outputs;
       if (again > 1) outputs = random_outputs(*this, generator, random.expected(), inputs);
-      const auto results = results_of({random.get(), {inputs.begin(), inputs.end()}, outputs});
+      std::vector<run_input> given(inputs.begin(), inputs.end());
+      for (auto& input : given) {
+        if (generator() % 4 == 0) input = get(input.on_device());
+      }
+      const auto results = results_of({random.get(), given, outputs, random.scalars()});
       ASSERT_EQ(results.size(), random.expected().size());
       for (std::size_t i = 0; i < results.size(); ++i) {
         ASSERT_EQ(results[i].shape(), random.expected()[i].shape());
