@@ -7,8 +7,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::detail {
@@ -25,6 +27,25 @@ TEST(recycled_memory, returns_the_blocks_that_it_was_given) {
   const std::set<void*> second{memory.take(bytes), memory.take(bytes), memory.take(bytes)};
   EXPECT_EQ(second, first);
   for (void* const block : second) memory.give_back(block);
+}
+
+TEST(recycling_allocator, returns_its_memory_after_the_last_user) {
+  auto memory = std::make_shared<recycled_memory>();
+  const std::weak_ptr<recycled_memory> watched = memory;
+  auto small = std::allocate_shared<int>(recycling_allocator<int>(memory), 42);
+  const auto* const address = small.get();
+  using large_object = std::array<std::byte, 4096>;
+  auto large = std::allocate_shared<large_object>(recycling_allocator<large_object>(memory));
+  std::thread([mine = std::move(small)] { EXPECT_EQ(*mine, 42); }).join();
+  small = std::allocate_shared<int>(recycling_allocator<int>(memory), 43);
+  if (recycled_memory::keeps_blocks) {
+    EXPECT_EQ(small.get(), address);
+  }
+  memory.reset();
+  large.reset();
+  EXPECT_FALSE(watched.expired());
+  small.reset();
+  EXPECT_TRUE(watched.expired());
 }
 
 // Each block has one user at a time: the threads that return blocks find the number that the taking
