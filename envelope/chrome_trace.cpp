@@ -105,6 +105,7 @@ class event_writer {
                                      : l.begun && l.ended ? "device"
                                                           : "missing"}};
     if (what.tag.text[0] != '\0') arguments["tag"] = what.tag.text;
+    if (what.steps.text[0] != '\0') arguments["steps"] = what.steps.text;
     if (l.failure) arguments["failure"] = std::string(to_string(*l.failure));
     add_slice("launch", name, process_of(what.device), on.number, begin, end, std::move(arguments));
     add_slice("enqueue", "enqueue " + name, host_process, what.thread, what.enqueue_begin,

@@ -29,12 +29,6 @@ std::optional<clock::time_point> known_time(clock::rep ticks) noexcept {
 
 }  // namespace
 
-traced_launch::short_name& traced_launch::short_name::operator=(std::string_view name) noexcept {
-  const auto length = std::min(name.size(), sizeof text - 1);
-  *std::copy_n(name.data(), length, text) = '\0';
-  return *this;
-}
-
 trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
     : overwrites_(overwrites),
       records_(capacity <= std::vector<record>().max_size() ? capacity : throw std::bad_alloc()),
@@ -136,6 +130,7 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
   what.operation = info.operation;
   what.label = info.label;
   what.tag = info.tag;
+  what.steps = info.steps;
   what.type = info.type;
   what.device = info.device;
   what.stream = info.stream;

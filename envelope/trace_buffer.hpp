@@ -3,6 +3,7 @@
 
 #include <sluice/envelope/kernel_trace.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -19,16 +20,23 @@ namespace sluice::detail {
 /// One launch of a trace. Names are cut to a fixed length, so that recording allocates nothing.
 struct traced_launch {
   using time_point = std::chrono::steady_clock::time_point;
-  struct short_name {
-    char text[32]{};
-    short_name& operator=(std::string_view name) noexcept;
+  template <std::size_t Size>
+  struct cut_text {
+    char text[Size]{};
+    cut_text& operator=(std::string_view whole) noexcept {
+      const auto length = std::min(whole.size(), sizeof text - 1);
+      *std::copy_n(whole.data(), length, text) = '\0';
+      return *this;
+    }
   };
+  using short_name = cut_text<32>;
   struct description {
     std::uint64_t launch_id = 0;
     short_name library;
     short_name operation;
     short_name label;
     short_name tag;
+    cut_text<192> steps;
     device_id device{};
     stream_id stream{};
     std::array<std::int64_t, 4> sizes{};

@@ -424,8 +424,8 @@ class executor::core {
         .sizes = facts.sizes,
         .commands = facts.commands + (r.plan ? r.plan->commands() : 0) +
                     (own ? own->commands() : 0) + (copies ? copies->commands() : 0),
-        .tag =
-            r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag)};
+        .tag = r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag),
+        .steps = trace_ ? r.steps() : nullptr};
     if (r.plan) used.keep(r.plan);
     if (own) used.keep(own);
     const auto closure = [&](const launch_context&) {

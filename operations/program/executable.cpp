@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/executable.hpp"
 
+#include "envelope/nvtx_range.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
 
@@ -191,13 +192,17 @@ class executable::builder {
     if (varying != inferred_.varying.end()) {
       made.varying = static_cast<std::uint32_t>(varying - inferred_.varying.begin());
     }
+    const bool is_there =
+        std::any_of(inferred_.written.begin(), inferred_.written.end(), [&](const auto& w) {
+          return w.step == static_cast<std::uint32_t>(number) && w.updates_input;
+        });
     std::optional<std::pair<place, tensor_spec>> written_back;
     for (std::size_t i = 0; i < inferred.uses.size(); ++i) {
       const auto& u = inferred.uses[i];
       auto& at = made.operands.emplace_back();
       const bool is_output = i == step.output;
       const bool is_given = step.operands[i] != program_graph::none;
-      if (is_output && is_given && !takes_over) {  // a new value that begins as a copy
+      if (is_output && is_given && !takes_over && !is_there) {  // a new value begins as a copy
         const auto& before = inferred_.values[step.operands[i]];
         add_copy(place_of(before), before.spec(), root, result_spec);
       }
@@ -318,6 +323,7 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
   for_each(externals, scratch, own,
            [&](const action& a, const auto& call, const launch_memory& memory) {
              enqueue_one([&] {
+               const detail::nvtx_range shown(a.where.c_str());
                naming([&] { return a.where; }, [&] { a.row->enqueue(libraries, call, memory); });
              });
            });

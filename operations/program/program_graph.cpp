@@ -201,14 +201,25 @@ void program_graph::build(std::vector<std::uint32_t> outputs) {
     }
     names.push_back("outputs[" + std::to_string(i) + "]");
   }
-  // Each copy is aligned like memory of its own.
+  // Each copy is aligned like memory of its own. Constants with the same memory share a copy.
   for (auto& one : constants_) {
     if (!one.on_host) continue;
+    const auto same = std::find_if(constants_.begin(), constants_.end(), [&](const auto& other) {
+      return other.on_host && other.on_host.data() == one.on_host.data() &&
+             other.on_host.bytes() == one.on_host.bytes();
+    });
+    if (&*same != &one) {
+      one.offset = same->offset;
+      continue;
+    }
     one.offset = host_constants_bytes_;
     const auto end = one.offset + one.on_host.bytes();
     host_constants_bytes_ = (end + tensor_spec::max_alignment - 1) / tensor_spec::max_alignment *
                             tensor_spec::max_alignment;
   }
+  std::string all_steps;
+  for (const auto& one : steps_) all_steps += (all_steps.empty() ? "" : ", ") + one.name;
+  step_names_ = std::make_shared<const std::string>(std::move(all_steps));
   outputs_ = std::move(outputs);
   output_names_ = std::move(names);
   built_ = true;

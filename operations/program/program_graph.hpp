@@ -90,6 +90,10 @@ class program_graph {
   [[nodiscard]] const std::string& output_name(std::size_t number) const noexcept {
     return output_names_[number];
   }
+  /// The names of the steps, for traces: "frames, fft, power, mel".
+  [[nodiscard]] const std::shared_ptr<const std::string>& step_names() const noexcept {
+    return step_names_;
+  }
   /// The value that `of` is a view of, directly or through other views.
   [[nodiscard]] std::uint32_t viewed(std::uint32_t of) const noexcept {
     while (values_[of].kind == value_kind::view) of = values_[of].of;
@@ -113,6 +117,7 @@ class program_graph {
   std::vector<value> values_;
   std::vector<std::uint32_t> outputs_;
   std::vector<std::string> output_names_;
+  std::shared_ptr<const std::string> step_names_;
   std::size_t host_constants_bytes_ = 0;
   bool built_ = false;
 

@@ -38,6 +38,8 @@ std::string key_of(std::uint64_t program, std::span<const tensor_spec> inputs,
   for (const auto& s : inputs) append(key, s);
   for (const auto& o : outputs) {
     append(key, (o.spec ? 1 : 0) + (o.overlaps_input ? 2 : 0));
+    append(key, static_cast<std::int64_t>(o.same_as.size()));
+    for (const auto input : o.same_as) append(key, input);
     if (o.spec) append(key, *o.spec);
   }
   return key;
@@ -61,21 +63,62 @@ void require_fit(const std::string& name, const tensor_spec& given, const tensor
   }
 }
 
+/// Whether the step `number`, which is inferred as `made`, may write its result where the input
+/// `input` lies: it works in place on the whole input, and no later step reads that.
+bool works_in_place(const program_graph& of, const program_inference& before, std::uint32_t number,
+                    const program_inference::step& made, std::uint32_t input) {
+  const auto is_of_input = [&](std::uint32_t value) {
+    const auto viewed = value == program_graph::none ? value : of.viewed(value);
+    return viewed != program_graph::none && of.values()[viewed].kind == value_kind::input &&
+           of.values()[viewed].of == input;
+  };
+  for (std::size_t later = number + 1; later < of.steps().size(); ++later) {
+    const auto& operands = of.steps()[later].operands;
+    if (std::any_of(operands.begin(), operands.end(), is_of_input)) return false;
+  }
+  const auto& step = of.steps()[number];
+  const auto& whole = before.inputs[input];
+  for (std::size_t i = 0; i < step.operands.size(); ++i) {
+    if (!is_of_input(step.operands[i]) || made.uses[i].ignored) continue;
+    const auto& read = before.values[step.operands[i]];
+    if (read.layout.offset() != 0 || read.spec() != whole) return false;
+    const bool may_coincide =
+        i == step.output || (made.uses[step.output].in_place_of >> i & 1U) != 0;
+    if (!may_coincide) return false;
+  }
+  return true;
+}
+
 /// The given output into which the result of the step `number` may be written directly. Nothing if
 /// there is none, or if another output is a part of the result.
-std::optional<std::uint32_t> direct_output(const program_graph& of,
-                                           std::span<const given_output> outputs,
-                                           std::uint32_t number) {
+std::optional<std::uint32_t> direct_output(const program_graph& of, const program_inference& before,
+                                           std::uint32_t number,
+                                           const program_inference::step& made) {
   const auto result = of.steps()[number].result;
   std::optional<std::uint32_t> found;
-  for (std::uint32_t i = 0; i < outputs.size(); ++i) {
+  for (std::uint32_t i = 0; i < before.outputs.size(); ++i) {
     if (of.viewed(of.outputs()[i]) != result) continue;
-    if (found || of.outputs()[i] != result || !outputs[i].spec || outputs[i].overlaps_input) {
+    const auto& output = before.outputs[i];
+    if (found || of.outputs()[i] != result || !output.spec || output.overlaps_input) {
+      return std::nullopt;
+    }
+    if (!std::all_of(output.same_as.begin(), output.same_as.end(),
+                     [&](auto input) { return works_in_place(of, before, number, made, input); })) {
       return std::nullopt;
     }
     found = i;
   }
   return found;
+}
+
+/// Whether the operand that the step updates is one of the inputs `inputs`.
+bool updates_one_of(const program_graph& of, const program_graph::step& step,
+                    const std::vector<std::uint32_t>& inputs) {
+  const auto updated = step.operands[step.output];
+  if (updated == program_graph::none) return false;
+  const auto& value = of.values()[of.viewed(updated)];
+  return value.kind == value_kind::input &&
+         std::find(inputs.begin(), inputs.end(), value.of) != inputs.end();
 }
 
 /// The alignment of an address `offset` bytes behind one with the alignment `base`.
@@ -143,12 +186,13 @@ located result_of(const program_graph& of, program_inference& to, std::span<cons
   if (!step.scalars.empty()) to.varying.push_back({number, structure_of(made)});
   const auto& spec = *made.uses[step.output].spec;
   result.layout = tensor_layout(spec.type, spec.shape, spec.strides);
-  if (const auto direct = direct_output(of, to.outputs, number)) {
-    const auto& wanted = *to.outputs[*direct].spec;
+  if (const auto direct = direct_output(of, to, number, made)) {
+    const auto& given = to.outputs[*direct];
+    const auto& wanted = *given.spec;
     require_fit(of.output_name(*direct), wanted, spec);
     // The step and the views of its result may depend on the alignment of new memory.
     if (wanted.strides == result.layout.strides() && wanted.alignment >= result.alignment) {
-      to.written.push_back({number, direct});
+      to.written.push_back({number, direct, updates_one_of(of, step, given.same_as)});
     }
   }
   return result;

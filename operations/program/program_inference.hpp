@@ -24,8 +24,9 @@ namespace sluice::operations {
 
 /// An output of a run, as far as the executable depends on it.
 struct given_output {
-  std::optional<tensor_spec> spec{};  ///< nothing if the output is new
-  bool overlaps_input = false;        ///< it shares bytes with an input
+  std::optional<tensor_spec> spec{};     ///< nothing if the output is new
+  std::vector<std::uint32_t> same_as{};  ///< the inputs that are the same tensor
+  bool overlaps_input = false;           ///< it shares bytes with another input
   [[nodiscard]] bool operator==(const given_output&) const noexcept = default;
 };
 
@@ -53,6 +54,7 @@ struct program_inference {
   struct written_memory {
     std::optional<std::uint32_t> step{};
     std::optional<std::uint32_t> output{};
+    bool updates_input = false;  ///< the step finds the operand that it updates there
   };
 
   /// A step with parameters that each run gives.

@@ -115,7 +115,14 @@ class row_of_programs final : public operation_row {
   }
 };
 
-/// @throws error `invalid_argument` with the name of the input unless a tensor can be so
+/// @throws error `invalid_argument` unless all outputs or none are named
+void require_outputs(const detail::program_graph& of, std::size_t outputs) {
+  if (outputs == 0 || outputs == of.outputs().size()) return;
+  throw invalid_argument("outputs", "there are " + std::to_string(outputs) +
+                                        ", but the program has " +
+                                        std::to_string(of.outputs().size()));
+}
+/// @throws error `invalid_argument` with the name `name` unless a tensor can be so
 void require_spec(const tensor_spec& given, const std::string& name) {
   naming([&] { return name; },
          [&] {
@@ -144,10 +151,7 @@ const operation_row& program_row() {
 std::vector<given_output> program_request::given_outputs() const {
   const auto& graph = *asked_.what.graph();
   std::vector<given_output> given(graph.outputs().size());
-  if (!asked_.outputs.empty() && asked_.outputs.size() != given.size()) {
-    throw invalid_argument("outputs", "there are " + std::to_string(asked_.outputs.size()) +
-                                          ", but the program has " + std::to_string(given.size()));
-  }
+  require_outputs(graph, asked_.outputs.size());
   for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
     const auto& name = graph.output_name(i);
     if (asked_.outputs[i].reference().program != 0) {
@@ -167,9 +171,15 @@ std::vector<given_output> program_request::given_outputs() const {
       }
     }
     given[i].spec = tensor_spec::of(output);
-    given[i].overlaps_input =
-        std::any_of(asked_.inputs.begin(), asked_.inputs.end(),
-                    [&](const run_input& input) { return overlap(output, input.on_device()); });
+    for (std::size_t j = 0; j < asked_.inputs.size(); ++j) {
+      const auto& input = asked_.inputs[j].on_device();
+      if (!overlap(output, input)) continue;
+      if (output == input) {
+        given[i].same_as.push_back(static_cast<std::uint32_t>(j));
+      } else {
+        given[i].overlaps_input = true;
+      }
+    }
   }
   return given;
 }
@@ -235,7 +245,8 @@ void program_request::infer_steps() {
                         : inferred->values[graph->steps()[*w.step].result].spec();
       u.access = access_kind::write;
       u.stated = true;
-      u.written_last = !w.step;
+      // The inference has seen to it that no step reads an input after it is overwritten.
+      u.written_last = !w.step || !outputs[*w.output].same_as.empty();
     }
   }
   for (std::size_t s = 0; s < inferred->steps.size(); ++s) {
@@ -260,6 +271,10 @@ std::size_t program_request::bytes() const noexcept {
          parts_.calls.size() * sizeof(step_call) +
          operands_.size() * (sizeof(operand) + sizeof(inference::use)) +
          (call_ ? call_->inferred->bytes : 0);
+}
+
+std::shared_ptr<const std::string> program_request::steps() const noexcept {
+  return call_->of->step_names();
 }
 
 void program_request::launch(const kernel_envelope& by, lane& on, operands&& used,
@@ -318,7 +333,12 @@ void prepare_request::infer_steps() {
   for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
     require_spec(asked_.inputs[i], graph->inputs()[i]);
   }
-  const std::vector<given_output> outputs(graph->outputs().size());
+  std::vector<given_output> outputs(graph->outputs().size());
+  require_outputs(*graph, asked_.outputs.size());
+  for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
+    if (asked_.outputs[i]) require_spec(*asked_.outputs[i], graph->output_name(i));
+    outputs[i].spec = asked_.outputs[i];
+  }
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
   call_ = std::make_shared<const program_call>(program_call{graph, std::move(run.shared)});
   row_of_programs::store(call_.get(), call);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -75,8 +76,10 @@ uploaded_constants::uploaded_constants(const detail::program_graph& of, std::siz
   // Not the stream of the lane: its owner may launch on it meanwhile.
   auto moved = std::make_unique<transfers>(runtime);
   block_ = runtime.allocate_bytes(bytes, moved->stream(), "constants of a program");
+  std::set<std::size_t> offsets;  // constants may share a copy
   for (const auto& one : of.constants()) {
-    if (one.on_host && one.on_host.bytes() != 0) moved->add(one.on_host, one.offset);
+    if (!one.on_host || one.on_host.bytes() == 0) continue;
+    if (offsets.insert(one.offset).second) moved->add(one.on_host, one.offset);
   }
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(moved));

@@ -6,6 +6,8 @@
 
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/operations/executor.hpp>
+#include <sluice/operations/run.hpp>
+#include <sluice/runtime/host_device.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -38,15 +40,16 @@ class alarm {
 };
 
 /// The answer to a request, which another thread may give.
-class pending_answer {
+template <class Result>
+class pending {
  public:
-  explicit pending_answer(std::shared_ptr<alarm> rung) : state_(std::make_shared<state>()) {
+  explicit pending(std::shared_ptr<alarm> rung) : state_(std::make_shared<state>()) {
     state_->rung = std::move(rung);
   }
 
-  [[nodiscard]] reply_token<tensor> token() const {
-    return reply_token<tensor>::from(
-        [to = state_](tensor value) {
+  [[nodiscard]] reply_token<Result> token() const {
+    return reply_token<Result>::from(
+        [to = state_](Result value) {
           to->result = std::move(value);
           to->answer();
         },
@@ -58,7 +61,7 @@ class pending_answer {
   [[nodiscard]] bool answered() const noexcept { return state_->answered.load(); }
   /// The answer, once it is there. The result is moved out.
   /// @throws error the answer, if it is an error
-  [[nodiscard]] tensor get() {
+  [[nodiscard]] Result get() {
     if (state_->failure) throw *state_->failure;
     return std::move(*state_->result);
   }
@@ -70,11 +73,27 @@ class pending_answer {
       rung->ring();
     }
     std::shared_ptr<alarm> rung;
-    std::optional<tensor> result;
+    std::optional<Result> result;
     std::optional<error> failure;
     std::atomic<bool> answered{false};
   };
   std::shared_ptr<state> state_;
+};
+
+using pending_answer = pending<tensor>;
+
+/// What a request is answered with.
+template <class Operation>
+struct answer_to {
+  using type = tensor;
+};
+template <>
+struct answer_to<sluice::run> {
+  using type = tensors;
+};
+template <>
+struct answer_to<sluice::prepare> {
+  using type = prepared;
 };
 
 /// A test with an executor on the device that its parameter names.
@@ -86,7 +105,7 @@ class executor_test : public named_device_test {
     device_service_options options;
     options.timer = timer_;
     options.runtime = options_of_runtime();
-    service_ = std::make_shared<device_service>(GetParam(), std::move(options));
+    service_ = std::make_shared<device_service>(opened_device(), std::move(options));
     executor_ = make_executor();
     stream_ = runtime().create_stream();
   }
@@ -96,6 +115,8 @@ class executor_test : public named_device_test {
     service_.reset();
   }
 
+  /// The device of the test.
+  [[nodiscard]] virtual std::shared_ptr<device> opened_device() { return open_device(GetParam()); }
   /// The options of the test's runtime.
   [[nodiscard]] virtual runtime_options options_of_runtime() { return {}; }
   [[nodiscard]] std::unique_ptr<executor> make_executor(executor_options options = {}) {
@@ -112,24 +133,28 @@ class executor_test : public named_device_test {
   }
   /// Submits `operation` to an executor of this thread.
   template <class Operation>
-  pending_answer submit(executor& to, Operation operation, const request_options& options = {},
-                        request_sender sender = {}) {
-    pending_answer answer(alarm_);
+  auto submit(executor& to, Operation operation, const request_options& options = {},
+              request_sender sender = {}) {
+    pending<typename answer_to<Operation>::type> answer(alarm_);
     to.submit(std::move(operation), options, answer.token(), sender);
     return answer;
   }
   /// Serves an executor of this thread until it has answered.
   /// @throws error the answer, if it is an error
-  tensor wait(executor& from, pending_answer& answer) {
+  template <class Result>
+  Result wait(executor& from, pending<Result>& answer) {
     // Another executor may have rung, so this one works before it waits.
     for (from.work(); !answer.answered(); from.work()) alarm_->await();
     return answer.get();
   }
-  tensor wait(pending_answer& answer) { return wait(on(), answer); }
+  template <class Result>
+  Result wait(pending<Result>& answer) {
+    return wait(on(), answer);
+  }
   /// Submits `operation` and waits for the answer.
   /// @throws error the answer, if it is an error
   template <class Operation>
-  tensor run(executor& to, Operation operation, const request_options& options = {}) {
+  auto run(executor& to, Operation operation, const request_options& options = {}) {
     auto answer = submit(to, std::move(operation), options);
     return wait(to, answer);
   }

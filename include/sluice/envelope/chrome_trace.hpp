@@ -20,7 +20,7 @@ enum class when_full : std::uint8_t {
 
 /// Options of a `chrome_trace`.
 struct chrome_trace_options {
-  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 320 bytes
+  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 512 bytes
   when_full full = when_full::drop_newest;  ///< the treatment of launches above the capacity
   bool timestamps = true;  ///< stamps launches on the device; see `kernel_trace::wants_timestamps`
 };
@@ -39,6 +39,8 @@ struct chrome_trace_options {
 /// its end on the device. The time before the begin ("queueing") and the time from the end until
 /// the completion engine detected it ("detection") are asynchronous slices with the launch's id.
 /// The enqueueing calls of the host are slices of the launching threads.
+///
+/// The launch of a program has the argument "steps", the names of its steps in order.
 ///
 /// A launch without timestamps has the argument `"timestamps": "missing"`, or `"off"` if the option
 /// is off. Its slice begins after its enqueueing call and after the previous launch of the stream.

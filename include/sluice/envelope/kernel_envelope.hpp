@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace sluice {
@@ -56,6 +57,8 @@ struct launch_options {
   std::size_t commands = 1;
   /// The tag of the request, for traces; nullptr: none.
   std::shared_ptr<const std::string> tag{};
+  /// The names of the steps of a program, for traces; nullptr: the launch is no program.
+  std::shared_ptr<const std::string> steps{};
 };
 
 /// The path that every launch of an operation takes, from validated operands to one reply.
@@ -117,17 +120,26 @@ class kernel_envelope {
            const launch_options& options, Closure&& closure) const noexcept {
     std::shared_ptr<detail::reply_state> reply;
     try {
-      const kernel_info info{
-          description().library, description().operation,
-          names_->nvtx_label,    options.tag ? std::string_view(*options.tag) : std::string_view(),
-          description().type,    on.runtime().device().id(),
-          on.stream().id(),      trace_ ? detail::next_launch_id() : 0,
-          options.sizes,         detail::wants_timestamps(trace_.get())};
+      const auto text_of = [](const std::shared_ptr<const std::string>& text) {
+        return text ? std::string_view(*text) : std::string_view();
+      };
+      const kernel_info info{.library = description().library,
+                             .operation = description().operation,
+                             .label = names_->nvtx_label,
+                             .tag = text_of(options.tag),
+                             .type = description().type,
+                             .device = on.runtime().device().id(),
+                             .stream = on.stream().id(),
+                             .launch_id = trace_ ? detail::next_launch_id() : 0,
+                             .sizes = options.sizes,
+                             .timed = detail::wants_timestamps(trace_.get()),
+                             .steps = text_of(options.steps)};
       // The hook at completion reads the names, possibly after this envelope has been destroyed.
       std::shared_ptr<const void> strings;
       if (trace_) {
-        strings = options.tag ? std::make_shared<tagged_names>(names_, options.tag)
-                              : std::shared_ptr<const void>(names_);
+        strings = options.tag || options.steps
+                      ? std::make_shared<names_of_launch>(names_, options.tag, options.steps)
+                      : std::shared_ptr<const void>(names_);
         used.keep(strings);
       }
       reply = std::move(token).hold(std::move(output));
@@ -152,7 +164,9 @@ class kernel_envelope {
     kernel_description description;
     std::string nvtx_label;
   };
-  using tagged_names = std::pair<std::shared_ptr<const names>, std::shared_ptr<const std::string>>;
+  using names_of_launch =
+      std::tuple<std::shared_ptr<const names>, std::shared_ptr<const std::string>,
+                 std::shared_ptr<const std::string>>;
 
   std::shared_ptr<const names> names_;
   std::shared_ptr<kernel_trace> trace_;

@@ -31,6 +31,7 @@ struct kernel_info {
   std::uint64_t launch_id = 0;            ///< unique in the process and increasing
   std::array<std::int64_t, 4> sizes{};    ///< sizes of the operation: m, n, k for gemm
   bool timed = false;                     ///< `after_timestamps` follows
+  std::string_view steps{};               ///< the steps of a program: "frames, fft, power, mel"
 };
 
 /// How a launch ended.

@@ -12,8 +12,9 @@ namespace sluice {
 ///
 ///     gemm.trace(std::make_shared<nvtx_trace>());  // a kernel_envelope
 ///
-/// The range extends from `before_enqueue` to `after_complete`. Without the CUDA toolkit at build
-/// time the trace does nothing (`available`).
+/// The range extends from `before_enqueue` to `after_complete`. The steps of a program have ranges
+/// of their own around their enqueueing calls, with any trace and without one. Without the CUDA
+/// toolkit at build time the trace does nothing (`available`).
 class SLUICE_EXPORT nvtx_trace final : public kernel_trace {
  public:
   nvtx_trace();

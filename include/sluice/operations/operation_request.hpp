@@ -46,6 +46,10 @@ class operation_request {
   virtual void add_operand(const tensor& value, bool is_output) = 0;
   /// The element type by which traces name the launch. After `add_operand`.
   [[nodiscard]] virtual element_type type() const noexcept = 0;
+  /// The names of the steps of a program, for traces; nullptr if the request runs none.
+  [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
+    return nullptr;
+  }
   /// Launches the request on `on` and answers it; see `kernel_envelope::run`. If `finishes` is not
   /// null, it completes the launch before a successful reply.
   virtual void launch(const kernel_envelope& by, lane& on, operands&& used,

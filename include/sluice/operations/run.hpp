@@ -11,6 +11,7 @@
 #include <sluice/runtime/tensor.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -68,8 +69,9 @@ class run_input {
 /// A given output has the type and the shape of the result. Its strides are free, but no two of its
 /// indices stand for the same element. It may share bytes with inputs, and with no constant and no
 /// other output. A step writes its result directly into a given output that has the strides and the
-/// alignment of a new one, unless it shares bytes with an input or another output is a part of the
-/// result. Otherwise the launch copies the result at the end.
+/// alignment of a new one, unless another output is a part of the result. If the output shares
+/// bytes with an input, it must also be the same tensor, the step must work in place on it, and no
+/// later step may read the input. Otherwise the launch copies the result at the end.
 struct run {
   program what{};                   ///< the program; required
   std::vector<run_input> inputs{};  ///< one tensor for each input
@@ -84,11 +86,14 @@ struct run {
 ///     request(programs, caf::infinite,
 ///             prepare{spectrogram, {tensor_spec::row_major(element_type::f32, {16000})}})
 ///
-/// A run with given outputs has an executable of its own.
+/// A run with given outputs has an executable of its own: `outputs` has their properties. It is for
+/// outputs that share no bytes with an input.
 struct prepare {
   program what{};                     ///< the program; required
   std::vector<tensor_spec> inputs{};  ///< the properties of each input
-  std::vector<scalar> scalars{};      ///< one number for each scalar, as a run may give them
+  /// Empty, or for each output its properties if runs give it, or nothing.
+  std::vector<std::optional<tensor_spec>> outputs{};
+  std::vector<scalar> scalars{};  ///< one number for each scalar, as a run may give them
 };
 
 /// What is known of the runs of a prepared program.

@@ -6,9 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,32 +21,7 @@ class program_memory : public programs {
     const auto on_device = numbers(shape);
     return {get(on_device), on_device};
   }
-  /// @throws error the answer, if it is an error
-  prepared prepare_of(sluice::prepare asked) {
-    struct state {
-      std::optional<prepared> found;
-      std::optional<error> failure;
-      std::atomic<bool> answered{false};
-    };
-    const auto answer = std::make_shared<state>();
-    const auto answered = [answer, alarm = waking_alarm()] {
-      answer->answered = true;
-      alarm->ring();
-    };
-    on().submit(std::move(asked), {},
-                reply_token<prepared>::from(
-                    [=](prepared found) {
-                      answer->found = std::move(found);
-                      answered();
-                    },
-                    [=](const error& why) {
-                      answer->failure = why;
-                      answered();
-                    }));
-    for (on().work(); !answer->answered; on().work()) waking_alarm()->await();
-    if (answer->failure) throw *answer->failure;
-    return std::move(*answer->found);
-  }
+  prepared prepare_of(sluice::prepare asked) { return run(on(), std::move(asked)); }
 };
 
 TEST_P(program_memory, of_constants_is_copied_to_the_device_once) {
@@ -98,19 +71,31 @@ TEST_P(program_memory, of_constants_is_given_back_with_the_last_executable) {
     const auto c = p.constant("c", host_tensor(element_type::f32, {1 << 18}));
     const program made = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
     const auto fresh = make_executor();
-    std::atomic<bool> answered{false};
-    const auto answer = [&, alarm = waking_alarm()](const auto&) {
-      answered = true;
-      alarm->ring();
-    };
-    fresh->submit(sluice::run{made, {alone(fill{.shape = extents{1}})}}, {},
-                  reply_token<tensors>::from(answer, answer));
-    for (fresh->work(); !answered; fresh->work()) waking_alarm()->await();
+    (void)run(*fresh, sluice::run{made, {alone(fill{.shape = extents{1}})}});
     EXPECT_GE(runtime().statistics().bytes_outstanding, outstanding + (1U << 20U));
   }
   while (runtime().statistics().bytes_outstanding >= outstanding + (1U << 20U)) {
     runtime().reap_pending();
   }
+}
+
+// A program within another one, twice, brings its constants once.
+TEST_P(program_memory, of_constants_is_shared_if_they_are_the_same) {
+  const host_tensor table(std::vector<float>(1 << 18, 1));
+  program_builder q;
+  const auto signal = q.input("signal");
+  const program inner =
+      std::move(q).build({q.add("sum", add{.a = signal, .b = q.constant("table", table)})});
+  program_builder p;
+  auto value = p.input("x");
+  for (int i = 0; i < 4; ++i) value = p.add("part", inner, {value}).front();
+  const program made = std::move(p).build({value});
+  const auto x = alone(fill{.value = 3, .shape = extents{1 << 18}});
+  const auto outstanding = runtime().statistics().bytes_outstanding;
+  (void)results_of({made, {x}, {x}});
+  // One copy, and scratch memory for two intermediate values.
+  EXPECT_LE(runtime().statistics().bytes_outstanding, outstanding + 3 * x.bytes() + 4096);
+  EXPECT_EQ(values(x), std::vector<float>(1 << 18, 7));
 }
 
 TEST_P(program_memory, of_inputs_is_copied_by_the_launch) {
@@ -172,7 +157,8 @@ TEST_P(program_memory, is_known_once_a_program_is_prepared) {
   const auto power = p.add("power", power_spectrum{.x = spectrum});
   const program made =
       std::move(p).build({p.add("scaled", affine{.x = power, .factor = factor}), power});
-  const auto found = prepare_of({made, {tensor_spec::row_major(element_type::f32, {3, 100})}, {2}});
+  const auto spec = tensor_spec::row_major(element_type::f32, {3, 100});
+  const auto found = prepare_of({.what = made, .inputs = {spec}, .scalars = {2}});
   ASSERT_EQ(found.outputs.size(), 2U);
   EXPECT_EQ(found.outputs[0], tensor_spec::row_major(element_type::f32, {3, 51}));
   EXPECT_EQ(found.outputs[1], found.outputs[0]);
@@ -181,19 +167,28 @@ TEST_P(program_memory, is_known_once_a_program_is_prepared) {
   const auto plans = on().status().plans.made;
   (void)results_of({.what = made, .inputs = {numbers({3, 100})}, .scalars = {0.5}});
   EXPECT_EQ(on().status().plans.made, plans);
+  // Runs with a given output have an executable of their own.
+  (void)prepare_of({made, {spec}, {std::nullopt, found.outputs[1]}, {2}});
+  EXPECT_EQ(on().status().plans.made, plans + 1);
+  const auto y = numbers(found.outputs[1].shape);
+  (void)results_of({made, {numbers({3, 100})}, {operand(), y}, {0.5}});
+  EXPECT_EQ(on().status().plans.made, plans + 1);
   const auto refused = [&](const char* text, sluice::prepare asked) {
     EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)prepare_of(std::move(asked)); }));
   };
   refused("what: is no program", {});
   refused("inputs: there are 0", {made});
   refused("scalars: there are 0", {made, {found.outputs[0]}});
+  refused("outputs: there are 1", {made, {spec}, {found.outputs[0]}, {1}});
+  refused("outputs[1]: has the shape [3, 100]", {made, {spec}, {std::nullopt, spec}, {1}});
   auto wrong = found.outputs[0];
   wrong.alignment = 3;
-  refused("x: alignment: is 3", {made, {wrong}, {1}});
+  refused("x: alignment: is 3", {made, {wrong}, {}, {1}});
   wrong = found.outputs[0];
   wrong.strides = {1};
-  refused("x: ", {made, {wrong}, {1}});
-  refused("step 'spectrum': x: ", {made, {tensor_spec::row_major(element_type::i32, {3})}, {1}});
+  refused("x: ", {made, {wrong}, {}, {1}});
+  refused("step 'spectrum': x: ",
+          {made, {tensor_spec::row_major(element_type::i32, {3})}, {}, {1}});
 }
 
 TEST_P(program_memory, is_shared_with_the_programs_inside) {

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -100,6 +102,93 @@ TEST_P(program_outputs, may_lie_in_the_memory_of_inputs) {
     EXPECT_EQ(bits(results[0]), first);
     EXPECT_EQ(bits(results[1]), second);
   }
+}
+
+/// A program of two inputs, and the memory that a run of it takes if its output is the first one.
+struct overwriting {
+  const char* text;
+  std::function<program_value(program_builder&, program_value, program_value)> last_step;
+  bool in_place;
+};
+
+// An output that is an input costs no memory if the step can work in place.
+TEST_P(program_outputs, overwrite_an_input_in_place) {
+  const extents shape{256, 256};
+  const std::vector<overwriting> all{
+      {"elementwise", [](auto& p, auto x, auto y) { return p.add("sum", add{.a = x, .b = y}); },
+       true},
+      {"of a step before",
+       [](auto& p, auto x, auto) {
+         return p.add("sum", add{.a = x, .b = p.add("copy", strided_copy{.x = x})});
+       },
+       true},
+      {"nothing reads it",
+       [](auto& p, auto, auto y) { return p.add("product", gemm{.a = y, .b = y}); }, true},
+      {"updates",
+       [](auto& p, auto x, auto y) {
+         return p.add("product", gemm{.a = y, .b = y, .c = x, .beta = 2});
+       },
+       true},
+      {"reads it elsewhere",
+       [](auto& p, auto x, auto y) { return p.add("product", gemm{.a = x, .b = y}); }, false},
+      {"reads it transposed",
+       [](auto& p, auto x, auto y) { return p.add("sum", add{.a = x.transposed(), .b = y}); },
+       false},
+      {"updates it and reads it",
+       [](auto& p, auto x, auto y) {
+         return p.add("product", gemm{.a = x, .b = y, .c = x, .beta = 2});
+       },
+       false},
+  };
+  const auto matrix = 256 * 256 * sizeof(float);
+  for (const auto& one : all) {
+    SCOPED_TRACE(one.text);
+    program_builder p;
+    const auto a = p.input("a");
+    const auto b = p.input("b");
+    const program made = std::move(p).build({one.last_step(p, a, b)});
+    const auto x = numbers(shape);
+    const auto y = numbers(shape);
+    const auto expected = bits(results_of({made, {x, y}})[0]);
+    const auto fresh = make_executor();
+    const auto outstanding = runtime().statistics().bytes_outstanding;
+    EXPECT_EQ(run(*fresh, sluice::run{made, {x, y}, {x}})[0], x);
+    const auto taken = runtime().statistics().bytes_outstanding - outstanding;
+    const bool has_intermediate = one.text == std::string("of a step before");
+    if (one.in_place) {
+      EXPECT_LT(taken, (has_intermediate ? 2 : 1) * matrix);
+    } else {
+      EXPECT_GE(taken, matrix);
+    }
+    EXPECT_EQ(bits(x), expected);
+  }
+}
+
+// A later step reads the input, so that the output is written last.
+TEST_P(program_outputs, do_not_overwrite_what_a_later_step_reads) {
+  program_builder p;
+  const auto a = p.input("a");
+  const auto b = p.input("b");
+  const auto sum = p.add("sum", add{.a = a, .b = b});
+  const auto later = p.add("later", subtract{.a = sum, .b = a.reshape({-1})});
+  const program made = std::move(p).build({sum, later});
+  const auto x = numbers({7});
+  const auto y = numbers({7});
+  const auto expected = results_of({made, {x, y}});
+  const auto first = bits(expected[0]);
+  const auto second = bits(expected[1]);
+  const auto results = results_of({made, {x, y}, {x, y}});
+  EXPECT_EQ(bits(results[0]), first);
+  EXPECT_EQ(bits(results[1]), second);
+  EXPECT_EQ(results[0], x);
+  // The same tensor for both inputs: one of them is still read.
+  const auto z = numbers({7});
+  const auto twice = results_of({made, {z, z}});
+  const auto doubled = bits(twice[0]);
+  const auto difference = bits(twice[1]);
+  const auto overwritten = results_of({made, {z, z}, {z, operand()}});
+  EXPECT_EQ(bits(overwritten[0]), doubled);
+  EXPECT_EQ(bits(overwritten[1]), difference);
 }
 
 TEST_P(program_outputs, are_updated_in_place_of_a_copy) {

@@ -5,13 +5,17 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
+#include <sluice/envelope/chrome_trace.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -83,6 +87,46 @@ TEST_P(programs, are_one_launch) {
   EXPECT_EQ(on().status().plans.made, made);
   // Two values are alive at a time.
   EXPECT_LE(before.peak_bytes, before.bytes_outstanding + 3 * 4096);
+}
+
+// Each of fifty steps adds the last value to one of the eight values before it. Every twelve steps
+// the values lose half of their rows.
+TEST_P(programs, take_no_more_scratch_than_their_largest_live_set) {
+  constexpr std::size_t steps = 50;
+  constexpr std::int64_t columns = 512;
+  auto generator = make_generator();
+  for (int round = 0; round < 20; ++round) {
+    struct value {
+      program_value in_program;
+      std::size_t bytes;  // in scratch memory
+      std::size_t last;   // the last step that reads it
+    };
+    program_builder p;
+    std::int64_t rows = 1024;
+    const auto input = tensor_spec::row_major(element_type::f32, {rows, columns});
+    std::vector<value> values{{p.input("x"), 0, 0}};
+    for (std::size_t step = 1; step <= steps; ++step) {
+      if (step % 12 == 0) rows /= 2;
+      const auto distance = generator() % std::min<std::size_t>(values.size(), 9);
+      auto& last = values.back();
+      auto& earlier = values[values.size() - 1 - distance];
+      last.last = earlier.last = step;
+      const auto sum = p.add("sum", add{.a = last.in_program.slice(0, 0, rows),
+                                        .b = earlier.in_program.slice(0, 0, rows)});
+      values.push_back({sum, static_cast<std::size_t>(rows * columns) * sizeof(float), step});
+    }
+    values.back().bytes = 0;  // an output
+    const program made = std::move(p).build({values.back().in_program});
+    std::size_t largest = 0;
+    for (std::size_t step = 1; step <= steps; ++step) {
+      std::size_t live = 0;
+      for (std::size_t v = 0; v <= step; ++v) {
+        if (values[v].last >= step) live += values[v].bytes;
+      }
+      largest = std::max(largest, live);
+    }
+    EXPECT_LE(run(on(), sluice::prepare{made, {input}}).scratch_bytes, largest);
+  }
 }
 
 TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
@@ -274,6 +318,38 @@ TEST_P(programs, fail_as_a_whole) {
   }
   EXPECT_EQ(values(results_of({made, {alone(fill{.value = 3, .shape = extents{2}})}})[1]),
             std::vector<float>(2, 3));
+}
+
+/// Keeps what traces see of the steps of each launch.
+struct step_trace final : kernel_trace {
+  void after_complete(const kernel_info& info, const kernel_outcome&) override {
+    const std::lock_guard lock(mutex);
+    seen.push_back(std::string(info.operation) + ": " + std::string(info.steps));
+  }
+  std::mutex mutex;
+  std::vector<std::string> seen;
+};
+
+TEST_P(programs, show_traces_their_steps) {
+  const auto trace = std::make_shared<step_trace>();
+  const auto shown = std::make_shared<chrome_trace>();
+  std::string json;
+  {
+    executor traced(service(), std::make_shared<fan_out_trace>(
+                                   std::vector<std::shared_ptr<kernel_trace>>{trace, shown}));
+    traced.on_wake(waking());
+    program_builder p;
+    const auto x = p.input("x");
+    const auto power = p.add("power", power_spectrum{.x = p.add("spectrum", rfft{.x = x})});
+    program made = std::move(p).build({p.add("loudest", reduce{.x = power})});
+    (void)run(traced, sluice::run{made, {numbers({64})}}, {.tag = "clip 7"});
+    made = program();
+    (void)run(traced, add{.a = small(1), .b = small(2)});
+    json = shown->json();
+  }
+  EXPECT_EQ(trace->seen, (std::vector<std::string>{"program: spectrum, power, loudest", "add: "}));
+  EXPECT_NE(json.find("\"steps\":\"spectrum, power, loudest\""), std::string::npos);
+  EXPECT_NE(json.find("\"tag\":\"clip 7\""), std::string::npos);
 }
 
 TEST_P(programs, may_have_many_inputs) {

@@ -25,29 +25,7 @@ class programs : public executor_test {
   /// Runs a program and waits for its results.
   /// @throws error the answer, if it is an error
   tensors results_of(sluice::run asked, const request_options& options = {}) {
-    struct state {
-      std::optional<tensors> result;
-      std::optional<error> failure;
-      std::atomic<bool> answered{false};
-    };
-    const auto answer = std::make_shared<state>();
-    const auto answered = [answer, alarm = waking_alarm()] {
-      answer->answered = true;
-      alarm->ring();
-    };
-    on().submit(std::move(asked), options,
-                reply_token<tensors>::from(
-                    [=](tensors result) {
-                      answer->result = std::move(result);
-                      answered();
-                    },
-                    [=](const error& why) {
-                      answer->failure = why;
-                      answered();
-                    }));
-    for (on().work(); !answer->answered; on().work()) waking_alarm()->await();
-    if (answer->failure) throw *answer->failure;
-    return std::move(*answer->result);
+    return run(on(), std::move(asked), options);
   }
 
   // Also for what builds random programs.
