@@ -33,11 +33,12 @@ constexpr std::size_t backlog_allowance = 512;
 }  // namespace
 
 struct completion_engine::state {
-  state(std::shared_ptr<detail::runtime_core> c, completion_strategy s)
-      : core(std::move(c)), strategy(s) {}
+  state(std::shared_ptr<detail::runtime_core> c, completion_strategy s, wait_policy w)
+      : core(std::move(c)), strategy(s), waiting(w) {}
 
   std::shared_ptr<detail::runtime_core> core;
   completion_strategy strategy;
+  wait_policy waiting;
   std::atomic<continuation*> inbox{nullptr};  // newest first
   std::atomic<std::size_t> pending{0};
   std::atomic<bool> stopping{false};
@@ -229,8 +230,9 @@ struct completion_engine::state {
   }
 };
 
-completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy)
-    : state_(std::make_shared<state>(detail::runtime_core::of(runtime), strategy)) {
+completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy,
+                                     wait_policy waiting)
+    : state_(std::make_shared<state>(detail::runtime_core::of(runtime), strategy, waiting)) {
   state_->queues.reserve(64);
   state_->core->start_reclaiming();
   if (strategy != completion_strategy::synchronous) {
@@ -313,7 +315,7 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
   const bool woken_early = s.strategy == completion_strategy::host_function;
   const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
   const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);
-  const auto spin = std::chrono::microseconds(woken_early ? 0 : 50);
+  const auto spin = woken_early ? std::chrono::microseconds(0) : detail::spin_time(s.waiting);
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
   std::optional<clock::time_point> rest_end;

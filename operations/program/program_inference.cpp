@@ -198,6 +198,42 @@ located result_of(const program_graph& of, program_inference& to, std::span<cons
   return result;
 }
 
+/// States how a launch uses the inputs, the constants and what it writes.
+void add_uses(const program_graph& of, program_inference& to) {
+  const auto add = [&](std::string_view name, const tensor_spec& s) -> inference::use& {
+    auto& u = to.uses.emplace_back();
+    u.of.name = name;
+    u.spec = s;
+    return u;
+  };
+  to.uses.reserve(of.inputs().size() + of.constants().size() + to.written.size());
+  for (std::size_t i = 0; i < to.inputs.size(); ++i) {
+    add(of.inputs()[i], to.inputs[i]).ignored = true;
+  }
+  for (const auto& constant : of.constants()) add(constant.name, constant.spec()).ignored = true;
+  const auto read = to.uses.size();
+  for (const auto& w : to.written) {
+    auto& u = w.output
+                  ? add(of.output_name(*w.output), *to.outputs[*w.output].spec)
+                  : add(of.steps()[*w.step].name, to.values[of.steps()[*w.step].result].spec());
+    u.of.role = member_role::output;
+    u.access = access_kind::write;
+    u.stated = true;
+    // No step reads an input after it is overwritten; see `works_in_place`.
+    u.written_last = !w.step || (w.output && !to.outputs[*w.output].same_as.empty());
+  }
+  for (std::size_t s = 0; s < to.steps.size(); ++s) {
+    const auto& step = of.steps()[s];
+    for (std::size_t i = 0; i < step.operands.size(); ++i) {
+      if (step.operands[i] == program_graph::none) continue;
+      // An update copies its operand in any case.
+      if (to.steps[s].uses[i].ignored && i != step.output) continue;
+      const auto root = to.values[step.operands[i]].root;
+      if (root < read) to.uses[root].ignored = false;
+    }
+  }
+}
+
 }  // namespace
 
 tensor_spec program_inference::located::spec() const {
@@ -271,9 +307,11 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
       to.written.push_back({step, std::nullopt});
     }
   }
+  add_uses(of, to);
   for (const auto& v : to.varying) append(to.key, std::as_bytes(std::span(v.structure)));
   to.bytes = sizeof to + to.key.size() + to.inputs.size() * sizeof(tensor_spec) +
              to.outputs.size() * sizeof(given_output) + to.values.size() * sizeof(located);
+  to.bytes += to.uses.size() * sizeof(inference::use);
   for (const auto& s : to.steps) to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
   return to;
 }

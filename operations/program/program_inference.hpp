@@ -72,6 +72,8 @@ struct program_inference {
   std::vector<step> steps{};
   std::vector<varying_step> varying{};
   std::vector<written_memory> written{};
+  /// Of the inputs, the constants and `written`, in this order. Their operands belong to the run.
+  std::vector<inference::use> uses{};
   std::size_t bytes = 0;  ///< its size in host memory
 
   /// The number of the memory, among `written`, that holds the output. It is a part of the result

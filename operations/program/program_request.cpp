@@ -206,6 +206,7 @@ void program_request::infer_steps() {
   call_ = std::make_shared<const program_call>(program_call{graph, inferred});
   row_of_programs::store(call_.get(), call);
 
+  operands_.reserve(inferred->uses.size());
   for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
     auto& input = asked_.inputs[i];
     if (input.on_host()) {
@@ -215,53 +216,19 @@ void program_request::infer_steps() {
   }
   asked_.inputs.clear();
   for (const auto& constant : graph->constants()) operands_.emplace_back(constant.on_device);
-  const auto read = operands_.size();
-  operands_.resize(read + inferred->written.size());
-  std::size_t host_inputs = 0;
-  for (std::size_t i = 0; i < operands_.size(); ++i) {
-    auto& u = uses_.emplace_back();
-    u.of.value = &operands_[i];
-    if (i < read) {
-      const bool is_input = i < given.size();
-      u.of.name = is_input ? graph->inputs()[i] : graph->constants()[i - given.size()].name;
-      u.ignored = true;
-      if (host_inputs < parts_.host_inputs.size() && parts_.host_inputs[host_inputs].first == i) {
-        // New memory, which the launch writes before the steps.
-        ++host_inputs;
-        u.of.role = member_role::output;
-        u.spec = given[i];
-        u.access = access_kind::write;
-        u.stated = true;
-      } else {
-        u.spec = is_input ? given[i] : graph->constants()[i - given.size()].spec();
-      }
-    } else {
-      const auto& w = inferred->written[i - read];
-      u.of = {w.output ? std::string_view(graph->output_name(*w.output))
-                       : std::string_view(graph->steps()[*w.step].name),
-              &operands_[i], member_role::output};
-      if (w.output) operands_[i] = std::move(asked_.outputs[*w.output]);
-      u.spec = w.output ? *outputs[*w.output].spec
-                        : inferred->values[graph->steps()[*w.step].result].spec();
-      u.access = access_kind::write;
-      u.stated = true;
-      // The inference has seen to it that no step reads an input after it is overwritten.
-      u.written_last = !w.step || !outputs[*w.output].same_as.empty();
-    }
+  for (const auto& w : inferred->written) {
+    operands_.push_back(w.output ? std::move(asked_.outputs[*w.output]) : operand());
   }
-  for (std::size_t s = 0; s < inferred->steps.size(); ++s) {
-    const auto& step = graph->steps()[s];
-    for (std::size_t i = 0; i < step.operands.size(); ++i) {
-      const auto value = step.operands[i];
-      if (value == detail::program_graph::none) continue;
-      // An update copies its operand in any case.
-      if (inferred->steps[s].uses[i].ignored && i != step.output) continue;
-      const auto root = inferred->values[value].root;
-      if (root < read) uses_[root].ignored = false;
-    }
+  uses_ = inferred->uses;
+  for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].of.value = &operands_[i];
+  for (const auto& one : parts_.host_inputs) {
+    // New memory, which the launch writes before the steps.
+    auto& u = uses_[one.first];
+    u.of.role = member_role::output;
+    u.access = access_kind::write;
+    u.stated = true;
+    u.ignored = false;
   }
-  // They are written in any case.
-  for (const auto& one : parts_.host_inputs) uses_[one.first].ignored = false;
 }
 
 std::size_t program_request::bytes() const noexcept {

@@ -303,6 +303,12 @@ void post(const Handle& target, Message&&... message) {
 #endif
 }
 
+/// Whether a message waits in the mailbox of `self`.
+template <class Self>
+[[nodiscard]] bool has_message(Self&& self) {
+  return !self->mailbox().empty();
+}
+
 #if CAF_MAJOR_VERSION >= 1
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

@@ -3,6 +3,7 @@
 
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/reply.hpp>
+#include <sluice/envelope/wait_policy.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 
@@ -52,6 +53,13 @@ template <class Self>
   return {sender ? std::uint64_t{sender->id()} : std::numeric_limits<std::uint64_t>::max()};
 }
 
+/// Waits a little for the next message of `self`, so that the kernel need not wake its thread.
+template <class Self>
+void linger(Self* self) noexcept {
+  (void)spinners::of_process().spin(state_of(self).on->lane().service().waiting(),
+                                    [self] { return has_message(self); });
+}
+
 /// Takes a request of `self`.
 template <class Request, class Self>
 [[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
@@ -64,6 +72,7 @@ template <class Request, class Self>
     }
     state_of(self).on->submit(take_operation_of(request), options, taken.token, from);
   });
+  linger(self);
   return taken.delegated;
 }
 
@@ -113,7 +122,10 @@ struct operation_handlers {
               state_of(self).on->cancel(sender_of(self), request.id);
             },
             [self](get_queue_status) { return state_of(self).on->status(); },
-            [self](wake) { state_of(self).on->work(); },
+            [self](wake) {
+              state_of(self).on->work();
+              linger(self);
+            },
             std::move(more)...};
   }
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/envelope/wait_policy.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/releasable.hpp>
@@ -13,8 +14,8 @@ namespace sluice {
 
 /// How the runtime detects that a launch has completed.
 enum class completion_strategy : std::uint8_t {
-  polled,  ///< the engine's thread queries the streams' events in order; it spins briefly, then
-           ///< sleeps in growing steps
+  polled,  ///< the engine's thread queries the streams' events in order; it spins for the time of
+           ///< its `wait_policy`, then sleeps in growing steps
   host_function,  ///< the thread sleeps longer, and a host function after each launch wakes it; the
                   ///< status still comes from the event, because after a fault the function never
                   ///< runs
@@ -70,10 +71,12 @@ class SLUICE_EXPORT continuation : public releasable {
 class SLUICE_EXPORT completion_engine {
  public:
   /// An engine for the launches of `runtime`. Starts a thread, unless `strategy` is `synchronous`.
+  /// With `polled`, `waiting` states how long the thread spins after a completion.
   /// @throws std::system_error if the thread cannot be started
   /// @throws std::bad_alloc if there is no memory for the engine
   explicit completion_engine(device_runtime& runtime,
-                             completion_strategy strategy = completion_strategy::polled);
+                             completion_strategy strategy = completion_strategy::polled,
+                             wait_policy waiting = wait_policy::balanced);
   completion_engine(const completion_engine&) = delete;
   completion_engine& operator=(const completion_engine&) = delete;
   ~completion_engine();

@@ -5,6 +5,7 @@
 #include <sluice/envelope/launch_timing.hpp>
 #include <sluice/envelope/planner.hpp>
 #include <sluice/envelope/timer.hpp>
+#include <sluice/envelope/wait_policy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <cstddef>
@@ -31,6 +32,7 @@ struct device_service_options {
   /// one more launch with the most commands, a host transfer. Under compute-sanitizer, whose queue
   /// is full at 255, use 200.
   std::size_t max_commands = 0;
+  wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
   std::shared_ptr<sluice::timer> timer{};
 };
@@ -63,7 +65,8 @@ class device_service {
         timer_(options.timer ? std::move(options.timer) : std::make_shared<steady_timer>(device)),
         planner_(std::move(device)),
         timestamps_(runtime_),
-        engine_(runtime_, options.completion),
+        engine_(runtime_, options.completion, options.waiting),
+        waiting_(options.waiting),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
@@ -82,6 +85,8 @@ class device_service {
   [[nodiscard]] sluice::planner& planner() noexcept { return planner_; }
   /// The clock of deadlines. Valid as long as the service.
   [[nodiscard]] sluice::timer& timer() noexcept { return *timer_; }
+  /// How the threads of the service wait.
+  [[nodiscard]] wait_policy waiting() const noexcept { return waiting_; }
   /// The device of the runtime. Valid as long as the service.
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
   /// The limit of launches in flight for a lane without a limit of its own.
@@ -97,6 +102,7 @@ class device_service {
   detail::launch_timestamps timestamps_;
   completion_engine
       engine_;  // destroyed before the runtime, after all pending launches have been answered
+  wait_policy waiting_;
   std::size_t max_in_flight_;
   std::size_t max_commands_;
 };

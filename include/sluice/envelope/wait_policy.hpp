@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+namespace sluice {
+
+/// How the threads of a device service wait: the completion thread for launches, and the threads of
+/// library actors for messages.
+///
+/// A spinning thread reacts several microseconds earlier than a sleeping one, which the kernel has
+/// to wake. Threads of actors spin only while fewer than a quarter of the processors that the
+/// process may use are spun on by threads of actors and of `ask`. They sleep at once if there are
+/// fewer than four processors.
+enum class wait_policy : std::uint8_t {
+  latency,   ///< they spin for a millisecond before they sleep
+  balanced,  ///< they spin for 50 µs before they sleep
+  frugal,    ///< they sleep at once; the completion thread queries events every 10 to 250 µs
+};
+
+namespace detail {
+
+/// How long threads spin before they sleep.
+[[nodiscard]] constexpr std::chrono::microseconds spin_time(wait_policy policy) noexcept {
+  switch (policy) {
+    case wait_policy::latency:
+      return std::chrono::microseconds(1000);
+    case wait_policy::balanced:
+      return std::chrono::microseconds(50);
+    case wait_policy::frugal:
+      break;
+  }
+  return std::chrono::microseconds(0);
+}
+
+/// Limits the number of threads that spin. Thread-safe.
+class SLUICE_EXPORT spinners {
+ public:
+  explicit spinners(std::size_t most) noexcept : most_(most) {}
+  spinners(const spinners&) = delete;
+  spinners& operator=(const spinners&) = delete;
+
+  /// Those of the process: a quarter of the processors that it may use.
+  [[nodiscard]] static spinners& of_process() noexcept;
+
+  /// Yields the processor until `condition()` returns true or the time of `policy` has passed, but
+  /// returns at once if enough threads spin. Returns whether the condition has become true.
+  template <class Condition>
+  bool spin(wait_policy policy, const Condition& condition) noexcept {
+    if (condition()) return true;
+    const auto time = spin_time(policy);
+    if (time.count() == 0 || most_ == 0) return false;
+    bool met = false;
+    if (spinning_.fetch_add(1, std::memory_order_relaxed) < most_) {
+      const auto end = std::chrono::steady_clock::now() + time;
+      do {
+        std::this_thread::yield();
+        met = condition();
+      } while (!met && std::chrono::steady_clock::now() < end);
+    }
+    spinning_.fetch_sub(1, std::memory_order_relaxed);
+    return met;
+  }
+
+ private:
+  const std::size_t most_;
+  std::atomic<std::size_t> spinning_{0};
+};
+
+}  // namespace detail
+}  // namespace sluice

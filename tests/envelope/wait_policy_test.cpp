@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/gate.hpp"
+
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/wait_policy.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+TEST(spinners, end_when_the_condition_is_met) {
+  detail::spinners all(1);
+  int looks = 0;
+  EXPECT_TRUE(all.spin(wait_policy::latency, [&] { return ++looks == 3; }));
+  EXPECT_EQ(looks, 3);
+}
+
+TEST(spinners, end_when_the_time_has_passed) {
+  detail::spinners all(1);
+  EXPECT_FALSE(all.spin(wait_policy::balanced, [] { return false; }));
+}
+
+TEST(spinners, do_not_spin_if_they_are_frugal) {
+  detail::spinners all(1);
+  int looks = 0;
+  EXPECT_FALSE(all.spin(wait_policy::frugal, [&] { return ++looks == 2; }));
+  EXPECT_EQ(looks, 1);
+}
+
+TEST(spinners, are_no_more_than_their_limit) {
+  constexpr int most = 2;
+  detail::spinners all(most);
+  std::atomic<int> spinning{0};
+  std::atomic<bool> open{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < most; ++i) {
+    threads.emplace_back([&] {
+      int looks = 0;
+      // The time ends after the test has seen what it waits for.
+      while (!all.spin(wait_policy::latency, [&] {
+        if (++looks == 2) ++spinning;
+        return open.load();
+      })) {
+      }
+    });
+  }
+  await([&] { return spinning == most; });
+  bool refused = false;
+  // A spinner whose time has passed begins again, and leaves its place for a moment.
+  await([&] {
+    int looks = 0;
+    refused = !all.spin(wait_policy::balanced, [&] { return ++looks == 2; }) && looks == 1;
+    return refused;
+  });
+  EXPECT_TRUE(refused);
+  open = true;
+  for (auto& thread : threads) thread.join();
+  int looks = 0;
+  EXPECT_TRUE(all.spin(wait_policy::balanced, [&] { return ++looks == 2; }));
+}
+
+// Launches complete under every policy.
+TEST(wait_policy, is_an_option_of_a_service) {
+  EXPECT_EQ(device_service("host").waiting(), wait_policy::balanced);
+  for (const auto policy : {wait_policy::latency, wait_policy::balanced, wait_policy::frugal}) {
+    device_service service("host", {.waiting = policy});
+    EXPECT_EQ(service.waiting(), policy);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
