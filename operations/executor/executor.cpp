@@ -225,6 +225,7 @@ class executor::core {
       auto key = key_of(r, kind());
       const auto* const known = plans_.find(key);
       if (known == nullptr) {
+        (void)plans_.drop_obsolete();  // the new plan may need their memory
         r.planned_by = planning_.request(std::move(key), &r.call, r.sender, r.owner_of_call());
       } else if (known->failure) {
         throw *known->failure;
@@ -240,6 +241,7 @@ class executor::core {
   /// theirs. A request that can never succeed costs others no plans.
   [[nodiscard]] bool frees_memory_for(std::size_t bytes, const error& why) noexcept {
     if (why.code() != errc::over_budget && why.code() != errc::out_of_memory) return false;
+    if (plans_.drop_obsolete()) return true;
     const auto of_plans = plans_.device_bytes();
     if (of_plans == 0) return false;
     const auto others = bytes - std::min(bytes, of_plans);
@@ -369,9 +371,9 @@ class executor::core {
     planning_.start();
   }
 
-  /// The most device commands of a launch, without those of packed copies and transfers.
+  /// The most device commands of a launch, without those of packed copies and single transfers.
   [[nodiscard]] static std::size_t commands_of(const operation_request& r) noexcept {
-    return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0);
+    return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) + r.upload_commands();
   }
   void launch(operation_request& r) noexcept {
     if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);

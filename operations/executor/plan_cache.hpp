@@ -46,7 +46,7 @@ class plan_cache {
   /// Keeps an outcome. Drops obsolete plans, and those whose last use is the longest ago.
   /// @throws std::bad_alloc; nothing is kept then
   void insert(plan_key key, plan_outcome outcome) {
-    erase_if([](const auto& one) { return one.plan && one.plan->obsolete(); });
+    (void)drop_obsolete();
     const auto bytes =
         entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
@@ -60,6 +60,12 @@ class plan_cache {
     at->second = {std::move(outcome), bytes, by_age_.begin()};
     bytes_ += bytes;
     while (bytes_ > max_bytes_ && by_age_.size() > 1) erase(by_key_.find(*by_age_.back()));
+  }
+  /// Drops the plans of which no request can make use. Returns whether there was one.
+  bool drop_obsolete() noexcept {
+    const auto before = by_key_.size();
+    erase_if([](const auto& one) { return one.plan && one.plan->obsolete(); });
+    return by_key_.size() != before;
   }
   /// The device memory that the plans hold.
   [[nodiscard]] std::size_t device_bytes() const noexcept {

@@ -202,7 +202,8 @@ class executable::builder {
       auto& at = made.operands.emplace_back();
       const bool is_output = i == step.output;
       const bool is_given = step.operands[i] != program_graph::none;
-      if (is_output && is_given && !takes_over && !is_there) {  // a new value begins as a copy
+      // A new value that is updated begins as a copy.
+      if (is_output && is_given && !takes_over && !is_there && u.access != access_kind::write) {
         const auto& before = inferred_.values[step.operands[i]];
         add_copy(place_of(before), before.spec(), root, result_spec);
       }
@@ -266,7 +267,7 @@ void* executable::address(const place& at, std::span<void* const> externals,
       base = scratch;
       break;
     case place::kind::constant:
-      base = constants_->address();
+      base = constants_ ? constants_->address() : nullptr;  // all of them may be empty
       break;
   }
   return base == nullptr ? nullptr : static_cast<std::byte*>(base) + at.offset;

@@ -169,7 +169,8 @@ void infer_step(const program_graph& of, std::uint32_t number, const program_inf
       if (!output.spec) throw invalid_argument(output.of.name, "infer states no result");
       return;
     }
-    if (output.access != access_kind::read_write) {
+    // Numbers of a run may decide whether it is read.
+    if (output.access != access_kind::read_write && step.scalars.empty()) {
       throw invalid_argument(output.of.name, "is given, but the step does not read it");
     }
     made.uses[step.output].spec = given[step.output];
@@ -226,8 +227,8 @@ void add_uses(const program_graph& of, program_inference& to) {
     const auto& step = of.steps()[s];
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       if (step.operands[i] == program_graph::none) continue;
-      // An update copies its operand in any case.
-      if (to.steps[s].uses[i].ignored && i != step.output) continue;
+      const auto& u = to.steps[s].uses[i];
+      if (i == step.output ? u.access == access_kind::write : u.ignored) continue;
       const auto root = to.values[step.operands[i]].root;
       if (root < read) to.uses[root].ignored = false;
     }

@@ -240,6 +240,12 @@ std::size_t program_request::bytes() const noexcept {
          (call_ ? call_->inferred->bytes : 0);
 }
 
+std::size_t program_request::upload_commands() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& one : parts_.host_inputs) sum += host_transfer::max_commands(one.second.bytes());
+  return sum;
+}
+
 std::shared_ptr<const std::string> program_request::steps() const noexcept {
   return call_->of->step_names();
 }

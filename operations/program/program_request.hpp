@@ -53,6 +53,7 @@ class program_request final : public detail::operation_request {
     if (is_output && uploaded_++ >= parts_.host_inputs.size()) written_.push_back(value);
   }
   element_type type() const noexcept override { return written_.front().type(); }
+  std::size_t upload_commands() const noexcept override;
   std::shared_ptr<const std::string> steps() const noexcept override;
   void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
               std::shared_ptr<operation_launch> finishes,

@@ -8,34 +8,30 @@
 #include <sluice/runtime/launch_recorder.hpp>
 
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 namespace sluice::operations {
 namespace {
 
-/// Transfers on a stream of their own. The reclaim thread destroys them once they have ended.
-class transfers final : public detail::deferred {
+/// A transfer on a stream of its own. The reclaim thread destroys it once it has ended.
+class single_transfer final : public detail::deferred {
  public:
-  explicit transfers(device_runtime& runtime) : stream_(runtime.create_stream()) {}
+  explicit single_transfer(device_runtime& runtime) : stream_(runtime.create_stream()) {}
 
   [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
-  void add(const host_tensor& values, std::size_t offset) {
-    all_.emplace_back(host_transfer::upload(stream(), values.data(), values.bytes()), offset);
-  }
-  /// Launches all transfers to `target`.
-  void launch(const block_ref& target) {
+  /// Launches the transfer of `bytes` bytes from `source` to `target`.
+  void launch(std::shared_ptr<const void> source, std::size_t bytes, const block_ref& target) {
+    moved_ = host_transfer::upload(stream(), std::move(source), bytes);
     auto recorder = launch_recorder::strict(stream());
     recorder.use(target, access_kind::write, true);
     recorder.preflight();
     std::optional<error> failure;
     try {
-      for (const auto& [transfer, offset] : all_) {
-        transfer->enqueue(static_cast<std::byte*>(target.address()) + offset);
-      }
+      moved_->enqueue(target.address());
     } catch (...) {
       failure = current_error();
     }
@@ -48,8 +44,8 @@ class transfers final : public detail::deferred {
     }
     if (failure) throw error(*failure);
   }
-  /// Waits until the transfers to `target` have ended.
-  /// @throws error `upstream_failed` if one has failed
+  /// Waits until the transfer to `target` has ended.
+  /// @throws error `upstream_failed` if it has failed
   void wait(const block_ref& target) {
     stream().synchronize();
     auto reading = launch_recorder::strict(stream());
@@ -65,7 +61,7 @@ class transfers final : public detail::deferred {
   [[nodiscard]] bool ends_first() const noexcept override { return true; }
 
   sluice::stream stream_;
-  std::vector<std::pair<std::shared_ptr<host_transfer>, std::size_t>> all_;
+  std::shared_ptr<host_transfer> moved_;
   std::uint64_t ticket_ = 0;
 };
 
@@ -73,19 +69,20 @@ class transfers final : public detail::deferred {
 
 uploaded_constants::uploaded_constants(const detail::program_graph& of, std::size_t bytes,
                                        device_runtime& runtime) {
-  // Not the stream of the lane: its owner may launch on it meanwhile.
-  auto moved = std::make_unique<transfers>(runtime);
-  block_ = runtime.allocate_bytes(bytes, moved->stream(), "constants of a program");
-  std::set<std::size_t> offsets;  // constants may share a copy
+  // Gathered, because each transfer of its own would take pinned memory.
+  const auto gathered = std::make_shared<std::vector<std::byte>>(bytes);
   for (const auto& one : of.constants()) {
     if (!one.on_host || one.on_host.bytes() == 0) continue;
-    if (offsets.insert(one.offset).second) moved->add(one.on_host, one.offset);
+    std::memcpy(gathered->data() + one.offset, one.on_host.data().get(), one.on_host.bytes());
   }
+  // Not the stream of the lane: its owner may launch on it meanwhile.
+  auto moved = std::make_unique<single_transfer>(runtime);
+  block_ = runtime.allocate_bytes(bytes, moved->stream(), "constants of a program");
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(moved));
   };
   try {
-    moved->launch(block_);
+    moved->launch({gathered, gathered->data()}, bytes, block_);
     moved->wait(block_);
   } catch (...) {
     end();

@@ -13,6 +13,8 @@ namespace detail {
 namespace {
 
 static_assert(host_transfer::max_at_once == transfer_staging::piece_bytes);
+static_assert(host_transfer::max_commands(host_transfer::max_at_once + 1) ==
+              3 * staging_ring::max_chunks + 1);
 
 timeline& required(stream_ref stream) {
   if (!stream)

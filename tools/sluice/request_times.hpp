@@ -3,6 +3,8 @@
 
 #include "tools/sluice/bench.hpp"
 
+#include <sluice/actors/ask.hpp>
+
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -29,10 +31,9 @@ void receive_reply(caf::actor_system& system, Pending pending) {
 template <class Reply, class Handle, class Request>
 void time_round_trips(caf::actor_system& system, const Handle& target, const Request& request,
                       int count, times& into) {
-  caf::scoped_actor self{system};
   for (int i = 0; i < count; ++i) {
     const auto begun = clock::now();
-    receive_reply<Reply>(system, sluice::request(self, target, caf::infinite, request));
+    (void)ask<Reply>(system, target, request);
     into.add(microseconds_since(begun));
   }
 }

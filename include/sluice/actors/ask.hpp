@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/actors/caf.hpp>
+#include <sluice/envelope/wait_policy.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 
@@ -75,6 +76,10 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
   auto sent = send_blocking_request(self, target, limit, std::forward<Message>(message)...);
   const end_notice notice(caf::actor_cast<caf::strong_actor_ptr>(target),
                           caf::actor_cast<caf::strong_actor_ptr>(self), sent.id);
+  // CAF 1.x may hide the mailbox of a blocking actor.
+  if constexpr (requires { self->mailbox().empty(); }) {
+    (void)spinners::of_process().spin(wait_policy::balanced, [&] { return has_message(self); });
+  }
   std::optional<Reply> answer;
   std::optional<error> failure;
   std::move(sent.response)
@@ -90,7 +95,8 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
 ///
 ///     const auto c = ask<tensor>(system, blas, gemm{.a = a, .b = b});
 ///
-/// It is meant for tests, tools and `main` functions. Actors use `request(self, ...).then(...)`
+/// The calling thread spins for at most 50 µs before it sleeps; see `wait_policy`. It is meant for
+/// tests, tools and `main` functions. Actors use `request(self, ...).then(...)`
 /// instead. A message that the actor does not take, or answers with another type than `Reply`, does
 /// not compile. Any thread may call it.
 /// @throws error the answer, if it is an error of sluice

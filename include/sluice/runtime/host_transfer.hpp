@@ -94,6 +94,10 @@ class SLUICE_EXPORT host_transfer {
 
   /// An upper bound of the number of commands that `enqueue` puts on the stream.
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
+  /// The largest `commands()` of a transfer of `bytes` bytes, on any device.
+  [[nodiscard]] static constexpr std::size_t max_commands(std::size_t bytes) noexcept {
+    return bytes <= max_at_once ? 1 : 193;
+  }
 };
 
 }  // namespace sluice

@@ -3,6 +3,9 @@
 // programs that are prepared ahead.
 #include "tests/operations/program/programs.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/runtime/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 
@@ -96,6 +99,60 @@ TEST_P(program_memory, of_constants_is_shared_if_they_are_the_same) {
   // One copy, and scratch memory for two intermediate values.
   EXPECT_LE(runtime().statistics().bytes_outstanding, outstanding + 3 * x.bytes() + 4096);
   EXPECT_EQ(values(x), std::vector<float>(1 << 18, 7));
+}
+
+TEST_P(program_memory, of_constants_may_be_none) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto nothing = p.constant("nothing", host_tensor(element_type::f32, {0}));
+  const auto none = p.constant("none", host_tensor(element_type::f32, {0, 3}));
+  const program made = std::move(p).build(
+      {p.add("sum", reduce{.x = nothing, .kind = reduction::sum}),
+       p.add("product",
+             gemm{.a = x, .b = x.transposed().slice(1, 0, 0), .c = none.transposed(), .beta = 1}),
+       p.add("updated", gemm{.a = x.slice(0, 0, 0), .b = x.transposed(), .c = none, .beta = 1})});
+  const auto results = results_of({made, {numbers({3, 3})}});
+  EXPECT_EQ(values(results[0]), std::vector<float>{0});
+  EXPECT_EQ(results[1].shape(), (extents{3, 0}));
+  EXPECT_EQ(results[2].shape(), (extents{0, 3}));
+}
+
+/// Memory for one set of constants, not for two.
+class few_constants : public program_memory {
+ protected:
+  static constexpr std::size_t bytes = std::size_t{4} << 20U;
+  runtime_options options_of_runtime() override {
+    runtime_options options;
+    options.resource = make_budget_resource(make_async_resource(),
+                                            std::make_shared<memory_budget>(bytes + bytes / 2));
+    options.pinned_limit = std::size_t{1} << 20U;
+    return options;
+  }
+};
+
+// The constants of a dropped program make room for those of the next one.
+TEST_P(few_constants, are_given_back_for_the_next_program) {
+  const auto x = numbers({1});
+  for (int round = 0; round < 4; ++round) {
+    program_builder p;
+    const auto in = p.input("x");
+    auto sum = p.add("copy", strided_copy{.x = in});
+    for (int i = 0; i < 64; ++i) {
+      const auto table = p.constant("table", host_tensor(element_type::f32, {bytes / 4 / 64}));
+      sum = p.add("sum", add{.a = sum, .b = table.slice(0, 0, 1)});
+    }
+    const program made = std::move(p).build({sum});
+    // The plans of the dropped program are destroyed a little later.
+    await([&] {
+      try {
+        (void)results_of({made, {x}});
+        return true;
+      } catch (const error& why) {
+        if (!is_retryable(why.code())) throw;
+        return false;
+      }
+    });
+  }
 }
 
 TEST_P(program_memory, of_inputs_is_copied_by_the_launch) {
@@ -245,6 +302,7 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
                      [&] { (void)r.add("inner", program(), {y}); }));
 }
 
+INSTANTIATE_TEST_SUITE_P(devices, few_constants, every_device(), parameter_name);
 INSTANTIATE_TEST_SUITE_P(devices, program_memory, every_device(), parameter_name);
 
 }  // namespace

@@ -68,8 +68,8 @@ TEST_P(program_scalars, may_change_what_a_step_reads) {
     return bits(y);
   };
   for (int round = 0; round < 3; ++round) {
-    for (const auto& [of_product, of_c] :
-         std::vector<std::pair<double, double>>{{1, 1}, {2, 0.5}, {0, 1}, {0, 3}, {-1, 1}}) {
+    for (const auto& [of_product, of_c] : std::vector<std::pair<double, double>>{
+             {1, 1}, {2, 0.5}, {1, 0}, {0, 1}, {0, 0}, {0, 3}, {-1, 1}}) {
       const auto result =
           results_of({.what = made, .inputs = {x}, .scalars = {of_product, of_c}})[0];
       EXPECT_EQ(bits(result), expected(of_product, of_c));
