@@ -39,37 +39,52 @@ SLUICE_MESSAGES(guide, 210, score, best_score)
 
 struct search_state {
   const char* name = "guide.search";
+  device_actor device;
+  program_actor programs;
+  program search;
 };
 using service = search_service::stateful_pointer<search_state>;
 
+caf::result<tensors> answer(service self, score& asked) {
+  const auto& state = state_of(self);
+  if (!(asked.temperature > 0)) {
+    return to_caf_error(error(errc::invalid_argument, "temperature: must be positive"));
+  }
+  return delegate(self, state.programs,
+                  run{.what = state.search,
+                      .inputs = {std::move(asked.queries)},
+                      .scalars = {1 / asked.temperature}});
+}
+
+caf::result<host_tensor> answer(service self, best_score& asked) {
+  const auto& state = state_of(self);
+  auto promise = self->make_response_promise<host_tensor>();
+  const auto fail = [promise](const caf::error& why) mutable {
+    promise.deliver(why);
+  };
+  const auto succeed = [promise](host_tensor& best) mutable {
+    promise.deliver(std::move(best));
+  };
+  request(self, state.programs, caf::infinite,
+          run{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
+          request_options{.deadline = steady_clock::now() + asked.limit, .tag = "best"})
+      .then(
+          [=](tensors& results) {
+            request(self, state_of(self).device, caf::infinite, download{.x = results[1]})
+                .then(succeed, fail);
+          },
+          fail);
+  return promise;
+}
+
 search_service::behavior_type behavior(service self, const device_actor& device,
                                        const program_actor& programs, const program& search) {
-  return {[=](score& asked) -> caf::result<tensors> {
-            if (!(asked.temperature > 0)) {
-              return to_caf_error(error(errc::invalid_argument, "temperature: must be positive"));
-            }
-            return delegate(self, programs,
-                            run{.what = search,
-                                .inputs = {std::move(asked.queries)},
-                                .scalars = {1 / asked.temperature}});
-          },
-          [=](best_score& asked) -> caf::result<host_tensor> {
-            auto answer = self->make_response_promise<host_tensor>();
-            const auto fail = [answer](const caf::error& why) mutable {
-              answer.deliver(why);
-            };
-            request(self, programs, caf::infinite,
-                    run{.what = search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
-                    request_options{.deadline = steady_clock::now() + asked.limit, .tag = "best"})
-                .then(
-                    [=](tensors& results) {
-                      request(self, device, caf::infinite, download{.x = results[1]})
-                          .then([answer](
-                                    host_tensor& best) mutable { answer.deliver(std::move(best)); },
-                                fail);
-                    },
-                    fail);
-            return answer;
+  state_of(self).device = device;
+  state_of(self).programs = programs;
+  state_of(self).search = search;
+  return {[self](score& asked) { return answer(self, asked); },
+          [self](best_score& asked) {
+            return answer(self, asked);
           }};
 }
 
