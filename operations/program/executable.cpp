@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/executable.hpp"
 
-#include "envelope/nvtx_range.hpp"
+#include "envelope/seam.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
 
