@@ -56,14 +56,8 @@ std::uint32_t program_graph::add(value one) {
 
 std::uint32_t program_graph::add(step one) {
   one.result = static_cast<std::uint32_t>(values_.size());
-  const auto number = static_cast<std::uint32_t>(steps_.size());
   steps_.push_back(std::move(one));
-  try {
-    return add({value_kind::result, number});
-  } catch (...) {
-    steps_.pop_back();
-    throw;
-  }
+  return add({value_kind::result, static_cast<std::uint32_t>(steps_.size() - 1)});
 }
 
 std::uint32_t program_graph::add_input(std::string name) {
@@ -103,8 +97,38 @@ std::uint32_t program_graph::value_of(const operand& given, std::string_view nam
   return add_constant({.name = constant_name, .on_device = given.value()});
 }
 
+/// Undoes additions that are not kept.
+class program_graph::addition {
+ public:
+  explicit addition(program_graph& to) noexcept
+      : to_(to),
+        constants_(to.constants_.size()),
+        steps_(to.steps_.size()),
+        values_(to.values_.size()) {}
+  addition(const addition&) = delete;
+  addition& operator=(const addition&) = delete;
+  ~addition() {
+    if (kept_) return;
+    const auto shorten = [](auto& all, std::size_t size) {
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(size), all.end());
+    };
+    shorten(to_.constants_, constants_);
+    shorten(to_.steps_, steps_);
+    shorten(to_.values_, values_);
+  }
+  void keep() noexcept { kept_ = true; }
+
+ private:
+  program_graph& to_;
+  const std::size_t constants_;
+  const std::size_t steps_;
+  const std::size_t values_;
+  bool kept_ = false;
+};
+
 std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_step> operation) {
   require_open();
+  addition added(*this);
   const auto operands = operation->operands();
   const auto is_output = [](const named_operand& o) {
     return o.role == member_role::output;
@@ -135,7 +159,9 @@ std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_
   }
   made.name = std::move(name);
   made.operation = std::move(operation);
-  return add(std::move(made));
+  const auto result = add(std::move(made));
+  added.keep();
+  return result;
 }
 
 std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
@@ -143,6 +169,7 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
                                                       const std::vector<operand>& inputs,
                                                       const std::vector<scalar>& scalars) {
   require_open();
+  addition added(*this);
   std::vector<std::uint32_t> given;
   operations::naming([&] { return in_step(name); },
                      [&] {
@@ -188,6 +215,7 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
   }
   std::vector<std::uint32_t> outputs;
   for (const auto output : inner.outputs_) outputs.push_back(own[output]);
+  added.keep();
   return outputs;
 }
 
@@ -218,7 +246,10 @@ void program_graph::build(std::vector<std::uint32_t> outputs) {
                             tensor_spec::max_alignment;
   }
   std::string all_steps;
-  for (const auto& one : steps_) all_steps += (all_steps.empty() ? "" : ", ") + one.name;
+  for (const auto& one : steps_) {
+    if (!all_steps.empty()) all_steps += ", ";
+    all_steps += one.name;
+  }
   step_names_ = std::make_shared<const std::string>(std::move(all_steps));
   outputs_ = std::move(outputs);
   output_names_ = std::move(names);

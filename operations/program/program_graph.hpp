@@ -101,8 +101,11 @@ class program_graph {
   }
 
  private:
+  class addition;
+
   void require_open() const;
   [[nodiscard]] std::uint32_t add(value one);
+  /// Within an `addition`.
   [[nodiscard]] std::uint32_t add(step one);
   /// The value that `given` is. A tensor becomes a constant.
   [[nodiscard]] std::uint32_t value_of(const operand& given, std::string_view name,

@@ -321,8 +321,10 @@ void prepare_request::launch(const kernel_envelope&, lane&, operands&& used, con
                              std::shared_ptr<operation_launch>, detail::closure_ref) noexcept {
   try {
     prepared found;
-    for (const auto output : call_->of->outputs()) {
-      found.outputs.push_back(call_->inferred->values[output].spec());
+    const auto& inferred = *call_->inferred;
+    for (std::size_t i = 0; i < inferred.outputs.size(); ++i) {
+      const auto& given = inferred.outputs[i].spec;
+      found.outputs.push_back(given ? *given : inferred.values[call_->of->outputs()[i]].spec());
     }
     found.scratch_bytes = plan->workspace_bytes();
     found.commands = plan->commands();

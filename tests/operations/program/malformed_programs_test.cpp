@@ -336,13 +336,35 @@ TEST(malformed_program, cannot_be_built) {
           [&] { (void)p.add("part", inner, {foreign}, {gain}); });
   refused(invalid, "step 'part': level: is a scalar of another program",
           [&] { (void)p.add("part", inner, {x}, {foreign_gain}); });
+  const host_tensor table(element_type::f32, {4});
+  refused(invalid, "step 'part': level: is a scalar of another program",
+          [&] { (void)p.add("part", inner, {p.constant("kept", table)}, {foreign_gain}); });
   refused(invalid, "outputs: are not given", [&] { (void)std::move(p).build({}); });
   refused(invalid, "outputs: output 0 is no result of a step",
           [&] { (void)std::move(p).build({x.transposed()}); });
   refused(invalid, "outputs: output 1 is a value of another program", [&] {
     (void)std::move(p).build({sum, foreign});
   });
-  EXPECT_EQ(std::move(p).build({sum}).outputs(), 1U);
+  const auto made = std::move(p).build({sum});
+  // Nothing is left of what was refused.
+  EXPECT_EQ(made.text(),
+            "gain = scalar\nx = input\nsum = add(a = x, b = x)\nkept = constant f32[4]\n"
+            "outputs: sum\n");
+}
+
+// A constant of a step that is refused is none of the program.
+TEST_P(malformed_programs, keep_nothing_of_a_step_that_is_refused) {
+  program_builder other;
+  const auto foreign = other.input("y");
+  program_builder p;
+  const auto x = p.input("x");
+  EXPECT_TRUE(throws(invalid, "step 'bad': b: is a value of another program",
+                     [&] { (void)p.add("bad", add{.a = window_, .b = foreign}); }));
+  const auto made = std::move(p).build({p.add("copy", strided_copy{.x = x})});
+  EXPECT_EQ(made.text(), "x = input\ncopy = strided_copy(x = x)\noutputs: copy\n");
+  const auto source = numbers({16});
+  EXPECT_EQ(results_of({made, {source}, {window_}})[0], window_);
+  EXPECT_EQ(bits(window_), bits(source));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, malformed_programs, every_device(), parameter_name);

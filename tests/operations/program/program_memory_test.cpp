@@ -225,7 +225,8 @@ TEST_P(program_memory, is_known_once_a_program_is_prepared) {
   (void)results_of({.what = made, .inputs = {numbers({3, 100})}, .scalars = {0.5}});
   EXPECT_EQ(on().status().plans.made, plans);
   // Runs with a given output have an executable of their own.
-  (void)prepare_of({made, {spec}, {std::nullopt, found.outputs[1]}, {2}});
+  const auto with_output = prepare_of({made, {spec}, {std::nullopt, found.outputs[1]}, {2}});
+  EXPECT_EQ(with_output.outputs, found.outputs);
   EXPECT_EQ(on().status().plans.made, plans + 1);
   const auto y = numbers(found.outputs[1].shape);
   (void)results_of({made, {numbers({3, 100})}, {operand(), y}, {0.5}});
