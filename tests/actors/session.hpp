@@ -299,8 +299,8 @@ class session {
   void expect_nothing_left() {
     for (const auto& drop : drop_replies_) drop();
     // An actor without a handle ends once its thread has stopped waiting for messages, and with CAF
-    // 1.x an actor tells of its end before it destroys its state. After a loss, owners stay until the
-    // task that was running has returned.
+    // 1.x an actor tells of its end before it destroys its state. After a loss, owners stay until
+    // the task that was running has returned.
     await([this] { return runtime().bytes_outstanding() == 0; });
     const auto left = settle();
     EXPECT_EQ(left.bytes_outstanding, 0U);
