@@ -130,7 +130,8 @@ int main() {
   }
 
   auto& runtime = device.service().runtime();
-  auto* exported = export_dlpack(runtime, results[0]);       // for another library
-  const tensor imported = import_dlpack(runtime, exported);  // from another library
+  auto* exported = export_dlpack(runtime, results[0]);  // for another library
+  // From another library, which has finished its work:
+  const tensor imported = import_dlpack(runtime, exported, {.ready = true});
   print(ask<host_tensor>(system, device.actor(), download{.x = imported}));
 }
