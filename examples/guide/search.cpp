@@ -1,16 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service of docs/guide.md: how well documents fit queries.
+#include "examples/guide/index_of_max.hpp"
+
 #include <sluice/actors/device.hpp>
+#include <sluice/envelope/chrome_trace.hpp>
+#include <sluice/operations/indexed_operation.hpp>
 #include <sluice/runtime/dlpack.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <iostream>
+#include <memory>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 using namespace sluice;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+/// The position of the largest element of each row of X, a matrix of f32.
+struct index_of_max {
+  operand x{};
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &index_of_max::x), output("y", &index_of_max::y));
+  }
+  static constexpr std::string_view name = "index_of_max";
+  static constexpr bool has_kernel = SEARCH_HAS_CUDA;
+  struct call {
+    std::size_t count;
+    std::size_t columns;
+  };
+  static call infer(const index_of_max& op, inference& to) {
+    const auto& x = to.require(op.x);
+    if (x.type != element_type::f32) throw to.refusal(op.x, "is not f32");
+    if (x.rank() != 2 || x.shape[1] == 0) throw to.refusal(op.x, "is no matrix with columns");
+    to.result(op.y, element_type::i64, {x.shape[0]});
+    to.make_contiguous(op.x, op.y);
+    return {static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1])};
+  }
+  static index_of_max_body body(const call& c, const launch_of<index_of_max>& at) {
+    return {c.columns, at.get<const float>(&index_of_max::x),
+            at.get<std::int64_t>(&index_of_max::y)};
+  }
+};
 
 program make_program(host_tensor documents) {
   program_builder p;
@@ -19,11 +55,12 @@ program make_program(host_tensor documents) {
   const auto scaled = p.add("scaled", affine{.x = queries, .factor = p.scalar("factor")});
   const auto scores = p.add("scores", gemm{.a = scaled, .b = table.transposed()});
   const auto best = p.add("best", reduce{.x = scores, .kind = reduction::max, .axes = extents{1}});
-  return std::move(p).build({scores, best});
+  const auto found = p.add("found", index_of_max{.x = scores});
+  return std::move(p).build({scores, best, found});
 }
 
-/// Asks for the scores of all documents and for the best score of each query. The answer stays on
-/// the device.
+/// Asks for the scores of all documents, and for the best score of each query with its document.
+/// The answer stays on the device.
 struct score {
   run_input queries{};     ///< f32, of shape [queries, features]
   double temperature = 1;  ///< divides the scores; positive
@@ -31,9 +68,11 @@ struct score {
 /// Asks for the best score of each query, in memory of the process.
 struct best_score {
   run_input queries{};     ///< f32, of shape [queries, features]
-  milliseconds limit{20};  ///< the time for the run
+  milliseconds limit{20};  ///< the time for the answer
 };
-using search_service = caf::typed_actor<takes<tensors(score)>, takes<host_tensor(best_score)>>;
+using search_service =
+    caf::typed_actor<takes<tensors(score)>, takes<tensors(score, request_options)>,
+                     takes<host_tensor(best_score)>, takes<void(cancel_request)>>;
 
 SLUICE_MESSAGES(guide, 210, score, best_score)
 
@@ -45,18 +84,35 @@ struct search_state {
 };
 using service = search_service::stateful_pointer<search_state>;
 
-caf::result<tensors> answer(service self, score& asked) {
-  const auto& state = state_of(self);
-  if (!(asked.temperature > 0)) {
-    return to_caf_error(error(errc::invalid_argument, "temperature: must be positive"));
+/// Refuses queries that the program would take for a stack of matrices.
+void require_matrix(const run_input& queries) {
+  const auto shape = queries.on_host() ? queries.on_host().shape() : queries.on_device().shape();
+  if (shape.size() != 2) throw error(errc::invalid_argument, "queries: must be a matrix");
+}
+
+caf::result<tensors> answer(service self, score& asked, const request_options& options) {
+  try {
+    const auto& state = state_of(self);
+    require_matrix(asked.queries);
+    if (!(asked.temperature > 0)) {
+      throw error(errc::invalid_argument, "temperature: must be positive");
+    }
+    return delegate(self, state.programs,
+                    run{.what = state.search,
+                        .inputs = {std::move(asked.queries)},
+                        .scalars = {1 / asked.temperature}},
+                    options);
+  } catch (...) {
+    return to_caf_error(current_error());
   }
-  return delegate(self, state.programs,
-                  run{.what = state.search,
-                      .inputs = {std::move(asked.queries)},
-                      .scalars = {1 / asked.temperature}});
 }
 
 caf::result<host_tensor> answer(service self, best_score& asked) {
+  try {
+    require_matrix(asked.queries);
+  } catch (...) {
+    return to_caf_error(current_error());
+  }
   const auto& state = state_of(self);
   auto promise = self->make_response_promise<host_tensor>();
   const auto fail = [promise](const caf::error& why) mutable {
@@ -65,12 +121,13 @@ caf::result<host_tensor> answer(service self, best_score& asked) {
   const auto succeed = [promise](host_tensor& best) mutable {
     promise.deliver(std::move(best));
   };
+  const request_options options{
+      .reply = reply_on::enqueued, .deadline = steady_clock::now() + asked.limit, .tag = "best"};
   request(self, state.programs, caf::infinite,
-          run{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
-          request_options{.deadline = steady_clock::now() + asked.limit, .tag = "best"})
+          run{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}}, options)
       .then(
           [=](tensors& results) {
-            request(self, state_of(self).device, caf::infinite, download{.x = results[1]})
+            request(self, state_of(self).device, caf::infinite, download{.x = results[1]}, options)
                 .then(succeed, fail);
           },
           fail);
@@ -82,10 +139,15 @@ search_service::behavior_type behavior(service self, const device_actor& device,
   state_of(self).device = device;
   state_of(self).programs = programs;
   state_of(self).search = search;
-  return {[self](score& asked) { return answer(self, asked); },
-          [self](best_score& asked) {
-            return answer(self, asked);
-          }};
+  monitor(self, device);
+  on_down(self, [self](caf::down_msg& down) { self->quit(down.reason); });
+  return {
+      [self](score& asked) { return answer(self, asked, {}); },
+      [self](score& asked, const request_options& options) { return answer(self, asked, options); },
+      [self](best_score& asked) { return answer(self, asked); },
+      [self](cancel_request which) {
+        return delegate(self, state_of(self).programs, which);
+      }};
 }
 
 search_service spawn_search(caf::actor_system& system, const device_actor& device,
@@ -100,11 +162,23 @@ void print(const host_tensor& values) {
   std::cout << '\n';
 }
 
-int main() {
+/// A client that is an actor.
+void client(caf::event_based_actor* self, const search_service& search, const host_tensor& query) {
+  request(self, search, caf::infinite, best_score{.queries = query, .limit = milliseconds(5000)})
+      .then(print, [self](const caf::error& why) {
+        const auto known = from_caf_error(why);
+        if (known && is_retryable(known->code())) std::cerr << "try again later: ";
+        std::cerr << describe(self->system(), why) << '\n';
+      });
+}
+
+// NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.
+int main(int argc, char** argv) {
   caf::actor_system_config config;
   configure(config);
   caf::actor_system system{config};
-  scoped_device device{system};  // the first GPU, else the host
+  const auto trace = std::make_shared<chrome_trace>();
+  scoped_device device{system, "auto", trace};  // the first GPU, else the host
 
   const host_tensor documents(std::vector<float>{1, 0, 0, 1, 3, 4}, {3, 2});
   const auto program = make_program(documents);
@@ -119,19 +193,29 @@ int main() {
   const host_tensor query(std::vector<float>{1, 2}, {1, 2});
   const auto results = ask<tensors>(system, search, score{.queries = query, .temperature = 0.5});
   print(ask<host_tensor>(system, device.actor(), download{.x = results[0]}));  // 2 4 22
+  const auto found = ask<host_tensor>(system, device.actor(), download{.x = results[2]});
+  std::cout << "document " << found.values<std::int64_t>()[0] << '\n';  // 2
+
+  caf::scoped_actor self{system};
+  self->wait_for(system.spawn(client, search, query));
 
   try {
-    print(
-        ask<host_tensor>(system, search, best_score{.queries = query, .limit = milliseconds(500)}));
-    (void)ask<tensors>(system, search, score{.queries = std::vector<float>{1, 2, 3}});
+    (void)ask<tensors>(system, search, score{.queries = host_tensor(element_type::f32, {1, 3})});
   } catch (const error& why) {
     std::cout << to_string(why.code()) << ", " << why.what() << '\n';
     if (is_retryable(why.code())) std::cout << "try again later\n";
   }
 
   auto& runtime = device.service().runtime();
-  auto* exported = export_dlpack(runtime, results[0]);  // for another library
-  // From another library, which has finished its work:
-  const tensor imported = import_dlpack(runtime, exported, {.ready = true});
-  print(ask<host_tensor>(system, device.actor(), download{.x = imported}));
+  auto* exported = export_dlpack(runtime, results[0]);  // for another library, in whose place
+  tensor imported;                                      // this program imports it again
+  try {
+    imported = import_dlpack(runtime, exported, {.ready = true});
+  } catch (...) {
+    exported->deleter(exported);
+    throw;
+  }
+  print(ask<host_tensor>(system, device.actor(), download{.x = imported}));  // 2 4 22
+
+  if (argc > 1) std::ofstream(argv[1]) << trace->json();
 }
