@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numbers>
 #include <string>
 
@@ -49,6 +50,12 @@ std::vector<double> filter_edges(std::int64_t n_mels, double fmin, double fmax) 
   for (std::size_t i = 0; i + 1 < edges.size(); ++i)
     edges[i] = mel_to_hertz(first + step * static_cast<double>(i));
   edges.back() = mel_to_hertz(last);
+  // The weights of a filter are up to twice the reciprocal of its width.
+  constexpr double narrowest = 2.0 / std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i + 1 < edges.size(); ++i) {
+    if (!(edges[i + 1] - edges[i] > narrowest))
+      fail("fmin and fmax are too close together for " + std::to_string(n_mels) + " filters");
+  }
   return edges;
 }
 

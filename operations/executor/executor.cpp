@@ -111,7 +111,10 @@ class executor::core {
 
   void submit(operation_request& r) noexcept {
     const auto& device = lane_.runtime().device();
-    auto refusal = device.lost() ? std::optional(device.loss()) : r.infer();
+    auto refusal = device.lost() ? std::optional(device.loss()) : std::nullopt;
+    // First, because it costs next to nothing: `infer` may work out a long program.
+    if (!refusal) refusal = failure_of([&] { waiting_.require_room(r); });
+    if (!refusal) refusal = r.infer();
     bool waits = false;
     if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
     if (refusal) return r.fail(*refusal);
@@ -226,7 +229,8 @@ class executor::core {
       const auto* const known = plans_.find(key);
       if (known == nullptr) {
         (void)plans_.drop_obsolete();  // the new plan may need their memory
-        r.planned_by = planning_.request(std::move(key), &r.call, r.sender, r.owner_of_call());
+        r.planned_by = planning_.request(std::move(key), &r.call, r.sender, r.owner_of_call(),
+                                         r.shared_device_bytes());
       } else if (known->failure) {
         throw *known->failure;
       } else {

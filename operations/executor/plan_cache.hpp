@@ -67,7 +67,7 @@ class plan_cache {
     erase_if([](const auto& one) { return one.plan && one.plan->obsolete(); });
     return by_key_.size() != before;
   }
-  /// The device memory that the plans hold.
+  /// The device memory that the plans hold, with their parts of what they share.
   [[nodiscard]] std::size_t device_bytes() const noexcept {
     std::size_t sum = 0;
     for (const auto& [key, kept] : by_key_) sum += device_bytes_of(kept.outcome);
@@ -90,7 +90,9 @@ class plan_cache {
   };
 
   [[nodiscard]] static std::size_t device_bytes_of(const plan_outcome& outcome) noexcept {
-    return outcome.plan != nullptr ? outcome.plan->device_bytes() : 0;
+    return outcome.plan != nullptr
+               ? outcome.plan->device_bytes() + outcome.plan->shared_device_bytes()
+               : 0;
   }
   template <class Condition>
   void erase_if(const Condition& condition) noexcept {

@@ -70,7 +70,7 @@ std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& l
   const std::size_t device_bytes = plan->device_bytes();
   require_at_most(limits.device_bytes, device_bytes + plan->workspace_bytes(), row, "device",
                   "max_device_bytes_of_plan");
-  job.device_bytes = device_bytes;
+  job.device_bytes = job.shared_device_bytes + device_bytes;
   auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
                                   : memory_reservation();
   const auto kept = detail::share_with_deferred_destruction(
@@ -117,7 +117,8 @@ planning::~planning() {
 std::shared_ptr<const plan_job> planning::request(plan_key key,
                                                   const operation_row::call_storage* call,
                                                   request_sender sender,
-                                                  std::shared_ptr<const void> owner) {
+                                                  std::shared_ptr<const void> owner,
+                                                  std::size_t shared_device_bytes) {
   const auto [entry, is_new] = being_made_.try_emplace(key);
   if (!is_new) {
     auto job = entry->second.lock();
@@ -131,6 +132,8 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
     job->key = std::move(key);
     if (call != nullptr) job->call = *call;
     job->owner = std::move(owner);
+    job->shared_device_bytes = shared_device_bytes;
+    job->device_bytes = shared_device_bytes;
     job->sender = sender;
     job->senders.push_back(sender);
     entry->second = job;

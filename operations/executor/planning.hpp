@@ -32,8 +32,9 @@ struct plan_job {
   request_sender sender;                            // in whose turn it is
   std::vector<request_sender> senders{};            // all that need it
   plan_outcome outcome{};                           // written by the planner, before `made`
-  std::size_t device_bytes = 0;                     // of the plan, if it is known; likewise
-  std::chrono::steady_clock::duration took{};       // of the planner's time; likewise
+  std::size_t shared_device_bytes = 0;              // that plans of the call share
+  std::size_t device_bytes = 0;                // with these, of the plan, as far as known; likewise
+  std::chrono::steady_clock::duration took{};  // of the planner's time; likewise
   std::atomic<bool> made{false};
   std::shared_ptr<plan_job> next{};
 };
@@ -92,14 +93,16 @@ class planning {
   ~planning();
 
   /// Returns the job that makes the library objects of an operation, and the plan of `call` if it
-  /// is not null. `owner` owns what the call refers to. `start` has it begun. The outcome goes to
-  /// the mailbox. The owner is also woken if the device is lost before. A plan whose job nobody
-  /// holds any more is not begun.
+  /// is not null. `owner` owns what the call refers to; `shared_device_bytes` is the memory that
+  /// the plans of the call share. `start` has it begun. The outcome goes to the mailbox. The owner
+  /// is also woken if the device is lost before. A plan whose job nobody holds any more is not
+  /// begun.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] std::shared_ptr<const plan_job> request(plan_key key,
                                                         const operation_row::call_storage* call,
                                                         request_sender sender,
-                                                        std::shared_ptr<const void> owner = {});
+                                                        std::shared_ptr<const void> owner = {},
+                                                        std::size_t shared_device_bytes = 0);
   /// Passes jobs on to the planner: the oldest ones of each sender. The others wait, so that plans
   /// are not made long before they can be launched. Call it while the lane has room, after
   /// `request` and after `taken`.

@@ -27,7 +27,7 @@ class executable::builder {
           lane_libraries& libraries)
       : to_(to), of_(of), inferred_(inferred), libraries_(libraries) {
     const auto given = of.inputs().size() + of.constants().size();
-    to.constants_ = of.constants_on(libraries.runtime());
+    to.constants_ = of.constants_on(libraries);
     for (std::size_t root = 0; root < given + of.steps().size(); ++root) {
       roots_.push_back({place::kind::external, static_cast<std::uint32_t>(root), 0});
       if (root < given) {
@@ -252,6 +252,11 @@ std::size_t executable::device_bytes() const noexcept {
   std::size_t sum = 0;
   for (const auto& plan : plans_) sum += plan->device_bytes();
   return sum;
+}
+
+std::size_t executable::shared_device_bytes() const noexcept {
+  const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
+  return owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
 }
 
 void* executable::address(const place& at, std::span<void* const> externals,

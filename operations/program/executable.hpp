@@ -49,6 +49,7 @@ class executable final : public operation_plan {
 
   std::size_t bytes() const noexcept override;
   std::size_t device_bytes() const noexcept override;
+  std::size_t shared_device_bytes() const noexcept override;
   std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
   std::size_t commands() const noexcept override { return commands_; }
   bool obsolete() const noexcept override { return of_.expired(); }

@@ -298,23 +298,25 @@ operations::inferred_run program_graph::infer(
 }
 
 std::shared_ptr<const operations::uploaded_constants> program_graph::constants_on(
-    device_runtime& runtime) const {
-  return host_constants_bytes_ == 0 ? nullptr : uploaded_.on(runtime, *this, host_constants_bytes_);
+    lane_libraries& libraries) const {
+  return host_constants_bytes_ == 0 ? nullptr
+                                    : uploaded_.on(libraries, *this, host_constants_bytes_);
 }
 
 std::string program_graph::name_of(std::uint32_t number) const {
-  const auto& v = values_[number];
-  switch (v.kind) {
-    case value_kind::input:
-      return inputs_[v.of];
-    case value_kind::constant:
-      return constants_[v.of].name;
-    case value_kind::view:
-      return name_of(v.of) + "." + v.text;
-    case value_kind::result:
-      break;
+  std::vector<const std::string*> views;  // the last one first
+  for (; values_[number].kind == value_kind::view; number = values_[number].of) {
+    views.push_back(&values_[number].text);
   }
-  return steps_[v.of].name;
+  const auto& v = values_[number];
+  std::string name = v.kind == value_kind::input      ? inputs_[v.of]
+                     : v.kind == value_kind::constant ? constants_[v.of].name
+                                                      : steps_[v.of].name;
+  for (auto view = views.rbegin(); view != views.rend(); ++view) {
+    name += '.';
+    name += **view;
+  }
+  return name;
 }
 
 std::string program_graph::text() const {

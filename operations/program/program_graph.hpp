@@ -71,10 +71,12 @@ class program_graph {
       std::span<const operations::given_output> outputs) const;
   /// @throws error `invalid_argument` unless a run takes so many inputs and scalars
   void require_counts(std::size_t inputs, std::size_t scalars) const;
-  /// The copies of the constants on the host, in memory of `runtime`. May take long.
+  /// The copies of the constants on the host, on the device of a lane. May take long.
   /// @throws error as an allocation and a transfer
   [[nodiscard]] std::shared_ptr<const operations::uploaded_constants> constants_on(
-      device_runtime& runtime) const;
+      lane_libraries& libraries) const;
+  /// The size of these copies, in bytes.
+  [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
   [[nodiscard]] std::string text() const;
   /// The name of a value: "clip", "mel.a" for a constant, "power.transposed()" for a view.
   [[nodiscard]] std::string name_of(std::uint32_t number) const;

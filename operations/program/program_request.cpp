@@ -246,6 +246,10 @@ std::size_t program_request::upload_commands() const noexcept {
   return sum;
 }
 
+std::size_t program_request::shared_device_bytes() const noexcept {
+  return call_->of->host_constants_bytes();
+}
+
 std::shared_ptr<const std::string> program_request::steps() const noexcept {
   return call_->of->step_names();
 }
@@ -315,6 +319,10 @@ void prepare_request::infer_steps() {
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
   call_ = std::make_shared<const program_call>(program_call{graph, std::move(run.shared)});
   row_of_programs::store(call_.get(), call);
+}
+
+std::size_t prepare_request::shared_device_bytes() const noexcept {
+  return call_->of->host_constants_bytes();
 }
 
 void prepare_request::launch(const kernel_envelope&, lane&, operands&& used, const launch_options&,

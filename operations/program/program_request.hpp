@@ -48,6 +48,7 @@ class program_request final : public detail::operation_request {
   std::span<const inference::use> uses() const noexcept override { return uses_; }
   std::size_t bytes() const noexcept override;
   std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
+  std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor& value, bool is_output) override {
     // New memory for an input of the host is no result.
     if (is_output && uploaded_++ >= parts_.host_inputs.size()) written_.push_back(value);
@@ -96,6 +97,7 @@ class prepare_request final : public detail::operation_request {
   std::span<const inference::use> uses() const noexcept override { return {}; }
   std::size_t bytes() const noexcept override { return sizeof(*this) + options.tag.capacity(); }
   std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
+  std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor&, bool) override {}
   element_type type() const noexcept override { return element_type::u8; }
   void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,

@@ -17,12 +17,20 @@
 namespace sluice::operations {
 namespace {
 
-/// A transfer on a stream of its own. The reclaim thread destroys it once it has ended.
+/// The stream on which one lane brings constants to its device. Only the planner uses it: the owner
+/// of the lane may launch on the stream of the lane meanwhile.
+struct upload_stream {
+  upload_stream(device_runtime& runtime, stream_ref)
+      : owner(std::make_shared<const sluice::stream>(runtime.create_stream())) {}
+
+  std::shared_ptr<const sluice::stream> owner;
+};
+
+/// One transfer. The reclaim thread destroys it once it has ended.
 class single_transfer final : public detail::deferred {
  public:
-  explicit single_transfer(device_runtime& runtime) : stream_(runtime.create_stream()) {}
+  explicit single_transfer(std::shared_ptr<const sluice::stream> on) : stream_(std::move(on)) {}
 
-  [[nodiscard]] stream_ref stream() const noexcept { return stream_.ref(); }
   /// Launches the transfer of `bytes` bytes from `source` to `target`.
   void launch(std::shared_ptr<const void> source, std::size_t bytes, const block_ref& target) {
     moved_ = host_transfer::upload(stream(), std::move(source), bytes);
@@ -44,23 +52,21 @@ class single_transfer final : public detail::deferred {
     }
     if (failure) throw error(*failure);
   }
-  /// Waits until the transfer to `target` has ended.
-  /// @throws error `upstream_failed` if it has failed
-  void wait(const block_ref& target) {
+  /// Waits until the transfer has ended.
+  /// @throws error its failure
+  void wait() {
     stream().synchronize();
-    auto reading = launch_recorder::strict(stream());
-    reading.use(target, access_kind::read, false);
-    reading.preflight();
-    reading.cancel();
+    if (const auto failure = detail::timeline::of(stream())->failure_of(ticket_)) throw *failure;
   }
 
  private:
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_->ref(); }
   [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
     return stream().completed(ticket_) || detail::timeline::of(stream())->quiescent();
   }
   [[nodiscard]] bool ends_first() const noexcept override { return true; }
 
-  sluice::stream stream_;
+  std::shared_ptr<const sluice::stream> stream_;
   std::shared_ptr<host_transfer> moved_;
   std::uint64_t ticket_ = 0;
 };
@@ -68,22 +74,23 @@ class single_transfer final : public detail::deferred {
 }  // namespace
 
 uploaded_constants::uploaded_constants(const detail::program_graph& of, std::size_t bytes,
-                                       device_runtime& runtime) {
+                                       lane_libraries& libraries) {
   // Gathered, because each transfer of its own would take pinned memory.
   const auto gathered = std::make_shared<std::vector<std::byte>>(bytes);
   for (const auto& one : of.constants()) {
     if (!one.on_host || one.on_host.bytes() == 0) continue;
     std::memcpy(gathered->data() + one.offset, one.on_host.data().get(), one.on_host.bytes());
   }
-  // Not the stream of the lane: its owner may launch on it meanwhile.
-  auto moved = std::make_unique<single_transfer>(runtime);
-  block_ = runtime.allocate_bytes(bytes, moved->stream(), "constants of a program");
+  auto& runtime = libraries.runtime();
+  const auto& stream = libraries.get<upload_stream>().owner;
+  auto moved = std::make_unique<single_transfer>(stream);
+  block_ = runtime.allocate_bytes(bytes, *stream, "constants of a program");
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(moved));
   };
   try {
     moved->launch({gathered, gathered->data()}, bytes, block_);
-    moved->wait(block_);
+    moved->wait();
   } catch (...) {
     end();
     throw;
@@ -91,16 +98,16 @@ uploaded_constants::uploaded_constants(const detail::program_graph& of, std::siz
   end();
 }
 
-std::shared_ptr<const uploaded_constants> constants_on_devices::on(device_runtime& runtime,
+std::shared_ptr<const uploaded_constants> constants_on_devices::on(lane_libraries& libraries,
                                                                    const detail::program_graph& of,
                                                                    std::size_t bytes) {
-  const auto serial = detail::runtime_core::of(runtime)->serial();
+  const auto serial = detail::runtime_core::of(libraries.runtime())->serial();
   {
     const std::lock_guard lock(mutex_);
     if (auto found = made_[serial].lock()) return found;
   }
   // Another device does not wait meanwhile; this one has one planner.
-  auto made = std::make_shared<const uploaded_constants>(of, bytes, runtime);
+  auto made = std::make_shared<const uploaded_constants>(of, bytes, libraries);
   const std::lock_guard lock(mutex_);
   std::erase_if(made_, [](const auto& one) { return one.second.expired(); });
   made_[serial] = made;

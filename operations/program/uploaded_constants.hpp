@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/operations/lane_libraries.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
 #include <cstddef>
@@ -20,11 +20,13 @@ namespace sluice::operations {
 /// device. Nobody writes them, so launches that own this object need not record them.
 class uploaded_constants {
  public:
-  /// Allocates `bytes` and brings the constants there. Waits for the device.
+  /// Allocates `bytes` and brings the constants there, on a stream that the lane keeps for this.
+  /// Waits for the device.
   /// @throws error as an allocation and a transfer
-  uploaded_constants(const detail::program_graph& of, std::size_t bytes, device_runtime& runtime);
+  uploaded_constants(const detail::program_graph& of, std::size_t bytes, lane_libraries& libraries);
 
   [[nodiscard]] void* address() const noexcept { return block_.address(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
 
  private:
   block_ref block_;
@@ -33,9 +35,9 @@ class uploaded_constants {
 /// The copies of one program on all devices where an executable uses them. Thread-safe.
 class constants_on_devices {
  public:
-  /// The copies in memory of `runtime`; made if there are none.
+  /// The copies on the device of a lane; made if there are none.
   /// @throws error as `uploaded_constants`
-  [[nodiscard]] std::shared_ptr<const uploaded_constants> on(device_runtime& runtime,
+  [[nodiscard]] std::shared_ptr<const uploaded_constants> on(lane_libraries& libraries,
                                                              const detail::program_graph& of,
                                                              std::size_t bytes);
 

@@ -95,6 +95,8 @@ TEST(MelFilterbank, RefusesWhatCannotBe) {
   };
   refuse("fmax", 16000, 512, 40, 0, 8000.5);
   refuse("fmin", 16000, 512, 40, 4000, 4000);
+  refuse("too close", 16000, 512, 40, std::nextafter(4000.0, 0.0), 4000);
+  refuse("too close", 16000, 512, 40, 0, 1e-320);
   refuse("fmin", 16000, 512, 40, 5000, 4000);
   refuse("fmin", 16000, 512, 40, -1, 4000);
   refuse("fmin", 16000, 512, 40, nan, 4000);

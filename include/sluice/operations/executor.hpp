@@ -36,8 +36,9 @@ struct executor_options {
   std::size_t max_waiting_of_sender = 0;
   /// The largest size of the plans that are kept for later requests, in bytes of host and device
   /// memory. The plans that were used the longest time ago are dropped. The last plan is kept even
-  /// if it is larger alone. A launch keeps its plan beyond that. Plans with device memory are also
-  /// dropped if there is no memory for an output, a workspace or another plan.
+  /// if it is larger alone. A launch keeps its plan beyond that. Plans with device memory, as
+  /// executables with copies of constants, are also dropped if there is no memory for an output, a
+  /// workspace or another plan.
   std::size_t max_plan_bytes = std::size_t{256} << 20U;
   /// The largest size of one plan in host memory, in bytes. A request that needs a larger one is
   /// answered with `unsupported`.

@@ -38,6 +38,9 @@ class SLUICE_EXPORT operation_plan {
   /// The device memory that the plan itself holds, in bytes, as far as it is known. It is charged
   /// to the memory budget until the plan has been destroyed.
   [[nodiscard]] virtual std::size_t device_bytes() const noexcept { return 0; }
+  /// The part of device memory that plans share which falls to this one, in bytes: an allocation
+  /// divided by the number of its owners. It is charged as an allocation.
+  [[nodiscard]] virtual std::size_t shared_device_bytes() const noexcept { return 0; }
   /// The scratch memory that each launch needs, in bytes. Launches of one lane share it.
   [[nodiscard]] virtual std::size_t workspace_bytes() const noexcept { return 0; }
   /// The most device commands that a launch enqueues because of the plan.

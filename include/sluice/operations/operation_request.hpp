@@ -42,6 +42,9 @@ class operation_request {
   [[nodiscard]] virtual std::shared_ptr<const void> owner_of_call() const noexcept {
     return nullptr;
   }
+  /// The device memory that plans of the call share, in bytes; see
+  /// `operation_plan::shared_device_bytes`.
+  [[nodiscard]] virtual std::size_t shared_device_bytes() const noexcept { return 0; }
   /// Takes note of an operand of the launch. Called for each of `uses` in order, before `launch`.
   virtual void add_operand(const tensor& value, bool is_output) = 0;
   /// The element type by which traces name the launch. After `add_operand`.

@@ -48,6 +48,14 @@ class run_input {
   ///@}
   /// The tensor in memory of the process, or no tensor.
   [[nodiscard]] const host_tensor& on_host() const noexcept { return on_host_; }
+  /// The element type of the tensor. Only if there is a tensor.
+  [[nodiscard]] element_type type() const noexcept {
+    return on_host_ ? on_host_.type() : on_device_.type();
+  }
+  /// The shape of the tensor. Only if there is a tensor.
+  [[nodiscard]] extents shape() const noexcept {
+    return on_host_ ? on_host_.shape() : on_device_.shape();
+  }
   /// The number of elements; 0 if there is no tensor.
   [[nodiscard]] std::size_t size() const noexcept {
     return on_host_ ? on_host_.size() : on_device_ ? on_device_.size() : 0;

@@ -4,6 +4,7 @@
 #include "tests/operations/program/programs.hpp"
 #include "tests/operations/program/random_program.hpp"
 #include "tests/support/compute_sanitizer.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <sluice/runtime/host_device.hpp>
 
@@ -174,6 +175,20 @@ TEST_P(disturbed_programs, survive_failures) {
     }
   }
   EXPECT_GT(failed, 0);
+}
+
+TEST_P(disturbed_programs, tell_why_their_constants_are_not_there) {
+  if (GetParam() != "host") GTEST_SKIP() << "faults of the host device";
+  program_builder p;
+  const auto x = p.input("x");
+  const auto c = p.constant("c", host_tensor(std::vector<float>{2}));
+  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
+  const auto input = small(1);
+  faults().fail_nth(fault_target::copy, 1);
+  EXPECT_TRUE(throws(errc::library_failure, "scripted failure", [&] {
+    (void)results_of({made, {input}});
+  }));
+  EXPECT_EQ(values(results_of({made, {input}})[0]), std::vector<float>{3});
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, disturbed_programs, every_device(), parameter_name);

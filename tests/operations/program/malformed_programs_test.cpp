@@ -367,6 +367,30 @@ TEST_P(malformed_programs, keep_nothing_of_a_step_that_is_refused) {
   EXPECT_EQ(bits(window_), bits(source));
 }
 
+TEST_P(malformed_programs, name_long_chains_of_views) {
+  constexpr int views = 100'000;
+  program_builder p;
+  const auto x = p.input("x");
+  auto seen = x;
+  for (int i = 0; i < views; ++i) seen = seen.transposed();
+  const program made = std::move(p).build({p.add("copy", strided_copy{.x = seen})});
+  EXPECT_TRUE(throws(errc::invalid_argument, "view 'x.transposed()'", [&] {
+    (void)results_of({made, {numbers({3})}});
+  }));
+  EXPECT_GT(made.text().size(), static_cast<std::size_t>(views) * (sizeof(".transposed()") - 1));
+}
+
+TEST_P(malformed_programs, are_not_worked_out_without_room_in_the_queue) {
+  const auto full = make_executor({.max_waiting = 0});
+  program_builder p;
+  const auto x = p.input("x");
+  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const auto given = numbers({3});
+  EXPECT_TRUE(throws(errc::overloaded, "", [&] {
+    (void)run(*full, sluice::run{made, {given, given}});
+  }));
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, malformed_programs, every_device(), parameter_name);
 
 }  // namespace

@@ -82,6 +82,22 @@ TEST_P(program_memory, of_constants_is_given_back_with_the_last_executable) {
   }
 }
 
+TEST_P(program_memory, of_constants_is_filled_on_one_stream_of_the_executor) {
+  const auto x = alone(fill{.value = 3, .shape = extents{1}});
+  const auto copied = [&](float value) {
+    program_builder p;
+    const auto in = p.input("x");
+    const auto c = p.constant("c", host_tensor(std::vector<float>{value}));
+    return values(results_of({std::move(p).build({p.add("sum", add{.a = in, .b = c})}), {x}})[0]);
+  };
+  EXPECT_EQ(copied(1), std::vector<float>{4});
+  const auto before = runtime().create_stream().id().index;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(copied(static_cast<float>(i)), std::vector<float>{3 + static_cast<float>(i)});
+  }
+  EXPECT_EQ(runtime().create_stream().id().index, before + 1);
+}
+
 // A program within another one, twice, brings its constants once.
 TEST_P(program_memory, of_constants_is_shared_if_they_are_the_same) {
   const host_tensor table(std::vector<float>(1 << 18, 1));
@@ -152,6 +168,36 @@ TEST_P(few_constants, are_given_back_for_the_next_program) {
         return false;
       }
     });
+  }
+}
+
+// Programs that live take turns in the memory for the constants of one of them.
+TEST_P(few_constants, are_given_up_for_another_program) {
+  const auto x = numbers({1});
+  const auto made = [](std::size_t size) {
+    program_builder p;
+    const auto in = p.input("x");
+    const auto table = p.constant("table", host_tensor(std::vector<float>(size / 4)));
+    return std::move(p).build({p.add("sum", add{.a = in, .b = table.slice(0, 0, 1)})});
+  };
+  const auto hopeless = made(2 * bytes);
+  const std::vector<program> both_made{made(bytes), made(bytes)};
+  for (int round = 0; round < 6; ++round) {
+    const auto& next = both_made[static_cast<std::size_t>(round) % 2];
+    // The plans of the other program are destroyed a little later.
+    await([&] {
+      try {
+        EXPECT_EQ(bits(results_of({next, {x}})[0]), bits(x));
+        return true;
+      } catch (const error& why) {
+        if (!is_retryable(why.code())) throw;
+        return false;
+      }
+    });
+    const auto plans = on().status().plans.made;
+    EXPECT_TRUE(throws(errc::over_budget, "constants", [&] { (void)results_of({hopeless, {x}}); }));
+    (void)results_of({next, {x}});
+    EXPECT_EQ(on().status().plans.made, plans) << "a hopeless request has cost a plan";
   }
 }
 
