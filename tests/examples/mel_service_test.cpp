@@ -398,8 +398,8 @@ TEST_F(MelServiceFaults, AnswerOnceAndLeaveNothing) {
                                     .decibels = decibel_options{}};
       caf::scoped_actor self{studio_->system()};
       std::optional<errc> failure;
-      // A runtime asks twice for memory.
-      faults_->fail_nth(target, nth, target == fault_target::allocation ? 2 : 1);
+      // A runtime asks twice for memory, and an executor again once it has given up executables.
+      faults_->fail_nth(target, nth, target == fault_target::allocation ? 4 : 1);
       sluice::request(self, studio_->mel(), caf::infinite, request)
           .receive([](const tensors&) {},
                    [&](const caf::error& why) {
