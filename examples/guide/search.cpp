@@ -86,8 +86,9 @@ using service = search_service::stateful_pointer<search_state>;
 
 /// Refuses queries that the program would take for a stack of matrices.
 void require_matrix(const run_input& queries) {
-  const auto shape = queries.on_host() ? queries.on_host().shape() : queries.on_device().shape();
-  if (shape.size() != 2) throw error(errc::invalid_argument, "queries: must be a matrix");
+  if (queries.shape().size() != 2) {
+    throw error(errc::invalid_argument, "queries: must be a matrix");
+  }
 }
 
 caf::result<tensors> answer(service self, score& asked, const request_options& options) {
@@ -139,8 +140,6 @@ search_service::behavior_type behavior(service self, const device_actor& device,
   state_of(self).device = device;
   state_of(self).programs = programs;
   state_of(self).search = search;
-  monitor(self, device);
-  on_down(self, [self](caf::down_msg& down) { self->quit(down.reason); });
   return {
       [self](score& asked) { return answer(self, asked, {}); },
       [self](score& asked, const request_options& options) { return answer(self, asked, options); },

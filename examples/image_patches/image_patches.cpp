@@ -30,10 +30,8 @@ struct service_state {
 };
 using service = patch_service::stateful_pointer<service_state>;
 
-patch_service::behavior_type behavior(service self, const device_actor& device,
-                                      const program_actor& programs, const program& patches) {
-  monitor(self, device);
-  on_down(self, [self](caf::down_msg& down) { self->quit(down.reason); });
+patch_service::behavior_type behavior(service self, const program_actor& programs,
+                                      const program& patches) {
   return {[=](embed_image& asked) {
     return delegate(self, programs, run{patches, {std::move(asked.pixels)}});
   }};
@@ -43,8 +41,8 @@ patch_service::behavior_type behavior(service self, const device_actor& device,
 
 patch_service spawn_patch_service(caf::actor_system& system, const device_actor& device,
                                   const patch_weights& weights) {
-  return system.spawn<caf::detached>(
-      behavior, device, ask<program_actor>(system, device, get_programs{}), make_program(weights));
+  return system.spawn<caf::detached>(behavior, ask<program_actor>(system, device, get_programs{}),
+                                     make_program(weights));
 }
 
 }  // namespace sluice::examples

@@ -3,7 +3,6 @@
 
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
-#include <algorithm>
 #include <deque>
 #include <tuple>
 #include <utility>
@@ -39,51 +38,37 @@ auto parameters_of(const mel_spectrogram& asked) {
 
 struct service_state {
   const char* name = "sluice.mel";
-  program_actor programs;
   // The newest ones, in the order in which they were made.
   std::deque<std::pair<decltype(parameters_of({})), program>> known;
 };
-using service = mel_service::stateful_pointer<service_state>;
 constexpr std::size_t max_known = 16;
 
 const program& find_program(service_state& state, const mel_spectrogram& asked) {
-  auto& known = state.known;
   const auto parameters = parameters_of(asked);
-  const auto found = std::find_if(known.begin(), known.end(),
-                                  [&](const auto& one) { return one.first == parameters; });
-  if (found != known.end()) return found->second;
-  known.emplace_back(parameters, make_program(asked));
-  if (known.size() > max_known) known.pop_front();
-  return known.back().second;
+  for (const auto& [of, made] : state.known)
+    if (of == parameters) return made;
+  state.known.emplace_back(parameters, make_program(asked));
+  if (state.known.size() > max_known) state.known.pop_front();
+  return state.known.back().second;
 }
 
-caf::result<tensors> answer(service self, mel_spectrogram& asked) {
-  try {
-    if (asked.samples.size() == 0) {
-      throw error(errc::invalid_argument, "samples: the recording is empty");
-    }
-    return delegate(self, state_of(self).programs,
-                    run{find_program(state_of(self), asked), {std::move(asked.samples)}});
-  } catch (...) {
-    return to_caf_error(current_error());
-  }
-}
-
-mel_service::behavior_type behavior(service self, const device_actor& device,
+mel_service::behavior_type behavior(mel_service::stateful_pointer<service_state> self,
                                     const program_actor& programs) {
-  state_of(self).programs = programs;
-  monitor(self, device);
-  on_down(self, [self](caf::down_msg& down) { self->quit(down.reason); });
-  return {[self](mel_spectrogram& asked) {
-    return answer(self, asked);
+  return {[=](mel_spectrogram& asked) -> caf::result<tensors> {
+    try {
+      if (asked.samples.size() == 0) throw error(errc::invalid_argument, "samples: are empty");
+      return delegate(self, programs,
+                      run{find_program(state_of(self), asked), {std::move(asked.samples)}});
+    } catch (...) {
+      return to_caf_error(current_error());
+    }
   }};
 }
 
 }  // namespace
 
 mel_service spawn_mel_service(caf::actor_system& system, const device_actor& device) {
-  return system.spawn<caf::detached>(behavior, device,
-                                     ask<program_actor>(system, device, get_programs{}));
+  return system.spawn<caf::detached>(behavior, ask<program_actor>(system, device, get_programs{}));
 }
 
 }  // namespace sluice::examples

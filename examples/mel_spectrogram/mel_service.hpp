@@ -35,7 +35,7 @@ struct mel_spectrogram {
 using mel_service = caf::typed_actor<takes<tensors(mel_spectrogram)>>;
 
 /// Starts a mel service over the program actor of `device`, on a thread of its own. It ends when
-/// `device` ends.
+/// its last handle is dropped.
 /// @throws error what `device` answers when it is asked for its program actor
 [[nodiscard]] mel_service spawn_mel_service(caf::actor_system& system, const device_actor& device);
 
