@@ -319,6 +319,29 @@ std::string program_graph::name_of(std::uint32_t number) const {
   return name;
 }
 
+std::string program_graph::text_of(const step& one) const {
+  std::string text(one.operation->row().name());
+  text += '(';
+  const char* separator = "";
+  const auto add = [&](std::string_view name, const std::string& what) {
+    text += separator;
+    text += name;
+    text += " = ";
+    text += what;
+    separator = ", ";
+  };
+  for (std::size_t i = 0; i < one.operands.size(); ++i) {
+    if (one.operands[i] == none) continue;
+    add(one.operation->operands()[i].name, name_of(one.operands[i]));
+  }
+  const auto bound = one.operation->scalars();
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    const auto& number = one.scalars[i];
+    add(bound[i].name, number.is_of_program() ? scalars_[number.number()] : number.text());
+  }
+  return text + ')';
+}
+
 std::string program_graph::text() const {
   std::string text;
   for (const auto& name : scalars_) text += name + " = scalar\n";
@@ -331,23 +354,7 @@ std::string program_graph::text() const {
       text += name_of(i) + " = constant " + std::string(to_string(read.type)) +
               to_string(read.shape) + "\n";
     } else if (v.kind == value_kind::result) {
-      const auto& s = steps_[v.of];
-      text += name_of(i) + " = " + std::string(s.operation->row().name()) + "(";
-      const char* separator = "";
-      for (std::size_t o = 0; o < s.operands.size(); ++o) {
-        if (s.operands[o] == none) continue;
-        text += separator + std::string(s.operation->operands()[o].name) + " = " +
-                name_of(s.operands[o]);
-        separator = ", ";
-      }
-      const auto bound = s.operation->scalars();
-      for (std::size_t o = 0; o < bound.size(); ++o) {
-        const auto& number = s.scalars[o];
-        text += separator + std::string(bound[o].name) + " = " +
-                (number.is_of_program() ? scalars_[number.number()] : number.text());
-        separator = ", ";
-      }
-      text += ")\n";
+      text += name_of(i) + " = " + text_of(steps_[v.of]) + "\n";
     }
   }
   text += "outputs:";

@@ -78,6 +78,8 @@ class program_graph {
   /// The size of these copies, in bytes.
   [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
   [[nodiscard]] std::string text() const;
+  /// A step in words: the operation with its operands and the parameters that a run gives.
+  [[nodiscard]] std::string text_of(const step& one) const;
   /// The name of a value: "clip", "mel.a" for a constant, "power.transposed()" for a view.
   [[nodiscard]] std::string name_of(std::uint32_t number) const;
 

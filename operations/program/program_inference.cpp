@@ -162,7 +162,10 @@ void infer_step(const program_graph& of, std::uint32_t number, const program_inf
   }
   made.row = &step.operation->row();
   made.uses.resize(given.size());
-  naming_step(step.name, [&] {
+  const auto with_operands = [&](const error& e) {
+    return "step '" + step.name + "': " + e.what() + "; the step is " + of.text_of(step);
+  };
+  explaining(with_operands, [&] {
     step.operation->infer(given, bound, made.call, made.uses);
     const auto& output = made.uses[step.output];
     if (!given[step.output]) {

@@ -81,17 +81,22 @@ struct program_inference {
   [[nodiscard]] std::size_t memory_of_output(std::uint32_t output, std::uint32_t of) const;
 };
 
-/// Calls `work` and puts `where()` in front of the text of its error.
-template <class Where, class Work>
-void naming(const Where& where, const Work& work) {
+/// Calls `work`. The text of its error becomes `text(error)`.
+template <class Text, class Work>
+void explaining(const Text& text, const Work& work) {
   try {
     work();
   } catch (const nothing_enqueued& e) {
-    throw nothing_enqueued(error(e.code(), where() + ": " + e.what(), e.status(), e.where()));
+    throw nothing_enqueued(error(e.code(), text(e), e.status(), e.where()));
   } catch (...) {
     const auto e = current_error();
-    throw error(e.code(), where() + ": " + e.what(), e.status(), e.where());
+    throw error(e.code(), text(e), e.status(), e.where());
   }
+}
+/// Calls `work` and puts `where()` in front of the text of its error.
+template <class Where, class Work>
+void naming(const Where& where, const Work& work) {
+  explaining([&](const error& e) { return where() + ": " + e.what(); }, work);
 }
 /// Calls `work` and names the step `name` in its error.
 template <class Work>

@@ -223,6 +223,8 @@ class SLUICE_EXPORT program_builder {
   /// added afterwards.
   /// @throws error `invalid_argument` if there is no output, or one is no result of a step
   [[nodiscard]] program build(const std::vector<program_value>& outputs) &&;
+  /// A builder is used up: call `std::move(p).build(...)`.
+  program build(const std::vector<program_value>& outputs) & = delete;
 
  private:
   [[nodiscard]] program_value add_step(std::string name,
@@ -249,7 +251,7 @@ class SLUICE_EXPORT program {
   /// The number of outputs.
   [[nodiscard]] std::size_t outputs() const noexcept;
   /// The program in words: one line for each input, scalar, constant and step, and one for the
-  /// outputs. Parameters are not shown.
+  /// outputs. Of the parameters of a step only those are shown that a run gives.
   [[nodiscard]] std::string text() const;
   /// Whether both are the same program.
   [[nodiscard]] bool operator==(const program&) const noexcept = default;
