@@ -137,8 +137,7 @@ class executor::core {
 
   void cancel(request_sender sender, std::uint64_t id) noexcept {
     if (id == 0 || !followed_.has(sender, id)) return;
-    fail_if([&](const operation_request& r) { return r.sender == sender && r.options.id == id; },
-            cancelled_);
+    for (const auto& r : waiting_.take_with_id(sender, id)) r->fail(cancelled_);
     followed_.cancel(sender, id, cancelled_);
     launch_waiting();
   }

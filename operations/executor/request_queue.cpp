@@ -5,6 +5,8 @@
 #include "runtime/seam.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <string>
 
 namespace sluice::operations {
@@ -15,6 +17,8 @@ using use = inference::use;
 
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
+/// The number of comparisons of two requests after which `next` stops looking.
+constexpr std::size_t max_comparisons = 2048;
 
 bool touches(const use& u) noexcept {
   return !u.ignored && *u.of.value;
@@ -84,6 +88,15 @@ void request_queue::add(pointer& r) {
     throw;
   }
   r->number = ++last_number_;
+  try {
+    by_number_.emplace_hint(by_number_.end(), r->number, entry{{&to, node.begin()}});
+    if (r->options.id != 0) by_id_.emplace(r->sender, r->options.id, r->number);
+  } catch (...) {
+    by_number_.erase(r->number);
+    uncount_blocks(*r, r->uses().size());
+    uncount_sender(*r);
+    throw;
+  }
   ++count_;
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
@@ -93,18 +106,25 @@ void request_queue::add(pointer& r) {
 
 request_queue::place request_queue::next() noexcept {
   std::size_t held_back = 0;
+  std::size_t comparisons = max_comparisons;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (may_pass(**at)) return {&waiting, at};
-      if (++held_back == max_held_back) return next_of_the_oldest();
+      if (may_pass(**at, comparisons)) return {&waiting, at};
+      if (++held_back == max_held_back || comparisons == 0) return next_of_the_oldest(comparisons);
     }
   }
   return {};
 }
 
-request_queue::place request_queue::next_of_the_oldest() noexcept {
-  for (auto& waiting : ready_) {
-    if (!waiting.empty() && may_pass(*waiting.front())) return {&waiting, waiting.begin()};
+request_queue::place request_queue::next_of_the_oldest(std::size_t comparisons) noexcept {
+  const auto oldest = std::min_element(ready_.begin(), ready_.end(), [](auto& a, auto& b) {
+    return !a.empty() && (b.empty() || a.front()->number < b.front()->number);
+  });
+  for (auto waiting = ready_.begin(); waiting != ready_.end(); ++waiting) {
+    auto all = std::numeric_limits<std::size_t>::max();
+    if (!waiting->empty() && may_pass(*waiting->front(), waiting == oldest ? all : comparisons)) {
+      return {&*waiting, waiting->begin()};
+    }
   }
   return {};
 }
@@ -128,6 +148,7 @@ void request_queue::give_plan(const void* by,
     auto later = to.end();
     while (later != to.begin() && (*std::prev(later))->number > r.number) --later;
     to.splice(later, planning_, here);
+    by_number_.find(r.number)->second.here.in = &to;
   }
 }
 
@@ -140,14 +161,29 @@ queue_status request_queue::status(timer::time_point now) const noexcept {
   return s;
 }
 
-bool request_queue::may_pass(const operation_request& r) const noexcept {
-  if (!shares_blocks(r)) return true;
-  for (const auto* waiting : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
-    for (const auto& earlier : *waiting) {
-      if (earlier->number >= r.number) break;
-      if (have_hazard(r.uses(), earlier->uses())) return false;
-    }
+request_queue::list request_queue::take_with_id(request_sender sender, std::uint64_t id) noexcept {
+  list taken;
+  for (;;) {
+    const auto found = by_id_.lower_bound({sender, id, 0});
+    if (found == by_id_.end()) return taken;
+    const auto& [of, own, number] = *found;
+    if (of != sender || own != id) return taken;
+    const auto from = by_number_.find(number)->second.here;
+    forget(**from.at);
+    taken.splice(taken.end(), *from.in, from.at);
   }
+}
+
+bool request_queue::may_pass(const operation_request& r, std::size_t& comparisons) noexcept {
+  if (by_number_.begin()->first == r.number || !shares_blocks(r)) return true;
+  auto& free_up_to = by_number_.find(r.number)->second.free_up_to;
+  for (auto earlier = by_number_.lower_bound(free_up_to); earlier->first < r.number; ++earlier) {
+    free_up_to = earlier->first;
+    if (comparisons == 0) return false;
+    --comparisons;
+    if (have_hazard(r.uses(), (*earlier->second.here).uses())) return false;
+  }
+  free_up_to = r.number;
   return true;
 }
 
@@ -196,6 +232,8 @@ void request_queue::uncount_blocks(const operation_request& r, std::size_t uses)
 }
 
 void request_queue::forget(const operation_request& r) noexcept {
+  by_number_.erase(r.number);
+  if (r.options.id != 0) by_id_.erase({r.sender, r.options.id, r.number});
   uncount_blocks(r, r.uses().size());
   --count_;
   bytes_ -= r.counted_bytes;

@@ -8,7 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -68,6 +71,9 @@ class request_queue {
     return taken;
   }
 
+  /// Takes all requests of a sender with an id.
+  [[nodiscard]] list take_with_id(request_sender sender, std::uint64_t id) noexcept;
+
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
@@ -84,16 +90,26 @@ class request_queue {
     std::size_t writes = 0;
   };
 
+  /// A waiting request. Earlier ones only leave the queue, so no pair is compared twice unless it
+  /// has a hazard.
+  struct entry {
+    place here;
+    std::uint64_t free_up_to = 0;  ///< it has no hazard with earlier requests before this number
+  };
+
   /// The first request of a priority if it may be launched. The oldest request of all waits for no
   /// other one that is ready, so one is always found if no request waits for a plan.
-  [[nodiscard]] place next_of_the_oldest() noexcept;
+  [[nodiscard]] place next_of_the_oldest(std::size_t comparisons) noexcept;
   /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,
                                       std::size_t bytes) const noexcept;
   void count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r) noexcept;
-  [[nodiscard]] bool may_pass(const detail::operation_request& r) const noexcept;
+  /// Whether no earlier request has a hazard with `r`. After `comparisons`, which it reduces, it
+  /// returns false, and the next call goes on from there.
+  [[nodiscard]] bool may_pass(const detail::operation_request& r,
+                              std::size_t& comparisons) noexcept;
   /// Whether the waiting requests other than `r` use a block of `r` in a conflicting way.
   [[nodiscard]] bool shares_blocks(const detail::operation_request& r) const noexcept;
   void count_blocks(const detail::operation_request& r);
@@ -107,6 +123,8 @@ class request_queue {
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
+  std::map<std::uint64_t, entry> by_number_;
+  std::set<std::tuple<request_sender, std::uint64_t, std::uint64_t>> by_id_;  // with the numbers
   std::unordered_map<std::uint64_t, sender_share> of_sender_;
   std::unordered_map<const void*, block_uses> blocks_;
 };

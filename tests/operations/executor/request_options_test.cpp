@@ -5,6 +5,7 @@
 #include "tests/operations/executor/planned_operation.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
 
 #include <sluice/operations/transfer.hpp>
 
@@ -147,6 +148,24 @@ TEST_P(request_options_test, only_the_sender_cancels_its_requests) {
   for (auto* a : {&other_id, &without_id, &others}) EXPECT_EQ(first(wait(*a)), 1U);
 }
 
+TEST_P(request_options_test, cancels_those_of_many_requests_that_have_the_id) {
+  script().hold(1);
+  const auto x = words(1);
+  std::vector<pending_answer> answers;
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    answers.push_back(send({.x = x, .key = 1}, {.id = i / 2 + 1}, i % 3 == 0 ? alice : bob));
+  }
+  for (std::uint64_t id = 1; id <= 1500; id += 2) on().cancel(alice, id);
+  script().open(1);
+  for (std::uint64_t i = 0; i < answers.size(); ++i) {
+    if (i % 3 == 0 && (i / 2 + 1) % 2 == 1) {
+      expect(errc::cancelled, answers[i]);
+    } else {
+      (void)wait(answers[i]);
+    }
+  }
+}
+
 TEST_P(request_options_test, a_launch_that_is_cancelled_still_writes_its_outputs) {
   make_plan(2);
   const auto y = words(7);
@@ -271,6 +290,31 @@ TEST_P(request_options_test, a_priority_does_not_pass_a_hazard) {
   script().open(1);
   (void)wait(parked);
   EXPECT_EQ(first(wait(urgent)), 7U);
+}
+
+// All requests use parts of one block, so that only their bytes tell which may pass which.
+TEST_P(request_options_test, many_requests_on_parts_of_one_block_keep_the_order_of_their_hazards) {
+  constexpr std::uint32_t count = 4;
+  constexpr std::uint32_t size = 300;
+  auto generator = make_generator();
+  gate closed;
+  auto before = fill_lane(closed);
+  const auto block = words(1, size);
+  std::vector<std::uint32_t> expected(size, 1);
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 4000; ++i) {
+    const auto begin = static_cast<std::uint32_t>(generator() % (size - count));
+    const auto added = static_cast<std::uint32_t>(generator() % 5);
+    for (std::uint32_t at = begin; at < begin + count; ++at) {
+      expected[at] = 2 * expected[at] + added;
+    }
+    answers.push_back(send({.x = words(added), .y = block.slice(0, begin, begin + count), .key = 2},
+                           {.priority = static_cast<request_priority>(generator() % 3)}));
+  }
+  closed.open();
+  for (auto& a : before) (void)wait(a);
+  for (auto& a : answers) (void)wait(a);
+  EXPECT_EQ(download(block.as<std::uint32_t>(), stream()), expected);
 }
 
 TEST_P(request_options_test, no_sender_takes_more_than_its_share) {
