@@ -86,6 +86,10 @@ class steady_timer::state {
   std::thread thread_;
 };
 
+timer::time_point deadline_after(std::chrono::milliseconds limit) noexcept {
+  return detail::deadline_after(limit);
+}
+
 steady_timer::steady_timer(std::shared_ptr<sluice::device> device)
     : state_(std::make_shared<state>(std::move(device))) {}
 

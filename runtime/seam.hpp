@@ -6,6 +6,7 @@
 // libsluice exports the functions of these headers that libsluice_actors calls, without making them
 // public. tests/exports lists them.
 
+#include "runtime/base/deadline.hpp"
 #include "runtime/core/deferred_destruction.hpp"
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/devices/library_call.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service of docs/guide.md: how well documents fit queries.
-#include "examples/guide/index_of_max.hpp"
+#include "index_of_max.hpp"
 
 #include <sluice/actors/device.hpp>
 #include <sluice/envelope/chrome_trace.hpp>
@@ -19,7 +19,11 @@
 
 using namespace sluice;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
+
+// 1 if index_of_max.cu is compiled, too.
+#ifndef SEARCH_HAS_CUDA
+#define SEARCH_HAS_CUDA 0
+#endif
 
 /// The position of the largest element of each row of X, a matrix of f32.
 struct index_of_max {
@@ -109,12 +113,6 @@ caf::result<tensors> answer(service self, score& asked, const request_options& o
 }
 
 caf::result<host_tensor> answer(service self, best_score& asked) {
-  try {
-    require_matrix(asked.queries);
-  } catch (...) {
-    return to_caf_error(current_error());
-  }
-  const auto& state = state_of(self);
   auto promise = self->make_response_promise<host_tensor>();
   const auto fail = [promise](const caf::error& why) mutable {
     promise.deliver(why);
@@ -122,16 +120,24 @@ caf::result<host_tensor> answer(service self, best_score& asked) {
   const auto succeed = [promise](host_tensor& best) mutable {
     promise.deliver(std::move(best));
   };
-  const request_options options{
-      .reply = reply_on::enqueued, .deadline = steady_clock::now() + asked.limit, .tag = "best"};
-  request(self, state.programs, caf::infinite,
-          run{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}}, options)
-      .then(
-          [=](tensors& results) {
-            request(self, state_of(self).device, caf::infinite, download{.x = results[1]}, options)
-                .then(succeed, fail);
-          },
-          fail);
+  try {
+    require_matrix(asked.queries);
+    const request_options options{
+        .reply = reply_on::enqueued, .deadline = deadline_after(asked.limit), .tag = "best"};
+    const auto& state = state_of(self);
+    request(self, state.programs, caf::infinite,
+            run{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
+            options)
+        .then(
+            [=](tensors& results) {
+              request(self, state_of(self).device, caf::infinite, download{.x = results[1]},
+                      options)
+                  .then(succeed, fail);
+            },
+            fail);
+  } catch (...) {
+    promise.deliver(to_caf_error(current_error()));
+  }
   return promise;
 }
 

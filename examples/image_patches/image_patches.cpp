@@ -11,6 +11,7 @@ program make_program(const patch_weights& weights) {
   constexpr auto patch = patch_weights::patch_size;
   program_builder p;
   const auto pixels = p.input("pixels");
+  // The resized pixels are rounded to bytes, as libraries for images do.
   const auto resized = p.add(
       "resized",
       resize{.x = pixels, .height = size, .width = size, .layout = image_layout::channels_last});
@@ -32,7 +33,10 @@ using service = patch_service::stateful_pointer<service_state>;
 
 patch_service::behavior_type behavior(service self, const program_actor& programs,
                                       const program& patches) {
-  return {[=](embed_image& asked) {
+  return {[=](embed_image& asked) -> caf::result<tensors> {
+    if (asked.pixels.type() != element_type::u8) {
+      return to_caf_error(error(errc::invalid_argument, "pixels: are not of type u8"));
+    }
     return delegate(self, programs, run{patches, {std::move(asked.pixels)}});
   }};
 }

@@ -127,10 +127,11 @@ TEST_P(image_patches, of_a_bad_image_fail_alone) {
   pending.push_back(send(numbers({8, 8, 4})));
   pending.push_back(send(numbers({8, 8})));
   pending.push_back(send(host_tensor(element_type::u8, {0, 8, 3})));
+  pending.push_back(send(host_tensor(element_type::f32, {8, 8, 3})));
   pending.push_back(send(plain(30, 40)));
   for (std::size_t i = 0; i < pending.size(); ++i) {
     SCOPED_TRACE(i);
-    const bool is_bad = i >= 12 && i < 16;
+    const bool is_bad = i >= 12 && i < 17;
     std::move(pending[i])
         .receive(
             [&](const tensors& result) {

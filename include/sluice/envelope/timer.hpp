@@ -45,6 +45,12 @@ class timer {
   virtual void cancel(const ticket& which) noexcept = 0;
 };
 
+/// The time of the steady clock at which `limit` will have passed, for `request_options::deadline`.
+/// The result is at most the last time of the clock: `milliseconds::max()` means no limit. A
+/// negative limit has passed now.
+[[nodiscard]] SLUICE_EXPORT timer::time_point deadline_after(
+    std::chrono::milliseconds limit) noexcept;
+
 /// The steady clock of the system. A thread, which starts with the first call of `call_at`, calls
 /// the functions.
 class SLUICE_EXPORT steady_timer final : public timer {

@@ -17,7 +17,7 @@ enum class request_priority : std::uint8_t { high, normal, low };
 
 /// Options of one request. They travel beside an operation and are no part of it.
 ///
-///     request_options{.deadline = std::chrono::steady_clock::now() + 20ms, .id = 7}
+///     request_options{.deadline = deadline_after(20ms), .id = 7}
 struct request_options {
   /// When the reply is sent.
   reply_on reply = reply_on::finished;
