@@ -18,7 +18,10 @@ namespace {
 
 void require_number(std::string_view argument, const scalar& value) {
   if (!value.is_of_program()) return;
-  throw error(errc::invalid_argument, std::string(argument) + ": is a scalar of a program");
+  throw error(errc::invalid_argument,
+              std::string(argument) +
+                  ": is a scalar of a program, but no number is given for it; the members() of an "
+                  "operation must name the parameter");
 }
 
 std::string digits(double value) {

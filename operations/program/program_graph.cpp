@@ -87,7 +87,9 @@ std::uint32_t program_graph::value_of(const operand& given, std::string_view nam
                                       const std::string& constant_name) {
   if (!given) return none;
   if (const auto& reference = given.reference(); reference.program != 0) {
-    if (reference.program != id_) throw invalid_argument(name, "is a value of another program");
+    if (reference.program != id_ || reference.index >= values_.size()) {
+      throw invalid_argument(name, "is a value of another program");
+    }
     return reference.index;
   }
   for (std::uint32_t i = 0; i < values_.size(); ++i) {
@@ -133,10 +135,13 @@ std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_
   const auto is_output = [](const named_operand& o) {
     return o.role == member_role::output;
   };
-  if (std::count_if(operands.begin(), operands.end(), is_output) != 1 ||
-      !operation->row().composes()) {
+  const auto outputs = std::count_if(operands.begin(), operands.end(), is_output);
+  if (outputs != 1 || !operation->row().composes()) {
+    const char* const reason = outputs == 0   ? "it has no output"
+                               : outputs != 1 ? "it has several outputs"
+                                              : "its launches need more than its operands";
     throw error(errc::unsupported, in_step(name) + ": " + std::string(operation->row().name()) +
-                                       " cannot be a step of a program");
+                                       " cannot be a step of a program: " + reason);
   }
   step made;
   made.output = static_cast<std::size_t>(std::find_if(operands.begin(), operands.end(), is_output) -

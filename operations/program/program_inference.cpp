@@ -173,7 +173,9 @@ void infer_step(const program_graph& of, std::uint32_t number, const program_inf
       return;
     }
     // Numbers of a run may decide whether it is read.
-    if (output.access != access_kind::read_write && step.scalars.empty()) {
+    const bool depends_on_run = std::any_of(step.scalars.begin(), step.scalars.end(),
+                                            [](const auto& one) { return one.is_of_program(); });
+    if (output.access != access_kind::read_write && !depends_on_run) {
       throw invalid_argument(output.of.name, "is given, but the step does not read it");
     }
     made.uses[step.output].spec = given[step.output];
@@ -287,8 +289,10 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
                  const auto size = size_of(here.layout.type());
                  if (!here.layout.empty() && here.alignment < size) {
                    throw error(errc::invalid_argument,
-                               "the first element is not aligned to its size, " +
-                                   std::to_string(size) + " bytes");
+                               "the first element is known to be aligned to " +
+                                   std::to_string(here.alignment) +
+                                   " bytes only, but its size is " + std::to_string(size) +
+                                   " bytes");
                  }
                });
         to.values.push_back(here);

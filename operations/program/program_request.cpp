@@ -235,7 +235,8 @@ std::size_t program_request::bytes() const noexcept {
   std::size_t of_host = 0;
   for (const auto& one : parts_.host_inputs) of_host += one.second.bytes();
   return sizeof(*this) + options.tag.capacity() + of_host +
-         parts_.calls.size() * sizeof(step_call) +
+         parts_.calls.size() * sizeof(step_call) + asked_.scalars.capacity() * sizeof(scalar) +
+         asked_.outputs.capacity() * sizeof(operand) +
          operands_.size() * (sizeof(operand) + sizeof(inference::use)) +
          (call_ ? call_->inferred->bytes : 0);
 }
@@ -319,6 +320,12 @@ void prepare_request::infer_steps() {
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
   call_ = std::make_shared<const program_call>(program_call{graph, std::move(run.shared)});
   row_of_programs::store(call_.get(), call);
+}
+
+std::size_t prepare_request::bytes() const noexcept {
+  return sizeof(*this) + options.tag.capacity() + asked_.inputs.capacity() * sizeof(tensor_spec) +
+         asked_.outputs.capacity() * sizeof(std::optional<tensor_spec>) +
+         asked_.scalars.capacity() * sizeof(scalar) + (call_ ? call_->inferred->bytes : 0);
 }
 
 std::size_t prepare_request::shared_device_bytes() const noexcept {

@@ -95,7 +95,7 @@ class prepare_request final : public detail::operation_request {
     return detail::failure_of([this] { infer_steps(); });
   }
   std::span<const inference::use> uses() const noexcept override { return {}; }
-  std::size_t bytes() const noexcept override { return sizeof(*this) + options.tag.capacity(); }
+  std::size_t bytes() const noexcept override;
   std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor&, bool) override {}

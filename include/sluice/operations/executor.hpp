@@ -36,15 +36,17 @@ struct executor_options {
   std::size_t max_waiting_of_sender = 0;
   /// The largest size of the plans that are kept for later requests, in bytes of host and device
   /// memory. The plans that were used the longest time ago are dropped. The last plan is kept even
-  /// if it is larger alone. A launch keeps its plan beyond that. Plans with device memory, as
-  /// executables with copies of constants, are also dropped if there is no memory for an output, a
-  /// workspace or another plan.
+  /// if it is larger alone. A launch keeps its plan beyond that. The copies of a program's
+  /// constants do not count, because all executables of the program share them. Plans with device
+  /// memory, also with such copies, are dropped if there is no memory for an output, a workspace or
+  /// another plan.
   std::size_t max_plan_bytes = std::size_t{256} << 20U;
   /// The largest size of one plan in host memory, in bytes. A request that needs a larger one is
   /// answered with `unsupported`.
   std::size_t max_host_bytes_of_plan = std::size_t{4} << 30U;
-  /// The largest size of one plan in device memory, in bytes, with the workspace of its launches. A
-  /// request that needs a larger one is answered with `unsupported`.
+  /// The largest size of one plan in device memory, in bytes, with the workspace of its launches
+  /// and without the copies of constants. A request that needs a larger one is answered with
+  /// `unsupported`.
   std::size_t max_device_bytes_of_plan = std::size_t{16} << 30U;
 };
 

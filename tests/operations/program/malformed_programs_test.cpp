@@ -172,6 +172,24 @@ TEST_P(malformed_programs, are_refused_by_the_step_that_cannot_be) {
   step("filtered", "geometry.stride.w", [](parts& p, auto&) { p.geometry.stride.w = 0; });
 }
 
+// A number that the outer program gives is known like one of the step itself.
+TEST_P(malformed_programs, are_refused_alike_within_others) {
+  program_builder q;
+  const auto a = q.input("a");
+  const auto c = q.input("c");
+  const program inner = std::move(q).build(
+      {q.add("product", gemm{.a = a, .b = a, .c = c, .beta = q.scalar("beta")})});
+  const auto with = [&](double beta) {
+    program_builder p;
+    const auto x = p.input("x");
+    return sluice::run{std::move(p).build({p.add("inner", inner, {x, x}, {beta}).front()}),
+                       {numbers({3, 3})}};
+  };
+  refused(invalid, "step 'inner.product': c: is given, but the step does not read it",
+          [&] { return with(0); });
+  EXPECT_EQ(results_of(with(1)).size(), 1U);
+}
+
 TEST_P(malformed_programs, are_refused_by_the_view_that_cannot_be) {
   const auto refused_view = [&](const char* name, const auto& of) {
     program_builder p;
@@ -311,6 +329,9 @@ TEST(malformed_program, cannot_be_built) {
   const auto sum = p.add("sum", add{.a = x, .b = x});
   refused(invalid, "step 'product': a: is a value of another program",
           [&] { (void)p.add("product", gemm{.a = foreign, .b = x}); });
+  const operand forged(value_reference{operand(x).reference().program, 12345});
+  refused(invalid, "step 'product': a: is a value of another program",
+          [&] { (void)p.add("product", gemm{.a = forged, .b = x}); });
   refused(invalid, "step 'product': c: is a value of another program",
           [&] { (void)p.add("product", gemm{.a = x, .b = x, .c = foreign, .beta = 1}); });
   refused(invalid, "step 'scaled': factor: is a scalar of another program",

@@ -24,7 +24,6 @@ class program_memory : public programs {
     const auto on_device = numbers(shape);
     return {get(on_device), on_device};
   }
-  prepared prepare_of(sluice::prepare asked) { return run(on(), std::move(asked)); }
 };
 
 TEST_P(program_memory, of_constants_is_copied_to_the_device_once) {

@@ -2,6 +2,7 @@
 // Numbers that each run of a program gives.
 #include "tests/operations/program/programs.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -112,6 +113,42 @@ TEST_P(program_scalars, belong_to_one_program) {
                      [&] { (void)alone(random_bits{.shape = extents{5}, .seed = other}); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "alpha: is a scalar of a program",
                      [&] { (void)alone(gemm{.a = small(1), .b = small(1), .alpha = other}); }));
+}
+
+// Numbers, outputs and specs of requests that wait count as their bytes.
+TEST_P(program_scalars, count_among_the_bytes_that_wait) {
+  program_builder p;
+  const auto x = p.input("x");
+  for (int i = 0; i < 20'000; ++i) (void)p.scalar("unused");
+  const program many_scalars = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  program_builder q;
+  const auto y = q.input("y");
+  for (int i = 0; i < 20'000; ++i) (void)q.input("unused");
+  const program many_inputs = std::move(q).build({q.add("sum", add{.a = y, .b = y})});
+  const auto value = small(1);
+  const auto spec = tensor_spec::of(value);
+  const sluice::run asked{
+      .what = many_scalars, .inputs = {value}, .scalars = std::vector<scalar>(20'000, 1)};
+  const sluice::prepare prepared_ahead{.what = many_inputs,
+                                       .inputs = std::vector<tensor_spec>(20'001, spec)};
+
+  const auto narrow = make_executor({.max_waiting_bytes = 1U << 20U});
+  gate closed;
+  closed.hold(narrow->lane().stream());
+  std::vector<pending_answer> launched;
+  while (!narrow->lane().full()) {
+    launched.push_back(submit(*narrow, add{.a = value, .b = value}));
+    while (narrow->waiting() != 0) narrow->work();
+  }
+  auto waiting = submit(*narrow, asked);
+  EXPECT_GE(narrow->status().bytes, 20'000 * sizeof(scalar));
+  auto refused = submit(*narrow, prepared_ahead);
+  EXPECT_TRUE(throws(errc::overloaded, "bytes", [&] { (void)refused.get(); }));
+  auto refused_too = submit(*narrow, asked);
+  EXPECT_TRUE(throws(errc::overloaded, "bytes", [&] { (void)refused_too.get(); }));
+  closed.open();
+  for (auto& one : launched) (void)wait(*narrow, one);
+  EXPECT_EQ(values(wait(*narrow, waiting)[0]), std::vector<float>{2});
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, program_scalars, every_device(), parameter_name);

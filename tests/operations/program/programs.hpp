@@ -27,6 +27,7 @@ class programs : public executor_test {
   tensors results_of(sluice::run asked, const request_options& options = {}) {
     return run(on(), std::move(asked), options);
   }
+  prepared prepare_of(sluice::prepare asked) { return run(on(), std::move(asked)); }
 
   // Also for what builds random programs.
  public:
