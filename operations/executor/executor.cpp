@@ -155,7 +155,8 @@ class executor::core {
                .kept_bytes = plans_.bytes(),
                // Acquire: the destruction of a plan that is not counted happens before.
                .alive = account.alive.load(std::memory_order_acquire),
-               .alive_bytes = account.alive_bytes.load(std::memory_order_relaxed)};
+               .alive_bytes = account.alive_bytes.load(std::memory_order_relaxed),
+               .captured = plans_.captured()};
     return s;
   }
   [[nodiscard]] sluice::lane& lane() noexcept { return lane_; }
@@ -440,8 +441,10 @@ class executor::core {
       if (copies) return copies->enqueue(*libraries_, operation);
       operation();
     };
+    const auto plan = r.plan;
     r.launch(envelope(r.row, r.type()), lane_, std::move(used), options,
              must_finish ? own : nullptr, closure);
+    if (plan && plan->wants_improvement()) planning_.improve(plan);
   }
 
   const kernel_envelope& envelope(const operation_row& row, element_type type) {

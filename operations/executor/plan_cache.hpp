@@ -5,6 +5,7 @@
 
 #include <sluice/operations/operation.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <list>
 #include <map>
@@ -76,6 +77,14 @@ class plan_cache {
   /// Drops the plans that hold device memory.
   void drop_device_memory() noexcept {
     erase_if([](const auto& one) { return device_bytes_of(one) != 0; });
+  }
+  /// The number of plans whose launches are one graph of the device.
+  [[nodiscard]] std::size_t captured() const noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(by_key_.begin(), by_key_.end(), [](const auto& one) {
+          const auto& plan = one.second.outcome.plan;
+          return plan != nullptr && plan->captured();
+        }));
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

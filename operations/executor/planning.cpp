@@ -237,6 +237,15 @@ void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
   core->reclaim_later(std::move(watch));
 }
 
+void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
+  try {
+    improvements_.post(
+        [libraries = libraries_, plan = std::move(plan)] { plan->improve(*libraries); });
+  } catch (...) {
+    // The device is lost, or there is no memory. Launches stay as they are.
+  }
+}
+
 void planning::again(std::shared_ptr<plan_job> job) {
   auto& mine = turns_.find(job->sender)->second;
   mine.waiting.push_front(job);

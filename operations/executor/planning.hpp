@@ -85,7 +85,8 @@ class planning {
       : service_(service),
         libraries_(std::move(libraries)),
         mailbox_(std::move(mailbox)),
-        limits_(limits) {}
+        limits_(limits),
+        improvements_(service.planner()) {}
   planning(const planning&) = delete;
   planning& operator=(const planning&) = delete;
   /// Waits for the jobs that run, and drops all plans that the owner has not taken. The timer may
@@ -112,6 +113,8 @@ class planning {
   /// Returns a job to the front of its sender's turn, which the owner has taken from the mailbox.
   /// @throws std::bad_alloc if there is no memory
   void again(std::shared_ptr<plan_job> job);
+  /// Has the planner improve a plan while the owner uses it. Nothing happens if that fails.
+  void improve(std::shared_ptr<const operation_plan> plan) noexcept;
   /// The plans that it has made.
   [[nodiscard]] const plan_account& account() const noexcept { return *account_; }
 
@@ -147,6 +150,7 @@ class planning {
   std::map<plan_key, std::weak_ptr<plan_job>> being_made_;
   std::map<request_sender, turn> turns_;  // senders take turns
   std::optional<timer::ticket> alarm_;    // when the timer wakes the owner
+  planner::client improvements_;
 };
 
 }  // namespace sluice::operations

@@ -234,10 +234,19 @@ class executable::builder {
       plans_;
 };
 
+executable::executable(const program_graph& of, const program_inference& inferred,
+                       lane_libraries& libraries) {
+  builder(*this, of, inferred, libraries).add_steps();
+}
+
 executable::executable(const std::shared_ptr<const program_graph>& of,
-                       const program_inference& inferred, lane_libraries& libraries)
-    : of_(of) {
-  builder(*this, *of, inferred, libraries).add_steps();
+                       const std::shared_ptr<const program_inference>& inferred,
+                       lane_libraries& libraries)
+    : executable(*of, *inferred, libraries) {
+  of_ = of;
+  capture_ =
+      std::make_unique<program_capture>(of, inferred, libraries.runtime().device().id().kind);
+  if (of->capture() == capture_policy::at_prepare) capture_->make(libraries);
 }
 
 std::size_t executable::bytes() const noexcept {
@@ -256,7 +265,8 @@ std::size_t executable::device_bytes() const noexcept {
 
 std::size_t executable::shared_device_bytes() const noexcept {
   const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
-  return owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
+  return (owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners) +
+         (capture_ ? capture_->shared_device_bytes() : 0);
 }
 
 void* executable::address(const place& at, std::span<void* const> externals,
@@ -292,43 +302,63 @@ void executable::for_each(std::span<void* const> externals, void* scratch,
   }
 }
 
-void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
-                         program_launch* own) const {
-  bool begun = false;
-  const auto enqueue_one = [&](const auto& work) {
+namespace {
+
+/// The parts of one launch. After the first one, the launch is on the stream.
+class parts_of_launch {
+ public:
+  template <class Work>
+  void enqueue(const Work& work) {
     try {
       work();
     } catch (const nothing_enqueued& e) {
-      if (!begun) throw;
-      throw error(e);  // earlier parts of the launch are on the stream
+      if (!begun_) throw;
+      throw error(e);
     }
-    begun = true;
-  };
+    begun_ = true;
+  }
+
+ private:
+  bool begun_ = false;
+};
+
+}  // namespace
+
+void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
+                         program_launch* own) const {
+  parts_of_launch parts;
   if (own != nullptr) {
     for (const auto& one : own->uploads) {
-      enqueue_one([&] { one.moved->enqueue(externals[one.external]); });
+      parts.enqueue([&] { one.moved->enqueue(externals[one.external]); });
     }
   }
+  parts.enqueue([&] {
+    capture_->launch(libraries.stream(), externals,
+                     [&] { enqueue_steps(libraries, externals, scratch, own); });
+  });
+}
+
+void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const> externals,
+                               void* scratch, program_launch* own) const {
   if (libraries.runtime().device().id().kind == device_kind::host) {
-    return enqueue_one([&] {
-      try {
-        // The launch owns this executable and `own`.
-        submit_host_task(
-            libraries.stream(),
-            [this, scratch, own, all = std::vector(externals.begin(), externals.end())] {
-              for_each(all, scratch, own,
-                       [](const action& a, const auto& call, const launch_memory& memory) {
-                         naming([&] { return a.where; }, [&] { a.row->compute(call, memory); });
-                       });
-            });
-      } catch (...) {
-        throw nothing_enqueued(current_error());
-      }
-    });
+    try {
+      // The launch owns this executable and `own`.
+      return submit_host_task(
+          libraries.stream(),
+          [this, scratch, own, all = std::vector(externals.begin(), externals.end())] {
+            for_each(all, scratch, own,
+                     [](const action& a, const auto& call, const launch_memory& memory) {
+                       naming([&] { return a.where; }, [&] { a.row->compute(call, memory); });
+                     });
+          });
+    } catch (...) {
+      throw nothing_enqueued(current_error());
+    }
   }
+  parts_of_launch parts;
   for_each(externals, scratch, own,
            [&](const action& a, const auto& call, const launch_memory& memory) {
-             enqueue_one([&] {
+             parts.enqueue([&] {
                const detail::nvtx_range shown(a.where.c_str());
                naming([&] { return a.where; }, [&] { a.row->enqueue(libraries, call, memory); });
              });

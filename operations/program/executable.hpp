@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/program/program_capture.hpp"
 #include "operations/program/program_inference.hpp"
 #include "operations/program/uploaded_constants.hpp"
 
@@ -42,10 +43,13 @@ class program_launch final : public operation_launch {
 /// executable owns their copies.
 class executable final : public operation_plan {
  public:
-  /// Makes the plans of all steps.
+  /// Makes the plans of all steps. It is never captured.
   /// @throws error what a step refuses, with its name
+  executable(const detail::program_graph& of, const program_inference& inferred,
+             lane_libraries& libraries);
+  /// Likewise. It may be captured, as the program states.
   executable(const std::shared_ptr<const detail::program_graph>& of,
-             const program_inference& inferred, lane_libraries& libraries);
+             const std::shared_ptr<const program_inference>& inferred, lane_libraries& libraries);
 
   std::size_t bytes() const noexcept override;
   std::size_t device_bytes() const noexcept override;
@@ -53,11 +57,20 @@ class executable final : public operation_plan {
   std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
   std::size_t commands() const noexcept override { return commands_; }
   bool obsolete() const noexcept override { return of_.expired(); }
+  bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
+  void improve(lane_libraries& libraries) const noexcept override { capture_->make(libraries); }
+  bool captured() const noexcept override { return capture_ && capture_->is_used(); }
+  /// Why launches will not be captured; empty if they may be.
+  [[nodiscard]] std::string not_captured() const { return capture_->refusal(); }
 
-  /// Enqueues all steps on the stream of the lane. On a host device one task runs them and stops at
-  /// the first that throws. `own` is that of the launch; nullptr if it has none.
+  /// Enqueues the uploads of a launch, then all steps or the graph that has been captured of them.
+  /// `own` is that of the launch; nullptr if it has none.
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                program_launch* own) const;
+  /// Enqueues all steps on the stream of the libraries. On a host device one task runs them and
+  /// stops at the first that throws.
+  void enqueue_steps(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
+                     program_launch* own) const;
 
  private:
   /// Where an operand of an action is.
@@ -91,6 +104,7 @@ class executable final : public operation_plan {
   std::shared_ptr<const uploaded_constants> constants_;
   std::size_t scratch_bytes_ = 0;
   std::size_t commands_ = 0;
+  std::unique_ptr<program_capture> capture_;
 };
 
 }  // namespace sluice::operations

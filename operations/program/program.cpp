@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/operations/program.hpp>
@@ -79,7 +80,9 @@ std::vector<program_value> program_builder::add(const std::string& name, const p
   }
   return outputs;
 }
-program program_builder::build(const std::vector<program_value>& outputs) && {
+program program_builder::build(const std::vector<program_value>& outputs,
+                               const program_options& options) && {
+  operations::require_enumerator("capture", options.capture, capture_policy::at_prepare);
   std::vector<std::uint32_t> numbers;
   for (const auto& output : outputs) {
     if (output.graph_ != graph_) {
@@ -88,7 +91,7 @@ program program_builder::build(const std::vector<program_value>& outputs) && {
     }
     numbers.push_back(output.index_);
   }
-  graph_->build(std::move(numbers));
+  graph_->build(std::move(numbers), options);
   return program(graph_);
 }
 

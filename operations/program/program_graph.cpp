@@ -224,7 +224,7 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
   return outputs;
 }
 
-void program_graph::build(std::vector<std::uint32_t> outputs) {
+void program_graph::build(std::vector<std::uint32_t> outputs, const program_options& options) {
   require_open();
   if (outputs.empty()) throw invalid_argument("outputs", "are not given");
   std::vector<std::string> names;
@@ -258,6 +258,7 @@ void program_graph::build(std::vector<std::uint32_t> outputs) {
   step_names_ = std::make_shared<const std::string>(std::move(all_steps));
   outputs_ = std::move(outputs);
   output_names_ = std::move(names);
+  options_ = options;
   built_ = true;
 }
 

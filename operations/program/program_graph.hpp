@@ -61,7 +61,7 @@ class program_graph {
                                                        const program_graph& inner,
                                                        const std::vector<operand>& inputs,
                                                        const std::vector<scalar>& scalars);
-  void build(std::vector<std::uint32_t> outputs);
+  void build(std::vector<std::uint32_t> outputs, const program_options& options);
 
   /// What is known of a run with inputs and outputs of these properties, and with these numbers.
   /// Thread-safe.
@@ -84,6 +84,7 @@ class program_graph {
   [[nodiscard]] std::string name_of(std::uint32_t number) const;
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] capture_policy capture() const noexcept { return options_.capture; }
   [[nodiscard]] const std::vector<std::string>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<std::string>& scalars() const noexcept { return scalars_; }
   [[nodiscard]] const std::vector<constant>& constants() const noexcept { return constants_; }
@@ -126,6 +127,7 @@ class program_graph {
   std::vector<std::string> output_names_;
   std::shared_ptr<const std::string> step_names_;
   std::size_t host_constants_bytes_ = 0;
+  program_options options_;
   bool built_ = false;
 
   // The inferences that were used last.

@@ -84,7 +84,7 @@ class row_of_programs final : public operation_row {
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
     const auto& of = get(call);
-    return std::make_shared<executable>(of.of, *of.inferred, libraries);
+    return std::make_shared<executable>(of.of, of.inferred, libraries);
   }
   std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
                                           const call_storage&) const override {
@@ -343,6 +343,8 @@ void prepare_request::launch(const kernel_envelope&, lane&, operands&& used, con
     }
     found.scratch_bytes = plan->workspace_bytes();
     found.commands = plan->commands();
+    found.captured = plan->captured();
+    found.not_captured = static_cast<const executable*>(plan.get())->not_captured();
     drop_operands();
     (void)operands(std::move(used));
     reply_.succeed(std::move(found));

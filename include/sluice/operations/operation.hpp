@@ -47,6 +47,12 @@ class SLUICE_EXPORT operation_plan {
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
   /// Whether no request can use the plan any more, because what it was made for is gone.
   [[nodiscard]] virtual bool obsolete() const noexcept { return false; }
+  /// Whether `improve` shall be called now. True once. The owner of the lane asks after a launch.
+  [[nodiscard]] virtual bool wants_improvement() const noexcept { return false; }
+  /// Makes later launches of the plan faster. The planner calls it while the owner launches.
+  virtual void improve(lane_libraries& /*of_lane*/) const noexcept {}
+  /// Whether launches are one graph of the device; see `capture_policy`.
+  [[nodiscard]] virtual bool captured() const noexcept { return false; }
 };
 
 /// What one launch needs of its own, beside operands and plan: staging memory, for example. The

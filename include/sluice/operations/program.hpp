@@ -123,6 +123,27 @@ class typed_program_step final : public program_step {
 
 }  // namespace detail
 
+/// Whether runs of a program are captured: launched as one graph of the device (`cudaGraph_t`),
+/// which takes less time than the calls of all steps.
+///
+/// Only GPUs have graphs. The results are those of the steps. The graph copies the inputs and the
+/// outputs of a run, which a large program does not gain from. Runs are not captured if the program
+/// takes scalars, if an input or a given output has gaps between its elements, or if a step updates
+/// an input in place. `prepared::not_captured` has the reason.
+enum class capture_policy : std::uint8_t {
+  /// After the fourth run of an executable, if then launching takes less time. Programs of fewer
+  /// than three device commands, with more than 1 MiB of inputs and outputs or with more than
+  /// 64 MiB of intermediate values are not captured.
+  automatic,
+  never,       ///< no run is
+  at_prepare,  ///< when the executable is made, whatever the sizes
+};
+
+/// Options of a program.
+struct program_options {
+  capture_policy capture = capture_policy::automatic;  ///< whether runs are captured
+};
+
 /// A value of a program that is being built: an input, the result of a step, or a view of one. It
 /// stands where an operation takes an operand. It has no shape until the program runs.
 ///
@@ -221,10 +242,13 @@ class SLUICE_EXPORT program_builder {
                                                const std::vector<sluice::scalar>& scalars = {});
   /// The program with these outputs, each the result of a step or a view of one. No step can be
   /// added afterwards.
-  /// @throws error `invalid_argument` if there is no output, or one is no result of a step
-  [[nodiscard]] program build(const std::vector<program_value>& outputs) &&;
+  /// @throws error `invalid_argument` if there is no output, one is no result of a step, or an
+  /// option is not one of its values
+  [[nodiscard]] program build(const std::vector<program_value>& outputs,
+                              const program_options& options = {}) &&;
   /// A builder is used up: call `std::move(p).build(...)`.
-  program build(const std::vector<program_value>& outputs) & = delete;
+  program build(const std::vector<program_value>& outputs,
+                const program_options& options = {}) & = delete;
 
  private:
   [[nodiscard]] program_value add_step(std::string name,

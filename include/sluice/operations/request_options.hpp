@@ -55,6 +55,7 @@ struct plan_status {
   std::size_t kept_bytes = 0;   ///< their size; see `executor_options::max_plan_bytes`
   std::size_t alive = 0;        ///< plans not yet destroyed: kept, in use, or being destroyed
   std::size_t alive_bytes = 0;  ///< their size in host and device memory
+  std::size_t captured = 0;     ///< programs among the kept plans whose runs are one graph
 };
 
 /// The requests that wait in front of a lane.

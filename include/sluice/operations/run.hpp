@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,11 +49,11 @@ class run_input {
   ///@}
   /// The tensor in memory of the process, or no tensor.
   [[nodiscard]] const host_tensor& on_host() const noexcept { return on_host_; }
-  /// The element type of the tensor. Only if there is a tensor.
+  /// The element type of the tensor; `u8` if there is none.
   [[nodiscard]] element_type type() const noexcept {
     return on_host_ ? on_host_.type() : on_device_.type();
   }
-  /// The shape of the tensor. Only if there is a tensor.
+  /// The shape of the tensor; that of a scalar if there is none.
   [[nodiscard]] extents shape() const noexcept {
     return on_host_ ? on_host_.shape() : on_device_.shape();
   }
@@ -109,6 +110,9 @@ struct prepared {
   std::vector<tensor_spec> outputs{};  ///< the properties of each output
   std::size_t scratch_bytes = 0;       ///< scratch memory of the lane that a run uses, in bytes
   std::size_t commands = 0;            ///< the most device commands that a run enqueues
+  bool captured = false;               ///< whether a run is one graph of the device
+  /// Why runs will not be captured; empty if they are or may be. See `capture_policy`.
+  std::string not_captured{};
 };
 
 }  // namespace sluice

@@ -25,8 +25,10 @@ struct followed_value {
 /// Builds a random program of f32 matrices, and sends each step as a request of its own.
 class random_program {
  public:
-  random_program(programs& test, std::mt19937_64& generator, std::size_t steps)
-      : generator_(generator) {
+  /// Programs that are captured when they are prepared take no scalars, because they would not be.
+  random_program(programs& test, std::mt19937_64& generator, std::size_t steps,
+                 const program_options& options = {})
+      : generator_(generator), takes_scalars_(options.capture != capture_policy::at_prepare) {
     for (int i = 0; i < 3; ++i) {
       const auto equal_shapes = i > 0 && number(0, 1) == 0;
       inputs_.push_back(
@@ -42,7 +44,7 @@ class random_program {
         expected_.push_back(values_[i].alone);
       }
     }
-    made_ = std::move(builder_).build(std::move(outputs));
+    made_ = std::move(builder_).build(std::move(outputs), options);
   }
   [[nodiscard]] const program& get() const noexcept { return made_; }
   [[nodiscard]] const std::vector<tensor>& inputs() const noexcept { return inputs_; }
@@ -118,7 +120,7 @@ class random_program {
     const auto step = [&](auto in_program, auto by_itself) {
       add_value(builder_.add(name, in_program), alone(test, by_itself));
     };
-    switch (number(0, 8)) {
+    switch (number(0, takes_scalars_ ? 8 : 6)) {
       case 8: {  // a program, sometimes a second time in itself
         scalars_.emplace_back(static_cast<double>(number(-8, 8)) / 4);
         const auto scale = scalars_.back();
@@ -178,6 +180,7 @@ class random_program {
   }
 
   std::mt19937_64& generator_;
+  const bool takes_scalars_;
   const program inner_ = scaled_sum();
   program_builder builder_;
   std::vector<tensor> inputs_;

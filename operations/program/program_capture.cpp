@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/program_capture.hpp"
+
+#include "operations/cuda_build.hpp"
+#include "operations/program/executable.hpp"
+#include "operations/program/program_graph.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::operations {
+namespace {
+
+// With `capture_policy::automatic`:
+// The launches of an executable before it is captured. The first ones also load kernels.
+constexpr unsigned launches_before = 4;
+// The launches of the graph that are timed.
+constexpr unsigned timed_launches = 8;
+// A program of fewer device commands gains nothing.
+constexpr std::size_t min_commands = 3;
+// The inputs and outputs of one launch, which the graph copies, in bytes.
+constexpr std::size_t max_staged_bytes = std::size_t{1} << 20U;
+// The scratch memory of the steps, which the captured programs of a lane have twice, in bytes.
+constexpr std::size_t max_scratch_bytes = std::size_t{64} << 20U;
+
+/// The size of a tensor without gaps, in bytes.
+/// @throws error `unsupported` if it has gaps or repeats elements
+std::size_t dense_bytes(const std::string& name, const tensor_spec& of) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < of.rank(); ++i) {
+    if (of.strides[i] < 0) last = -1;
+    if (last >= 0) last += (of.shape[i] - 1) * of.strides[i];
+  }
+  const auto size = of.size();
+  if (size == 0) return 0;
+  if (last < 0 || static_cast<std::size_t>(last) + 1 != size) {
+    throw error(errc::unsupported, name + " has gaps or repeats elements");
+  }
+  return of.bytes();
+}
+
+}  // namespace
+
+program_capture::program_capture(std::shared_ptr<const detail::program_graph> of,
+                                 std::shared_ptr<const program_inference> inferred,
+                                 device_kind kind)
+    : state_(state::steps), of_(of), inferred_(std::move(inferred)), policy_(of->capture()) {
+  if (kind != device_kind::cuda) {
+    refusal_ = "the device has no graphs";
+  } else if (policy_ == capture_policy::never) {
+    refusal_ = "the program is not to be captured";
+  } else if (!inferred_->varying.empty()) {
+    refusal_ = "the runs give numbers";
+  }
+  if (!refusal_.empty()) state_.store(state::never, std::memory_order_relaxed);
+}
+
+bool program_capture::wanted() noexcept {
+  if (state_.load(std::memory_order_relaxed) != state::wanted) return false;
+  state_.store(state::being_made, std::memory_order_relaxed);
+  return true;
+}
+
+void program_capture::note_steps(duration took) noexcept {
+  best_of_steps_ = std::min(best_of_steps_, took);
+  if (++step_launches_ == launches_before) state_.store(state::wanted, std::memory_order_relaxed);
+}
+
+void program_capture::note_graph(duration took) noexcept {
+  best_of_graph_ = std::min(best_of_graph_, took);
+  if (++graph_launches_ < timed_launches) return;
+  const bool faster = best_of_graph_ < best_of_steps_;
+  state_.store(faster ? state::kept : state::never, std::memory_order_release);
+}
+
+void program_capture::make(lane_libraries& of_lane) noexcept {
+  if (state_.load(std::memory_order_relaxed) == state::never) return;
+  try {
+    if constexpr (has_cuda) {
+      const auto of = of_.lock();
+      if (!of) throw error(errc::unsupported, "the program is gone");
+      const auto libraries = cuda::capture_libraries(of_lane);
+      steps_ = std::make_shared<const executable>(*of, *inferred_, *libraries);
+      auto what = describe(*of);
+      what.enqueue = [&](std::span<void* const> externals, void* scratch) {
+        steps_->enqueue_steps(*libraries, externals, scratch, nullptr);
+      };
+      graph_ = cuda::capture(of_lane, what);
+      const auto next = policy_ == capture_policy::at_prepare ? state::kept : state::made;
+      state_.store(next, std::memory_order_release);
+      return;
+    }
+  } catch (...) {
+    try {
+      refusal_ = current_error().what();
+    } catch (...) {
+      // There is no memory for the reason.
+    }
+  }
+  graph_.reset();
+  steps_.reset();
+  state_.store(state::never, std::memory_order_release);
+}
+
+steps_to_capture program_capture::describe(const detail::program_graph& of) const {
+  const auto& inferred = *inferred_;
+  steps_to_capture what;
+  what.scratch_bytes = steps_->workspace_bytes();
+  std::size_t staged_bytes = 0;
+  const auto stage = [&](std::size_t number, const std::string& name, const tensor_spec& spec,
+                         bool is_written) {
+    const auto bytes = dense_bytes(name, spec);
+    staged_bytes += bytes;
+    what.staged.push_back({static_cast<std::uint32_t>(number), bytes, is_written});
+  };
+  for (std::size_t i = 0; i < of.inputs().size(); ++i) {
+    what.externals.push_back(nullptr);
+    if (!inferred.uses[i].ignored) stage(i, of.inputs()[i], inferred.inputs[i], false);
+  }
+  for (const auto& constant : of.constants()) {
+    what.externals.push_back(constant.on_device.address());
+  }
+  for (const auto& written : inferred.written) {
+    if (written.updates_input) throw error(errc::unsupported, "a step updates an input in place");
+    const auto& spec = written.output ? *inferred.outputs[*written.output].spec
+                                      : inferred.values[of.steps()[*written.step].result].spec();
+    stage(what.externals.size(),
+          written.output ? of.output_name(*written.output) : of.steps()[*written.step].name, spec,
+          true);
+    what.externals.push_back(nullptr);
+  }
+  if (policy_ == capture_policy::automatic) {
+    if (steps_->commands() < min_commands) {
+      throw error(errc::unsupported, "the program has too few steps");
+    }
+    if (staged_bytes > max_staged_bytes) {
+      throw error(errc::unsupported, "the inputs and outputs are too large");
+    }
+    if (what.scratch_bytes > max_scratch_bytes) {
+      throw error(errc::unsupported, "the intermediate values are too large");
+    }
+  }
+  return what;
+}
+
+std::string program_capture::refusal() const {
+  if (state_.load(std::memory_order_acquire) != state::never) return {};
+  return refusal_.empty() ? "the graph is not faster" : refusal_;
+}
+
+std::size_t program_capture::shared_device_bytes() const noexcept {
+  const auto now = state_.load(std::memory_order_acquire);
+  const bool is_over = now == state::made || now == state::kept || now == state::never;
+  return is_over && graph_ ? graph_->shared_device_bytes() : 0;
+}
+
+}  // namespace sluice::operations

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/program/captured_program.hpp"
+#include "operations/program/program_inference.hpp"
+
+#include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/program.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace sluice::operations {
+
+class executable;
+
+/// The captured form of an executable: when it is made, and whether launches use it.
+///
+/// The owner of the lane launches, and the planner makes the graph meanwhile. With
+/// `capture_policy::automatic` the first launches enqueue the steps and the next ones the graph;
+/// the rest do what took the owner less time.
+class program_capture {
+ public:
+  program_capture(std::shared_ptr<const detail::program_graph> of,
+                  std::shared_ptr<const program_inference> inferred, device_kind kind);
+
+  /// Launches on the stream of the lane: the graph, or `steps()`. Only the owner calls it.
+  template <class Steps>
+  void launch(stream_ref on, std::span<void* const> externals, const Steps& steps) {
+    const auto now = state_.load(std::memory_order_acquire);
+    if (now == state::kept) return graph_->launch(on, externals);
+    if (now == state::never) return steps();
+    const auto begun = std::chrono::steady_clock::now();
+    if (now == state::made) {
+      graph_->launch(on, externals);
+      note_graph(std::chrono::steady_clock::now() - begun);
+    } else {
+      steps();
+      note_steps(std::chrono::steady_clock::now() - begun);
+    }
+  }
+  /// Whether `make` shall be called now. True once. Only the owner calls it.
+  [[nodiscard]] bool wanted() noexcept;
+  /// Makes the graph. Only the planner calls it.
+  void make(lane_libraries& of_lane) noexcept;
+
+  /// Whether launches use the graph.
+  [[nodiscard]] bool is_used() const noexcept {
+    const auto now = state_.load(std::memory_order_acquire);
+    return now == state::made || now == state::kept;
+  }
+  /// Why launches will not use a graph; empty if they may.
+  [[nodiscard]] std::string refusal() const;
+  /// The part of the scratch memory of captured programs that falls to this one, in bytes.
+  [[nodiscard]] std::size_t shared_device_bytes() const noexcept;
+
+ private:
+  using duration = std::chrono::steady_clock::duration;
+  enum class state : std::uint8_t {
+    steps,       ///< the first launches
+    wanted,      ///< the owner has to ask the planner
+    being_made,  ///< the planner has been asked
+    made,        ///< the first launches of the graph
+    kept,        ///< all launches use the graph
+    never,       ///< no launch does
+  };
+
+  void note_steps(duration took) noexcept;
+  void note_graph(duration took) noexcept;
+  /// What the graph consists of, without the steps.
+  /// @throws error `unsupported` with the reason if there is none
+  [[nodiscard]] steps_to_capture describe(const detail::program_graph& of) const;
+
+  std::atomic<state> state_;
+  std::weak_ptr<const detail::program_graph> of_;
+  std::shared_ptr<const program_inference> inferred_;
+  capture_policy policy_;
+  // Written by the planner before `state_`, then immutable.
+  std::shared_ptr<const executable> steps_;  // bound to the stream of the capture
+  std::unique_ptr<captured_program> graph_;  // destroyed first
+  std::string refusal_;
+  // Of the owner.
+  unsigned step_launches_ = 0;
+  unsigned graph_launches_ = 0;
+  duration best_of_steps_ = duration::max();
+  duration best_of_graph_ = duration::max();
+};
+
+}  // namespace sluice::operations
