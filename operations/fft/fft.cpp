@@ -25,9 +25,9 @@ void require_type(const inference& to, const operand& of, const tensor_spec& s, 
 
 /// The distance between the rows of an operand, or of its packed copy. Libraries need the elements
 /// of a row side by side, rows at one distance, and an operand that begins at a whole complex
-/// element.
+/// element. `refused` is a distance that they take for something else.
 std::int64_t row_distance(inference& to, const operand& of, const tensor_spec& s, bool may_overlap,
-                          std::size_t complex_bytes) {
+                          std::size_t complex_bytes, std::int64_t refused = 0) {
   const auto row = s.shape[s.rank() - 1];
   const auto stack = operations::stack_of(s, 1);
   std::int64_t rows = 1;
@@ -35,7 +35,8 @@ std::int64_t row_distance(inference& to, const operand& of, const tensor_spec& s
   const auto distance = rows > 1 ? operations::distance_of(s, 1, stack) : row;
   const bool has_gaps = row > 1 && s.strides[s.rank() - 1] != 1;
   const auto least = may_overlap ? 1 : row;
-  if (!has_gaps && distance && *distance >= least && s.alignment >= complex_bytes) {
+  const bool is_refused = rows > 1 && row != refused && distance == refused;
+  if (!has_gaps && !is_refused && distance && *distance >= least && s.alignment >= complex_bytes) {
     return *distance;
   }
   to.pack(of);
@@ -65,7 +66,9 @@ fft_call infer_rows(const Operation& op, inference& to, fft_kind kind, std::int6
   call.key.batch = 1;
   for (const auto extent : operations::stack_of(x, 1)) call.key.batch *= extent;
   call.key.input_distance = row_distance(to, op.x, x, kind != fft_kind::c2r, complex_bytes);
-  call.key.output_distance = row_distance(to, op.y, y, false, complex_bytes);
+  // Rows of real results with the gaps of an in-place transform: cuFFT writes the gaps (CUDA 13.0).
+  const auto in_place = kind == fft_kind::c2r ? 2 * (length / 2 + 1) : 0;
+  call.key.output_distance = row_distance(to, op.y, y, false, complex_bytes, in_place);
   return call;
 }
 
@@ -147,7 +150,8 @@ const operation_row& make_row(std::string_view name) {
                 .version = operations::with_cuda<cuda::fft_version>(),
                 .prepare = operations::with_cuda<cuda::prepare_fft>(),
                 .make_plan = operations::with_cuda<cuda::make_fft_plan>()},
-       .enqueue = operations::with_cuda<enqueue<Operation>>()});
+       .enqueue = operations::with_cuda<enqueue<Operation>>(),
+       .can_be_captured = true});
   return row;
 }
 

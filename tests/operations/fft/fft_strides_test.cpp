@@ -7,6 +7,7 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/operations/fft.hpp>
+#include <sluice/operations/transfer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace sluice::test {
@@ -165,6 +167,30 @@ TEST_P(fft_strides, inverse_real_f32) {
 }
 TEST_P(fft_strides, inverse_real_f64) {
   expect_inverse_real_transforms<double>();
+}
+
+// The layout of an in-place transform, whose gaps belong to the transform.
+TEST_P(fft_strides, inverse_real_rows_keep_their_gaps) {
+  const auto check = [&]<class Real>(Real) {
+    for (std::int64_t n = 1; n <= 24; ++n) {
+      const auto bins = n / 2 + 1;
+      constexpr Real before = 7;
+      const auto type = std::is_same_v<Real, float> ? element_type::c64 : element_type::c128;
+      const auto x = run(on(), fill{.value = 1, .shape = extents{5, bins}, .type = type});
+      const auto all = test::upload(
+          runtime(), stream(), std::vector<Real>(static_cast<std::size_t>(5 * 2 * bins), before));
+      const auto y = tensor(all).reshape({5, 2 * bins}).slice(1, 0, n);
+      (void)run(on(), irfft{.x = x, .y = y, .length = n});
+      const auto found = test::download(all, stream());
+      for (std::int64_t row = 0; row < 5; ++row) {
+        for (std::int64_t i = n; i < 2 * bins; ++i) {
+          ASSERT_EQ(found[static_cast<std::size_t>(row * 2 * bins + i)], before) << "length " << n;
+        }
+      }
+    }
+  };
+  check(float{});
+  check(double{});
 }
 
 TEST_P(fft_strides, in_place) {
