@@ -231,7 +231,7 @@ void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
     // Waking the owner may destroy the executor, and with it the runtime.
     libraries = nullptr;
     job->made.store(true, std::memory_order_release);
-    mailbox->add(job);
+    mailbox->add(std::move(job));  // the owner destroys it
     mailbox->wake();
   });
   core->reclaim_later(std::move(watch));
