@@ -10,6 +10,8 @@
 namespace sluice::examples {
 namespace {
 
+constexpr program_options options{.capture = capture_policy::automatic};
+
 /// The program of a request. Its constants are brought to the device once.
 program make_program(const mel_spectrogram& asked) {
   auto filters = mel_filterbank(asked.sample_rate, asked.n_fft, asked.n_mels, asked.fmin,
@@ -24,10 +26,11 @@ program make_program(const mel_spectrogram& asked) {
       frame_signal{.signal = samples, .window = window, .n_fft = asked.n_fft, .hop = asked.hop});
   const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
   const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed()});
-  if (!asked.decibels) return std::move(p).build({mel});
+  if (!asked.decibels) return std::move(p).build({mel}, options);
   const auto loudest = p.add("loudest", reduce{.x = mel, .kind = reduction::max});
-  return std::move(p).build({p.add(
-      "decibels", power_to_decibel{.x = mel, .reference = loudest, .options = *asked.decibels})});
+  const auto decibels = p.add(
+      "decibels", power_to_decibel{.x = mel, .reference = loudest, .options = *asked.decibels});
+  return std::move(p).build({decibels}, options);
 }
 
 /// What the program of a request depends on.
@@ -38,17 +41,17 @@ auto parameters_of(const mel_spectrogram& asked) {
 
 struct service_state {
   const char* name = "sluice.mel";
-  // The newest ones, in the order in which they were made.
+  // In the order in which they were made.
   std::deque<std::pair<decltype(parameters_of({})), program>> known;
 };
-constexpr std::size_t max_known = 16;
 
 const program& find_program(service_state& state, const mel_spectrogram& asked) {
   const auto parameters = parameters_of(asked);
   for (const auto& [of, made] : state.known)
     if (of == parameters) return made;
   state.known.emplace_back(parameters, make_program(asked));
-  if (state.known.size() > max_known) state.known.pop_front();
+  // The newest ones are kept.
+  if (state.known.size() > 16) state.known.pop_front();
   return state.known.back().second;
 }
 

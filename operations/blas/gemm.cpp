@@ -195,7 +195,8 @@ const operation_row& row_of(operation_type<gemm>) {
        .cuda = {.library = "cuBLAS",
                 .version = operations::with_cuda<cuda::blas_version>(),
                 .prepare = operations::with_cuda<cuda::prepare_blas>()},
-       .enqueue = operations::with_cuda<cuda::enqueue>()});
+       .enqueue = operations::with_cuda<cuda::enqueue>(),
+       .can_be_captured = true});
   return row;
 }
 

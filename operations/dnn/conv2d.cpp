@@ -170,7 +170,8 @@ const operation_row& row_of(operation_type<conv2d>) {
                 .prepare = with_cudnn<cuda::prepare_dnn>(),
                 .check = with_cudnn<cuda::check>(),
                 .make_plan = with_cudnn<cuda::make_conv2d_plan>()},
-       .enqueue = with_cudnn<cuda::enqueue>()});
+       .enqueue = with_cudnn<cuda::enqueue>(),
+       .can_be_captured = true});
   return row;
 }
 

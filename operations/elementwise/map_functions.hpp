@@ -73,7 +73,8 @@ template <class Operation, class Map, auto Infer, auto... Inputs>
        .host = {.library = "sluice"},
        .compute = compute_map<Operation, Map, Inputs...>,
        .cuda = {.library = "sluice", .prepare = with_cuda<cuda::prepare_map<Map>>()},
-       .enqueue = with_cuda<enqueue_map<Operation, Map, Inputs...>>()});
+       .enqueue = with_cuda<enqueue_map<Operation, Map, Inputs...>>(),
+       .can_be_captured = true});
   return row;
 }
 

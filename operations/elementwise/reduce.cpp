@@ -158,7 +158,8 @@ const operation_row& row_of(operation_type<reduce>) {
        .cuda = {.library = "sluice",
                 .prepare = operations::with_cuda<cuda::prepare_reduce>(),
                 .make_plan = make_plan},
-       .enqueue = operations::with_cuda<enqueue>()});
+       .enqueue = operations::with_cuda<enqueue>(),
+       .can_be_captured = true});
   return row;
 }
 

@@ -367,7 +367,10 @@ class executor::core {
     while (!waiting_.empty()) {
       if (lane_.full() && lane_.want_room()) return;  // woken later
       const auto next = waiting_.next();
-      if (!next) break;
+      if (!next) {
+        if (waiting_.search_ended_early()) mailbox_->wake();  // to go on after other messages
+        break;
+      }
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
       launch(*waiting_.take(next));
@@ -377,7 +380,7 @@ class executor::core {
 
   /// The most device commands of a launch, without those of packed copies and single transfers.
   [[nodiscard]] static std::size_t commands_of(const operation_request& r) noexcept {
-    return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) + r.upload_commands();
+    return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) + r.transfer_commands();
   }
   void launch(operation_request& r) noexcept {
     if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
@@ -441,10 +444,10 @@ class executor::core {
       if (copies) return copies->enqueue(*libraries_, operation);
       operation();
     };
-    const auto plan = r.plan;
+    const auto improved = r.plan && r.plan->wants_improvement() ? r.plan : nullptr;
     r.launch(envelope(r.row, r.type()), lane_, std::move(used), options,
              must_finish ? own : nullptr, closure);
-    if (plan && plan->wants_improvement()) planning_.improve(plan);
+    if (improved) planning_.improve(improved);
   }
 
   const kernel_envelope& envelope(const operation_row& row, element_type type) {

@@ -17,7 +17,7 @@ using use = inference::use;
 
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
-/// The number of comparisons of two requests after which `next` stops looking.
+/// The number of comparisons of two requests after which `next` looks at the oldest one only.
 constexpr std::size_t max_comparisons = 2048;
 
 bool touches(const use& u) noexcept {
@@ -107,9 +107,11 @@ void request_queue::add(pointer& r) {
 request_queue::place request_queue::next() noexcept {
   std::size_t held_back = 0;
   std::size_t comparisons = max_comparisons;
+  search_ended_early_ = false;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
       if (may_pass(**at, comparisons)) return {&waiting, at};
+      search_ended_early_ = comparisons == 0;
       if (++held_back == max_held_back || comparisons == 0) return next_of_the_oldest(comparisons);
     }
   }

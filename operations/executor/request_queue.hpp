@@ -52,6 +52,9 @@ class request_queue {
   };
   /// The next request that may be launched.
   [[nodiscard]] place next() noexcept;
+  /// Whether the last call of `next` has not looked at all requests, because it takes long. The
+  /// next call goes on.
+  [[nodiscard]] bool search_ended_early() const noexcept { return search_ended_early_; }
   /// Takes a request.
   [[nodiscard]] pointer take(const place& from) noexcept;
   /// Gives its plan to each request that waits for the job `by`.
@@ -123,6 +126,7 @@ class request_queue {
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
+  bool search_ended_early_ = false;
   std::map<std::uint64_t, entry> by_number_;
   std::set<std::tuple<request_sender, std::uint64_t, std::uint64_t>> by_id_;  // with the numbers
   std::unordered_map<std::uint64_t, sender_share> of_sender_;

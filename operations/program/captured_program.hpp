@@ -18,6 +18,7 @@ namespace sluice::operations {
 struct staged_external {
   std::uint32_t number = 0;  ///< among the externals of the executable
   std::size_t bytes = 0;
+  std::size_t alignment = 0;  ///< of its address, as libraries choose kernels by it
   bool is_written = false;
 };
 
@@ -52,7 +53,7 @@ class captured_program {
 namespace sluice::cuda {
 
 /// The libraries with which the programs of a lane are captured, bound to a stream on which nothing
-/// else happens. Made when they are first asked for.
+/// else happens. Made when they are first asked for. They keep the stream.
 /// @throws error as the libraries
 [[nodiscard]] std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& of_lane);
 

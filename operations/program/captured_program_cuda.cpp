@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/capture_lock.hpp"
 #include "operations/program/captured_program.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/seam.hpp"
@@ -10,10 +11,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace sluice::cuda {
@@ -32,8 +31,11 @@ constexpr std::size_t aligned(std::size_t bytes) noexcept {
 /// be captured.
 class capture_stream {
  public:
-  explicit capture_stream(device_runtime& runtime) : device_(runtime.device()) {
-    const current_device_scope current(device_);
+  explicit capture_stream(device_runtime& runtime)
+      : device_(detail::runtime_core::of(runtime)->shared_device()) {
+    const detail::library_call call(device_->id());
+    device_->require_usable();
+    const current_device_scope current(*device_);
     check(cudaStreamCreateWithFlags(&native_, cudaStreamNonBlocking));
     try {
       adopted_ = runtime.adopt_stream(reinterpret_cast<native_stream*>(native_));
@@ -45,8 +47,8 @@ class capture_stream {
   capture_stream(const capture_stream&) = delete;
   capture_stream& operator=(const capture_stream&) = delete;
   ~capture_stream() {
-    const detail::library_call call(device_.id());
-    const current_device_scope current(device_);
+    const detail::library_call call(device_->id());
+    const current_device_scope current(*device_);
     adopted_ = {};
     destroy();
   }
@@ -56,10 +58,10 @@ class capture_stream {
 
  private:
   void destroy() noexcept {
-    if (!device_.lost()) (void)cudaStreamDestroy(native_);
+    if (!device_->lost()) (void)cudaStreamDestroy(native_);
   }
 
-  device& device_;
+  std::shared_ptr<device> device_;
   cudaStream_t native_ = nullptr;
   stream adopted_;
 };
@@ -68,16 +70,14 @@ class capture_stream {
 /// two of them use it at the same time.
 class capture_set {
  public:
-  capture_set(device_runtime& runtime, stream_ref)
+  explicit capture_set(device_runtime& runtime)
       : runtime_(runtime),
         stream_(runtime),
         memory_stream_(runtime.create_stream()),
-        libraries_(std::make_shared<lane_libraries>(runtime, stream_.ref())) {}
+        libraries_(runtime, stream_.ref()) {}
 
   [[nodiscard]] const capture_stream& stream() const noexcept { return stream_; }
-  [[nodiscard]] const std::shared_ptr<lane_libraries>& libraries() const noexcept {
-    return libraries_;
-  }
+  [[nodiscard]] lane_libraries& libraries() noexcept { return libraries_; }
   /// Scratch memory of at least `bytes`, which every stream may use at once. It is allocated on a
   /// stream of its own, because a capture would record frees on its stream.
   [[nodiscard]] std::shared_ptr<const block_ref> scratch(std::size_t bytes) {
@@ -99,19 +99,20 @@ class capture_set {
   device_runtime& runtime_;
   capture_stream stream_;
   sluice::stream memory_stream_;
-  std::shared_ptr<lane_libraries> libraries_;
+  lane_libraries libraries_;
   std::weak_ptr<const block_ref> scratch_;  // the captured programs own it
 };
 
 /// The set of a lane. Its graphs own it, too: they use the workspaces of its libraries.
 struct capture_set_of_lane {
-  capture_set_of_lane(device_runtime& runtime, stream_ref lane)
-      : set(std::make_shared<capture_set>(runtime, lane)) {}
+  capture_set_of_lane(device_runtime& runtime, stream_ref)
+      : set(std::make_shared<capture_set>(runtime)) {}
   std::shared_ptr<capture_set> set;
 };
 
-/// Lets forbidden calls of this thread end its capture. The threads of sluice otherwise let such
-/// calls pass, and an allocation of a library would be a part of the graph.
+/// Lets forbidden calls of this thread end its capture. The planner, like all threads of sluice,
+/// keeps a capture pass open, in which such calls pass and an allocation of a library would be a
+/// part of the graph. Scopes within do not open another pass, so they change nothing.
 class strict_capture_mode {
  public:
   strict_capture_mode() { check(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -140,6 +141,7 @@ class graph_handles {
   /// Captures what `work` enqueues on `on`.
   template <class Work>
   void capture(cudaStream_t on, const Work& work) {
+    const auto alone = operations::capture_lock();
     const strict_capture_mode strict;
     check(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal));
     std::optional<error> failure;
@@ -216,20 +218,22 @@ class captured_graph final : public captured_program {
     // addresses of a launch.
     auto end = aligned(what.scratch_bytes);
     std::size_t largest = 0;
+    std::vector<std::size_t> offsets;
     for (const auto& s : what.staged) {
-      end += aligned(s.bytes);
+      // Exactly as aligned as the address of a launch.
+      offsets.push_back(end + s.alignment % alignment);
+      end = aligned(offsets.back() + s.bytes);
       largest = std::max(largest, aligned(s.bytes));
     }
     scratch_ = set_->scratch(std::max(end + largest, alignment));
     auto* const base = static_cast<std::byte*>(scratch_->address());
     auto externals = what.externals;
-    auto* next = base + aligned(what.scratch_bytes);
-    for (const auto& s : what.staged) {
-      externals[s.number] = next;
-      if (s.bytes != 0) staged_.push_back({s, next});
-      next += aligned(s.bytes);
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const auto& s = what.staged[i];
+      externals[s.number] = base + offsets[i];
+      if (s.bytes != 0) staged_.push_back({s, base + offsets[i]});
     }
-    capture(what, externals, base, next);
+    capture(what, externals, base, base + end);
   }
 
   void launch(stream_ref on, std::span<void* const> externals) override {
@@ -299,7 +303,8 @@ class captured_graph final : public captured_program {
 }  // namespace
 
 std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& of_lane) {
-  return of_lane.get<capture_set_of_lane>().set->libraries();
+  const auto& set = of_lane.get<capture_set_of_lane>().set;
+  return {set, &set->libraries()};
 }
 
 std::unique_ptr<captured_program> capture(lane_libraries& of_lane, const steps_to_capture& what) {

@@ -57,10 +57,7 @@ class executable::builder {
       const auto& value = inferred_.values[of_.outputs()[*w.output]];
       where_ = of_.output_name(*w.output);
       naming([&] { return where_; },
-             [&] {
-               add_copy(place_of(value), value.spec(), external(i),
-                        *inferred_.outputs[*w.output].spec);
-             });
+             [&] { add_copy(place_of(value), value.spec(), external(i), w.spec); });
     }
     // A value that several steps use is needed until the last of them.
     for (std::size_t i = 0; i < to_.actions_.size(); ++i) {
@@ -246,6 +243,7 @@ executable::executable(const std::shared_ptr<const program_graph>& of,
   of_ = of;
   capture_ =
       std::make_unique<program_capture>(of, inferred, libraries.runtime().device().id().kind);
+  if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (of->capture() == capture_policy::at_prepare) capture_->make(libraries);
 }
 
@@ -254,19 +252,20 @@ std::size_t executable::bytes() const noexcept {
   for (const auto& a : actions_)
     sum += sizeof(a) + a.where.capacity() + a.operands.size() * sizeof(place);
   for (const auto& plan : plans_) sum += plan->bytes();
-  return sum;
+  return sum * sets();
 }
 
 std::size_t executable::device_bytes() const noexcept {
   std::size_t sum = 0;
   for (const auto& plan : plans_) sum += plan->device_bytes();
-  return sum;
+  return sum * sets();
 }
 
 std::size_t executable::shared_device_bytes() const noexcept {
   const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
-  return (owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners) +
-         (capture_ ? capture_->shared_device_bytes() : 0);
+  const auto share = owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
+  const auto shares = capture_ && capture_->has_plans() ? 2 : 1;
+  return shares * share + (capture_ ? capture_->shared_device_bytes() : 0);
 }
 
 void* executable::address(const place& at, std::span<void* const> externals,
@@ -336,6 +335,12 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
     capture_->launch(libraries.stream(), externals,
                      [&] { enqueue_steps(libraries, externals, scratch, own); });
   });
+  if (own != nullptr) {
+    for (const auto& one : own->downloads) {
+      auto* const from = static_cast<std::byte*>(externals[one.external]) + one.offset;
+      parts.enqueue([&] { one.moved->enqueue(from); });
+    }
+  }
 }
 
 void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const> externals,
@@ -368,7 +373,12 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
 std::size_t program_launch::commands() const noexcept {
   std::size_t sum = 0;
   for (const auto& one : uploads) sum += one.moved->commands();
+  for (const auto& one : downloads) sum += one.moved->commands();
   return sum;
+}
+
+void program_launch::finish() noexcept {
+  for (const auto& one : downloads) one.moved->finish();
 }
 
 }  // namespace sluice::operations

@@ -20,18 +20,22 @@
 
 namespace sluice::operations {
 
-/// What one run of a program needs of its own: the transfers of inputs that lie in memory of the
-/// process, and the calls of the varying steps.
+/// What one run of a program needs of its own: the transfers of inputs and outputs that lie in
+/// memory of the process, and the calls of the varying steps.
 class program_launch final : public operation_launch {
  public:
-  struct upload {
+  struct transfer {
     std::uint32_t external = 0;
+    std::size_t offset = 0;  ///< of the first byte
     std::shared_ptr<host_transfer> moved{};
   };
 
   std::size_t commands() const noexcept override;
+  bool must_finish() const noexcept override { return !downloads.empty(); }
+  void finish() noexcept override;
 
-  std::vector<upload> uploads{};
+  std::vector<transfer> uploads{};
+  std::vector<transfer> downloads{};
   std::vector<step_call> calls{};
 };
 
@@ -55,7 +59,7 @@ class executable final : public operation_plan {
   std::size_t device_bytes() const noexcept override;
   std::size_t shared_device_bytes() const noexcept override;
   std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
-  std::size_t commands() const noexcept override { return commands_; }
+  std::size_t commands() const noexcept override { return commands_ + copies_of_graph_; }
   bool obsolete() const noexcept override { return of_.expired(); }
   bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
   void improve(lane_libraries& libraries) const noexcept override { capture_->make(libraries); }
@@ -99,11 +103,15 @@ class executable final : public operation_plan {
                 const Launch& launch) const;
 
   std::weak_ptr<const detail::program_graph> of_;
+  /// The number of its sets of plans: a graph has one of its own.
+  [[nodiscard]] std::size_t sets() const noexcept { return copies_of_graph_ == 0 ? 1 : 2; }
+
   std::vector<action> actions_;
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;
   std::size_t scratch_bytes_ = 0;
   std::size_t commands_ = 0;
+  std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
   std::unique_ptr<program_capture> capture_;
 };
 

@@ -13,9 +13,15 @@
 namespace sluice::operations {
 namespace {
 
-// With `capture_policy::automatic`:
 // The launches of an executable before it is captured. The first ones also load kernels.
 constexpr unsigned launches_before = 4;
+// The attempts to capture it. One fails if other code synchronizes the device meanwhile.
+constexpr unsigned max_attempts = 4;
+// The launches of the graph that the driver may refuse.
+constexpr unsigned max_refused_launches = 16;
+// All memory of a graph, in bytes.
+constexpr std::size_t max_graph_bytes = std::size_t{1} << 30U;
+// With `capture_policy::automatic`:
 // The launches of the graph that are timed.
 constexpr unsigned timed_launches = 8;
 // A program of fewer device commands gains nothing.
@@ -25,8 +31,8 @@ constexpr std::size_t max_staged_bytes = std::size_t{1} << 20U;
 // The scratch memory of the steps, which the captured programs of a lane have twice, in bytes.
 constexpr std::size_t max_scratch_bytes = std::size_t{64} << 20U;
 
-/// The size of a tensor without gaps, in bytes.
-/// @throws error `unsupported` if it has gaps or repeats elements
+/// The size of the memory of a tensor, in bytes.
+/// @throws error `unsupported` if that is not the size of its elements
 std::size_t dense_bytes(const std::string& name, const tensor_spec& of) {
   std::int64_t last = 0;
   for (std::size_t i = 0; i < of.rank(); ++i) {
@@ -53,6 +59,11 @@ program_capture::program_capture(std::shared_ptr<const detail::program_graph> of
     refusal_ = "the program is not to be captured";
   } else if (!inferred_->varying.empty()) {
     refusal_ = "the runs give numbers";
+  } else {
+    for (std::size_t i = 0; i < of->steps().size() && refusal_.empty(); ++i) {
+      if (inferred_->steps[i].row->can_be_captured()) continue;
+      refusal_ = "step '" + of->steps()[i].name + "' is of an operation that cannot be captured";
+    }
   }
   if (!refusal_.empty()) state_.store(state::never, std::memory_order_relaxed);
 }
@@ -65,7 +76,19 @@ bool program_capture::wanted() noexcept {
 
 void program_capture::note_steps(duration took) noexcept {
   best_of_steps_ = std::min(best_of_steps_, took);
-  if (++step_launches_ == launches_before) state_.store(state::wanted, std::memory_order_relaxed);
+  if (++step_launches_ % launches_before != 0) return;
+  auto first = state::steps;
+  (void)state_.compare_exchange_strong(first, state::wanted, std::memory_order_relaxed);
+}
+
+void program_capture::note_refusal(const error& why) noexcept {
+  if (++refused_launches_ < max_refused_launches) return;
+  try {
+    refusal_ = why.what();
+  } catch (...) {
+    // There is no memory for the reason.
+  }
+  state_.store(state::never, std::memory_order_release);
 }
 
 void program_capture::note_graph(duration took) noexcept {
@@ -81,11 +104,11 @@ void program_capture::make(lane_libraries& of_lane) noexcept {
     if constexpr (has_cuda) {
       const auto of = of_.lock();
       if (!of) throw error(errc::unsupported, "the program is gone");
-      const auto libraries = cuda::capture_libraries(of_lane);
-      steps_ = std::make_shared<const executable>(*of, *inferred_, *libraries);
+      libraries_ = cuda::capture_libraries(of_lane);
+      steps_ = std::make_shared<const executable>(*of, *inferred_, *libraries_);
       auto what = describe(*of);
       what.enqueue = [&](std::span<void* const> externals, void* scratch) {
-        steps_->enqueue_steps(*libraries, externals, scratch, nullptr);
+        steps_->enqueue_steps(*libraries_, externals, scratch, nullptr);
       };
       graph_ = cuda::capture(of_lane, what);
       const auto next = policy_ == capture_policy::at_prepare ? state::kept : state::made;
@@ -94,14 +117,16 @@ void program_capture::make(lane_libraries& of_lane) noexcept {
     }
   } catch (...) {
     try {
-      refusal_ = current_error().what();
+      const auto why = current_error();
+      if (why.code() == errc::unsupported || ++attempts_ == max_attempts) refusal_ = why.what();
     } catch (...) {
-      // There is no memory for the reason.
+      attempts_ = max_attempts;  // there is no memory for the reason
     }
   }
   graph_.reset();
   steps_.reset();
-  state_.store(state::never, std::memory_order_release);
+  const bool is_over = !refusal_.empty() || attempts_ == max_attempts;
+  state_.store(is_over ? state::never : state::steps, std::memory_order_release);
 }
 
 steps_to_capture program_capture::describe(const detail::program_graph& of) const {
@@ -113,7 +138,8 @@ steps_to_capture program_capture::describe(const detail::program_graph& of) cons
                          bool is_written) {
     const auto bytes = dense_bytes(name, spec);
     staged_bytes += bytes;
-    what.staged.push_back({static_cast<std::uint32_t>(number), bytes, is_written});
+    what.staged.push_back(
+        {static_cast<std::uint32_t>(number), bytes, is_written ? 0 : spec.alignment, is_written});
   };
   for (std::size_t i = 0; i < of.inputs().size(); ++i) {
     what.externals.push_back(nullptr);
@@ -124,12 +150,13 @@ steps_to_capture program_capture::describe(const detail::program_graph& of) cons
   }
   for (const auto& written : inferred.written) {
     if (written.updates_input) throw error(errc::unsupported, "a step updates an input in place");
-    const auto& spec = written.output ? *inferred.outputs[*written.output].spec
-                                      : inferred.values[of.steps()[*written.step].result].spec();
     stage(what.externals.size(),
-          written.output ? of.output_name(*written.output) : of.steps()[*written.step].name, spec,
-          true);
+          written.output ? of.output_name(*written.output) : of.steps()[*written.step].name,
+          written.spec, true);
     what.externals.push_back(nullptr);
+  }
+  if (what.scratch_bytes > max_graph_bytes || staged_bytes > max_graph_bytes) {
+    throw error(errc::unsupported, "the graph would need too much memory");
   }
   if (policy_ == capture_policy::automatic) {
     if (steps_->commands() < min_commands) {
@@ -151,9 +178,12 @@ std::string program_capture::refusal() const {
 }
 
 std::size_t program_capture::shared_device_bytes() const noexcept {
+  return has_plans() ? graph_->shared_device_bytes() : 0;
+}
+
+bool program_capture::has_plans() const noexcept {
   const auto now = state_.load(std::memory_order_acquire);
-  const bool is_over = now == state::made || now == state::kept || now == state::never;
-  return is_over && graph_ ? graph_->shared_device_bytes() : 0;
+  return (now == state::made || now == state::kept || now == state::never) && graph_ != nullptr;
 }
 
 }  // namespace sluice::operations

@@ -4,6 +4,7 @@
 #include "operations/program/captured_program.hpp"
 #include "operations/program/program_inference.hpp"
 
+#include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/program.hpp>
 
@@ -33,16 +34,19 @@ class program_capture {
   template <class Steps>
   void launch(stream_ref on, std::span<void* const> externals, const Steps& steps) {
     const auto now = state_.load(std::memory_order_acquire);
-    if (now == state::kept) return graph_->launch(on, externals);
     if (now == state::never) return steps();
     const auto begun = std::chrono::steady_clock::now();
-    if (now == state::made) {
-      graph_->launch(on, externals);
-      note_graph(std::chrono::steady_clock::now() - begun);
-    } else {
+    if (now != state::made && now != state::kept) {
       steps();
-      note_steps(std::chrono::steady_clock::now() - begun);
+      return note_steps(std::chrono::steady_clock::now() - begun);
     }
+    try {
+      graph_->launch(on, externals);
+    } catch (const nothing_enqueued& why) {
+      note_refusal(why);
+      return steps();
+    }
+    if (now == state::made) note_graph(std::chrono::steady_clock::now() - begun);
   }
   /// Whether `make` shall be called now. True once. Only the owner calls it.
   [[nodiscard]] bool wanted() noexcept;
@@ -58,6 +62,8 @@ class program_capture {
   [[nodiscard]] std::string refusal() const;
   /// The part of the scratch memory of captured programs that falls to this one, in bytes.
   [[nodiscard]] std::size_t shared_device_bytes() const noexcept;
+  /// Whether a second set of plans has been made for the graph.
+  [[nodiscard]] bool has_plans() const noexcept;
 
  private:
   using duration = std::chrono::steady_clock::duration;
@@ -72,6 +78,9 @@ class program_capture {
 
   void note_steps(duration took) noexcept;
   void note_graph(duration took) noexcept;
+  /// The driver has not taken the addresses of a launch: memory of another kind than that of the
+  /// runtime, for example.
+  void note_refusal(const error& why) noexcept;
   /// What the graph consists of, without the steps.
   /// @throws error `unsupported` with the reason if there is none
   [[nodiscard]] steps_to_capture describe(const detail::program_graph& of) const;
@@ -81,12 +90,15 @@ class program_capture {
   std::shared_ptr<const program_inference> inferred_;
   capture_policy policy_;
   // Written by the planner before `state_`, then immutable.
-  std::shared_ptr<const executable> steps_;  // bound to the stream of the capture
-  std::unique_ptr<captured_program> graph_;  // destroyed first
+  std::shared_ptr<lane_libraries> libraries_;  // of the capture; destroyed after the plans
+  std::shared_ptr<const executable> steps_;    // bound to them
+  std::unique_ptr<captured_program> graph_;    // destroyed first
   std::string refusal_;
   // Of the owner.
   unsigned step_launches_ = 0;
   unsigned graph_launches_ = 0;
+  unsigned refused_launches_ = 0;
+  unsigned attempts_ = 0;  // of the planner
   duration best_of_steps_ = duration::max();
   duration best_of_graph_ = duration::max();
 };

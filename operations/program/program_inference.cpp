@@ -37,7 +37,7 @@ std::string key_of(std::uint64_t program, std::span<const tensor_spec> inputs,
   append(key, static_cast<std::int64_t>(program));
   for (const auto& s : inputs) append(key, s);
   for (const auto& o : outputs) {
-    append(key, (o.spec ? 1 : 0) + (o.overlaps_input ? 2 : 0));
+    append(key, (o.spec ? 1 : 0) + (o.overlaps_input ? 2 : 0) + (o.is_downloaded ? 4 : 0));
     append(key, static_cast<std::int64_t>(o.same_as.size()));
     for (const auto input : o.same_as) append(key, input);
     if (o.spec) append(key, *o.spec);
@@ -198,7 +198,7 @@ located result_of(const program_graph& of, program_inference& to, std::span<cons
     require_fit(of.output_name(*direct), wanted, spec);
     // The step and the views of its result may depend on the alignment of new memory.
     if (wanted.strides == result.layout.strides() && wanted.alignment >= result.alignment) {
-      to.written.push_back({number, direct, updates_one_of(of, step, given.same_as)});
+      to.written.push_back({number, direct, wanted, updates_one_of(of, step, given.same_as)});
     }
   }
   return result;
@@ -219,9 +219,7 @@ void add_uses(const program_graph& of, program_inference& to) {
   for (const auto& constant : of.constants()) add(constant.name, constant.spec()).ignored = true;
   const auto read = to.uses.size();
   for (const auto& w : to.written) {
-    auto& u = w.output
-                  ? add(of.output_name(*w.output), *to.outputs[*w.output].spec)
-                  : add(of.steps()[*w.step].name, to.values[of.steps()[*w.step].result].spec());
+    auto& u = add(w.output ? of.output_name(*w.output) : of.steps()[*w.step].name, w.spec);
     u.of.role = member_role::output;
     u.access = access_kind::write;
     u.stated = true;
@@ -310,9 +308,12 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
     if (outputs[i].spec) {
       if (is_written([&](const auto& w) { return w.output == i; })) continue;
       require_fit(of.output_name(i), *outputs[i].spec, value.spec());
-      to.written.push_back({std::nullopt, i});
+      to.written.push_back({std::nullopt, i, *outputs[i].spec});
+    } else if (outputs[i].is_downloaded && !value.spec().is_contiguous()) {
+      const auto packed = tensor_spec::row_major(value.layout.type(), value.layout.shape());
+      to.written.push_back({std::nullopt, i, packed});
     } else if (!is_written([&](const auto& w) { return w.step == step; })) {
-      to.written.push_back({step, std::nullopt});
+      to.written.push_back({step, std::nullopt, to.values[of.steps()[step].result].spec()});
     }
   }
   add_uses(of, to);

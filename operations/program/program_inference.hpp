@@ -27,6 +27,8 @@ struct given_output {
   std::optional<tensor_spec> spec{};     ///< nothing if the output is new
   std::vector<std::uint32_t> same_as{};  ///< the inputs that are the same tensor
   bool overlaps_input = false;           ///< it shares bytes with another input
+  /// It is new and downloaded, so its elements lie in row-major order without gaps.
+  bool is_downloaded = false;
   [[nodiscard]] bool operator==(const given_output&) const noexcept = default;
 };
 
@@ -49,11 +51,12 @@ struct program_inference {
     std::vector<inference::use> uses{};  ///< their operands belong to the program
   };
 
-  /// Memory that the launch writes: a new one for the result of `step`, or the given output
-  /// `output`. Without a step, the output is copied at the end.
+  /// Memory that the launch writes: a new one for the result of `step`, or that of the output
+  /// `output` alone. Without a step, the output is copied at the end.
   struct written_memory {
     std::optional<std::uint32_t> step{};
     std::optional<std::uint32_t> output{};
+    tensor_spec spec{};
     bool updates_input = false;  ///< the step finds the operand that it updates there
   };
 

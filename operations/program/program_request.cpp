@@ -87,15 +87,16 @@ class row_of_programs final : public operation_row {
     return std::make_shared<executable>(of.of, of.inferred, libraries);
   }
   std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
-                                          const call_storage&) const override {
+                                          const call_storage& call) const override {
     const auto& parts = *static_cast<const run_parts*>(operation);
-    if (parts.host_inputs.empty() && parts.calls.empty()) return nullptr;
+    if (parts.host_inputs.empty() && parts.calls.empty() && !parts.downloads) return nullptr;
     auto made = std::make_shared<program_launch>();
     for (const auto& [number, values] : parts.host_inputs) {
       made->uploads.push_back(
-          {number, host_transfer::upload(libraries.stream(), values.data(), values.bytes())});
+          {number, 0, host_transfer::upload(libraries.stream(), values.data(), values.bytes())});
     }
     made->calls = parts.calls;
+    if (parts.downloads) add_downloads(get(call), libraries.stream(), *parts.downloads, *made);
     return made;
   }
   void enqueue(lane_libraries& libraries, const call_storage&,
@@ -108,6 +109,24 @@ class row_of_programs final : public operation_row {
   void compute(const call_storage&, const launch_memory&) const override {}
 
  private:
+  /// Prepares the download of each output to a new tensor.
+  static void add_downloads(const program_call& call, stream_ref stream, host_tensors& to,
+                            program_launch& launch) {
+    const auto& of = *call.of;
+    const auto roots = of.inputs().size() + of.constants().size();
+    to = {};
+    for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+      const auto& value = call.inferred->values[of.outputs()[i]];
+      const auto written =
+          call.inferred->memory_of_output(i, static_cast<std::uint32_t>(value.root - roots));
+      host_tensor target(value.layout.type(), value.layout.shape());
+      launch.downloads.push_back(
+          {static_cast<std::uint32_t>(roots + written),
+           call.inferred->written[written].output ? 0 : value.layout.offset(),
+           host_transfer::download(stream, target.data(), target.bytes())});
+      to.push_back(std::move(target));
+    }
+  }
   [[nodiscard]] static const program_call& get(const call_storage& call) noexcept {
     const void* value = nullptr;
     std::memcpy(&value, call.bytes.data(), sizeof value);
@@ -151,6 +170,7 @@ const operation_row& program_row() {
 std::vector<given_output> program_request::given_outputs() const {
   const auto& graph = *asked_.what.graph();
   std::vector<given_output> given(graph.outputs().size());
+  for (auto& one : given) one.is_downloaded = parts_.downloads != nullptr;
   require_outputs(graph, asked_.outputs.size());
   for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
     const auto& name = graph.output_name(i);
@@ -217,7 +237,8 @@ void program_request::infer_steps() {
   asked_.inputs.clear();
   for (const auto& constant : graph->constants()) operands_.emplace_back(constant.on_device);
   for (const auto& w : inferred->written) {
-    operands_.push_back(w.output ? std::move(asked_.outputs[*w.output]) : operand());
+    const bool is_given = w.output && inferred->outputs[*w.output].spec;
+    operands_.push_back(is_given ? std::move(asked_.outputs[*w.output]) : operand());
   }
   uses_ = inferred->uses;
   for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].of.value = &operands_[i];
@@ -241,9 +262,14 @@ std::size_t program_request::bytes() const noexcept {
          (call_ ? call_->inferred->bytes : 0);
 }
 
-std::size_t program_request::upload_commands() const noexcept {
+std::size_t program_request::transfer_commands() const noexcept {
   std::size_t sum = 0;
   for (const auto& one : parts_.host_inputs) sum += host_transfer::max_commands(one.second.bytes());
+  if (parts_.downloads) {
+    for (const auto output : call_->of->outputs()) {
+      sum += host_transfer::max_commands(call_->inferred->values[output].spec().bytes());
+    }
+  }
   return sum;
 }
 
@@ -296,9 +322,11 @@ tensors program_request::results() const {
   tensors all;
   for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
     const auto& value = inferred.values[of.outputs()[i]];
-    const auto& memory =
-        written_[inferred.memory_of_output(i, static_cast<std::uint32_t>(value.root - roots))];
-    all.push_back(inferred.outputs[i].spec ? memory : tensor(memory.block(), value.layout));
+    const auto position =
+        inferred.memory_of_output(i, static_cast<std::uint32_t>(value.root - roots));
+    const auto& memory = written_[position];
+    all.push_back(inferred.written[position].output ? memory
+                                                    : tensor(memory.block(), value.layout));
   }
   return all;
 }
@@ -317,6 +345,10 @@ void prepare_request::infer_steps() {
     if (asked_.outputs[i]) require_spec(*asked_.outputs[i], graph->output_name(i));
     outputs[i].spec = asked_.outputs[i];
   }
+  if (asked_.to_host && !asked_.outputs.empty()) {
+    throw invalid_argument("outputs", "are given, but the results go to memory of the process");
+  }
+  for (auto& one : outputs) one.is_downloaded = asked_.to_host;
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
   call_ = std::make_shared<const program_call>(program_call{graph, std::move(run.shared)});
   row_of_programs::store(call_.get(), call);
@@ -369,6 +401,25 @@ void executor::submit(sluice::prepare asked, const request_options& options,
                       reply_token<prepared> token, request_sender sender) noexcept {
   try {
     operations::prepare_request request(std::move(asked), options, sender, token);
+    submit(request);
+  } catch (...) {
+    asked = {};
+    token.fail(current_error());
+  }
+}
+void executor::submit(run_to_host asked, const request_options& options,
+                      reply_token<host_tensors> token, request_sender sender) noexcept {
+  try {
+    auto downloads = std::make_shared<host_tensors>();
+    operations::program_request request(
+        {.what = std::move(asked.what),
+         .inputs = std::move(asked.inputs),
+         .scalars = std::move(asked.scalars)},
+        options, sender,
+        reply_token<tensors>::from(
+            [token, downloads](const tensors&) { token.succeed(std::move(*downloads)); },
+            [token](const error& why) { token.fail(why); }),
+        downloads);
     submit(request);
   } catch (...) {
     asked = {};

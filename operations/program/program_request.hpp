@@ -26,16 +26,20 @@ struct program_call;
 struct run_parts {
   std::vector<std::pair<std::uint32_t, host_tensor>> host_inputs{};  ///< with their numbers
   std::vector<step_call> calls{};                                    ///< of the varying steps
+  std::shared_ptr<host_tensors> downloads{};  ///< becomes the results; null: they stay there
 };
 
 /// One run of a program. Its uses are those of the inputs, the constants and the blocks that the
 /// outputs lie in, in this order.
 class program_request final : public detail::operation_request {
  public:
-  program_request(run&& asked, const request_options& o, request_sender s, reply_token<tensors> t)
+  /// Downloads the results to `downloads`, unless that is null.
+  program_request(run&& asked, const request_options& o, request_sender s, reply_token<tensors> t,
+                  std::shared_ptr<host_tensors> downloads = nullptr)
       : operation_request(program_row(), o, s, t.failures()),
         reply_(std::move(t)),
-        asked_(std::move(asked)) {}
+        asked_(std::move(asked)),
+        parts_{.downloads = std::move(downloads)} {}
   program_request(program_request&&) noexcept = default;
 
   std::unique_ptr<operation_request> to_heap() && override {
@@ -54,7 +58,7 @@ class program_request final : public detail::operation_request {
     if (is_output && uploaded_++ >= parts_.host_inputs.size()) written_.push_back(value);
   }
   element_type type() const noexcept override { return written_.front().type(); }
-  std::size_t upload_commands() const noexcept override;
+  std::size_t transfer_commands() const noexcept override;
   std::shared_ptr<const std::string> steps() const noexcept override;
   void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
               std::shared_ptr<operation_launch> finishes,

@@ -88,7 +88,8 @@ const operation_row& make_row(std::string_view name) {
        .host = {.library = "Random123"},
        .compute = compute<Operation>,
        .cuda = {.library = "cuRAND", .prepare = operations::with_cuda<cuda::prepare_random>()},
-       .enqueue = operations::with_cuda<enqueue<Operation>>()});
+       .enqueue = operations::with_cuda<enqueue<Operation>>(),
+       .can_be_captured = true});
   return row;
 }
 

@@ -115,7 +115,8 @@ const operation_row& row_of(operation_type<fill>) {
        .host = {.library = "host"},
        .compute = compute,
        .cuda = {.library = "CUDA"},
-       .enqueue = enqueue});
+       .enqueue = enqueue,
+       .can_be_captured = true});
   return row;
 }
 

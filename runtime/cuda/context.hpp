@@ -29,8 +29,9 @@ inline void make_current_again(CUcontext previous) noexcept {
 }
 
 /// Keeps `context` current in the calling thread, and keeps a capture pass open. Only for a thread
-/// that sluice makes for this device and that captures no streams. Scopes of that context then make
-/// no driver calls. After code of the program (`detail::user_code_scope`) the context is restored.
+/// that sluice makes for this device. If it captures a stream, it leaves the pass meanwhile. Scopes
+/// of that context then make no driver calls. After code of the program (`detail::user_code_scope`)
+/// the context is restored.
 void keep_current(CUcontext context) noexcept;
 /// Whether the calling thread keeps `context` current, and no other scope is open.
 [[nodiscard]] bool keeps_current(CUcontext context) noexcept;

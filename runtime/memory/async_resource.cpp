@@ -85,9 +85,11 @@ class async_resource final : public memory_resource {
                        [&](const timeline_point& point) { return point.stream == stream.id(); });
   }
 
-  /// Queues the free on `stream`, unless that has been retired. Returns whether it did.
+  /// Queues the free on `stream`, unless that has been retired or is being captured: the free would
+  /// belong to the graph. Returns whether it did.
   [[nodiscard]] bool free_on(stream_ref stream, void* address) noexcept {
-    return detail::timeline::of(stream)->unless_retired([&](native_stream* native) noexcept {
+    auto& timeline = *detail::timeline::of(stream);
+    return !timeline.captured() && timeline.unless_retired([&](native_stream* native) noexcept {
       context_->device().deallocate_async(address, native);
     });
   }

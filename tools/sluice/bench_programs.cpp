@@ -123,7 +123,8 @@ figures measure(session& current) {
   (void)steps.add_to(plain, steps.input());
   program_builder builder;
   const auto result = steps.add_to(builder, builder.input("x"));
-  const run request{std::move(builder).build({result}), {steps.input()}};
+  const run request{std::move(builder).build({result}, {.capture = capture_policy::automatic}),
+                    {steps.input()}};
   const auto programs = current.device().programs();
 
   const auto measure_into = [&](figures& into, int calls, int many) {

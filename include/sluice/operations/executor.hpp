@@ -9,6 +9,7 @@
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/request_options.hpp>
+#include <sluice/operations/tensors.hpp>
 #include <sluice/runtime/tensor.hpp>
 
 #include <cstddef>
@@ -20,9 +21,9 @@
 namespace sluice {
 
 struct run;
+struct run_to_host;
 struct prepare;
 struct prepared;
-class tensors;
 
 /// Options of an `executor`.
 struct executor_options {
@@ -99,6 +100,9 @@ class SLUICE_EXPORT executor {
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run asked, const request_options& options, reply_token<tensors> token,
+              request_sender sender = {}) noexcept;
+  /// Likewise, and brings the results to memory of the process.
+  void submit(run_to_host asked, const request_options& options, reply_token<host_tensors> token,
               request_sender sender = {}) noexcept;
   /// Makes the executable of a program for `sender`, and answers `token` with what is known of it.
   void submit(sluice::prepare asked, const request_options& options, reply_token<prepared> token,

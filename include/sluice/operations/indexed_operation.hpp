@@ -67,6 +67,7 @@ template <indexed_operation Operation>
     all.cuda.prepare = [](lane_libraries&) {
       index_kernel<body>::load();
     };
+    all.can_be_captured = true;
     all.enqueue = [](lane_libraries& lane, const call& c, const launch_of<Operation>& at) {
       index_kernel<body>::launch(c.count, Operation::body(c, at), lane.stream().native());
     };

@@ -159,6 +159,11 @@ struct operation_functions {
   device_functions<Operation, Call> cuda{};  ///< of GPUs
   /// Enqueues kernels on the lane's stream. Null: GPUs do not have the operation.
   void (*enqueue)(lane_libraries&, const Call&, const launch_of<Operation>&) = nullptr;
+  /// Whether a graph of a GPU may repeat what `enqueue` does; see `capture_policy`. Then `enqueue`
+  /// depends on its arguments alone and works on the lane's stream, its library objects are made by
+  /// `prepare`, and these give up no memory that an earlier call has used. The planner may call it
+  /// with library objects of another lane, while the owner of the lane calls it, too.
+  bool can_be_captured = false;
   /// Makes what one launch needs of its own, before anything is locked. May be null.
   std::shared_ptr<operation_launch> (*begin)(lane_libraries&, const Operation&,
                                              const Call&) = nullptr;
@@ -221,6 +226,8 @@ class SLUICE_EXPORT operation_row {
                        const launch_memory& memory) const = 0;
   /// Whether the operation can be a step of a program: it has functions for the device alone.
   [[nodiscard]] virtual bool composes() const noexcept = 0;
+  /// Whether a graph of a GPU may repeat a launch.
+  [[nodiscard]] virtual bool can_be_captured() const noexcept { return false; }
   /// Computes a call in the thread of a host stream. Only if `composes()`.
   virtual void compute(const call_storage& call, const launch_memory& memory) const = 0;
 };
@@ -317,6 +324,7 @@ class typed_operation_row final : public operation_row {
   bool composes() const noexcept override {
     return functions_.begin == nullptr && functions_.enqueue_on_any == nullptr;
   }
+  bool can_be_captured() const noexcept override { return functions_.can_be_captured; }
   void compute(const call_storage& call, const launch_memory& memory) const override {
     functions_.compute(typed(call), launch_of<Operation>(memory));
   }

@@ -49,8 +49,8 @@ class operation_request {
   virtual void add_operand(const tensor& value, bool is_output) = 0;
   /// The element type by which traces name the launch. After `add_operand`.
   [[nodiscard]] virtual element_type type() const noexcept = 0;
-  /// The most device commands that bring operands from memory of the process.
-  [[nodiscard]] virtual std::size_t upload_commands() const noexcept { return 0; }
+  /// The most device commands that move operands between the device and memory of the process.
+  [[nodiscard]] virtual std::size_t transfer_commands() const noexcept { return 0; }
   /// The names of the steps of a program, for traces; nullptr if the request runs none.
   [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
     return nullptr;

@@ -126,22 +126,29 @@ class typed_program_step final : public program_step {
 /// Whether runs of a program are captured: launched as one graph of the device (`cudaGraph_t`),
 /// which takes less time than the calls of all steps.
 ///
-/// Only GPUs have graphs. The results are those of the steps. The graph copies the inputs and the
-/// outputs of a run, which a large program does not gain from. Runs are not captured if the program
-/// takes scalars, if an input or a given output has gaps between its elements, or if a step updates
-/// an input in place. `prepared::not_captured` has the reason.
+/// Only GPUs have graphs. The graph copies the inputs and the outputs of a run, which a large
+/// program does not gain from. Runs are not captured if the program takes scalars, if an input or a
+/// given output has gaps between its elements, if a step updates an input in place, or if an
+/// operation does not allow it (`operation_functions::can_be_captured`). `prepared::not_captured`
+/// has the reason.
+///
+/// While a program is being captured, for a fraction of a millisecond, `cudaDeviceSynchronize`
+/// fails in all threads of the process with `cudaErrorStreamCaptureUnsupported`. Choose a policy
+/// other than `never` only if no code in the process calls it then.
 enum class capture_policy : std::uint8_t {
+  never,  ///< no run is captured
   /// After the fourth run of an executable, if then launching takes less time. Programs of fewer
   /// than three device commands, with more than 1 MiB of inputs and outputs or with more than
   /// 64 MiB of intermediate values are not captured.
   automatic,
-  never,       ///< no run is
-  at_prepare,  ///< when the executable is made, whatever the sizes
+  /// When the executable is made. Programs with more than 1 GiB of inputs, outputs and intermediate
+  /// values are not captured.
+  at_prepare,
 };
 
 /// Options of a program.
 struct program_options {
-  capture_policy capture = capture_policy::automatic;  ///< whether runs are captured
+  capture_policy capture = capture_policy::never;  ///< whether runs are captured
 };
 
 /// A value of a program that is being built: an input, the result of a step, or a view of one. It

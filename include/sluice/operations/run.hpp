@@ -88,6 +88,19 @@ struct run {
   std::vector<scalar> scalars{};    ///< one number for each scalar
 };
 
+/// Runs a program on inputs, and brings the results to memory of the process. The result is one
+/// `host_tensor` for each output, as `host_tensors`.
+///
+///     request(programs, caf::infinite, run_to_host{spectrogram, {samples}})
+///
+/// Like a `run` followed by a `download` of each result, but in one launch with one reply. The
+/// reply is always sent when the device has finished.
+struct run_to_host {
+  program what{};                   ///< the program; required
+  std::vector<run_input> inputs{};  ///< one tensor for each input
+  std::vector<scalar> scalars{};    ///< one number for each scalar
+};
+
 /// Makes the executable of a program for inputs with these properties, ahead of the first run:
 /// plans are made, constants are brought to the device, and the lane gets its scratch memory. The
 /// answer is a `prepared`.
@@ -103,6 +116,7 @@ struct prepare {
   /// Empty, or for each output its properties if runs give it, or nothing.
   std::vector<std::optional<tensor_spec>> outputs{};
   std::vector<scalar> scalars{};  ///< one number for each scalar, as a run may give them
+  bool to_host = false;           ///< for `run_to_host`, which gives no outputs
 };
 
 /// What is known of the runs of a prepared program.

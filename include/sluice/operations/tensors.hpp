@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/operations/host_tensor.hpp>
 #include <sluice/runtime/tensor.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <utility>
@@ -12,34 +14,43 @@ namespace sluice {
 
 /// Several tensors in order: the results of a program. Different copies may be used on different
 /// threads.
-class tensors {
+template <class Tensor>
+class tensor_list {
  public:
-  using value_type = tensor;  ///< type of an element
+  using value_type = Tensor;  ///< type of an element
 
-  tensors() noexcept = default;
+  tensor_list() noexcept = default;
   /// The tensors `all`.
-  tensors(std::initializer_list<tensor> all) : all_(all) {}
+  tensor_list(std::initializer_list<Tensor> all) : all_(all) {}
 
   /// The number of tensors.
   [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
   /// Whether there is none.
   [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
   /// Tensor `i`, which is less than `size()`.
-  [[nodiscard]] const tensor& operator[](std::size_t i) const noexcept { return all_[i]; }
+  [[nodiscard]] const Tensor& operator[](std::size_t i) const noexcept { return all_[i]; }
   /// The first tensor, of at least one.
-  [[nodiscard]] const tensor& front() const noexcept { return all_.front(); }
+  [[nodiscard]] const Tensor& front() const noexcept { return all_.front(); }
   /// The tensors in order.
   ///@{
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
   ///@}
   /// Appends a tensor.
-  void push_back(tensor one) { all_.push_back(std::move(one)); }
-  /// Whether both hold the same views in the same order.
-  [[nodiscard]] bool operator==(const tensors&) const noexcept = default;
+  void push_back(Tensor one) { all_.push_back(std::move(one)); }
+  /// Whether both hold the same tensors in the same order.
+  [[nodiscard]] bool operator==(
+      const tensor_list& other) const noexcept requires std::equality_comparable<Tensor> {
+    return all_ == other.all_;
+  }
 
  private:
-  std::vector<tensor> all_;
+  std::vector<Tensor> all_;
 };
+
+/// Tensors on the device.
+using tensors = tensor_list<tensor>;
+/// Tensors in memory of the process.
+using host_tensors = tensor_list<host_tensor>;
 
 }  // namespace sluice

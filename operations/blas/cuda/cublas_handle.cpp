@@ -3,6 +3,7 @@
 
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
+#include "operations/capture_lock.hpp"
 
 #include <complex>
 #include <cstddef>
@@ -95,6 +96,7 @@ void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
 void cublas_handle::destroy() noexcept {
   // After a fault cuBLAS's own teardown can abort the process; the handle is lost with the device.
   if (handle_ == nullptr || device_.lost()) return;
+  const auto no_capture = operations::capture_lock();
   if (const cublasStatus_t status = cublasDestroy(handle_); status != CUBLAS_STATUS_SUCCESS) {
     std::fprintf(stderr, "sluice: cublasDestroy: %s\n", cublasGetStatusString(status));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/cudnn_handle.hpp"
 
+#include "operations/capture_lock.hpp"
 #include "operations/dnn/cuda/check_cudnn.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/seam.hpp"
@@ -34,6 +35,7 @@ cudnn_handle::~cudnn_handle() {
 void cudnn_handle::destroy() noexcept {
   // After a fault the handle is lost with the device.
   if (handle_ == nullptr || device_.lost()) return;
+  const auto no_capture = operations::capture_lock();
   if (const cudnnStatus_t status = cudnnDestroy(handle_); status != CUDNN_STATUS_SUCCESS) {
     std::fprintf(stderr, "sluice: cudnnDestroy: %s\n", cudnnGetErrorString(status));
   }
