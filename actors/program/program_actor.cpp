@@ -7,8 +7,8 @@ namespace sluice {
 
 program_actor spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> service,
                              std::shared_ptr<kernel_trace> trace) {
-  return spawn_operations<run, prepare>(system, "sluice.programs", std::move(service),
-                                        std::move(trace));
+  return spawn_operations<run, run_to_host, prepare>(system, "sluice.programs", std::move(service),
+                                                     std::move(trace));
 }
 
 }  // namespace sluice

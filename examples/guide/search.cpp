@@ -69,20 +69,19 @@ struct score {
   run_input queries{};     ///< f32, of shape [queries, features]
   double temperature = 1;  ///< divides the scores; positive
 };
-/// Asks for the best score of each query, in memory of the process.
+/// Asks for the same in memory of the process, within a time limit.
 struct best_score {
   run_input queries{};     ///< f32, of shape [queries, features]
   milliseconds limit{20};  ///< the time for the answer
 };
 using search_service =
     caf::typed_actor<takes<tensors(score)>, takes<tensors(score, request_options)>,
-                     takes<host_tensor(best_score)>, takes<void(cancel_request)>>;
+                     takes<host_tensors(best_score)>, takes<void(cancel_request)>>;
 
 SLUICE_MESSAGES(guide, 210, score, best_score)
 
 struct search_state {
   const char* name = "guide.search";
-  device_actor device;
   program_actor programs;
   program search;
 };
@@ -112,38 +111,21 @@ caf::result<tensors> answer(service self, score& asked, const request_options& o
   }
 }
 
-caf::result<host_tensor> answer(service self, best_score& asked) {
-  auto promise = self->make_response_promise<host_tensor>();
-  const auto fail = [promise](const caf::error& why) mutable {
-    promise.deliver(why);
-  };
-  const auto succeed = [promise](host_tensor& best) mutable {
-    promise.deliver(std::move(best));
-  };
+caf::result<host_tensors> answer(service self, best_score& asked) {
   try {
-    require_matrix(asked.queries);
-    const request_options options{
-        .reply = reply_on::enqueued, .deadline = deadline_after(asked.limit), .tag = "best"};
     const auto& state = state_of(self);
-    request(self, state.programs, caf::infinite,
-            run{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
-            options)
-        .then(
-            [=](tensors& results) {
-              request(self, state_of(self).device, caf::infinite, download{.x = results[1]},
-                      options)
-                  .then(succeed, fail);
-            },
-            fail);
+    require_matrix(asked.queries);
+    return delegate(
+        self, state.programs,
+        run_to_host{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
+        request_options{.deadline = deadline_after(asked.limit), .tag = "best"});
   } catch (...) {
-    promise.deliver(to_caf_error(current_error()));
+    return to_caf_error(current_error());
   }
-  return promise;
 }
 
-search_service::behavior_type behavior(service self, const device_actor& device,
-                                       const program_actor& programs, const program& search) {
-  state_of(self).device = device;
+search_service::behavior_type behavior(service self, const program_actor& programs,
+                                       const program& search) {
   state_of(self).programs = programs;
   state_of(self).search = search;
   return {
@@ -157,8 +139,7 @@ search_service::behavior_type behavior(service self, const device_actor& device,
 
 search_service spawn_search(caf::actor_system& system, const device_actor& device,
                             host_tensor documents) {
-  return system.spawn<caf::detached>(behavior, device,
-                                     ask<program_actor>(system, device, get_programs{}),
+  return system.spawn<caf::detached>(behavior, ask<program_actor>(system, device, get_programs{}),
                                      make_program(std::move(documents)));
 }
 
@@ -170,11 +151,12 @@ void print(const host_tensor& values) {
 /// A client that is an actor.
 void client(caf::event_based_actor* self, const search_service& search, const host_tensor& query) {
   request(self, search, caf::infinite, best_score{.queries = query, .limit = milliseconds(5000)})
-      .then(print, [self](const caf::error& why) {
-        const auto known = from_caf_error(why);
-        if (known && is_retryable(known->code())) std::cerr << "try again later: ";
-        std::cerr << describe(self->system(), why) << '\n';
-      });
+      .then([](const host_tensors& results) { print(results[1]); },
+            [self](const caf::error& why) {
+              const auto known = from_caf_error(why);
+              if (known && is_retryable(known->code())) std::cerr << "try again later: ";
+              std::cerr << describe(self->system(), why) << '\n';
+            });
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.

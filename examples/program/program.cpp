@@ -22,11 +22,10 @@ int main() {
   const program similarity = std::move(p).build({product, largest});
 
   const host_tensor pixels(std::vector<std::uint8_t>{0, 51, 102, 153, 204, 255}, {2, 3});
-  const auto x = ask<tensor>(system, device.actor(), upload{.values = pixels});
-  const auto results = ask<tensors>(system, device.programs(), run{similarity, {x}});
+  const auto results =
+      ask<host_tensors>(system, device.programs(), run_to_host{similarity, {pixels}});
   for (const auto& result : results) {
-    const auto values = ask<host_tensor>(system, device.actor(), download{.x = result});
-    for (const float value : values.values<float>()) std::cout << value << ' ';
+    for (const float value : result.values<float>()) std::cout << value << ' ';
     std::cout << '\n';
   }
   std::cout << similarity.text();

@@ -92,6 +92,10 @@ struct answer_to<sluice::run> {
   using type = tensors;
 };
 template <>
+struct answer_to<sluice::run_to_host> {
+  using type = host_tensors;
+};
+template <>
 struct answer_to<sluice::prepare> {
   using type = prepared;
 };

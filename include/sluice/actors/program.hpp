@@ -25,6 +25,19 @@ struct request_reply<run> {
 template <>
 struct local_message<tensors> : std::true_type {};
 
+/// The answer to `run_to_host`: one tensor for each output of the program.
+template <>
+struct request_reply<run_to_host> {
+  using type = host_tensors;  ///< type of the answer
+
+  /// Needs nothing of the request.
+  explicit request_reply(run_to_host&) noexcept {}
+  /// The outputs.
+  [[nodiscard]] host_tensors operator()(host_tensors results) const noexcept { return results; }
+};
+template <>
+struct local_message<host_tensors> : std::true_type {};
+
 /// The answer to `prepare`.
 template <>
 struct request_reply<prepare> {
@@ -41,7 +54,7 @@ struct local_message<prepared> : std::true_type {};
 /// The actor that runs and prepares programs.
 ///
 ///     request(self, programs, caf::infinite, run{spectrogram, {samples}})
-using program_actor = operation_actor<run, prepare>;
+using program_actor = operation_actor<run, run_to_host, prepare>;
 
 /// Starts a program actor on a thread of its own, with a lane of its own on `service`.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
@@ -52,4 +65,4 @@ spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> servic
 }  // namespace sluice
 
 SLUICE_MESSAGES(sluice_programs, 1160, sluice::program_actor, sluice::run, sluice::tensors,
-                sluice::prepare, sluice::prepared)
+                sluice::prepare, sluice::prepared, sluice::run_to_host, sluice::host_tensors)

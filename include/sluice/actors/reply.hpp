@@ -91,6 +91,10 @@ struct executor_result<run> {
   using type = tensors;
 };
 template <>
+struct executor_result<run_to_host> {
+  using type = host_tensors;
+};
+template <>
 struct executor_result<prepare> {
   using type = prepared;
 };

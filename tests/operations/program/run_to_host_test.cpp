@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs whose results go to memory of the process.
+#include "tests/operations/program/programs.hpp"
+#include "tests/operations/program/random_program.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class run_to_host_test : public programs {
+ protected:
+  host_tensors on_host(sluice::run_to_host asked, const request_options& options = {}) {
+    return run(on(), std::move(asked), options);
+  }
+  /// Has the shapes and the bits of the results on the device.
+  void expect_equal(const host_tensors& found, const std::vector<tensor>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto there = get(expected[i]);
+      ASSERT_EQ(found[i].shape(), there.shape());
+      ASSERT_EQ(found[i].type(), there.type());
+      const auto* const a = static_cast<const std::byte*>(std::as_const(found[i]).data().get());
+      const auto* const b = static_cast<const std::byte*>(std::as_const(there).data().get());
+      ASSERT_TRUE(std::equal(a, a + there.bytes(), b)) << "output " << i;
+    }
+  }
+};
+
+TEST_P(run_to_host_test, equals_a_run_and_downloads) {
+  auto generator = make_generator();
+  for (int round = 0; round < 20; ++round) {
+    const program_options options{.capture = round % 2 == 0 ? capture_policy::at_prepare
+                                                            : capture_policy::never};
+    const random_program random(*this, generator, 1 + generator() % 15, options);
+    for (int again = 0; again < 3; ++again) {
+      std::vector<run_input> given(random.inputs().begin(), random.inputs().end());
+      for (auto& input : given) {
+        if (generator() % 2 == 0) input = get(input.on_device());
+      }
+      expect_equal(on_host({random.get(), given, random.scalars()}), random.expected());
+    }
+  }
+}
+
+TEST_P(run_to_host_test, packs_views) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto sum = p.add("sum", add{.a = x, .b = x});
+  const program made =
+      std::move(p).build({sum.transposed(), sum, sum.slice(1, 1, std::nullopt, 2), sum.select(0, 2),
+                          sum.slice(0, 1, 3), sum.reshape({-1}), sum.slice(0, 0, 0)});
+  const auto input = numbers({5, 6});
+  const auto alone_sum = alone(add{.a = input, .b = input});
+  const std::vector<tensor> expected{alone_sum.transposed(),      alone_sum,
+                                     alone_sum.slice(1, 1, 6, 2), alone_sum.select(0, 2),
+                                     alone_sum.slice(0, 1, 3),    alone_sum.reshape({-1}),
+                                     alone_sum.slice(0, 0, 0)};
+  for (int i = 0; i < 3; ++i) expect_equal(on_host({made, {input}}), expected);
+  // Large outputs go through the ring of pinned memory.
+  const auto large = numbers({700, 900});
+  const auto of_large = alone(add{.a = large, .b = large});
+  const auto results = on_host({made, {get(large)}});
+  expect_equal({results[0], results[1]}, {of_large.transposed(), of_large});
+}
+
+TEST_P(run_to_host_test, is_prepared_ahead) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto sum = p.add("sum", add{.a = x, .b = x});
+  const program made = std::move(p).build({sum.transposed()});
+  const auto input = numbers({3, 4});
+  const auto known =
+      prepare_of({.what = made, .inputs = {tensor_spec::of(input)}, .to_host = true});
+  EXPECT_EQ(known.outputs[0].shape, (extents{4, 3}));
+  const auto plans = on().status().plans.made;
+  expect_equal(on_host({made, {input}}), {alone(add{.a = input, .b = input}).transposed()});
+  EXPECT_EQ(on().status().plans.made, plans);
+  EXPECT_TRUE(throws(errc::invalid_argument, "outputs: are given", [&] {
+    (void)prepare_of({.what = made,
+                      .inputs = {tensor_spec::of(input)},
+                      .outputs = {tensor_spec::row_major(element_type::f32, {4, 3})},
+                      .to_host = true});
+  }));
+}
+
+TEST_P(run_to_host_test, leaves_no_memory_behind) {
+  program_builder p;
+  const auto x = p.input("x");
+  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const auto input = numbers({64, 64});
+  (void)on_host({made, {input}});
+  const auto before = runtime().statistics().blocks;
+  for (int i = 0; i < 50; ++i) (void)on_host({made, {input}});
+  await([&] {
+    runtime().reap_pending();
+    return runtime().statistics().blocks <= before;
+  });
+}
+
+TEST_P(run_to_host_test, is_answered_with_one_error) {
+  program_builder p;
+  const auto x = p.input("x");
+  const program made = std::move(p).build({p.add("product", gemm{.a = x, .b = x})});
+  EXPECT_TRUE(throws(errc::invalid_argument, "step 'product': b:", [&] {
+    (void)on_host({made, {numbers({3, 4})}});
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "what: is no program", [&] { (void)on_host({}); }));
+  const auto input = numbers({3, 3});
+  (void)on_host({made, {input}});
+  // The answer comes at the deadline. The launch then still fills memory that nobody else has.
+  gate closed;
+  closed.hold(on().lane().stream());
+  auto late = submit(on(), sluice::run_to_host{made, {input}},
+                     {.deadline = timer().now() + std::chrono::milliseconds(5)});
+  EXPECT_FALSE(late.answered());
+  timer().advance(std::chrono::milliseconds(5));
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(late); }));
+  closed.open();
+  expect_equal(on_host({made, {input}}), {alone(gemm{.a = input, .b = input})});
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, run_to_host_test, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
