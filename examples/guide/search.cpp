@@ -69,7 +69,7 @@ struct score {
   run_input queries{};     ///< f32, of shape [queries, features]
   double temperature = 1;  ///< divides the scores; positive
 };
-/// Asks for the same in memory of the process, within a time limit.
+/// Asks for the same in host memory, within a time limit.
 struct best_score {
   run_input queries{};     ///< f32, of shape [queries, features]
   milliseconds limit{20};  ///< the time for the answer
@@ -87,7 +87,7 @@ struct search_state {
 };
 using service = search_service::stateful_pointer<search_state>;
 
-/// Refuses queries that the program would take for a stack of matrices.
+/// Refuses queries that the program would treat as a batch of matrices.
 void require_matrix(const run_input& queries) {
   if (queries.shape().size() != 2) {
     throw error(errc::invalid_argument, "queries: must be a matrix");
@@ -138,9 +138,9 @@ search_service::behavior_type behavior(service self, const program_actor& progra
 }
 
 search_service spawn_search(caf::actor_system& system, const device_actor& device,
-                            host_tensor documents) {
+                            const program& search) {
   return system.spawn<caf::detached>(behavior, ask<program_actor>(system, device, get_programs{}),
-                                     make_program(std::move(documents)));
+                                     search);
 }
 
 void print(const host_tensor& values) {
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
                                    prepare{.what = program, .inputs = {spec}, .scalars = {1}});
   std::cout << "scores of shape " << to_string(known.outputs[0].shape) << '\n';  // [1, 3]
 
-  const auto search = spawn_search(system, device.actor(), documents);
+  const auto search = spawn_search(system, device.actor(), program);
   const host_tensor query(std::vector<float>{1, 2}, {1, 2});
   const auto results = ask<tensors>(system, search, score{.queries = query, .temperature = 0.5});
   print(ask<host_tensor>(system, device.actor(), download{.x = results[0]}));  // 2 4 22

@@ -226,7 +226,7 @@ void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
   const auto& core = detail::runtime_core::of(service_.runtime());
   auto watch = std::make_unique<loss_watch>(core->shared_device(), job, mailbox_);
   of.jobs.post([libraries = libraries_, mailbox = mailbox_, limits = limits_, account = account_,
-                job]() mutable {
+                job = std::shared_ptr(job)]() mutable {
     make(*job, *libraries, limits, std::move(account));
     // Waking the owner may destroy the executor, and with it the runtime.
     libraries = nullptr;

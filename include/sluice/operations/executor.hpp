@@ -51,7 +51,7 @@ struct executor_options {
   std::size_t max_device_bytes_of_plan = std::size_t{16} << 30U;
 };
 
-/// Runs operations on a lane of a device, in front of which they wait in a bounded queue.
+/// Runs operations on a lane of a device. Requests wait in a bounded queue.
 ///
 ///     executor blas(service);
 ///     blas.submit(gemm{.a = a, .b = b}, {}, token);
@@ -72,8 +72,8 @@ class SLUICE_EXPORT executor {
                     std::shared_ptr<kernel_trace> trace = nullptr, executor_options options = {});
   executor(const executor&) = delete;
   executor& operator=(const executor&) = delete;
-  /// Answers the requests that wait with `cancelled`, then waits for a plan that is being made for
-  /// them. Launches in flight complete.
+  /// Answers the waiting requests with `cancelled`, then waits for a plan that is being made for
+  /// them. Does not wait for launches in flight, which complete.
   ~executor();
 
   /// Sets the function that asks the owner to call `work`. Any thread may call that function, also
@@ -101,7 +101,7 @@ class SLUICE_EXPORT executor {
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run asked, const request_options& options, reply_token<tensors> token,
               request_sender sender = {}) noexcept;
-  /// Likewise, and brings the results to memory of the process.
+  /// Likewise, and copies the results to host memory.
   void submit(run_to_host asked, const request_options& options, reply_token<host_tensors> token,
               request_sender sender = {}) noexcept;
   /// Makes the executable of a program for `sender`, and answers `token` with what is known of it.

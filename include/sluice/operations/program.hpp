@@ -128,9 +128,8 @@ class typed_program_step final : public program_step {
 ///
 /// Only GPUs have graphs. The graph copies the inputs and the outputs of a run, which a large
 /// program does not gain from. Runs are not captured if the program takes scalars, if an input or a
-/// given output has gaps between its elements, if a step updates an input in place, or if an
-/// operation does not allow it (`operation_functions::can_be_captured`). `prepared::not_captured`
-/// has the reason.
+/// given output is not dense, if a step updates an input in place, or if an operation does not
+/// allow it (`operation_functions::can_be_captured`). `prepared::not_captured` has the reason.
 ///
 /// While a program is being captured, for a fraction of a millisecond, `cudaDeviceSynchronize`
 /// fails in all threads of the process with `cudaErrorStreamCaptureUnsupported`. Choose a policy
@@ -141,8 +140,8 @@ enum class capture_policy : std::uint8_t {
   /// than three device commands, with more than 1 MiB of inputs and outputs or with more than
   /// 64 MiB of intermediate values are not captured.
   automatic,
-  /// When the executable is made. Programs with more than 1 GiB of inputs, outputs and intermediate
-  /// values are not captured.
+  /// When the executable is made. Programs with more than 1 GiB of inputs and outputs, or of
+  /// intermediate values, are not captured.
   at_prepare,
 };
 
@@ -151,8 +150,9 @@ struct program_options {
   capture_policy capture = capture_policy::never;  ///< whether runs are captured
 };
 
-/// A value of a program that is being built: an input, the result of a step, or a view of one. It
-/// stands where an operation takes an operand. It has no shape until the program runs.
+/// A value of a program that is being built: an input, a constant, the result of a step, or a view
+/// of one of these. It stands where an operation takes an operand. It has no shape until the
+/// program runs.
 ///
 /// The views are those of `tensor`. Their errors come when a run states the shapes. Not
 /// thread-safe.
@@ -213,14 +213,14 @@ class SLUICE_EXPORT program_builder {
   ///
   ///     p.add("noise", random_normal{.shape = extents{512}, .seed = p.scalar("seed")})
   ///
-  /// Runs with different numbers share an executable, unless an operation does something else for a
-  /// number: `gemm` reads `c` only if its beta is not 0.
+  /// Runs with different numbers share an executable, unless a number changes which operands an
+  /// operation reads: `gemm` reads `c` only if its beta is not 0.
   [[nodiscard]] sluice::scalar scalar(std::string name);
   /// A constant with a name.
   ///
   /// Each run reads the elements of a tensor as they are then. The elements of a `host_tensor` are
-  /// brought to each device on which the program runs, once, before the first run; nobody may write
-  /// them.
+  /// copied to each device on which the program runs, once, before the first run. Do not modify
+  /// them while the program exists.
   /// @throws error `invalid_argument` if there is no tensor
   ///@{
   [[nodiscard]] program_value constant(std::string name, tensor value);
@@ -230,8 +230,8 @@ class SLUICE_EXPORT program_builder {
   /// An output of the operation is given only if the operation updates it.
   /// @throws error `invalid_argument` with the name of an operand that is a value of another
   /// program, or if the program has been built
-  /// @throws error `unsupported` if the operation cannot be a step: it has not one output, or it
-  /// has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
+  /// @throws error `unsupported` if the operation cannot be a step: it does not have exactly one
+  /// output, or it has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
   template <class Operation>
   [[nodiscard]] program_value add(std::string name, Operation operation) {
     return add_step(std::move(name),
@@ -264,8 +264,8 @@ class SLUICE_EXPORT program_builder {
   std::shared_ptr<detail::program_graph> graph_;
 };
 
-/// A composed service as data: operations over inputs and constants, with any number of outputs. A
-/// run of it is one launch with one reply.
+/// An immutable graph of operations over inputs and constants, with one or more outputs. A run of
+/// it is one launch with one reply.
 ///
 /// A program knows no shapes and no device. Copies share it. Thread-safe.
 class SLUICE_EXPORT program {

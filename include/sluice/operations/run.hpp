@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// An input of a run: a tensor on the device, or one in memory of the process. The launch brings
+/// An input of a run: a tensor on the device, or one in host memory. The launch brings
 /// the latter to the device first, as `upload` does.
 class run_input {
  public:
@@ -32,7 +32,7 @@ class run_input {
   // NOLINTNEXTLINE(google-explicit-constructor): every reference is an input.
   run_input(const gpu_ref<T>& ref) noexcept : on_device_(ref) {}
   ///@}
-  /// A tensor in memory of the process. The launch keeps it alive; see `upload` for how long nobody
+  /// A tensor in host memory. The launch keeps it alive; see `upload` for how long nobody
   /// may write its elements.
   ///@{
   // NOLINTNEXTLINE(google-explicit-constructor): every tensor is an input.
@@ -47,7 +47,7 @@ class run_input {
   [[nodiscard]] const tensor& on_device() const& noexcept { return on_device_; }
   [[nodiscard]] tensor&& on_device() && noexcept { return std::move(on_device_); }
   ///@}
-  /// The tensor in memory of the process, or no tensor.
+  /// The tensor in host memory, or no tensor.
   [[nodiscard]] const host_tensor& on_host() const noexcept { return on_host_; }
   /// The element type of the tensor; `u8` if there is none.
   [[nodiscard]] element_type type() const noexcept {
@@ -72,8 +72,8 @@ class run_input {
 ///
 ///     request(programs, caf::infinite, run{spectrogram, {samples}})
 ///     request(programs, caf::infinite, run{.what = noise, .outputs = {y}, .scalars = {42}})
-///
-/// All steps are one launch: nothing runs between them, and the first failure fails them all.
+/// All steps are one launch: no other launch of the lane runs between them. If a step fails, all
+/// outputs of the run have failed.
 ///
 /// A given output has the type and the shape of the result. Its strides are free, but no two of its
 /// indices stand for the same element. It may share bytes with inputs, and with no constant and no
@@ -88,7 +88,7 @@ struct run {
   std::vector<scalar> scalars{};    ///< one number for each scalar
 };
 
-/// Runs a program on inputs, and brings the results to memory of the process. The result is one
+/// Runs a program on inputs, and copies the results to host memory. The result is one
 /// `host_tensor` for each output, as `host_tensors`.
 ///
 ///     request(programs, caf::infinite, run_to_host{spectrogram, {samples}})
@@ -108,15 +108,15 @@ struct run_to_host {
 ///     request(programs, caf::infinite,
 ///             prepare{spectrogram, {tensor_spec::row_major(element_type::f32, {16000})}})
 ///
-/// A run with given outputs has an executable of its own: `outputs` has their properties. It is for
-/// outputs that share no bytes with an input.
+/// A run with given outputs has an executable of its own: `outputs` describes them.
+/// Outputs that share bytes with an input cannot be described.
 struct prepare {
   program what{};                     ///< the program; required
   std::vector<tensor_spec> inputs{};  ///< the properties of each input
   /// Empty, or for each output its properties if runs give it, or nothing.
   std::vector<std::optional<tensor_spec>> outputs{};
-  std::vector<scalar> scalars{};  ///< one number for each scalar, as a run may give them
-  bool to_host = false;           ///< for `run_to_host`, which gives no outputs
+  std::vector<scalar> scalars{};  ///< example values, one for each scalar
+  bool to_host = false;           ///< for `run_to_host`; `outputs` must then be empty
 };
 
 /// What is known of the runs of a prepared program.
