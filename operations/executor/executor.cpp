@@ -367,10 +367,7 @@ class executor::core {
     while (!waiting_.empty()) {
       if (lane_.full() && lane_.want_room()) return;  // woken later
       const auto next = waiting_.next();
-      if (!next) {
-        if (waiting_.search_ended_early()) mailbox_->wake();  // to go on after other messages
-        break;
-      }
+      if (!next) break;
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
       launch(*waiting_.take(next));

@@ -5,8 +5,9 @@
 #include "runtime/seam.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
-#include <limits>
+#include <optional>
 #include <string>
 
 namespace sluice::operations {
@@ -17,19 +18,18 @@ using use = inference::use;
 
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
-/// The number of comparisons of two requests after which `next` looks at the oldest one only.
-constexpr std::size_t max_comparisons = 2048;
-
-bool touches(const use& u) noexcept {
-  return !u.ignored && *u.of.value;
-}
-
-/// Stands for the block of a use. Imports, which have no stream, may share memory, so one key
-/// stands for all of them. The key of a block never changes, also if it is freed while a request
-/// waits.
-const void* key_of(const use& u) noexcept {
-  const auto* const block = detail::block_record::of(u.of.value->value().block());
-  return block->stream ? block : nullptr;
+/// The bytes that the operands of a request use.
+std::vector<byte_index::range> ranges_of(const operation_request& r) {
+  std::vector<byte_index::range> all;
+  for (const auto& u : r.uses()) {
+    if (u.ignored || !*u.of.value) continue;
+    const auto& t = u.of.value->value();
+    const auto extent = t.extent();
+    const auto begin = reinterpret_cast<std::uintptr_t>(t.address());
+    if (extent.first == extent.last) continue;
+    all.push_back({begin, begin + (extent.last - extent.first), u.access != access_kind::read});
+  }
+  return all;
 }
 
 }  // namespace
@@ -80,23 +80,20 @@ void request_queue::add(pointer& r) {
   list node;
   node.emplace_back();
   r->counted_bytes = r->bytes();
+  r->number = last_number_ + 1;
+  entry made{{&to, node.begin()}, ranges_of(*r)};
   count_sender(*r);
   try {
-    count_blocks(*r);
-  } catch (...) {
-    uncount_sender(*r);
-    throw;
-  }
-  r->number = ++last_number_;
-  try {
-    by_number_.emplace_hint(by_number_.end(), r->number, entry{{&to, node.begin()}});
+    for (const auto& range : made.used) used_.add(range, r->number);
     if (r->options.id != 0) by_id_.emplace(r->sender, r->options.id, r->number);
+    by_number_.emplace_hint(by_number_.end(), r->number, made);
   } catch (...) {
-    by_number_.erase(r->number);
-    uncount_blocks(*r, r->uses().size());
+    for (const auto& range : made.used) used_.remove(range, r->number);
+    by_id_.erase({r->sender, r->options.id, r->number});
     uncount_sender(*r);
     throw;
   }
+  ++last_number_;
   ++count_;
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
@@ -106,27 +103,18 @@ void request_queue::add(pointer& r) {
 
 request_queue::place request_queue::next() noexcept {
   std::size_t held_back = 0;
-  std::size_t comparisons = max_comparisons;
-  search_ended_early_ = false;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (may_pass(**at, comparisons)) return {&waiting, at};
-      search_ended_early_ = comparisons == 0;
-      if (++held_back == max_held_back || comparisons == 0) return next_of_the_oldest(comparisons);
+      if (may_pass(**at)) return {&waiting, at};
+      if (++held_back == max_held_back) return next_of_the_oldest();
     }
   }
   return {};
 }
 
-request_queue::place request_queue::next_of_the_oldest(std::size_t comparisons) noexcept {
-  const auto oldest = std::min_element(ready_.begin(), ready_.end(), [](auto& a, auto& b) {
-    return !a.empty() && (b.empty() || a.front()->number < b.front()->number);
-  });
-  for (auto waiting = ready_.begin(); waiting != ready_.end(); ++waiting) {
-    auto all = std::numeric_limits<std::size_t>::max();
-    if (!waiting->empty() && may_pass(*waiting->front(), waiting == oldest ? all : comparisons)) {
-      return {&*waiting, waiting->begin()};
-    }
+request_queue::place request_queue::next_of_the_oldest() noexcept {
+  for (auto& waiting : ready_) {
+    if (!waiting.empty() && may_pass(*waiting.front())) return {&waiting, waiting.begin()};
   }
   return {};
 }
@@ -140,16 +128,23 @@ request_queue::pointer request_queue::take(const place& from) noexcept {
 
 void request_queue::give_plan(const void* by,
                               const std::shared_ptr<const operation_plan>& plan) noexcept {
+  // Behind the request that was moved last to each of the lists. The next one comes later.
+  std::array<std::optional<list::iterator>, 3> behind_last;
   for (auto at = planning_.begin(); at != planning_.end();) {
     const auto here = at++;
     auto& r = **here;
     if (r.planned_by.get() != by) continue;
     r.planned_by = nullptr;
     r.plan = plan;
-    auto& to = ready_[static_cast<std::size_t>(r.options.priority)];
-    auto later = to.end();
-    while (later != to.begin() && (*std::prev(later))->number > r.number) --later;
-    to.splice(later, planning_, here);
+    const auto priority = static_cast<std::size_t>(r.options.priority);
+    auto& to = ready_[priority];
+    auto& later = behind_last[priority];
+    if (!later) {
+      later = to.end();
+      while (later != to.begin() && (*std::prev(*later))->number > r.number) --*later;
+    }
+    while (later != to.end() && (**later)->number < r.number) ++*later;
+    to.splice(*later, planning_, here);
     by_number_.find(r.number)->second.here.in = &to;
   }
 }
@@ -176,67 +171,22 @@ request_queue::list request_queue::take_with_id(request_sender sender, std::uint
   }
 }
 
-bool request_queue::may_pass(const operation_request& r, std::size_t& comparisons) noexcept {
-  if (by_number_.begin()->first == r.number || !shares_blocks(r)) return true;
-  auto& free_up_to = by_number_.find(r.number)->second.free_up_to;
-  for (auto earlier = by_number_.lower_bound(free_up_to); earlier->first < r.number; ++earlier) {
-    free_up_to = earlier->first;
-    if (comparisons == 0) return false;
-    --comparisons;
-    if (have_hazard(r.uses(), (*earlier->second.here).uses())) return false;
-  }
-  free_up_to = r.number;
-  return true;
-}
-
-bool request_queue::shares_blocks(const operation_request& r) const noexcept {
-  for (const auto& u : r.uses()) {
-    if (!touches(u)) continue;
-    const auto key = key_of(u);
-    block_uses own;
-    for (const auto& o : r.uses()) {
-      if (!touches(o) || key_of(o) != key) continue;
-      ++own.all;
-      if (o.access != access_kind::read) ++own.writes;
-    }
-    const auto& counted = blocks_.find(key)->second;
-    const bool written = counted.writes > own.writes;
-    if (written || (u.access != access_kind::read && counted.all > own.all)) return true;
-  }
-  return false;
-}
-
-void request_queue::count_blocks(const operation_request& r) {
-  std::size_t counted = 0;
-  try {
-    for (const auto& u : r.uses()) {
-      if (touches(u)) {
-        auto& uses = blocks_[key_of(u)];
-        ++uses.all;
-        if (u.access != access_kind::read) ++uses.writes;
-      }
-      ++counted;
-    }
-  } catch (...) {
-    uncount_blocks(r, counted);
-    throw;
-  }
-}
-
-void request_queue::uncount_blocks(const operation_request& r, std::size_t uses) noexcept {
-  for (const auto& u : r.uses().first(uses)) {
-    if (!touches(u)) continue;
-    const auto counted = blocks_.find(key_of(u));
-    --counted->second.all;
-    if (u.access != access_kind::read) --counted->second.writes;
-    if (counted->second.all == 0) blocks_.erase(counted);
-  }
+bool request_queue::may_pass(const operation_request& r) const noexcept {
+  if (by_number_.begin()->first == r.number) return true;
+  const auto has_hazard = [&](std::uint64_t earlier) {
+    return have_hazard(r.uses(), (*by_number_.find(earlier)->second.here).uses());
+  };
+  const auto& used = by_number_.find(r.number)->second.used;
+  return std::none_of(used.begin(), used.end(), [&](const byte_index::range& range) {
+    return used_.any_before(r.number, range, has_hazard);
+  });
 }
 
 void request_queue::forget(const operation_request& r) noexcept {
-  by_number_.erase(r.number);
+  const auto found = by_number_.find(r.number);
+  for (const auto& range : found->second.used) used_.remove(range, r.number);
+  by_number_.erase(found);
   if (r.options.id != 0) by_id_.erase({r.sender, r.options.id, r.number});
-  uncount_blocks(r, r.uses().size());
   --count_;
   bytes_ -= r.counted_bytes;
   charged_ -= charge_of(r, r.counted_bytes);

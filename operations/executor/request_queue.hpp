@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/executor/byte_index.hpp"
+
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/request_options.hpp>
 
@@ -14,6 +16,7 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace sluice::operations {
 
@@ -52,9 +55,6 @@ class request_queue {
   };
   /// The next request that may be launched.
   [[nodiscard]] place next() noexcept;
-  /// Whether the last call of `next` has not looked at all requests, because it takes long. The
-  /// next call goes on.
-  [[nodiscard]] bool search_ended_early() const noexcept { return search_ended_early_; }
   /// Takes a request.
   [[nodiscard]] pointer take(const place& from) noexcept;
   /// Gives its plan to each request that waits for the job `by`.
@@ -87,36 +87,23 @@ class request_queue {
     std::size_t requests = 0;
     std::size_t bytes = 0;
   };
-  /// How many waiting requests use a block, and how many of them write it.
-  struct block_uses {
-    std::size_t all = 0;
-    std::size_t writes = 0;
-  };
-
-  /// A waiting request. Earlier ones only leave the queue, so no pair is compared twice unless it
-  /// has a hazard.
+  /// A waiting request.
   struct entry {
     place here;
-    std::uint64_t free_up_to = 0;  ///< it has no hazard with earlier requests before this number
+    std::vector<byte_index::range> used;
   };
 
   /// The first request of a priority if it may be launched. The oldest request of all waits for no
   /// other one that is ready, so one is always found if no request waits for a plan.
-  [[nodiscard]] place next_of_the_oldest(std::size_t comparisons) noexcept;
+  [[nodiscard]] place next_of_the_oldest() noexcept;
   /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,
                                       std::size_t bytes) const noexcept;
   void count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r) noexcept;
-  /// Whether no earlier request has a hazard with `r`. After `comparisons`, which it reduces, it
-  /// returns false, and the next call goes on from there.
-  [[nodiscard]] bool may_pass(const detail::operation_request& r,
-                              std::size_t& comparisons) noexcept;
-  /// Whether the waiting requests other than `r` use a block of `r` in a conflicting way.
-  [[nodiscard]] bool shares_blocks(const detail::operation_request& r) const noexcept;
-  void count_blocks(const detail::operation_request& r);
-  void uncount_blocks(const detail::operation_request& r, std::size_t uses) noexcept;
+  /// Whether no earlier request has a hazard with `r`.
+  [[nodiscard]] bool may_pass(const detail::operation_request& r) const noexcept;
   void forget(const detail::operation_request& r) noexcept;
 
   limits limits_;
@@ -126,11 +113,10 @@ class request_queue {
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
-  bool search_ended_early_ = false;
   std::map<std::uint64_t, entry> by_number_;
   std::set<std::tuple<request_sender, std::uint64_t, std::uint64_t>> by_id_;  // with the numbers
   std::unordered_map<std::uint64_t, sender_share> of_sender_;
-  std::unordered_map<const void*, block_uses> blocks_;
+  byte_index used_;
 };
 
 }  // namespace sluice::operations

@@ -379,6 +379,7 @@ std::size_t program_launch::commands() const noexcept {
 
 void program_launch::finish() noexcept {
   for (const auto& one : downloads) one.moved->finish();
+  downloads.clear();  // the client that has its answer shares its memory with nobody
 }
 
 }  // namespace sluice::operations

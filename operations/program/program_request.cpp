@@ -417,7 +417,10 @@ void executor::submit(run_to_host asked, const request_options& options,
          .scalars = std::move(asked.scalars)},
         options, sender,
         reply_token<tensors>::from(
-            [token, downloads](const tensors&) { token.succeed(std::move(*downloads)); },
+            [token, downloads](tensors results) {
+              results = {};  // the client that has its answer can allocate their memory again
+              token.succeed(std::move(*downloads));
+            },
             [token](const error& why) { token.fail(why); }),
         downloads);
     submit(request);

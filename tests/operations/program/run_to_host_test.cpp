@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +92,37 @@ TEST_P(run_to_host_test, is_prepared_ahead) {
                       .outputs = {tensor_spec::row_major(element_type::f32, {4, 3})},
                       .to_host = true});
   }));
+}
+
+// A client that has its answer can allocate the memory again, and shares its own with nobody.
+TEST_P(run_to_host_test, has_returned_all_memory_when_the_answer_comes) {
+  program_builder p;
+  const auto x = p.input("x");
+  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const auto input = numbers({16, 16});
+  (void)on_host({made, {input}});
+  const auto before = runtime().bytes_outstanding();
+  for (int i = 0; i < 20; ++i) {
+    std::size_t bytes = 0;
+    long owners = 0;
+    const auto alarm = waking_alarm();
+    std::atomic<bool> answered{false};
+    on().submit(sluice::run_to_host{made, {input}}, {},
+                reply_token<host_tensors>::from(
+                    [&, alarm](const host_tensors& results) {
+                      bytes = runtime().bytes_outstanding();
+                      owners = std::as_const(results[0]).data().use_count() - 1;
+                      answered = true;
+                      alarm->ring();
+                    },
+                    [&, alarm](const error&) {
+                      answered = true;
+                      alarm->ring();
+                    }));
+    for (on().work(); !answered; on().work()) alarm->await();
+    EXPECT_EQ(bytes, before);
+    EXPECT_EQ(owners, 1);
+  }
 }
 
 TEST_P(run_to_host_test, leaves_no_memory_behind) {
