@@ -441,10 +441,9 @@ class executor::core {
       if (copies) return copies->enqueue(*libraries_, operation);
       operation();
     };
-    const auto improved = r.plan && r.plan->wants_improvement() ? r.plan : nullptr;
+    if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
     r.launch(envelope(r.row, r.type()), lane_, std::move(used), options,
              must_finish ? own : nullptr, closure);
-    if (improved) planning_.improve(improved);
   }
 
   const kernel_envelope& envelope(const operation_row& row, element_type type) {
