@@ -60,15 +60,18 @@ struct completion_engine::state {
   std::vector<queue> queues;
   continuation* unreleased = nullptr;  // answered after a loss; their streams may not be quiescent
 
-  void take_inbox() noexcept {
-    auto* item = inbox.exchange(nullptr, std::memory_order_acquire);
+  /// Turns a list around: the oldest continuation comes first.
+  [[nodiscard]] static continuation* oldest_first(continuation* newest) noexcept {
     continuation* oldest = nullptr;
-    while (item != nullptr) {
-      auto* next = item->next_;
-      item->next_ = oldest;
-      oldest = item;
-      item = next;
+    while (newest != nullptr) {
+      auto* const next = std::exchange(newest->next_, oldest);
+      oldest = std::exchange(newest, next);
     }
+    return oldest;
+  }
+
+  void take_inbox() noexcept {
+    auto* oldest = oldest_first(inbox.exchange(nullptr, std::memory_order_acquire));
     while (oldest != nullptr) {
       auto* next = std::exchange(oldest->next_, nullptr);
       append(oldest);
@@ -275,17 +278,40 @@ void completion_engine::expect(stream_ref stream, continuation& work) noexcept {
   work.announced_ = true;
 }
 
+continuation_list::~continuation_list() {
+  while (newest_ != nullptr) delete std::exchange(newest_, newest_->next_);
+}
+
+void continuation_list::add(std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept {
+  auto* const item = work.release();
+  item->ticket_ = ticket;
+  item->next_ = std::exchange(newest_, item);
+  if (oldest_ == nullptr) oldest_ = item;
+  ++count_;
+}
+
 void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
                                std::unique_ptr<continuation> work) noexcept {
-  auto* item = work.release();
-  if (item->timeline_ != detail::timeline::of(stream)) expect(stream, *item);
-  item->ticket_ = ticket;
+  if (work->timeline_ != detail::timeline::of(stream)) expect(stream, *work);
+  continuation_list alone;
+  alone.add(ticket, std::move(work));
+  submit(stream, alone);
+}
+
+void completion_engine::submit(stream_ref stream, continuation_list& works) noexcept {
+  if (works.count_ == 0) return;
+  auto* const newest = std::exchange(works.newest_, nullptr);
+  auto* const oldest = std::exchange(works.oldest_, nullptr);
   const auto shared = state_;  // the reply may destroy the engine
   auto& s = *shared;
-  s.pending.fetch_add(1, std::memory_order_relaxed);
+  s.pending.fetch_add(std::exchange(works.count_, 0), std::memory_order_relaxed);
 
   if (s.strategy == completion_strategy::synchronous) {
-    s.complete_here(item);
+    for (auto* item = state::oldest_first(newest); item != nullptr;) {
+      auto* const next = std::exchange(item->next_, nullptr);
+      s.complete_here(item);
+      item = next;
+    }
     return;
   }
 
@@ -301,8 +327,8 @@ void completion_engine::submit(stream_ref stream, std::uint64_t ticket,
       // Only the early wake-up is lost: the thread also queries the event.
     }
   }
-  item->next_ = s.inbox.load(std::memory_order_relaxed);
-  while (!s.inbox.compare_exchange_weak(item->next_, item, std::memory_order_release,
+  oldest->next_ = s.inbox.load(std::memory_order_relaxed);
+  while (!s.inbox.compare_exchange_weak(oldest->next_, newest, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
   s.wake->changed.raise();

@@ -14,7 +14,38 @@ std::uint64_t next_launch_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& on, reply_on when,
+void launch_continuation::begin() noexcept {
+  begun_ = std::chrono::steady_clock::now();
+  load_->in_flight.fetch_add(1, std::memory_order_relaxed);
+  load_->occupied.fetch_add(places_, std::memory_order_relaxed);
+  load_->commands.fetch_add(commands_, std::memory_order_relaxed);
+  load_->batches.fetch_add(batches_, std::memory_order_relaxed);
+}
+
+void launch_continuation::refuse(std::unique_ptr<launch_continuation> work,
+                                 const error& why) noexcept {
+  const auto reply = work->reply_;
+  work.reset();  // destroys the output, too
+  reply->give(&why);
+}
+
+void launch_continuation::cancel(std::unique_ptr<launch_continuation> work,
+                                 const error& why) noexcept {
+  work->trace([&](kernel_trace& to) { to.before_complete(work->info_); });
+  const auto reply = work->complete(&why);
+  work.reset();  // the client that gets the error shares its memory with nobody
+  if (reply) reply->give(&why);
+}
+
+void launch_continuation::answer_early(const error* failure) noexcept {
+  if (failure != nullptr) {
+    reply_->give(failure);
+  } else if (when_ == reply_on::enqueued) {
+    reply_->give_early();
+  }
+}
+
+void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& on,
                               const std::string& nvtx_label, closure_ref closure) noexcept {
   const launch_context context{on.stream()};
   auto* const timeline = timeline::of(on.stream());
@@ -38,21 +69,13 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   } catch (...) {
     const auto why = current_error();
     if (reserved) timeline->unreserve();
-    const auto reply = launch.reply_;
-    work.reset();  // destroys the output, too
-    reply->give(&why);
-    return;
+    return refuse(std::move(work), why);
   }
 
   // Nothing throws from here to the submission.
   std::optional<library_call> call(on.runtime().device().id());
-  launch.begun_ = std::chrono::steady_clock::now();
-  launch.load_->in_flight.fetch_add(1, std::memory_order_relaxed);
-  launch.load_->commands.fetch_add(launch.commands_, std::memory_order_relaxed);
-  const auto trace = [&](auto hook) {
-    call_trace(launch.trace_.get(), hook);
-  };
-  trace([&](kernel_trace& to) { to.before_enqueue(launch.info_); });
+  launch.begin();
+  launch.trace([&](kernel_trace& to) { to.before_enqueue(launch.info_); });
   std::optional<error> failure;
   bool cancelled = false;
   {
@@ -71,17 +94,13 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
     launch.timing_.end(on.stream());
   }
   const auto* const thrown = failure ? &*failure : nullptr;
-  trace([&](kernel_trace& to) { to.after_enqueue(launch.info_, thrown); });
+  launch.trace([&](kernel_trace& to) { to.after_enqueue(launch.info_, thrown); });
 
   if (cancelled) {
     recorder->cancel();
     if (reserved) timeline->unreserve();
     call.reset();
-    trace([&](kernel_trace& to) { to.before_complete(launch.info_); });
-    const auto reply = launch.complete(&*failure);
-    work.reset();  // the client that gets the error shares its memory with nobody
-    if (reply) reply->give(&*failure);
-    return;
+    return cancel(std::move(work), *failure);
   }
 
   completion_engine::expect(on.stream(), launch);
@@ -94,13 +113,9 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
     if (!failure) failure = current_error();
   }
   call.reset();
-  trace([&](kernel_trace& to) { to.before_complete(launch.info_); });
+  launch.trace([&](kernel_trace& to) { to.before_complete(launch.info_); });
 
-  if (failure) {
-    launch.reply_->give(&*failure);
-  } else if (when == reply_on::enqueued) {
-    launch.reply_->give_early();
-  }
+  launch.answer_early(failure ? &*failure : nullptr);
   // A launch without a point gets a substitute ticket: after a loss the engine ignores tickets, and
   // otherwise the stream's work has completed.
   const auto behind_all = timeline->newest().ticket + (on.runtime().device().lost() ? 1 : 0);
@@ -117,7 +132,9 @@ std::shared_ptr<launch_reply> launch_continuation::complete(const error* failure
   }
   // A client that has received the reply can allocate the memory again at once.
   if (failure == nullptr) used_.release_blocks();
+  load_->batches.fetch_sub(batches_, std::memory_order_seq_cst);
   load_->commands.fetch_sub(commands_, std::memory_order_seq_cst);
+  load_->occupied.fetch_sub(places_, std::memory_order_seq_cst);
   load_->in_flight.fetch_sub(1, std::memory_order_seq_cst);
   if (load_->wanted.exchange(false, std::memory_order_seq_cst) && load_->room) load_->room();
   // After an early answer the output stays here, among the owners.

@@ -176,6 +176,20 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
   return call;
 }
 
+std::size_t operations::most_in_batch(const gemm_call& call) noexcept {
+  // A product of 512 × 512 matrices of type f32 takes an H200 about 10 µs, most of them without use
+  // of all multiprocessors. A batch takes at most about 200 µs, so that nobody waits long for it.
+  constexpr double largest_product = 2.0 * 512 * 512 * 512;
+  constexpr double largest_batch = 32 * largest_product;
+  constexpr double most = 128;
+  if (!call.multiplies || call.count != 1) return 0;
+  const bool is_complex = call.type == element_type::c64 || call.type == element_type::c128;
+  const double work = (is_complex ? 8.0 : 2.0) * static_cast<double>(call.m) *
+                      static_cast<double>(call.n) * static_cast<double>(call.k);
+  return work > largest_product ? 0
+                                : static_cast<std::size_t>(std::min(most, largest_batch / work));
+}
+
 operations::scale_call operations::scaling_of(const gemm_call& call) {
   const extents shape{call.count, call.n, call.m};
   const extents strides{call.c.distance, call.c.leading, 1};
@@ -196,7 +210,15 @@ const operation_row& row_of(operation_type<gemm>) {
                 .version = operations::with_cuda<cuda::blas_version>(),
                 .prepare = operations::with_cuda<cuda::prepare_blas>()},
        .enqueue = operations::with_cuda<cuda::enqueue>(),
-       .can_be_captured = true});
+       .can_be_captured = true,
+       .batches = {.most = operations::most_in_batch,
+                   .same = [](const operations::gemm_call& a,
+                              const operations::gemm_call& b) { return a == b; },
+                   // cuBLAS reads 16 bytes at a time where the sizes allow it, and does not look at
+                   // the addresses in a table.
+                   .alignment = 16,
+                   .begin = operations::with_cuda<cuda::begin_batch>(),
+                   .enqueue = operations::with_cuda<cuda::enqueue_batch>()}});
   return row;
 }
 

@@ -17,6 +17,7 @@ struct blas_matrix {
   std::int64_t leading = 1;   ///< distance between columns, in elements, at least 1
   std::int64_t distance = 0;  ///< distance between the matrices of the stack, in elements
   bool transposed = false;    ///< the stored matrix is the transpose
+  [[nodiscard]] bool operator==(const blas_matrix&) const noexcept = default;
 };
 
 /// A gemm in the terms of a column-major BLAS: C[i] = alpha · op(A[i]) · op(B[i]) + beta · C[i].
@@ -35,6 +36,7 @@ struct gemm_call {
   blas_matrix c{};
   std::complex<double> alpha = 1;  ///< exact in the compute type
   std::complex<double> beta = 0;   ///< exact in the compute type
+  [[nodiscard]] bool operator==(const gemm_call&) const noexcept = default;
 
   [[nodiscard]] launch_facts facts() const noexcept {
     return {.sizes = {swapped ? n : m, swapped ? m : n, k, count}, .commands = 2};
@@ -43,6 +45,9 @@ struct gemm_call {
 
 /// C[i] = beta · C[i] of a call that does not multiply. It reads C unless beta is 0.
 [[nodiscard]] scale_call scaling_of(const gemm_call& call);
+
+/// The largest number of such products in a batch: those that do not fill a GPU alone.
+[[nodiscard]] std::size_t most_in_batch(const gemm_call& call) noexcept;
 
 /// Infers `op`; see `gemm`.
 [[nodiscard]] gemm_call infer(const gemm& op, inference& to);

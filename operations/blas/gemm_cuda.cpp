@@ -2,6 +2,7 @@
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
+#include "operations/blas/cuda/pointer_tables.hpp"
 #include "operations/blas/gemm_functions.hpp"
 #include "operations/elementwise/map_functions.hpp"
 
@@ -58,6 +59,7 @@ std::string blas_version() {
 
 void prepare_blas(lane_libraries& libraries) {
   (void)libraries.get<cublas_handle>();
+  (void)libraries.get<pointer_tables>();
   prepare_map<operations::scale_call>(libraries);
 }
 

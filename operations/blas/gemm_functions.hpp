@@ -22,6 +22,12 @@ namespace sluice::cuda {
 [[nodiscard]] std::string blas_version();
 /// Makes the cuBLAS handle of a lane.
 void prepare_blas(lane_libraries& libraries);
+/// Makes the table of a batch.
+[[nodiscard]] std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,
+                                                            std::size_t count);
+/// Enqueues a batch as one call of cuBLAS.
+void enqueue_batch(lane_libraries& libraries, const operations::gemm_call& call,
+                   const batch_of<gemm>& batch);
 /// Enqueues with cuBLAS.
 void enqueue(lane_libraries& libraries, const operations::gemm_call& call,
              const launch_of<gemm>& at);

@@ -5,6 +5,7 @@
 #include "operations/executor/packing.hpp"
 #include "operations/executor/plan_cache.hpp"
 #include "operations/executor/planning.hpp"
+#include "operations/executor/request_batch.hpp"
 #include "operations/executor/request_queue.hpp"
 #include "operations/workspace.hpp"
 #include "runtime/seam.hpp"
@@ -34,6 +35,7 @@ using operations::plan_cache;
 using operations::plan_job;
 using operations::plan_key;
 using operations::planning;
+using operations::request_batch;
 using operations::request_queue;
 
 /// @throws error as `access_all`
@@ -99,6 +101,7 @@ class executor::core {
     mailbox_->on_wake(wake);
     lane_.on_room(std::move(wake));
   }
+  void on_more(std::function<bool()> more) { more_ = std::move(more); }
   void prepare(const operation_row& row) noexcept {
     if (is_prepared(row)) return;
     try {
@@ -122,6 +125,7 @@ class executor::core {
   }
 
   void work() noexcept {
+    gathering_ = false;
     for (auto job = mailbox_->take(); job != nullptr;) {
       auto next = std::exchange(job->next, nullptr);
       if (!retry(job)) accept(*job);
@@ -130,7 +134,6 @@ class executor::core {
     if (lane_.runtime().device().lost()) {
       fail_waiting(lane_.runtime().device().loss());
     } else {
-      expire();
       launch_waiting();
     }
   }
@@ -183,6 +186,7 @@ class executor::core {
     r.row.check(kind(), r.call);
     operations::require_enumerator("priority", r.options.priority, request_priority::low);
     operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
+    operations::require_enumerator("bits", r.options.bits, result_bits::as_if_alone);
     for (const auto& u : r.uses()) {
       if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
     }
@@ -190,9 +194,33 @@ class executor::core {
     waiting_.require_room(r);
     if (r.options.deadline || r.options.id != 0) follow(r);
     find_plan(r);
-    if (waiting_.empty() && r.planned_by == nullptr && !lane_.full(commands_of(r))) return true;
+    r.most_in_batch = most_in_batch(r);
+    const bool held =
+        launching_batch_ ||
+        (r.most_in_batch != 0 && (lane_.batches() >= lane_.max_batches() || (more_ && more_())));
+    if (waiting_.empty() && r.planned_by == nullptr && !held && !lane_.full(commands_of(r))) {
+      return true;
+    }
     wait(r);
     return false;
+  }
+  /// The largest number of requests in a batch with `r`; 0 if it must be launched alone.
+  [[nodiscard]] static std::size_t most_in_batch(const operation_request& r) noexcept {
+    if (r.options.bits == result_bits::as_if_alone) return 0;
+    const auto most = r.row.most_in_batch(r.call);
+    if (most < 2) return 0;
+    const auto uses = r.uses();
+    if (uses.size() > detail::joint_launches::max_uses) return 0;
+    for (const auto& u : uses) {
+      const auto address = reinterpret_cast<std::uintptr_t>(u.of.value->value().address());
+      if (u.packed || (!u.ignored && address % r.row.batch_alignment() != 0)) return 0;
+    }
+    return most;
+  }
+  [[nodiscard]] static bool share_batch(const operation_request& founder,
+                                        const operation_request& r) noexcept {
+    return r.most_in_batch != 0 && &r.row == &founder.row &&
+           r.row.share_batch(founder.call, r.call);
   }
 
   /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan
@@ -351,7 +379,7 @@ class executor::core {
     } catch (...) {
       return asked->fail(current_error());
     }
-    launch_waiting();
+    if (!gather()) launch_waiting();
   }
   template <class Condition>
   void fail_if(const Condition& condition, const error& why) noexcept {
@@ -363,14 +391,29 @@ class executor::core {
     fail_if([](const operation_request&) { return true; }, why);
   }
 
+  /// Whether what waits is launched after the requests that the owner has at hand.
+  [[nodiscard]] bool gather() noexcept {
+    if (!more_ || waiting_.size() >= fullest_batch || !more_()) return false;
+    if (!std::exchange(gathering_, true)) mailbox_->wake();
+    return true;
+  }
+  /// Launches what waits, as far as there is room.
   void launch_waiting() noexcept {
+    if (launching_batch_) return;
+    expire();
     while (!waiting_.empty()) {
       if (lane_.full() && lane_.want_room()) return;  // woken later
       const auto next = waiting_.next();
       if (!next) break;
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
-      launch(*waiting_.take(next));
+      const auto most = (*next).most_in_batch;
+      if (most == 0) {
+        launch(*waiting_.take(next));
+      } else {
+        if (lane_.batches() >= lane_.max_batches() && lane_.want_room_for_batch()) break;
+        launch_batch(waiting_.take_batch(next, most, share_batch));
+      }
     }
     planning_.start();
   }
@@ -382,10 +425,58 @@ class executor::core {
   void launch(operation_request& r) noexcept {
     if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
   }
+  /// Launches requests together. There is at least one.
+  void launch_batch(request_queue::list requests) noexcept {
+    // The receiver of an answer may submit a request. It waits, because it may have a hazard with
+    // those that are on their way.
+    launching_batch_ = true;
+    launch_together(requests);
+    launching_batch_ = false;
+  }
+  void launch_together(const request_queue::list& requests) noexcept {
+    const auto& founder = *requests.front();
+    std::optional<request_batch> batch;
+    if (requests.size() != 1) {
+      try {
+        batch.emplace(*libraries_, founder.row, founder.call, requests.size(),
+                      founder.uses().size());
+      } catch (...) {
+        // Alone, each of them needs less memory.
+      }
+    }
+    if (!batch) {
+      for (const auto& r : requests) launch(*r);
+      return;
+    }
+    const kernel_envelope* by = nullptr;
+    for (const auto& r : requests) {
+      if (const auto failure = failure_of([&] { by = &add(*batch, *r); })) r->fail(*failure);
+    }
+    if (by != nullptr) batch->launch(lane_, *by);
+  }
+  const kernel_envelope& add(request_batch& batch, operation_request& r) {
+    operands used;
+    operand_addresses addresses(r.uses().size());
+    std::unique_ptr<packing> copies;  // stays null
+    take_operands(r, used, addresses, copies);
+    const auto& by = envelope(r.row, r.type());
+    auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
+    if (work) batch.add(std::move(work), addresses.all());
+    return by;
+  }
+  [[nodiscard]] launch_options options_of(const operation_request& r) {
+    const auto facts = r.row.facts(r.call);
+    return {
+        .when = r.options.reply,
+        .sizes = facts.sizes,
+        .commands = facts.commands,
+        .tag = r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag),
+        .steps = trace_ ? r.steps() : nullptr,
+        .is_batch = r.most_in_batch != 0};
+  }
   void enqueue(operation_request& r) {
     operands used;
     operand_addresses addresses(r.uses().size());
-    std::size_t i = 0;
     launch_memory memory{.plan = r.plan.get()};
     std::unique_ptr<packing> copies;  // none without packed operands
     // Also without a need, so that launches that have none let the workspace shrink.
@@ -394,6 +485,32 @@ class executor::core {
     if (workspace_bytes != 0) memory.workspace = workspace_.address();
     const auto own = r.row.begin(*libraries_, r.operation(), r.call);
     memory.own = own.get();
+    take_operands(r, used, addresses, copies);
+    memory.addresses = addresses.all();
+    const bool must_finish = own && own->must_finish();
+    auto options = options_of(r);
+    if (must_finish) options.when = reply_on::finished;
+    options.commands += (r.plan ? r.plan->commands() : 0) + (own ? own->commands() : 0) +
+                        (copies ? copies->commands() : 0);
+    if (r.plan) used.keep(r.plan);
+    if (own) used.keep(own);
+    if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
+    const auto& by = envelope(r.row, r.type());
+    auto work = r.launch(by, lane_, std::move(used), options, must_finish ? own : nullptr);
+    if (!work) return;
+    const auto closure = [&](const launch_context&) {
+      const auto operation = [&] {
+        r.row.enqueue(*libraries_, r.call, memory);
+      };
+      if (copies) return copies->enqueue(*libraries_, operation);
+      operation();
+    };
+    detail::launch_continuation::run(std::move(work), lane_, by.label(), closure);
+  }
+  /// Makes the owners of a launch of the operands of `r`, and allocates its outputs and copies.
+  void take_operands(operation_request& r, operands& used, operand_addresses& addresses,
+                     std::unique_ptr<packing>& copies) {
+    std::size_t i = 0;
     for (const auto& u : r.uses()) {
       auto& value = *u.of.value;
       const bool is_output = u.of.role == member_role::output;
@@ -422,28 +539,6 @@ class executor::core {
       }
       ++i;
     }
-    memory.addresses = addresses.all();
-    const auto facts = r.row.facts(r.call);
-    const bool must_finish = own && own->must_finish();
-    const launch_options options{
-        .when = must_finish ? reply_on::finished : r.options.reply,
-        .sizes = facts.sizes,
-        .commands = facts.commands + (r.plan ? r.plan->commands() : 0) +
-                    (own ? own->commands() : 0) + (copies ? copies->commands() : 0),
-        .tag = r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag),
-        .steps = trace_ ? r.steps() : nullptr};
-    if (r.plan) used.keep(r.plan);
-    if (own) used.keep(own);
-    const auto closure = [&](const launch_context&) {
-      const auto operation = [&] {
-        r.row.enqueue(*libraries_, r.call, memory);
-      };
-      if (copies) return copies->enqueue(*libraries_, operation);
-      operation();
-    };
-    if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
-    r.launch(envelope(r.row, r.type()), lane_, std::move(used), options,
-             must_finish ? own : nullptr, closure);
   }
 
   const kernel_envelope& envelope(const operation_row& row, element_type type) {
@@ -455,6 +550,8 @@ class executor::core {
     made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
     return envelopes_.emplace(std::pair{&row, type}, std::move(made)).first->second;
   }
+
+  static constexpr std::size_t fullest_batch = 128;
 
   // Made in advance, because answering must not throw.
   const error ended_{errc::cancelled, "the executor has ended"};
@@ -475,6 +572,9 @@ class executor::core {
   followed_requests followed_;
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
+  bool launching_batch_ = false;
+  std::function<bool()> more_;  // null: the owner never has a request at hand
+  bool gathering_ = false;      // the owner is woken after the requests at hand
 };
 
 executor::executor(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
@@ -484,6 +584,9 @@ executor::~executor() = default;
 
 void executor::on_wake(std::function<void()> wake) {
   core_->on_wake(std::move(wake));
+}
+void executor::on_more(std::function<bool()> more) {
+  core_->on_more(std::move(more));
 }
 void executor::prepare(const operation_row& row) noexcept {
   core_->prepare(row);

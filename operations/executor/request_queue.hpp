@@ -57,6 +57,25 @@ class request_queue {
   [[nodiscard]] place next() noexcept;
   /// Takes a request.
   [[nodiscard]] pointer take(const place& from) noexcept;
+  /// Takes the request `from` and up to `most` - 1 others that may be launched together with it:
+  /// those for which `joins(founder, request)` is true and which may pass every earlier request
+  /// that waits or is taken. They come in the order of their priority and arrival. Of those that
+  /// wait, a bounded number is visited.
+  template <class Joins>
+  [[nodiscard]] list take_batch(const place& from, std::size_t most, const Joins& joins) noexcept {
+    list taken;
+    const auto& founder = *from;
+    taken.splice(taken.end(), *from.in, from.at);
+    std::size_t left = visited_for_batch * most;
+    for (auto* in = from.in; in <= &ready_.back(); ++in) {
+      for (auto at = in->begin(); at != in->end() && taken.size() < most && left != 0; --left) {
+        const auto here = at++;
+        if (joins(founder, **here) && may_pass(**here)) taken.splice(taken.end(), *in, here);
+      }
+    }
+    for (const auto& r : taken) forget(*r);
+    return taken;
+  }
   /// Gives its plan to each request that waits for the job `by`.
   void give_plan(const void* by, const std::shared_ptr<const operation_plan>& plan) noexcept;
   /// Takes all requests for which `condition(request)` is true.
@@ -92,6 +111,8 @@ class request_queue {
     place here;
     std::vector<byte_index::range> used;
   };
+
+  static constexpr std::size_t visited_for_batch = 8;  // for each request of the largest batch
 
   /// The first request of a priority if it may be launched. The oldest request of all waits for no
   /// other one that is ready, so one is always found if no request waits for a plan.

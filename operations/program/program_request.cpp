@@ -281,23 +281,24 @@ std::shared_ptr<const std::string> program_request::steps() const noexcept {
   return call_->of->step_names();
 }
 
-void program_request::launch(const kernel_envelope& by, lane& on, operands&& used,
-                             const launch_options& how, std::shared_ptr<operation_launch> finishes,
-                             detail::closure_ref closure) noexcept {
+std::unique_ptr<detail::launch_continuation> program_request::launch(
+    const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+    std::shared_ptr<operation_launch> finishes) noexcept {
   tensors all;
   try {
     all = results();
   } catch (...) {
     const auto why = current_error();
     (void)operands(std::move(used));
-    return fail(why);
+    fail(why);
+    return nullptr;
   }
   // The client that has its reply shares its memory with nobody, neither the constants of a program
   // that it has dropped. The plan, which the launch keeps, holds no memory of them.
   written_.clear();
   drop_program();
-  detail::launch_request(std::move(reply_), std::move(all), by, on, std::move(used), how,
-                         std::move(finishes), closure);
+  return detail::launch_request(std::move(reply_), std::move(all), by, on, std::move(used), how,
+                                std::move(finishes));
 }
 
 void program_request::drop_program() noexcept {
@@ -364,8 +365,9 @@ std::size_t prepare_request::shared_device_bytes() const noexcept {
   return call_->of->host_constants_bytes();
 }
 
-void prepare_request::launch(const kernel_envelope&, lane&, operands&& used, const launch_options&,
-                             std::shared_ptr<operation_launch>, detail::closure_ref) noexcept {
+std::unique_ptr<detail::launch_continuation> prepare_request::launch(
+    const kernel_envelope&, lane&, operands&& used, const launch_options&,
+    std::shared_ptr<operation_launch>) noexcept {
   try {
     prepared found;
     const auto& inferred = *call_->inferred;
@@ -384,6 +386,7 @@ void prepare_request::launch(const kernel_envelope&, lane&, operands&& used, con
     (void)operands(std::move(used));
     fail(current_error());
   }
+  return nullptr;
 }
 
 void prepare_request::drop_operands() noexcept {

@@ -60,9 +60,9 @@ class program_request final : public detail::operation_request {
   element_type type() const noexcept override { return written_.front().type(); }
   std::size_t transfer_commands() const noexcept override;
   std::shared_ptr<const std::string> steps() const noexcept override;
-  void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
-              std::shared_ptr<operation_launch> finishes,
-              detail::closure_ref closure) noexcept override;
+  [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
+      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+      std::shared_ptr<operation_launch> finishes) noexcept override;
 
  private:
   void infer_steps();
@@ -104,9 +104,9 @@ class prepare_request final : public detail::operation_request {
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor&, bool) override {}
   element_type type() const noexcept override { return element_type::u8; }
-  void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
-              std::shared_ptr<operation_launch> finishes,
-              detail::closure_ref closure) noexcept override;
+  [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
+      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+      std::shared_ptr<operation_launch> finishes) noexcept override;
 
  private:
   void infer_steps();

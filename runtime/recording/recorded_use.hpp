@@ -18,6 +18,11 @@ struct recorded_use {
   bool whole;
   allocation_tag tag;    // for messages, when the block may no longer exist
   std::uint64_t fenced;  // the version of the uses that the launch waits for
+  // Of launches that are preflighted together:
+  timeline_point written{};          // the unfinished last write, if its outcome matters
+  std::uint32_t users = 0;           // the launches whose use is not published yet
+  std::uint32_t writer = no_launch;  // the last one that writes the block
+  static constexpr std::uint32_t no_launch = ~std::uint32_t{0};
 
   /// Whether the block has been freed. Certain under a lease, otherwise only if true.
   [[nodiscard]] bool stale() const noexcept {

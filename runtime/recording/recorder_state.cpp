@@ -26,6 +26,15 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   forget_dependencies();
   if (dependencies_.capacity() > max_kept) dependencies_ = {};
   if (outcomes_.capacity() > max_kept) outcomes_ = {};
+  joint_.clear();
+  joint_uses_.clear();
+  joint_dependencies_.clear();
+  if (joint_uses_.capacity() > max_kept) {
+    joint_ = {};
+    joint_uses_ = {};
+    joint_dependencies_ = {};
+  }
+  refused_ = nullptr;
   upstream_.reset();
   rejection_.reset();
   auto* const held_by = std::exchange(stream_, nullptr);
@@ -44,6 +53,10 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
   try {
     uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
                record->memory.tag, 0});
+    if (!joint_.empty()) {
+      joint_uses_.push_back(
+          {record, record->generation.load(std::memory_order_relaxed), access, whole, 0});
+    }
   } catch (...) {
     if (!rejection_) rejection_ = current_error();
   }
@@ -52,6 +65,10 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
 // Apart from `note`, so that a launch does not pay for its texts.
 void recorder_state::refuse(const block_ref& block, access_kind access, const char* verb,
                             bool read_only) noexcept {
+  if (auto* const record = block_record::of(block); record != nullptr && open() && !rejection_) {
+    refused_ = record;
+    refused_generation_ = record->generation.load(std::memory_order_relaxed);
+  }
   try {
     if (!open()) {
       reject(verb, "called after preflight, which freezes the uses of the launch");
@@ -99,16 +116,17 @@ bool recorder_state::preflight(bool waits) {
     if (u.stale()) throw stale_error(u);
   }
   uses_.sort();
-  stream_->reserve();
+  stream_->reserve(launches());
   try {
     if (!leases_.take(waits)) {
-      stream_->unreserve();
+      stream_->unreserve(launches());
       phase_ = before;
       return false;
     }
     try {
       leases_.at(launch_step::leased);
       fence();
+      if (!joint_.empty()) relate_joint_launches();
       leases_.at(launch_step::fenced);
     } catch (...) {
       forget_dependencies();
@@ -116,10 +134,10 @@ bool recorder_state::preflight(bool waits) {
       throw;
     }
   } catch (const stale_block& freed) {
-    stream_->unreserve();
+    stream_->unreserve(launches());
     throw stale_error(freed.use);
   } catch (...) {
-    stream_->unreserve();
+    stream_->unreserve(launches());
     throw;
   }
   first_ticket_ = stream_->newest().ticket + 1;
@@ -138,7 +156,7 @@ void recorder_state::cancel() noexcept {
   }
   forget_dependencies();
   upstream_.reset();
-  stream_->unreserve();
+  stream_->unreserve(launches());
   leases_.give_all();
 }
 
@@ -180,6 +198,8 @@ void recorder_state::report_misuse() noexcept {
 }
 
 error recorder_state::stale_error(const recorded_use& u) {
+  refused_ = u.record;
+  refused_generation_ = u.generation;
   // No reference keeps the block, so another one may use its record by now.
   misused_ = allocation{.tag = u.tag, .generation = u.generation};
   const auto& thread = lease_holder::of_this_thread();
@@ -212,13 +232,17 @@ void recorder_state::fence() {
   for (auto& u : uses_) {
     if (u.record->generation.load(std::memory_order_relaxed) != u.generation) throw stale_block{u};
     const std::lock_guard lock(u.record->lease);
+    refused_ = u.record;
+    refused_generation_ = u.generation;
     u.record->require_ordered();
     if (u.access != access_kind::write || !u.whole) {
       if (const auto written = core_->dependency_on(*u.record)) {
         read_outcomes_of(*core_->find(written.stream));
         dependencies_.push_back(written);
+        u.written = written;
       }
     }
+    refused_ = nullptr;
     u.record->uses.collect(u.access, stream_->id(), waits_);
     u.fenced = u.record->uses.version();
   }
@@ -311,6 +335,7 @@ void recorder_state::abandon() noexcept {
       report(
           "a launch recorder was destroyed between preflight and commit; the launch was "
           "published");
+      if (launches() > 1) stream_->unreserve(launches() - 1);
       (void)publish(std::nullopt);
     } else if (phase_ == phase::recording) {
       core_->count_abandoned();

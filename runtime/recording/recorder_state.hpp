@@ -8,6 +8,7 @@
 #include <sluice/runtime/launch_recorder.hpp>
 #include <sluice/runtime/small_vector.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,8 +51,32 @@ class recorder_state {
   void cancel() noexcept;
   timeline_point commit(const std::optional<error>& failure);
 
+  // The functions of `joint_launches`.
+  void begin_next();
+  [[nodiscard]] bool is_refused(std::size_t i) const noexcept;
+  std::uint64_t submit_one(std::size_t i, const std::optional<error>& failure);
+  std::uint64_t submit_all(const std::optional<error>& failure);
+  void cancel_one(std::size_t i) noexcept;
+  void publish_all() noexcept;
+
  private:
   static constexpr std::size_t max_kept = 4096;  // elements of memory kept in a spare state
+  /// One of several launches that are preflighted together.
+  struct joint_launch {
+    std::uint32_t first_use;         // in `joint_uses_`
+    std::uint32_t first_dependency;  // in `joint_dependencies_`
+    timeline_point point;            // once it has a ticket
+    bool may_fail;
+    bool published;
+  };
+  /// The use of one block by one of them.
+  struct joint_use {
+    block_record* record;
+    std::uint64_t generation;
+    access_kind access;
+    bool whole;
+    std::uint32_t at;  // in `uses_`, after preflight
+  };
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
   /// The epoch in which the launch reads outcomes of a stream.
   struct read_outcomes {
@@ -80,6 +105,18 @@ class recorder_state {
   /// @throws stale_block
   void fence();
 
+  /// The number of launches, each of which takes a ticket.
+  [[nodiscard]] std::size_t launches() const noexcept {
+    return std::max<std::size_t>(1, joint_.size());
+  }
+  [[nodiscard]] std::span<joint_use> uses_of(std::size_t i) noexcept;
+  /// Finds out what each of the joint launches depends on.
+  void relate_joint_launches();
+  /// The dependencies of one of them. `ticket_of(j)` is the ticket of an earlier one.
+  template <class TicketOf>
+  [[nodiscard]] dependency_points dependencies_of(std::size_t i,
+                                                  const TicketOf& ticket_of) noexcept;
+
   timeline_point publish(const std::optional<error>& failure);
   /// Publishes without a lease, so it clears no earlier point.
   void publish_unfenced(const std::optional<error>& failure);
@@ -102,6 +139,13 @@ class recorder_state {
   small_vector<read_outcomes, 8> outcomes_;
   std::unique_ptr<cross_runtime_dependency> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
+  small_vector<joint_launch, 1> joint_;
+  small_vector<joint_use, 1> joint_uses_;
+  // A point whose ticket has `earlier_launch` stands for the joint launch with this number.
+  small_vector<timeline_point, 1> joint_dependencies_;
+  static constexpr auto earlier_launch = std::uint64_t{1} << 63U;
+  const block_record* refused_ = nullptr;  // the block because of which preflight was refused
+  std::uint64_t refused_generation_ = 0;
   std::optional<error> rejection_;
   // The stale block. If the thread holds leases of other launches, the end of the recorder reports
   // it: a thread that holds a lock of the user may be waiting for them.

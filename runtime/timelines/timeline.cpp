@@ -6,6 +6,7 @@
 #include "runtime/timelines/runtime_context.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <iterator>
 #include <thread>
@@ -55,7 +56,7 @@ std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::si
   auto made = std::make_unique<ring>();
   made->start = start;
   made->mask = capacity - 1;
-  made->slots.resize(capacity);
+  made->slots = std::vector<slot>(capacity);
   try {
     for (auto& s : made->slots) s.event = device_.create_event();
   } catch (...) {
@@ -75,7 +76,7 @@ timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
   return r->slots[(ticket - r->start) & r->mask];
 }
 
-void timeline::reserve() {
+void timeline::reserve(std::size_t count) {
   // Work enqueued during the capture would not run, so its event would never complete.
   if (captured()) {
     throw error(errc::stream_misuse, "the adopted stream is being captured");
@@ -83,23 +84,24 @@ void timeline::reserve() {
   ask_now_and_then();
   const std::lock_guard lock(submission_);
   if (rings_ == nullptr) {
-    ++reserved_;  // retired and complete, so no submission follows
+    reserved_ += count;  // retired and complete, so no submission follows
     return;
   }
   const auto submitted = submitted_.load(std::memory_order_relaxed);
   const auto* r = newest_ring_.load(std::memory_order_relaxed);
   // Acquire: a slot is reused only after the advancing thread has finished with it.
   const auto done = std::max(watermark(), r->start - 1);
-  if (submitted + reserved_ + 1 - done > r->mask + 1) {
+  if (submitted + reserved_ + count - done > r->mask + 1) {
     // Tickets that are reserved and not taken use the new ring, too.
-    auto larger = make_ring(submitted + 1, (r->mask + 1) * 2, nullptr);
+    const auto capacity = std::max((r->mask + 1) * 2, std::bit_ceil(reserved_ + count));
+    auto larger = make_ring(submitted + 1, capacity, nullptr);
     larger->older = std::move(rings_);
     rings_ = std::move(larger);
     newest_ring_.store(rings_.get(), std::memory_order_release);
     ring_start_.store(rings_->start, std::memory_order_relaxed);
     capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
   }
-  ++reserved_;
+  reserved_ += count;
 }
 
 void timeline::ask_now_and_then() noexcept {
@@ -115,9 +117,13 @@ void timeline::ask_now_and_then() noexcept {
   advance();
 }
 
-void timeline::unreserve() noexcept {
+void timeline::unreserve(std::size_t count) noexcept {
   const std::lock_guard lock(submission_);
-  --reserved_;
+  reserved_ -= count;
+}
+
+void timeline::require_open() const {
+  if (retired()) throw error(errc::stream_misuse, "the stream has been destroyed");
 }
 
 std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
@@ -125,7 +131,7 @@ std::uint64_t timeline::submit(dependency_points&& dependencies, const error* fa
                                std::unique_ptr<cross_runtime_dependency> upstream) {
   const std::lock_guard lock(submission_);
   --reserved_;
-  if (retired()) throw error(errc::stream_misuse, "the stream has been destroyed");
+  require_open();
   return take_ticket(std::move(dependencies), failure, first, upstream);
 }
 
@@ -134,6 +140,17 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
                                     std::unique_ptr<cross_runtime_dependency>& upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
+  fill(ticket, ticket, first, std::move(dependencies));
+  device_.record(s.event, ticket, native_);
+  s.upstream = std::move(upstream);
+  publish_failure(ticket, failure);
+  submitted_.store(ticket, std::memory_order_release);
+  return ticket;
+}
+
+void timeline::fill(std::uint64_t ticket, std::uint64_t recorded_at, std::uint64_t first,
+                    dependency_points&& dependencies) noexcept {
+  auto& s = slot_of(ticket);
   // The caller receives the slot's memory, so large launches allocate none each time.
   if (dependencies.empty()) {
     s.dependencies.clear();
@@ -141,16 +158,17 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
     std::swap(s.dependencies, dependencies);
   }
   s.first = first;
-  device_.record(s.event, ticket, native_);
-  s.upstream = std::move(upstream);
+  s.recorded_at.store(recorded_at, std::memory_order_relaxed);
+}
+
+void timeline::publish_failure(std::uint64_t ticket, const error* failure) noexcept {
   if (failure != nullptr) fail(ticket, *failure);
-  if (s.depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
-  submitted_.store(ticket, std::memory_order_release);
-  return ticket;
+  if (slot_of(ticket).depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
 }
 
 event_state timeline::query(std::uint64_t ticket) noexcept {
-  return device_.query(slot_of(ticket).event, ticket);
+  const auto recorded = event_of(ticket);
+  return device_.query(recorded.event, recorded.at);
 }
 
 std::uint64_t timeline::advance() noexcept {
@@ -200,8 +218,12 @@ std::uint64_t timeline::advance_locked() noexcept {
 std::uint64_t timeline::newest_reached(std::uint64_t done, std::uint64_t last) noexcept {
   auto state = query(done + 1);
   if (state == event_state::pending || state == event_state::lost) return done;
-  // A query answered "complete" costs ten times one answered "pending", hence the bisection.
-  ++done;
+  // A query answered "complete" costs ten times one answered "pending", hence the bisection. The
+  // event of a ticket stands for all tickets up to the one that it was recorded at.
+  const auto reached = [&](std::uint64_t ticket) {
+    return std::min(last, event_of(ticket).at);
+  };
+  done = reached(done + 1);
   auto open = last;
   while (done < open) {
     const auto asked = open == last ? last : done + (open - done + 1) / 2;
@@ -210,7 +232,7 @@ std::uint64_t timeline::newest_reached(std::uint64_t done, std::uint64_t last) n
     if (state == event_state::pending) {
       open = asked - 1;
     } else {
-      done = asked;
+      done = reached(asked);
     }
   }
   return done;
@@ -321,12 +343,16 @@ std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
 void timeline::acquire(std::uint64_t ticket) noexcept {
   if (ticket == 0 || !acquires_) return;
   const hazard_pointer reading(*this, slots_given_up_);
-  if (reading.open()) device_.acquire(slot_of(ticket).event, ticket);
+  if (!reading.open()) return;
+  const auto recorded = event_of(ticket);
+  device_.acquire(recorded.event, recorded.at);
 }
 
 void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket) {
   const hazard_pointer reading(*this, slots_given_up_);
-  if (reading.open()) elsewhere.wait(stream, slot_of(ticket).event, ticket);
+  if (!reading.open()) return;
+  const auto recorded = event_of(ticket);
+  elsewhere.wait(stream, recorded.event, recorded.at);
 }
 
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
@@ -341,8 +367,9 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
   auto* cached = waited_->at(source.id_.index);
   const hazard_pointer reading(source, source.slots_given_up_);
   if (!reading.open()) return false;  // it has completed meanwhile
-  auto* const event = source.slot_of(ticket).event;
-  if (!unless_retired([&](native_stream* native) { device_.wait(native, event, ticket); })) {
+  const auto recorded = source.event_of(ticket);
+  if (!unless_retired(
+          [&](native_stream* native) { device_.wait(native, recorded.event, recorded.at); })) {
     throw error(errc::stream_misuse, "the stream has been destroyed");
   }
   waits_.fetch_add(1, std::memory_order_relaxed);

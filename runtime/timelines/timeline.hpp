@@ -79,14 +79,14 @@ class timeline {
     return watermark() >= ticket;
   }
 
-  /// Reserves an event slot, so that one `submit` allocates nothing.
+  /// Reserves `count` event slots, so that as many tickets can be taken without an allocation.
   /// @throws error `stream_misuse` if the stream was adopted and is being captured
   /// @throws error `library_failure` if an event cannot be created
   /// @throws error `device_lost`
   /// @throws std::bad_alloc
-  void reserve();
-  /// Cancels one reservation.
-  void unreserve() noexcept;
+  void reserve(std::size_t count = 1);
+  /// Cancels `count` reservations.
+  void unreserve(std::size_t count = 1) noexcept;
   /// Whether a launch is in progress. It may be blocked in the driver.
   [[nodiscard]] bool has_reservations() noexcept {
     const std::unique_lock lock(submission_, std::try_to_lock);
@@ -107,6 +107,30 @@ class timeline {
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket,
                        std::unique_ptr<cross_runtime_dependency> upstream = nullptr);
+  /// Takes the next `count` tickets for launches that have been enqueued together, and records one
+  /// event behind all of them. Uses up `count` reservations. Returns the first ticket. Not for
+  /// devices that report the failure of single tasks.
+  ///
+  /// `dependencies_of(i, first_ticket)` returns the dependencies of launch `i`, where launch `j`
+  /// has the ticket `first_ticket` + j. It must not throw, and is called under a lock. `failure`
+  /// and `first` are those of `submit`, for all of the launches.
+  /// @throws error as `submit`
+  template <class DependenciesOf>
+  std::uint64_t submit_together(std::size_t count, const error* failure, std::uint64_t first,
+                                const DependenciesOf& dependencies_of) {
+    const std::lock_guard lock(submission_);
+    reserved_ -= count;
+    require_open();
+    const auto first_ticket = submitted_.load(std::memory_order_relaxed) + 1;
+    const auto last = first_ticket + count - 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      fill(first_ticket + i, last, first, dependencies_of(i, first_ticket));
+    }
+    device_.record(slot_of(last).event, last, native_);
+    for (auto ticket = first_ticket; ticket <= last; ++ticket) publish_failure(ticket, failure);
+    submitted_.store(last, std::memory_order_release);
+    return first_ticket;
+  }
   /// The value of `first` for a launch without one.
   static constexpr auto no_ticket = ~std::uint64_t{0};
 
@@ -193,6 +217,9 @@ class timeline {
  private:
   struct slot {
     native_event* event = nullptr;
+    /// The ticket whose event stands for the ticket of this slot: its own, or the last one of those
+    /// that were taken together.
+    std::atomic<std::uint64_t> recorded_at{0};
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
     std::unique_ptr<cross_runtime_dependency> upstream;
@@ -204,8 +231,8 @@ class timeline {
   struct ring {
     std::uint64_t start = 0;
     std::uint64_t mask = 0;
-    std::vector<slot> slots;
-    std::unique_ptr<ring> older;
+    std::vector<slot> slots{};
+    std::unique_ptr<ring> older{};
   };
 
   /// Keeps the native stream until `let_go_of_stream`. False if the stream has been retired.
@@ -218,6 +245,22 @@ class timeline {
   /// The slot of a ticket. Only for threads that take tickets, advance over unfinished ones, or
   /// hold a hazard pointer.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
+  /// The event that stands for a ticket, with the ticket at which it was recorded.
+  struct recorded_event {
+    native_event* event;
+    std::uint64_t at;
+  };
+  [[nodiscard]] recorded_event event_of(std::uint64_t ticket) const noexcept {
+    const auto at = slot_of(ticket).recorded_at.load(std::memory_order_relaxed);
+    return {slot_of(at).event, at};
+  }
+  /// @throws error `stream_misuse` if the stream has been retired
+  void require_open() const;
+  /// Fills the slot of the next ticket.
+  void fill(std::uint64_t ticket, std::uint64_t recorded_at, std::uint64_t first,
+            dependency_points&& dependencies) noexcept;
+  /// Notes whether a ticket can fail, before its publication. Its event has been recorded.
+  void publish_failure(std::uint64_t ticket, const error* failure) noexcept;
   /// Destroys the events of a ring and of all older ones.
   void destroy_events(const ring* newest) noexcept;
   /// Takes the next ticket, under `submission_`. If it throws, `upstream` stays with the caller,

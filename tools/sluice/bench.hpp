@@ -68,6 +68,8 @@ inline nlohmann::ordered_json json_of(const times& t) {
 [[nodiscard]] bench_report bench_mel(session& current);
 /// Runs of programs beside plain calls of the same operations.
 [[nodiscard]] bench_report bench_programs(session& current);
+/// Many small products at once, beside plain library calls.
+[[nodiscard]] bench_report bench_throughput(session& current);
 ///@}
 
 /// The medians over the rounds of a mode, each of which has measured many times.

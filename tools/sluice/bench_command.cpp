@@ -77,14 +77,18 @@ void add_bench_command(CLI::App& program) {
               options->measure = bench_mel;
             } else if (what == "programs") {
               options->measure = bench_programs;
+            } else if (what == "throughput") {
+              options->measure = bench_throughput;
             } else {
-              throw error(errc::invalid_argument,
-                          fmt::format("WHAT: '{}' is not calls, hostile, mel or programs", what));
+              throw error(
+                  errc::invalid_argument,
+                  fmt::format("WHAT: '{}' is not calls, hostile, mel, programs or throughput",
+                              what));
             }
           },
           "calls (requests beside plain library calls), hostile (a client beside a hostile one), "
-          "mel "
-          "(the mel service) or programs (runs beside plain calls of their steps) [calls]")
+          "mel (the mel service), programs (runs beside plain calls of their steps) or throughput "
+          "(many small products) [calls]")
       ->type_name("WHAT");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });

@@ -101,6 +101,7 @@ void serve(Self* self, std::unique_ptr<executor> made,
     on.lane().runtime().device().prepare_own_thread();
   }
   on.on_wake([owner = self->address()] { post_wake(owner); });
+  on.on_more([self] { return has_message(self); });
   for (const auto* row : prepared) on.prepare(*row);
 }
 

@@ -7,6 +7,7 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/releasable.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -39,6 +40,7 @@ class SLUICE_EXPORT continuation : public releasable {
 
  private:
   friend class completion_engine;
+  friend class continuation_list;
   /// Ends an announcement: the stream may forget the outcome.
   void withdraw() noexcept;
 
@@ -47,6 +49,25 @@ class SLUICE_EXPORT continuation : public releasable {
   std::uint64_t ticket_ = 0;
   bool announced_ = false;
   unsigned outcome_epoch_ = 0;  // while announced
+};
+
+/// Continuations of one stream that are submitted together. Not thread-safe.
+class SLUICE_EXPORT continuation_list {
+ public:
+  continuation_list() = default;
+  continuation_list(const continuation_list&) = delete;
+  continuation_list& operator=(const continuation_list&) = delete;
+  ~continuation_list();
+
+  /// Adds `work`, which `completion_engine::expect` has announced, for a ticket not before that of
+  /// the previous one.
+  void add(std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept;
+
+ private:
+  friend class completion_engine;
+  continuation* newest_ = nullptr;  // followed by the earlier ones
+  continuation* oldest_ = nullptr;
+  std::size_t count_ = 0;
 };
 
 /// Runs the continuations of one runtime's launches. Thread-safe.
@@ -96,6 +117,8 @@ class SLUICE_EXPORT completion_engine {
   ///
   /// With `synchronous` the call returns after the completion.
   void submit(stream_ref stream, std::uint64_t ticket, std::unique_ptr<continuation> work) noexcept;
+  /// Submits all continuations of `works`, which is empty afterwards.
+  void submit(stream_ref stream, continuation_list& works) noexcept;
 
   /// The number of continuations that have not completed. A snapshot.
   ///

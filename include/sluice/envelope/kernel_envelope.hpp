@@ -59,6 +59,8 @@ struct launch_options {
   std::shared_ptr<const std::string> tag{};
   /// The names of the steps of a program, for traces; nullptr: the launch is no program.
   std::shared_ptr<const std::string> steps{};
+  /// Whether the launch counts as a batch of its lane; see `lane_options::max_batches`.
+  bool is_batch = false;
 };
 
 /// The path that every launch of an operation takes, from validated operands to one reply.
@@ -118,6 +120,18 @@ class kernel_envelope {
   template <class Reply, class Closure>
   void run(lane& on, operands&& used, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
+    auto work = prepare(on, std::move(used), std::move(token), std::move(output), options);
+    if (!work) return;
+    detail::launch_continuation::run(std::move(work), on, names_->nvtx_label,
+                                     detail::closure_ref(closure));
+  }
+
+  /// @cond for the executor
+  /// What `run` launches; nullptr if the request has been answered with an error.
+  template <class Reply>
+  [[nodiscard]] std::unique_ptr<detail::launch_continuation> prepare(
+      lane& on, operands&& used, reply_token<Reply> token, Reply output,
+      const launch_options& options) const noexcept {
     std::shared_ptr<detail::reply_state> reply;
     try {
       const auto text_of = [](const std::shared_ptr<const std::string>& text) {
@@ -144,20 +158,27 @@ class kernel_envelope {
       }
       reply = std::move(token).hold(std::move(output));
       std::unique_ptr<detail::launch_continuation> work(new (*on.load_) detail::launch_continuation(
-          std::move(used), trace_, info, on.load_, std::move(reply), options.commands));
+          std::move(used), trace_, info, on.load_, std::move(reply), options.commands, options.when,
+          options.is_batch));
       if (info.timed) work->time(on.service().timestamps_, std::move(strings));
-      detail::launch_continuation::run(std::move(work), on, options.when, names_->nvtx_label,
-                                       detail::closure_ref(closure));
+      return work;
     } catch (...) {
       const auto why = current_error();
       // The client that gets the error shares its memory with nobody.
       (void)operands(std::move(used));
       (void)Reply(std::move(output));
-      if (!reply) return (void)token.fail(why);
+      if (!reply) {
+        token.fail(why);
+        return nullptr;
+      }
       reply->drop_output();
       reply->give(&why);
+      return nullptr;
     }
   }
+  /// The name of the NVTX range.
+  [[nodiscard]] const std::string& label() const noexcept { return names_->nvtx_label; }
+  /// @endcond
 
  private:
   struct names {

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@ struct kernel_info {
   std::array<std::int64_t, 4> sizes{};    ///< sizes of the operation: m, n, k for gemm
   bool timed = false;                     ///< `after_timestamps` follows
   std::string_view steps{};               ///< the steps of a program: "frames, fft, power, mel"
+  std::size_t batch = 1;                  ///< the launches that were made together with this one
 };
 
 /// How a launch ended.

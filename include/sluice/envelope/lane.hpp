@@ -22,6 +22,9 @@ struct lane_options {
   /// The largest number of device commands in flight; an idle lane takes any launch. 0: the limit
   /// of the service (`device_service_options::max_commands`).
   std::size_t max_commands = 0;
+  /// The number of batches in flight while further requests for batches wait and make the next one
+  /// larger. One request alone is a batch, too.
+  std::size_t max_batches = 2;
 };
 
 namespace detail {
@@ -29,11 +32,14 @@ namespace detail {
 struct lane_load {
   recycled_memory launches;  ///< of the lane, each a `launch_continuation`
   std::atomic<std::size_t> in_flight{0};
+  std::atomic<std::size_t> occupied{0};  ///< places of `max_in_flight`: a batch takes one
   std::size_t max_in_flight = 0;
   std::atomic<std::size_t> commands{0};  ///< of the launches in flight
   std::size_t max_commands = 0;
+  std::atomic<std::size_t> batches{0};  ///< in flight
+  std::size_t max_batches = 0;
   [[nodiscard]] bool full(std::size_t more) const noexcept {
-    const auto running = in_flight.load(std::memory_order_seq_cst);
+    const auto running = occupied.load(std::memory_order_seq_cst);
     if (running == 0) return false;
     const auto now = commands.load(std::memory_order_seq_cst);
     return running >= max_in_flight || now >= max_commands || more > max_commands - now;
@@ -70,6 +76,7 @@ class SLUICE_EXPORT lane {
         options.max_in_flight != 0 ? options.max_in_flight : service_->max_in_flight();
     load_->max_commands =
         options.max_commands != 0 ? options.max_commands : service_->max_commands();
+    load_->max_batches = options.max_batches;
   }
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;
@@ -101,8 +108,15 @@ class SLUICE_EXPORT lane {
     return load_->in_flight.load(std::memory_order_acquire);
   }
   /// Whether another launch of `commands` device commands should wait: with it, the launches in
-  /// flight or their device commands would exceed a limit. An idle lane takes any launch.
+  /// flight or their device commands would exceed a limit. A batch counts as one launch. An idle
+  /// lane takes any launch.
   [[nodiscard]] bool full(std::size_t commands = 1) const noexcept { return load_->full(commands); }
+  /// The number of batches in flight.
+  [[nodiscard]] std::size_t batches() const noexcept {
+    return load_->batches.load(std::memory_order_seq_cst);
+  }
+  /// The number of batches in flight from which on another one should wait.
+  [[nodiscard]] std::size_t max_batches() const noexcept { return load_->max_batches; }
   /// Sets the function that the completion thread calls for a successful `want_room`. Call it once,
   /// before the first launch.
   ///
@@ -116,6 +130,11 @@ class SLUICE_EXPORT lane {
     // Sequentially consistent with the completion thread, which decrements the load, then reads
     // `wanted`.
     return load_->full(commands) || !load_->wanted.exchange(false, std::memory_order_seq_cst);
+  }
+  /// Likewise, once fewer than `max_batches()` are in flight.
+  [[nodiscard]] bool want_room_for_batch() noexcept {
+    load_->wanted.store(true, std::memory_order_seq_cst);
+    return batches() >= max_batches() || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -39,18 +40,35 @@ class closure_ref {
   void (*call_)(void*, const launch_context&);
 };
 
+/// Enqueues the launches of a batch. A launch is named by its position among all of the batch.
+class SLUICE_EXPORT batch_closure {
+ public:
+  batch_closure() = default;
+  batch_closure(const batch_closure&) = delete;
+  batch_closure& operator=(const batch_closure&) = delete;
+  virtual ~batch_closure() = default;
+  /// Enqueues one launch.
+  virtual void enqueue_one(const launch_context& context, std::size_t which) = 0;
+  /// Enqueues some of the launches, in order, as one call.
+  virtual void enqueue_together(const launch_context& context,
+                                std::span<const std::uint32_t> which) = 0;
+};
+
 /// The launch of an envelope: its owners, its trace and its reply.
 class SLUICE_EXPORT launch_continuation final : public continuation {
  public:
+  /// With `is_batch`, the launch counts as a batch of its lane.
   launch_continuation(operands&& used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
                       std::shared_ptr<lane_load> load, std::shared_ptr<reply_state>&& reply,
-                      std::size_t commands)
+                      std::size_t commands, reply_on when, bool is_batch)
       : used_(std::move(used)),
         trace_(std::move(trace)),
         info_(info),
         load_(std::move(load)),
         reply_(std::move(reply)),
-        commands_(commands) {}
+        commands_(commands),
+        when_(when),
+        batches_(is_batch ? 1 : 0) {}
   ~launch_continuation() override {
     if (reply_) reply_->drop_output();
   }
@@ -60,8 +78,18 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
     timing_ = by.prepare(trace_, info_, std::move(names));
   }
   /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
-  static void run(std::unique_ptr<launch_continuation> work, lane& on, reply_on when,
+  static void run(std::unique_ptr<launch_continuation> work, lane& on,
                   const std::string& nvtx_label, closure_ref closure) noexcept;
+  /// Launches `works`, which count as one batch of the lane. They must not depend on each other,
+  /// and have at most `joint_launches::max_uses` operands each. `commands` are the most device
+  /// commands of all of them together, on a device that runs them as one call. That call uses
+  /// `own`.
+  ///
+  /// Each has its own ticket, result and reply, as if launched alone. What preflight refuses is
+  /// launched alone, and so is all of the batch if the common call enqueues nothing.
+  static void run_batch(std::span<std::unique_ptr<launch_continuation>> works, lane& on,
+                        const std::string& nvtx_label, std::size_t commands,
+                        std::shared_ptr<const void> own, batch_closure& closure) noexcept;
 
   std::shared_ptr<launch_reply> complete(const error* failure) noexcept override;
 
@@ -79,13 +107,31 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   ///@}
 
  private:
+  friend class batch_launch;
+  /// Enters the launch into the load of its lane.
+  void begin() noexcept;
+  template <class Hook>
+  void trace(const Hook& hook) const noexcept {
+    call_trace(trace_.get(), hook);
+  }
+  /// Answers a launch that preflight has refused.
+  static void refuse(std::unique_ptr<launch_continuation> work, const error& why) noexcept;
+  /// Ends a launch for which nothing has been enqueued.
+  static void cancel(std::unique_ptr<launch_continuation> work, const error& why) noexcept;
+  /// Gives the answer that does not wait for the device, if there is one.
+  void answer_early(const error* failure) noexcept;
+
   operands used_;
   std::shared_ptr<kernel_trace> trace_;
   kernel_info info_;
   launch_timing timing_;
   std::shared_ptr<lane_load> load_;
-  std::shared_ptr<reply_state> reply_;  // holds the output; given away with a successful reply
+  std::shared_ptr<reply_state> reply_;    // holds the output; given away with a successful reply
+  std::shared_ptr<const void> of_batch_;  // what a common call uses; kept by one of its launches
   std::size_t commands_;
+  reply_on when_;
+  std::uint8_t batches_;     // that end with the launch, on its lane
+  std::uint8_t places_ = 1;  // of the lane that it takes; a batch takes one
   std::chrono::steady_clock::time_point begun_{};
 };
 

@@ -80,6 +80,11 @@ class SLUICE_EXPORT executor {
   /// during a call of the owner. It must own everything that it uses, and must not block or throw.
   /// It may destroy the executor. Call `on_wake` once, before the first request.
   void on_wake(std::function<void()> wake);
+  /// Sets a function that tells whether the owner has further requests at hand. A request that may
+  /// share a launch with them then waits until the owner is woken, which it is soon: its wake
+  /// should come after these requests. Without the function it is launched as soon as there is
+  /// room. Call it once, before the first request. The function must not throw.
+  void on_more(std::function<bool()> more);
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.
   void prepare(const operation_row& row) noexcept;

@@ -141,6 +141,50 @@ struct device_functions {
   std::shared_ptr<const operation_plan> (*make_plan)(lane_libraries&, const Call&) = nullptr;
 };
 
+/// The launches of a batch on a GPU: their calls are equal, and their operands are not.
+template <class Operation>
+class batch_of {
+ public:
+  /// The addresses of the operands of each launch, and what `begin` has made for the batch.
+  batch_of(std::span<void* const> addresses, operation_launch* own) noexcept
+      : addresses_(addresses), own_(own) {}
+  /// The number of launches.
+  [[nodiscard]] std::size_t size() const noexcept {
+    return addresses_.size() / detail::operand_count<Operation>();
+  }
+  /// The memory of launch `i`.
+  [[nodiscard]] launch_of<Operation> operator[](std::size_t i) const noexcept {
+    constexpr auto count = detail::operand_count<Operation>();
+    return launch_of<Operation>({.addresses = addresses_.subspan(i * count, count)});
+  }
+  /// What `begin` has made for this batch, which is of type `Own`.
+  template <class Own>
+  [[nodiscard]] Own& own() const noexcept {
+    return static_cast<Own&>(*own_);
+  }
+
+ private:
+  std::span<void* const> addresses_;
+  operation_launch* own_;
+};
+
+/// The functions with which requests of an operation that makes no plans are launched together. On
+/// the host device they are computed one by one.
+template <class Operation, class Call>
+struct batch_functions {
+  /// The largest number of launches with this call in a batch; at most 1: none. Null: no batches.
+  std::size_t (*most)(const Call&) = nullptr;
+  /// Whether launches with these calls may be in one batch, if `most` of both is above 1.
+  bool (*same)(const Call&, const Call&) = nullptr;
+  /// The alignment of operands of launches in a batch, in bytes.
+  std::size_t alignment = 1;
+  /// Makes what a batch of up to `count` launches needs of its own, before anything is locked.
+  std::shared_ptr<operation_launch> (*begin)(lane_libraries&, std::size_t count) = nullptr;
+  /// Enqueues the launches of a batch as one call on the lane's stream. Throws `nothing_enqueued`,
+  /// or an error after which all of them have failed.
+  void (*enqueue)(lane_libraries&, const Call&, const batch_of<Operation>&) = nullptr;
+};
+
 /// The functions behind an operation.
 ///
 /// `Call` is what `infer` works out: a trivially copyable type without addresses. If the operation
@@ -170,6 +214,7 @@ struct operation_functions {
   /// Enqueues on the lane's stream through functions of the device, which every kind of device has;
   /// instead of `compute` and `enqueue`.
   void (*enqueue_on_any)(lane_libraries&, const Call&, const launch_of<Operation>&) = nullptr;
+  batch_functions<Operation, Call> batches{};  ///< launches of several requests as one
 };
 
 /// What the executor knows of an operation: its functions without their types. Thread-safe.
@@ -224,6 +269,23 @@ class SLUICE_EXPORT operation_row {
   /// Enqueues a call on the lane's stream.
   virtual void enqueue(lane_libraries& libraries, const call_storage& call,
                        const launch_memory& memory) const = 0;
+  /// The largest number of launches with this call in a batch; at most 1: none.
+  [[nodiscard]] virtual std::size_t most_in_batch(const call_storage&) const noexcept { return 0; }
+  /// Whether launches with these calls, which may be in batches, may be in the same one.
+  [[nodiscard]] virtual bool share_batch(const call_storage&, const call_storage&) const noexcept {
+    return false;
+  }
+  /// The alignment of operands of launches in a batch, in bytes.
+  [[nodiscard]] virtual std::size_t batch_alignment() const noexcept { return 1; }
+  /// Makes what a batch needs of its own; see `batch_functions`.
+  [[nodiscard]] virtual std::shared_ptr<operation_launch> begin_batch(lane_libraries&,
+                                                                      std::size_t /*count*/) const {
+    return nullptr;
+  }
+  /// Enqueues a batch on a GPU. `addresses` are those of the operands of one launch after the
+  /// other.
+  virtual void enqueue_batch(lane_libraries&, const call_storage&,
+                             std::span<void* const> /*addresses*/, operation_launch*) const {}
   /// Whether the operation can be a step of a program: it has functions for the device alone.
   [[nodiscard]] virtual bool composes() const noexcept = 0;
   /// Whether a graph of a GPU may repeat a launch.
@@ -320,6 +382,22 @@ class typed_operation_row final : public operation_row {
     } else {
       functions_.enqueue(libraries, typed(call), at);
     }
+  }
+  std::size_t most_in_batch(const call_storage& call) const noexcept override {
+    return functions_.batches.most != nullptr ? functions_.batches.most(typed(call)) : 0;
+  }
+  bool share_batch(const call_storage& a, const call_storage& b) const noexcept override {
+    return functions_.batches.same(typed(a), typed(b));
+  }
+  std::size_t batch_alignment() const noexcept override { return functions_.batches.alignment; }
+  std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,
+                                                std::size_t count) const override {
+    const bool has = functions_.batches.begin != nullptr && kind_of(libraries) != device_kind::host;
+    return has ? functions_.batches.begin(libraries, count) : nullptr;
+  }
+  void enqueue_batch(lane_libraries& libraries, const call_storage& call,
+                     std::span<void* const> addresses, operation_launch* own) const override {
+    functions_.batches.enqueue(libraries, typed(call), batch_of<Operation>(addresses, own));
   }
   bool composes() const noexcept override {
     return functions_.begin == nullptr && functions_.enqueue_on_any == nullptr;

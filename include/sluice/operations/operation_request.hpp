@@ -55,11 +55,11 @@ class operation_request {
   [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
     return nullptr;
   }
-  /// Launches the request on `on` and answers it; see `kernel_envelope::run`. If `finishes` is not
-  /// null, it completes the launch before a successful reply.
-  virtual void launch(const kernel_envelope& by, lane& on, operands&& used,
-                      const launch_options& how, std::shared_ptr<operation_launch> finishes,
-                      closure_ref closure) noexcept = 0;
+  /// The launch of the request on `on`; see `kernel_envelope::run`. If `finishes` is not null, it
+  /// completes the launch before a successful reply. nullptr if the request has been answered.
+  [[nodiscard]] virtual std::unique_ptr<launch_continuation> launch(
+      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+      std::shared_ptr<operation_launch> finishes) noexcept = 0;
   /// Its size in host memory.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
   /// Drops the operands, then answers with an error: the client that gets it shares its memory with
@@ -76,6 +76,7 @@ class operation_request {
   operation_row::call_storage call;  // set by `operation_row::infer`
   std::shared_ptr<const operation_plan> plan{};
   std::shared_ptr<const void> planned_by{};  // the job that makes its plan
+  std::size_t most_in_batch = 0;             // with itself; 0: it is launched alone
   std::uint64_t number = 0;                  // in the order of arrival
   std::size_t counted_bytes = 0;             // while it waits; a parameter may grow meanwhile
   timer::time_point arrived{};
@@ -109,11 +110,12 @@ template <class Operation>
       Operation::members());
 }
 
-/// Launches a request whose result is `output`.
+/// The launch of a request whose result is `output`.
 template <class Reply>
-void launch_request(reply_token<Reply>&& token, std::type_identity_t<Reply>&& output,
-                    const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
-                    std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept {
+[[nodiscard]] std::unique_ptr<launch_continuation> launch_request(
+    reply_token<Reply>&& token, std::type_identity_t<Reply>&& output, const kernel_envelope& by,
+    lane& on, operands&& used, const launch_options& how,
+    std::shared_ptr<operation_launch> finishes) noexcept {
   try {
     if (finishes) {
       token = reply_token<Reply>::from(
@@ -129,9 +131,9 @@ void launch_request(reply_token<Reply>&& token, std::type_identity_t<Reply>&& ou
     (void)operands(std::move(used));
     (void)Reply(std::move(output));
     token.fail(why);
-    return;
+    return nullptr;
   }
-  by.run(on, std::move(used), std::move(token), std::move(output), how, closure);
+  return by.prepare(on, std::move(used), std::move(token), std::move(output), how);
 }
 
 template <class Operation>
@@ -175,10 +177,11 @@ class typed_request final : public operation_request {
     if (is_output || !result_) result_ = value;
   }
   [[nodiscard]] element_type type() const noexcept override { return result_.type(); }
-  void launch(const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
-              std::shared_ptr<operation_launch> finishes, closure_ref closure) noexcept override {
-    launch_request(std::move(reply_), std::move(result_), by, on, std::move(used), how,
-                   std::move(finishes), closure);
+  [[nodiscard]] std::unique_ptr<launch_continuation> launch(
+      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+      std::shared_ptr<operation_launch> finishes) noexcept override {
+    return launch_request(std::move(reply_), std::move(result_), by, on, std::move(used), how,
+                          std::move(finishes));
   }
 
  private:

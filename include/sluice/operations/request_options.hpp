@@ -15,6 +15,13 @@ namespace sluice {
 /// Which of the waiting requests is launched first.
 enum class request_priority : std::uint8_t { high, normal, low };
 
+/// How exactly the result of a request repeats.
+enum class result_bits : std::uint8_t {
+  any,          ///< within the error bound of the operation; the request may be launched together
+                ///< with others, and the last bits may depend on that
+  as_if_alone,  ///< as if the request were launched alone; it is
+};
+
 /// Options of one request. They travel beside an operation and are no part of it.
 ///
 ///     request_options{.deadline = deadline_after(20ms), .id = 7}
@@ -32,6 +39,9 @@ struct request_options {
   request_priority priority = request_priority::normal;
   /// The request is dropped if its sender ends before it is launched.
   bool while_alive = false;
+  /// Whether the bits of the result may depend on other requests. A run of a program is always
+  /// launched alone.
+  result_bits bits = result_bits::any;
 };
 
 /// Asks that the sender's requests with an id be cancelled. A request that waits is dropped. One

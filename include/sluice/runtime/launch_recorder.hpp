@@ -31,6 +31,7 @@ struct recorder_state_deleter {
   void operator()(recorder_state* state) const noexcept;
 };
 class launch_dependencies;
+class joint_launches;
 }  // namespace detail
 
 /// Registers the blocks that one launch reads and writes, and orders the launch.
@@ -186,6 +187,7 @@ class SLUICE_EXPORT launch_recorder {
 
  private:
   friend class detail::launch_dependencies;
+  friend class detail::joint_launches;
   using state_ptr = std::unique_ptr<detail::recorder_state, detail::recorder_state_deleter>;
   explicit launch_recorder(state_ptr state) noexcept;
   launch_recorder& note(const block_ref& block, access_kind access, bool whole, const char* verb);

@@ -17,24 +17,28 @@ struct cublas_functions<float> {
   using value = float;
   static constexpr auto multiply = cublasSgemm_64;
   static constexpr auto multiply_stack = cublasSgemmStridedBatched_64;
+  static constexpr auto multiply_batch = cublasSgemmBatched_64;
 };
 template <>
 struct cublas_functions<double> {
   using value = double;
   static constexpr auto multiply = cublasDgemm_64;
   static constexpr auto multiply_stack = cublasDgemmStridedBatched_64;
+  static constexpr auto multiply_batch = cublasDgemmBatched_64;
 };
 template <>
 struct cublas_functions<std::complex<float>> {
   using value = cuComplex;
   static constexpr auto multiply = cublasCgemm_64;
   static constexpr auto multiply_stack = cublasCgemmStridedBatched_64;
+  static constexpr auto multiply_batch = cublasCgemmBatched_64;
 };
 template <>
 struct cublas_functions<std::complex<double>> {
   using value = cuDoubleComplex;
   static constexpr auto multiply = cublasZgemm_64;
   static constexpr auto multiply_stack = cublasZgemmStridedBatched_64;
+  static constexpr auto multiply_batch = cublasZgemmBatched_64;
 };
 
 /// A number in cuBLAS's type.

@@ -5,6 +5,7 @@
 #include "operations/blas/cuda/cublas_functions.hpp"
 #include "operations/capture_lock.hpp"
 
+#include <array>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -77,6 +78,8 @@ void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
   constexpr std::int64_t elements = order * order;
   operations::workspace operands(runtime, stream, "cublas warm-up");
   operands.require(3 * count * elements * sizeof(value));
+  operations::workspace tables(runtime, stream, "cublas warm-up");
+  tables.require(3 * count * sizeof(value*));
   auto* const a = static_cast<value*>(operands.address());
   auto* const b = a + count * elements;
   auto* const c = b + count * elements;
@@ -91,6 +94,16 @@ void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
                                          &one, a, order, elements, b, order, elements, &zero, c,
                                          order, elements, count),
                "cublasgemmStridedBatched");
+  // A batch of two, by a table of addresses behind the operands.
+  auto** const table = static_cast<value**>(tables.address());
+  const std::array<value*, 6> addresses{a, a + elements, b, b + elements, c, c + elements};
+  device_.copy(table, addresses.data(), sizeof(addresses), copy_direction::host_to_device,
+               stream.native());
+  stream.synchronize();  // before the addresses go
+  check_cublas(
+      functions::multiply_batch(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &one, table,
+                                order, table + 2, order, &zero, table + 4, order, count),
+      "cublasgemmBatched");
 }
 
 void cublas_handle::destroy() noexcept {

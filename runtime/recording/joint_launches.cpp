@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/recording/joint_launches.hpp"
+
+#include "runtime/recording/recorder_state.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+namespace sluice::detail {
+
+void recorder_state::begin_next() {
+  joint_.push_back({static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false});
+}
+
+std::span<recorder_state::joint_use> recorder_state::uses_of(std::size_t i) noexcept {
+  const auto first = joint_[i].first_use;
+  const auto end = i + 1 < joint_.size() ? joint_[i + 1].first_use : joint_uses_.size();
+  return joint_uses_.view().subspan(first, end - first);
+}
+
+bool recorder_state::is_refused(std::size_t i) const noexcept {
+  if (refused_ == nullptr) return false;
+  const auto uses = const_cast<recorder_state*>(this)->uses_of(i);
+  return std::any_of(uses.begin(), uses.end(), [&](const joint_use& u) {
+    return u.record == refused_ && u.generation == refused_generation_;
+  });
+}
+
+void recorder_state::relate_joint_launches() {
+  joint_dependencies_.clear();
+  for (auto& u : uses_) {
+    u.users = 0;
+    u.writer = recorded_use::no_launch;
+  }
+  for (std::uint32_t i = 0; i < joint_.size(); ++i) {
+    joint_[i].first_dependency = static_cast<std::uint32_t>(joint_dependencies_.size());
+    for (auto& u : uses_of(i)) {
+      auto* const known = std::lower_bound(uses_.begin(), uses_.end(),
+                                           recorded_use{u.record, u.generation, {}, {}, {}, {}},
+                                           one_use_per_block::before);
+      u.at = static_cast<std::uint32_t>(known - uses_.begin());
+      ++known->users;
+      if (u.access != access_kind::write || !u.whole) {
+        // Without an order among the launches this is none of their work; but the outcome of one
+        // that writes another part of the block must not hide that of an earlier one.
+        if (known->writer != recorded_use::no_launch) {
+          joint_dependencies_.push_back({stream_->id(), known->writer | earlier_launch});
+        } else if (known->written) {
+          joint_dependencies_.push_back(known->written);
+        }
+      }
+      if (u.access != access_kind::read) known->writer = i;
+    }
+  }
+}
+
+template <class TicketOf>
+dependency_points recorder_state::dependencies_of(std::size_t i,
+                                                  const TicketOf& ticket_of) noexcept {
+  const auto first = joint_[i].first_dependency;
+  const auto end =
+      i + 1 < joint_.size() ? joint_[i + 1].first_dependency : joint_dependencies_.size();
+  dependency_points all;  // at most `joint_launches::max_uses`, which need no heap memory
+  for (auto point : joint_dependencies_.view().subspan(first, end - first)) {
+    if ((point.ticket & earlier_launch) != 0) {
+      point.ticket = ticket_of(point.ticket & ~earlier_launch);
+    }
+    if (point.ticket != 0) all.push_back(point);
+  }
+  joint_[i].may_fail = core_->tasks_may_fail() || !all.empty();
+  return all;
+}
+
+std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<error>& failure) {
+  const auto ticket =
+      stream_->submit(dependencies_of(i, [&](std::uint64_t j) { return joint_[j].point.ticket; }),
+                      failure ? &*failure : nullptr, first_ticket_);
+  joint_[i].point = {stream_->id(), ticket};
+  joint_[i].may_fail |= failure.has_value();
+  joint_[i].published = true;
+  first_ticket_ = ticket + 1;
+  return ticket;
+}
+
+std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
+  const auto first = stream_->submit_together(
+      joint_.size(), failure ? &*failure : nullptr, first_ticket_,
+      [&](std::size_t i, std::uint64_t first_ticket) {
+        return dependencies_of(i, [&](std::uint64_t j) { return first_ticket + j; });
+      });
+  for (std::size_t i = 0; i < joint_.size(); ++i) {
+    joint_[i].point = {stream_->id(), first + i};
+    joint_[i].may_fail |= failure.has_value();
+    joint_[i].published = true;
+  }
+  return first;
+}
+
+void recorder_state::cancel_one(std::size_t i) noexcept {
+  try {
+    // A later one that depends on this one depends on what this one depends on.
+    (void)submit_one(i, std::nullopt);
+  } catch (...) {
+    // The device is lost.
+  }
+  joint_[i].published = false;
+}
+
+void recorder_state::publish_all() noexcept {
+  phase_ = phase::committed;
+  if (core_->device().inherited()) return leases_.all_given();
+  leases_.at(launch_step::submitted);
+  for (std::size_t i = 0; i < joint_.size(); ++i) {
+    const auto& launch = joint_[i];
+    for (const auto& joint : uses_of(i)) {
+      auto& u = uses_[joint.at];
+      auto& known = u.record->uses;
+      u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+        if (!launch.published) return timeline_point{};
+        if (known.version() != u.fenced) {
+          return known.add(joint.access, launch.point, *core_, launch.may_fail, passed);
+        }
+        const auto unkept =
+            known.publish(joint.access, launch.point, *core_, launch.may_fail, passed);
+        // The next of the launches is ordered after this one.
+        if (!unkept) u.fenced = known.version();
+        return unkept;
+      });
+      if (--u.users == 0) {
+        leases_.unlock_and_give(u);
+      } else {
+        u.record->lease.unlock();
+      }
+    }
+  }
+  leases_.at(launch_step::published);
+  stop_reading_outcomes();
+  leases_.all_given();
+}
+
+void joint_launches::begin_next(launch_recorder& recorder) {
+  recorder.state_->begin_next();
+}
+bool joint_launches::is_refused(const launch_recorder& recorder, std::size_t i) noexcept {
+  return recorder.state_->is_refused(i);
+}
+std::uint64_t joint_launches::submit(launch_recorder& recorder, std::size_t i,
+                                     const std::optional<error>& failure) {
+  return recorder.state_->submit_one(i, failure);
+}
+std::uint64_t joint_launches::submit_all(launch_recorder& recorder,
+                                         const std::optional<error>& failure) {
+  return recorder.state_->submit_all(failure);
+}
+void joint_launches::cancel(launch_recorder& recorder, std::size_t i) noexcept {
+  recorder.state_->cancel_one(i);
+}
+void joint_launches::publish(launch_recorder& recorder) noexcept {
+  recorder.state_->publish_all();
+}
+
+}  // namespace sluice::detail

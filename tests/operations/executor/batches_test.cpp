@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/executing.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/operations/blas.hpp>
+#include <sluice/runtime/host_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Records the batch of each launch, in the order of the launches.
+class batch_trace final : public kernel_trace {
+ public:
+  void before_enqueue(const kernel_info& info) override {
+    const std::lock_guard lock(mutex_);
+    sizes_.push_back(info.batch);
+  }
+  void after_complete(const kernel_info& info, const kernel_outcome& outcome) override {
+    const std::lock_guard lock(mutex_);
+    (outcome.failure == nullptr ? completed_ : failed_).push_back(std::string(info.tag));
+  }
+  /// The sizes of the batches.
+  [[nodiscard]] std::vector<std::size_t> batches() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < sizes_.size(); i += sizes_[i]) all.push_back(sizes_[i]);
+    return all;
+  }
+  [[nodiscard]] std::vector<std::string> failed() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::size_t> sizes_;
+  std::vector<std::string> completed_;
+  std::vector<std::string> failed_;
+};
+
+constexpr std::int64_t side = 8;
+
+/// A permutation as a matrix. The product of two is exact, and depends on their order.
+using permutation = std::array<std::uint8_t, side>;
+
+permutation any_permutation(std::mt19937_64& random) {
+  permutation p{};
+  std::iota(p.begin(), p.end(), std::uint8_t{0});
+  std::shuffle(p.begin(), p.end(), random);
+  return p;
+}
+/// The permutation of the product of the matrices of `a` and `b`.
+permutation product(const permutation& a, const permutation& b) {
+  permutation c{};
+  for (std::size_t i = 0; i < side; ++i) c[i] = b[a[i]];
+  return c;
+}
+std::vector<float> matrix_of(const permutation& p) {
+  std::vector<float> values(side * side);
+  for (std::size_t i = 0; i < side; ++i) values[i * side + p[i]] = 1;
+  return values;
+}
+
+using sizes = std::vector<std::size_t>;
+
+class batches : public executor_test {
+ protected:
+  void SetUp() override {
+    executor_test::SetUp();
+    if (IsSkipped()) return;
+    traced_ = std::make_unique<executor>(service(), trace_);
+    traced_->on_wake(waking());
+    traced_->on_more([this] { return gathers_; });
+    // Nothing may be loaded behind a closed gate.
+    (void)run(traced(), product_of(values(permutation{}), values(permutation{})));
+    first_batch_ = trace_->batches().size();
+  }
+  void TearDown() override {
+    traced_.reset();
+    executor_test::TearDown();
+  }
+  std::shared_ptr<device> opened_device() override {
+    return GetParam() == "host" ? open_host_device({.faults = faults_}) : open_device(GetParam());
+  }
+
+  [[nodiscard]] executor& traced() { return *traced_; }
+  /// Until `launch_gathered`, the executor is told that further requests follow.
+  void gather() { gathers_ = true; }
+  void launch_gathered() {
+    gathers_ = false;
+    traced().work();
+  }
+  [[nodiscard]] fault_script& faults() { return *faults_; }
+  [[nodiscard]] bool on_host() { return GetParam() == "host"; }
+  [[nodiscard]] std::mt19937_64& random() { return random_; }
+  [[nodiscard]] const batch_trace& trace() const { return *trace_; }
+  /// The sizes of the batches of the test.
+  [[nodiscard]] sizes launched() const {
+    auto all = trace_->batches();
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first_batch_));
+    return all;
+  }
+
+  tensor values(const permutation& p) {
+    return tensor(upload(runtime(), stream(), matrix_of(p))).reshape({side, side});
+  }
+  tensor any() { return values(any_permutation(random_)); }
+  static gemm product_of(tensor a, tensor b, tensor c = {}) {
+    return {.a = std::move(a), .b = std::move(b), .c = std::move(c)};
+  }
+  pending_answer send(gemm operation, const request_options& options = {},
+                      request_sender sender = {}) {
+    return submit(traced(), std::move(operation), options, sender);
+  }
+  tensor answer_of(pending_answer& answer) { return wait(traced(), answer); }
+  std::vector<float> elements(const tensor& t) {
+    return download(t.reshape({-1}).as<float>(), stream());
+  }
+
+ private:
+  std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
+  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
+  std::unique_ptr<executor> traced_;
+  std::size_t first_batch_ = 0;
+  bool gathers_ = false;
+  std::mt19937_64 random_ = make_generator();
+};
+
+TEST_P(batches, grow_while_another_one_is_in_flight) {
+  const auto a = any();
+  const auto b = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  answers.reserve(200);
+  for (int i = 0; i < 200; ++i) answers.push_back(send(product_of(a, b)));
+  closed.open();
+  for (auto& answer : answers) (void)answer_of(answer);
+  // Two found room. Then the largest batch was launched, and the rest.
+  EXPECT_EQ(launched(), (sizes{1, 1, 128, 70}));
+}
+
+TEST_P(batches, take_the_requests_at_hand_and_two_of_them_are_in_flight) {
+  const auto a = any();
+  const auto b = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  for (const int count : {1, 3, 5}) {
+    gather();
+    for (int i = 0; i < count; ++i) answers.push_back(send(product_of(a, b)));
+    EXPECT_EQ(traced().waiting(), static_cast<std::size_t>(count));
+    launch_gathered();
+  }
+  EXPECT_EQ(launched(), (sizes{1, 3}));
+  EXPECT_EQ(traced().waiting(), 5U);
+  EXPECT_EQ(traced().lane().batches(), 2U);
+  closed.open();
+  for (auto& answer : answers) (void)answer_of(answer);
+  EXPECT_EQ(launched(), (sizes{1, 3, 5}));
+  EXPECT_EQ(traced().lane().batches(), 0U);
+  EXPECT_EQ(traced().lane().in_flight(), 0U);
+}
+
+TEST_P(batches, have_members_of_one_call_only) {
+  const auto a = any();
+  const auto b = any();
+  const auto wide = tensor(upload(runtime(), stream(), std::vector<float>(side * 2 * side, 1)))
+                        .reshape({side, 2 * side});
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  answers.push_back(send(product_of(a, b)));
+  gather();
+  for (int i = 0; i < 4; ++i) {
+    answers.push_back(send(product_of(a, b)));
+    answers.push_back(send(product_of(a, wide)));
+    answers.push_back(send({.a = a, .b = b, .alpha = 2}));
+    answers.push_back(send(product_of(a.transposed(), b)));
+    answers.push_back(send(product_of(a, b), {.bits = result_bits::as_if_alone}));
+  }
+  launch_gathered();
+  closed.open();
+  for (auto& answer : answers) (void)answer_of(answer);
+  auto all = launched();
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (sizes{1, 1, 1, 1, 1, 4, 4, 4, 4}));
+}
+
+TEST_P(batches, take_no_misaligned_operand) {
+  const auto memory =
+      runtime().allocate<float>(static_cast<std::size_t>(side * side + 4), stream(), "test");
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  const tensor misaligned(memory.block(), element_type::f32, {side, side}, {side, 1},
+                          sizeof(float));
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  answers.push_back(send(product_of(a, b)));
+  gather();
+  for (int i = 0; i < 3; ++i) answers.push_back(send(product_of(a, b)));
+  answers.push_back(send(product_of(a, b, misaligned)));
+  launch_gathered();
+  closed.open();
+  for (auto& answer : answers) {
+    EXPECT_EQ(elements(answer_of(answer)), matrix_of(product(p, q)));
+  }
+  EXPECT_EQ(launched(), (sizes{1, 3, 1}));
+}
+
+TEST_P(batches, of_random_requests_give_what_they_give_one_after_the_other) {
+  constexpr std::size_t matrices = 24;
+  constexpr std::size_t in_one_block = 12;
+  for (int round = 0; round < 20; ++round) {
+    // Half of the matrices are parts of one block.
+    std::vector<permutation> expected(matrices);
+    std::vector<tensor> memory(matrices);
+    std::vector<float> together;
+    for (std::size_t i = 0; i < matrices; ++i) {
+      expected[i] = any_permutation(random());
+      const auto elements_of_one = matrix_of(expected[i]);
+      if (i < in_one_block) {
+        together.insert(together.end(), elements_of_one.begin(), elements_of_one.end());
+      } else {
+        memory[i] = values(expected[i]);
+      }
+    }
+    const auto block = tensor(upload(runtime(), stream(), together))
+                           .reshape({static_cast<std::int64_t>(in_one_block), side, side});
+    for (std::size_t i = 0; i < in_one_block; ++i) {
+      memory[i] = block.select(0, static_cast<std::int64_t>(i));
+    }
+    std::optional<gate> closed;
+    if (round % 2 == 0) closed.emplace().hold(traced().lane().stream());
+    std::vector<pending_answer> answers;
+    std::uniform_int_distribution<std::size_t> pick(0, matrices - 1);
+    std::uniform_int_distribution<int> percent(0, 99);
+    std::vector<std::pair<std::size_t, permutation>> news;
+    for (int i = 0; i < 300; ++i) {
+      const auto a = pick(random());
+      const auto b = pick(random());
+      const auto c = pick(random());
+      if (percent(random()) < 10) gather();
+      if (percent(random()) < 10) launch_gathered();
+      const request_options options{
+          .reply = percent(random()) < 20 ? reply_on::enqueued : reply_on::finished,
+          .priority = static_cast<request_priority>(percent(random()) % 3),
+          .bits = percent(random()) < 5 ? result_bits::as_if_alone : result_bits::any};
+      const bool is_transposed = percent(random()) < 20;
+      auto first = is_transposed ? memory[a].transposed() : memory[a];
+      auto from = expected[a];
+      if (is_transposed) {
+        for (std::size_t n = 0; n < side; ++n) from[expected[a][n]] = static_cast<std::uint8_t>(n);
+      }
+      const auto result = product(from, expected[b]);
+      if (c == a || c == b) {
+        news.emplace_back(answers.size(), result);
+        answers.push_back(send(product_of(first, memory[b]), options));
+      } else {
+        expected[c] = result;
+        answers.push_back(send(product_of(first, memory[b], memory[c]), options));
+      }
+    }
+    launch_gathered();
+    if (closed) closed->open();
+    std::vector<tensor> results;
+    results.reserve(answers.size());
+    for (auto& answer : answers) results.push_back(answer_of(answer));
+    for (std::size_t i = 0; i < matrices; ++i) {
+      ASSERT_EQ(elements(memory[i]), matrix_of(expected[i])) << "round " << round << ", " << i;
+    }
+    for (const auto& [which, result] : news) {
+      ASSERT_EQ(elements(results[which]), matrix_of(result)) << "round " << round;
+    }
+  }
+  const auto all = launched();
+  EXPECT_GT(*std::max_element(all.begin(), all.end()), 1U);
+}
+
+TEST_P(batches, give_each_member_its_own_failure) {
+  if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  gate closed;
+  closed.hold(traced().lane().stream());
+  auto before = send(product_of(a, b));
+  gather();
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 6; ++i) {
+    answers.push_back(send(product_of(a, b), {.tag = std::to_string(i)}));
+  }
+  // The third launch of the batch.
+  faults().fail_nth(fault_target::launch, 3);
+  launch_gathered();
+  closed.open();
+  (void)answer_of(before);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i == 2) {
+      EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+    }
+  }
+  EXPECT_EQ(launched(), (sizes{1, 6}));
+  EXPECT_EQ(trace().failed(), std::vector<std::string>{"2"});
+}
+
+TEST_P(batches, pass_the_failure_of_an_earlier_launch_on_to_those_that_use_it) {
+  if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  const auto failed = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  faults().fail_nth(fault_target::launch, 1);
+  auto before = send(product_of(a, b, failed));
+  gather();
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 6; ++i) answers.push_back(send(product_of(i % 2 == 0 ? a : failed, b)));
+  launch_gathered();
+  closed.open();
+  EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(before); }));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i % 2 != 0) {
+      EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+    }
+  }
+}
+
+TEST_P(batches, go_on_without_members_that_preflight_refuses) {
+  if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  const auto failed = any();
+  faults().fail_nth(fault_target::launch, 1);
+  auto before = send(product_of(a, b, failed));
+  EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(before); }));
+  gate closed;
+  closed.hold(traced().lane().stream());
+  auto held = send(product_of(a, b));
+  gather();
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 7; ++i) {
+    answers.push_back(send(product_of(i == 1 || i == 4 ? failed : a, b)));
+  }
+  launch_gathered();
+  EXPECT_TRUE(answers[1].answered());
+  EXPECT_TRUE(answers[4].answered());
+  closed.open();
+  (void)answer_of(held);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i == 1 || i == 4) {
+      EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+    }
+  }
+  EXPECT_EQ(launched(), (sizes{1, 1, 5}));
+}
+
+TEST_P(batches, refuse_a_member_whose_memory_was_freed_while_it_waited) {
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  auto freed = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  auto held = send(product_of(a, b));
+  gather();
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 5; ++i) answers.push_back(send(product_of(i == 3 ? freed : a, b)));
+  runtime().deallocate(freed.block());
+  launch_gathered();
+  closed.open();
+  (void)answer_of(held);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i == 3) {
+      EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+    }
+  }
+  EXPECT_EQ(launched(), (sizes{1, 4}));
+}
+
+TEST_P(batches, leave_out_what_was_cancelled_or_has_expired_before) {
+  const auto a = any();
+  const auto b = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  const request_sender sender{7};
+  auto held = send(product_of(a, b));
+  gather();
+  auto cancelled = send(product_of(a, b), {.id = 5}, sender);
+  auto expired = send(product_of(a, b), {.deadline = timer().now() + 10ms}, sender);
+  auto stays = send(product_of(a, b), {.id = 6}, sender);
+  auto stays_too = send(product_of(a, b), {.deadline = timer().now() + 10h}, sender);
+  timer().advance(20ms);
+  traced().cancel(sender, 5);
+  EXPECT_EQ(launched(), (sizes{1, 2}));
+  // Once it has been launched, only the answer changes.
+  traced().cancel(sender, 6);
+  closed.open();
+  (void)answer_of(held);
+  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(cancelled); }));
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)answer_of(expired); }));
+  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(stays); }));
+  (void)answer_of(stays_too);
+}
+
+TEST_P(batches, let_a_receiver_submit_in_the_middle) {
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  auto freed = any();
+  const auto c = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  auto held = send(product_of(a, b));
+  // The answer to the second member, whose memory is gone, comes while the batch is launched. A
+  // request that its receiver submits reads what the fourth member writes.
+  gather();
+  std::optional<pending_answer> reads;
+  auto first = send(product_of(a, b));
+  traced().submit(product_of(freed, b), {},
+                  reply_token<tensor>::from([](const tensor&) {},
+                                            [&](const error&) { reads = send(product_of(c, b)); }));
+  auto third = send(product_of(a, b));
+  auto fourth = send(product_of(a, b, c));
+  runtime().deallocate(freed.block());
+  launch_gathered();
+  closed.open();
+  for (auto* answer : {&held, &first, &third, &fourth}) (void)answer_of(*answer);
+  ASSERT_TRUE(reads);
+  EXPECT_EQ(elements(answer_of(*reads)), matrix_of(product(product(p, q), q)));
+}
+
+TEST_P(batches, leave_nothing_behind_when_the_device_is_lost) {
+  const auto a = any();
+  const auto b = any();
+  if (!on_host()) GTEST_SKIP() << "a lost GPU ends the process";
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  gather();
+  for (int i = 0; i < 20; ++i) answers.push_back(send(product_of(a, b)));
+  launch_gathered();
+  for (int i = 0; i < 5; ++i) answers.push_back(send(product_of(a, b)));
+  service()->device().lose(error(errc::device_lost, "lost by the test"));
+  for (auto& answer : answers) {
+    EXPECT_TRUE(throws(errc::device_lost, "", [&] { (void)answer_of(answer); }));
+  }
+  EXPECT_EQ(traced().waiting(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, batches, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tools/sluice/bench.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::cli {
+
+/// Ways to do the same work, measured in turns: each round times all of them once in random order,
+/// so that other load on the machine affects all alike. The ratios are those within a round.
+class paired_rounds {
+ public:
+  static constexpr int count = 20;
+  static constexpr auto shortest = std::chrono::milliseconds(50);  // of one way in one round
+  static constexpr auto warm_up = std::chrono::seconds(1);         // of all of them
+
+  /// Adds a way that does `n` pieces of work in `run(n)`. The first one is the reference of the
+  /// ratios.
+  void add(std::string name, std::function<void(std::int64_t n)> run) {
+    ways_.push_back({std::move(name), std::move(run)});
+  }
+
+  /// Measures all.
+  void measure() {
+    const auto begun = clock::now();
+    do {
+      for (auto& way : ways_) {
+        if (timed(way) < shortest) way.pieces *= 2;
+      }
+    } while (clock::now() - begun < warm_up);
+    for (auto& way : ways_) {
+      while (timed(way) < shortest) way.pieces *= 2;
+    }
+    std::vector<std::size_t> order(ways_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (int round = 0; round < count; ++round) {
+      std::shuffle(order.begin(), order.end(), random_);
+      for (const auto i : order) {
+        auto& way = ways_[i];
+        const std::chrono::duration<double> took = timed(way);
+        way.rates.push_back(static_cast<double>(way.pieces) / took.count());
+      }
+    }
+  }
+
+  /// The median and the 5th and 95th percentile of a figure of each round.
+  struct spread {
+    double median = 0;
+    double low = 0;
+    double high = 0;
+  };
+  /// The pieces of work per second.
+  [[nodiscard]] spread rate(std::size_t way) const { return spread_of(ways_[way].rates); }
+  /// How many times as fast as the way `reference`.
+  [[nodiscard]] spread ratio(std::size_t way, std::size_t reference = 0) const {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < ways_[way].rates.size(); ++i) {
+      all.push_back(ways_[way].rates[i] / ways_[reference].rates[i]);
+    }
+    return spread_of(std::move(all));
+  }
+
+  [[nodiscard]] nlohmann::ordered_json json() const {
+    auto all = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      all.push_back({{"name", ways_[i].name},
+                     {"per_second", json_of(rate(i))},
+                     {"ratio", json_of(ratio(i))}});
+    }
+    return all;
+  }
+  [[nodiscard]] std::string table() const {
+    std::string text = fmt::format("  {:<52}  {:>24}  {:>20}\n", "", "thousands a second", "ratio");
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      const auto per_second = rate(i);
+      const auto faster = ratio(i);
+      text += fmt::format(
+          "  {:<52}  {:>24}  {:>20}\n", ways_[i].name,
+          fmt::format("{:.1f} ({:.1f} - {:.1f})", per_second.median / 1e3, per_second.low / 1e3,
+                      per_second.high / 1e3),
+          fmt::format("{:.2f} ({:.2f} - {:.2f})", faster.median, faster.low, faster.high));
+    }
+    return text;
+  }
+
+ private:
+  struct way_of_work {
+    std::string name;
+    std::function<void(std::int64_t)> run;
+    std::int64_t pieces = 256;
+    std::vector<double> rates{};
+  };
+
+  [[nodiscard]] static clock::duration timed(const way_of_work& way) {
+    const auto begun = clock::now();
+    way.run(way.pieces);
+    return clock::now() - begun;
+  }
+  [[nodiscard]] static spread spread_of(std::vector<double> all) {
+    std::sort(all.begin(), all.end());
+    const auto at = [&](double part) {
+      return all[static_cast<std::size_t>(part * static_cast<double>(all.size() - 1) + 0.5)];
+    };
+    return {at(0.5), at(0.05), at(0.95)};
+  }
+  [[nodiscard]] static nlohmann::ordered_json json_of(const spread& s) {
+    return {{"median", s.median}, {"p5", s.low}, {"p95", s.high}};
+  }
+
+  std::vector<way_of_work> ways_;
+  std::mt19937_64 random_{std::random_device()()};
+};
+
+}  // namespace sluice::cli
