@@ -5,6 +5,7 @@
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/runtime/small_vector.hpp>
 
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -63,6 +64,7 @@ class batch_launch {
     try {
       runtime_core::of(on_.runtime())->require_open();
       recorder_ = launch_recorder::strict(on_.stream());
+      joint_launches::expect(*recorder_, left_.size(), left_.size() * work(0).used_.size());
       for (std::size_t n = 0; n < left_.size(); ++n) {
         joint_launches::begin_next(*recorder_);
         const auto& used = work(n).used_;
@@ -127,6 +129,7 @@ class batch_launch {
   /// All of the batch is in flight until the launch that completes first on a GPU, and last where
   /// each one completes by itself.
   void enter_into_load(bool together) noexcept {
+    const auto now = std::chrono::steady_clock::now();
     const auto ending = together ? 0 : left_.size() - 1;
     for (std::size_t n = 0; n < left_.size(); ++n) {
       auto& one = work(n);
@@ -138,7 +141,7 @@ class batch_launch {
         commands_alone_ += one.commands_;
         one.commands_ = n == ending ? commands_ : 0;
       }
-      one.begin();
+      one.begin(now);
     }
   }
 

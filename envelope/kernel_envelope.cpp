@@ -14,8 +14,8 @@ std::uint64_t next_launch_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void launch_continuation::begin() noexcept {
-  begun_ = std::chrono::steady_clock::now();
+void launch_continuation::begin(std::chrono::steady_clock::time_point now) noexcept {
+  begun_ = now;
   load_->in_flight.fetch_add(1, std::memory_order_relaxed);
   load_->occupied.fetch_add(places_, std::memory_order_relaxed);
   load_->commands.fetch_add(commands_, std::memory_order_relaxed);
@@ -74,7 +74,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
 
   // Nothing throws from here to the submission.
   std::optional<library_call> call(on.runtime().device().id());
-  launch.begin();
+  launch.begin(std::chrono::steady_clock::now());
   launch.trace([&](kernel_trace& to) { to.before_enqueue(launch.info_); });
   std::optional<error> failure;
   bool cancelled = false;

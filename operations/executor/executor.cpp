@@ -372,7 +372,7 @@ class executor::core {
   /// Gives a request a place in the queue.
   /// @throws std::bad_alloc if there is no memory; then the request is as it was
   void wait(operation_request& r) {
-    auto asked = std::move(r).to_heap();
+    auto asked = std::move(r).to_heap(waiting_.memory());
     asked->arrived = timer().now();
     try {
       waiting_.add(asked);

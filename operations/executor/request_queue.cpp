@@ -19,8 +19,8 @@ using use = inference::use;
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
 /// The bytes that the operands of a request use.
-std::vector<byte_index::range> ranges_of(const operation_request& r) {
-  std::vector<byte_index::range> all;
+detail::small_vector<byte_index::range, 4> ranges_of(const operation_request& r) {
+  detail::small_vector<byte_index::range, 4> all;
   for (const auto& u : r.uses()) {
     if (u.ignored || !*u.of.value) continue;
     const auto& t = u.of.value->value();
@@ -77,19 +77,21 @@ void request_queue::uncount_sender(const operation_request& r) noexcept {
 void request_queue::add(pointer& r) {
   auto& to =
       r->planned_by != nullptr ? planning_ : ready_[static_cast<std::size_t>(r->options.priority)];
-  list node;
-  node.emplace_back();
+  list node(memory_);
+  auto& made = node.emplace_back();
+  made.in = &to;
+  made.at = node.begin();
   r->counted_bytes = r->bytes();
   r->number = last_number_ + 1;
-  entry made{{&to, node.begin()}, ranges_of(*r)};
   count_sender(*r);
   try {
-    for (const auto& range : made.used) used_.add(range, r->number);
-    if (r->options.id != 0) by_id_.emplace(r->sender, r->options.id, r->number);
-    by_number_.emplace_hint(by_number_.end(), r->number, made);
+    for (const auto& range : ranges_of(*r)) {
+      made.used.reserve(made.used.size() + 1);
+      made.used.push_back(used_.add(range, r->number, r.get()));
+    }
+    if (r->options.id != 0) by_id_.try_emplace({r->sender, r->options.id, r->number}, &made);
   } catch (...) {
-    for (const auto& range : made.used) used_.remove(range, r->number);
-    by_id_.erase({r->sender, r->options.id, r->number});
+    for (auto* const used : made.used) used_.remove(used);
     uncount_sender(*r);
     throw;
   }
@@ -97,7 +99,7 @@ void request_queue::add(pointer& r) {
   ++count_;
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
-  node.front() = std::move(r);
+  made.request = std::move(r);
   to.splice(to.end(), node);
 }
 
@@ -105,7 +107,7 @@ request_queue::place request_queue::next() noexcept {
   std::size_t held_back = 0;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (may_pass(**at)) return {&waiting, at};
+      if (may_pass(*at)) return {&waiting, at};
       if (++held_back == max_held_back) return next_of_the_oldest();
     }
   }
@@ -114,15 +116,15 @@ request_queue::place request_queue::next() noexcept {
 
 request_queue::place request_queue::next_of_the_oldest() noexcept {
   for (auto& waiting : ready_) {
-    if (!waiting.empty() && may_pass(*waiting.front())) return {&waiting, waiting.begin()};
+    if (!waiting.empty() && may_pass(waiting.front())) return {&waiting, waiting.begin()};
   }
   return {};
 }
 
 request_queue::pointer request_queue::take(const place& from) noexcept {
-  auto taken = std::move(*from.at);
+  forget(*from.at);
+  auto taken = std::move(from.at->request);
   from.in->erase(from.at);
-  forget(*taken);
   return taken;
 }
 
@@ -145,7 +147,7 @@ void request_queue::give_plan(const void* by,
     }
     while (later != to.end() && (**later)->number < r.number) ++*later;
     to.splice(*later, planning_, here);
-    by_number_.find(r.number)->second.here.in = &to;
+    here->in = &to;
   }
 }
 
@@ -159,38 +161,36 @@ queue_status request_queue::status(timer::time_point now) const noexcept {
 }
 
 request_queue::list request_queue::take_with_id(request_sender sender, std::uint64_t id) noexcept {
-  list taken;
+  list taken(memory_);
   for (;;) {
     const auto found = by_id_.lower_bound({sender, id, 0});
     if (found == by_id_.end()) return taken;
-    const auto& [of, own, number] = *found;
+    const auto& [of, own, number] = found->first;
     if (of != sender || own != id) return taken;
-    const auto from = by_number_.find(number)->second.here;
-    forget(**from.at);
-    taken.splice(taken.end(), *from.in, from.at);
+    auto& request = *found->second;
+    forget(request);
+    taken.splice(taken.end(), *request.in, request.at);
   }
 }
 
-bool request_queue::may_pass(const operation_request& r) const noexcept {
-  if (by_number_.begin()->first == r.number) return true;
-  const auto has_hazard = [&](std::uint64_t earlier) {
-    return have_hazard(r.uses(), (*by_number_.find(earlier)->second.here).uses());
+bool request_queue::may_pass(const item& r) const noexcept {
+  const auto has_hazard = [&](const byte_index::entry& earlier) {
+    return have_hazard(r->uses(),
+                       static_cast<const detail::operation_request*>(earlier.request)->uses());
   };
-  const auto& used = by_number_.find(r.number)->second.used;
-  return std::none_of(used.begin(), used.end(), [&](const byte_index::range& range) {
-    return used_.any_before(r.number, range, has_hazard);
+  return std::none_of(r.used.begin(), r.used.end(), [&](const byte_index::entry* used) {
+    return used_.any_before(r->number, used->of, has_hazard);
   });
 }
 
-void request_queue::forget(const operation_request& r) noexcept {
-  const auto found = by_number_.find(r.number);
-  for (const auto& range : found->second.used) used_.remove(range, r.number);
-  by_number_.erase(found);
-  if (r.options.id != 0) by_id_.erase({r.sender, r.options.id, r.number});
+void request_queue::forget(item& r) noexcept {
+  for (auto* const used : r.used) used_.remove(used);
+  r.used.clear();
+  if (r->options.id != 0) by_id_.erase({r->sender, r->options.id, r->number});
   --count_;
-  bytes_ -= r.counted_bytes;
-  charged_ -= charge_of(r, r.counted_bytes);
-  uncount_sender(r);
+  bytes_ -= r->counted_bytes;
+  charged_ -= charge_of(*r, r->counted_bytes);
+  uncount_sender(*r);
 }
 
 }  // namespace sluice::operations

@@ -4,7 +4,9 @@
 #include "operations/executor/byte_index.hpp"
 
 #include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/small_vector.hpp>
 
 #include <array>
 #include <cstddef>
@@ -12,11 +14,9 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 namespace sluice::operations {
 
@@ -27,8 +27,17 @@ namespace sluice::operations {
 /// a hazard. Only these hold it back: it passes all other requests.
 class request_queue {
  public:
-  using pointer = std::unique_ptr<detail::operation_request>;
-  using list = std::list<pointer>;
+  using pointer = detail::owner_pointer<detail::operation_request>;
+  /// A request in a list.
+  struct item {
+    pointer request{};
+    std::list<item, detail::owner_allocator<item>>* in = nullptr;  // while it waits
+    std::list<item, detail::owner_allocator<item>>::iterator at{};
+    detail::small_vector<byte_index::entry*, 4> used{};
+    [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
+    [[nodiscard]] detail::operation_request& operator*() const noexcept { return *request; }
+  };
+  using list = std::list<item, detail::owner_allocator<item>>;
 
   /// The largest queue. A request that exceeds `bytes` alone is taken if no other one waits; one
   /// that exceeds `bytes_of_sender` alone, if no other one of its sender waits.
@@ -39,6 +48,9 @@ class request_queue {
     std::size_t bytes_of_sender;     ///< of each sender with an id
   };
   explicit request_queue(limits most) noexcept : limits_(most) {}
+
+  /// The memory of the requests that wait. It must outlive every request that has been taken.
+  [[nodiscard]] detail::owner_memory& memory() noexcept { return memory_; }
 
   /// Checks that there is room for a request.
   /// @throws error `overloaded` if there is none
@@ -63,17 +75,17 @@ class request_queue {
   /// wait, a bounded number is visited.
   template <class Joins>
   [[nodiscard]] list take_batch(const place& from, std::size_t most, const Joins& joins) noexcept {
-    list taken;
+    list taken(memory_);
     const auto& founder = *from;
     taken.splice(taken.end(), *from.in, from.at);
     std::size_t left = visited_for_batch * most;
     for (auto* in = from.in; in <= &ready_.back(); ++in) {
       for (auto at = in->begin(); at != in->end() && taken.size() < most && left != 0; --left) {
         const auto here = at++;
-        if (joins(founder, **here) && may_pass(**here)) taken.splice(taken.end(), *in, here);
+        if (joins(founder, **here) && may_pass(*here)) taken.splice(taken.end(), *in, here);
       }
     }
-    for (const auto& r : taken) forget(*r);
+    for (auto& r : taken) forget(r);
     return taken;
   }
   /// Gives its plan to each request that waits for the job `by`.
@@ -81,12 +93,12 @@ class request_queue {
   /// Takes all requests for which `condition(request)` is true.
   template <class Condition>
   [[nodiscard]] list take_if(const Condition& condition) noexcept {
-    list taken;
+    list taken(memory_);
     for (auto* from : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
       for (auto at = from->begin(); at != from->end();) {
         const auto here = at++;
         if (!condition(**here)) continue;
-        forget(**here);
+        forget(*here);
         taken.splice(taken.end(), *from, here);
       }
     }
@@ -106,11 +118,8 @@ class request_queue {
     std::size_t requests = 0;
     std::size_t bytes = 0;
   };
-  /// A waiting request.
-  struct entry {
-    place here;
-    std::vector<byte_index::range> used;
-  };
+  /// The requests of a sender with an id, in the order of their numbers.
+  using id_of_request = std::tuple<request_sender, std::uint64_t, std::uint64_t>;
 
   static constexpr std::size_t visited_for_batch = 8;  // for each request of the largest batch
 
@@ -124,20 +133,21 @@ class request_queue {
   void count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r) noexcept;
   /// Whether no earlier request has a hazard with `r`.
-  [[nodiscard]] bool may_pass(const detail::operation_request& r) const noexcept;
-  void forget(const detail::operation_request& r) noexcept;
+  [[nodiscard]] bool may_pass(const item& r) const noexcept;
+  void forget(item& r) noexcept;
 
+  detail::owner_memory memory_;
   limits limits_;
-  list planning_;              // in the order of arrival
-  std::array<list, 3> ready_;  // by priority; each in the order of arrival
+  list planning_{memory_};  // in the order of arrival
+  // By priority; each in the order of arrival.
+  std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
-  std::map<std::uint64_t, entry> by_number_;
-  std::set<std::tuple<request_sender, std::uint64_t, std::uint64_t>> by_id_;  // with the numbers
+  std::map<id_of_request, item*> by_id_;
   std::unordered_map<std::uint64_t, sender_share> of_sender_;
-  byte_index used_;
+  byte_index used_{memory_};
 };
 
 }  // namespace sluice::operations

@@ -42,8 +42,8 @@ class program_request final : public detail::operation_request {
         parts_{.downloads = std::move(downloads)} {}
   program_request(program_request&&) noexcept = default;
 
-  std::unique_ptr<operation_request> to_heap() && override {
-    return std::make_unique<program_request>(std::move(*this));
+  detail::owner_pointer<operation_request> to_heap(detail::owner_memory& memory) && override {
+    return detail::make_owned<program_request, operation_request>(memory, std::move(*this));
   }
   const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
@@ -91,8 +91,8 @@ class prepare_request final : public detail::operation_request {
         asked_(std::move(asked)) {}
   prepare_request(prepare_request&&) noexcept = default;
 
-  std::unique_ptr<operation_request> to_heap() && override {
-    return std::make_unique<prepare_request>(std::move(*this));
+  detail::owner_pointer<operation_request> to_heap(detail::owner_memory& memory) && override {
+    return detail::make_owned<prepare_request, operation_request>(memory, std::move(*this));
   }
   const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {

@@ -43,6 +43,13 @@ class merged_list {
     sorted_ = false;
   }
 
+  /// Prepares for about `count` elements, which are then merged once.
+  /// @throws std::bad_alloc
+  void expect(std::size_t count) {
+    items_.reserve(count);
+    merge_at_ = std::max(merge_at_, 2 * count);
+  }
+
   [[nodiscard]] bool empty() const noexcept { return items_.empty(); }
   /// The number of distinct elements. May change the order.
   [[nodiscard]] std::size_t size() noexcept {

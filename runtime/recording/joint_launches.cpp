@@ -8,6 +8,12 @@
 
 namespace sluice::detail {
 
+void recorder_state::expect(std::size_t launches, std::size_t uses) {
+  uses_.expect(uses);
+  joint_.reserve(launches);
+  joint_uses_.reserve(uses);
+}
+
 void recorder_state::begin_next() {
   joint_.push_back({static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false});
 }
@@ -138,6 +144,9 @@ void recorder_state::publish_all() noexcept {
   leases_.all_given();
 }
 
+void joint_launches::expect(launch_recorder& recorder, std::size_t launches, std::size_t uses) {
+  recorder.state_->expect(launches, uses);
+}
 void joint_launches::begin_next(launch_recorder& recorder) {
   recorder.state_->begin_next();
 }

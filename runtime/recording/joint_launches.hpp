@@ -28,6 +28,9 @@ class joint_launches {
  public:
   static constexpr std::size_t max_uses = 4;
 
+  /// Prepares the recorder for about `launches` launches with `uses` uses in all.
+  /// @throws std::bad_alloc if there is no memory
+  static void expect(launch_recorder& recorder, std::size_t launches, std::size_t uses);
   /// The uses that are registered from here on belong to the next launch.
   /// @throws std::bad_alloc if there is no memory
   static void begin_next(launch_recorder& recorder);

@@ -52,6 +52,7 @@ class recorder_state {
   timeline_point commit(const std::optional<error>& failure);
 
   // The functions of `joint_launches`.
+  void expect(std::size_t launches, std::size_t uses);
   void begin_next();
   [[nodiscard]] bool is_refused(std::size_t i) const noexcept;
   std::uint64_t submit_one(std::size_t i, const std::optional<error>& failure);

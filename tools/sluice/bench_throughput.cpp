@@ -169,14 +169,16 @@ echo_actor spawn_echo(caf::actor_system& system) {
 
 using clients_of_sgemm = load_clients<gpu_ref<float>>;
 
-/// Requests for `of`, by `clients` clients.
+/// Requests for `of`, by `clients` clients, each of which has products of its own.
 template <class Handle>
 std::shared_ptr<clients_of_sgemm> make_clients(session& current, const products& of,
                                                std::size_t clients, const Handle& target,
                                                bool gives_output) {
   return std::make_shared<clients_of_sgemm>(
       current.system(), clients, bench_in_flight, target,
-      [&of, gives_output](std::size_t i) { return of[i].request(gives_output); });
+      [&of, gives_output, share = products::count / clients](std::size_t client, std::size_t i) {
+        return of[client * share + i % share].request(gives_output);
+      });
 }
 
 }  // namespace

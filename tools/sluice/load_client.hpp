@@ -18,12 +18,12 @@ namespace sluice::cli {
 /// Clients that send requests as fast as they are answered, each with a number of them in flight.
 /// Each is an actor with a thread of its own.
 ///
-///     load_clients<gpu_ref<float>> clients(system, 4, 64, blas, [&](std::size_t i) { ... });
-///     clients.send(100000);
+///     load_clients<gpu_ref<float>> clients(system, 4, 64, blas, [&](std::size_t client,
+///     std::size_t i) { ... }); clients.send(100000);
 template <class Reply>
 class load_clients {
  public:
-  /// `request(i)` is a request; each client counts its own i, and begins at another one.
+  /// `request(client, i)` is the i-th request of a client.
   template <class Handle, class Request>
   load_clients(caf::actor_system& system, std::size_t clients, std::size_t in_flight,
                const Handle& target, const Request& request)
@@ -31,8 +31,8 @@ class load_clients {
     for (std::size_t i = 0; i < clients; ++i) {
       clients_.push_back(
           system.spawn<caf::detached>([=](caf::event_based_actor* self) -> caf::behavior {
-            auto next = [at = i * 1'000'003, request]() mutable {
-              return request(at++);
+            auto next = [i, at = std::size_t{0}, request]() mutable {
+              return request(i, at++);
             };
             return serve(self, target, in_flight, std::move(next));
           }));

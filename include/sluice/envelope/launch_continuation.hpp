@@ -109,7 +109,7 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
  private:
   friend class batch_launch;
   /// Enters the launch into the load of its lane.
-  void begin() noexcept;
+  void begin(std::chrono::steady_clock::time_point now) noexcept;
   template <class Hook>
   void trace(const Hook& hook) const noexcept {
     call_trace(trace_.get(), hook);

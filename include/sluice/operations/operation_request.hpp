@@ -5,6 +5,7 @@
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/operation.hpp>
+#include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/tensor.hpp>
 
@@ -29,9 +30,9 @@ class operation_request {
   operation_request& operator=(const operation_request&) = delete;
   virtual ~operation_request() = default;
 
-  /// Moves the request to the heap, where it can wait. Nothing is moved if this throws.
+  /// Moves the request to `memory`, where it can wait. Nothing is moved if this throws.
   /// @throws std::bad_alloc if there is no memory
-  [[nodiscard]] virtual std::unique_ptr<operation_request> to_heap() && = 0;
+  [[nodiscard]] virtual owner_pointer<operation_request> to_heap(owner_memory& memory) && = 0;
 
   [[nodiscard]] virtual const void* operation() const noexcept = 0;
   /// Works out the call and the uses of the operands. Returns an error if no device can compute the
@@ -153,8 +154,8 @@ class typed_request final : public operation_request {
     if (from.inferred_) inferred_.emplace(*from.inferred_, operands_of(*asked_));
   }
 
-  [[nodiscard]] std::unique_ptr<operation_request> to_heap() && override {
-    return std::make_unique<typed_request>(std::move(*this));
+  [[nodiscard]] owner_pointer<operation_request> to_heap(owner_memory& memory) && override {
+    return make_owned<typed_request, operation_request>(memory, std::move(*this));
   }
   [[nodiscard]] const void* operation() const noexcept override { return asked_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {

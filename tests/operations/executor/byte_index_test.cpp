@@ -20,65 +20,64 @@ namespace {
 TEST(byte_index, finds_each_earlier_range_with_common_bytes) {
   auto generator = test::make_generator();
   for (int round = 0; round < 60; ++round) {
-    byte_index index;
-    std::vector<std::pair<std::uint64_t, byte_index::range>> all;
+    detail::owner_memory memory;
+    byte_index index(memory);
+    std::vector<byte_index::entry*> all;
     std::uint64_t last_number = 0;
-    const auto space = std::uint64_t{1} << (4 + generator() % 20);
+    const auto space = std::uint64_t{1} << (4 + generator() % 40);
     const auto draw = [&] {
       const auto begin = 1 + generator() % space;
-      const auto most = std::uint64_t{1} << (generator() % 24);
+      const auto most = std::uint64_t{1} << (generator() % 44);
       return byte_index::range{begin, begin + 1 + generator() % most, generator() % 2 == 0};
     };
     for (int step = 0; step < 400; ++step) {
       if (generator() % 3 == 0 && !all.empty()) {
         const auto which = generator() % all.size();
-        index.remove(all[which].second, all[which].first);
+        index.remove(all[which]);
         all.erase(all.begin() + static_cast<std::ptrdiff_t>(which));
       } else {
         if (last_number == 0 || generator() % 4 != 0) ++last_number;
-        const auto range = draw();
-        const auto is_equal = [&](const auto& one) {
-          return one.first == last_number && one.second.begin == range.begin &&
-                 one.second.end == range.end && one.second.is_written == range.is_written;
-        };
-        if (std::any_of(all.begin(), all.end(), is_equal)) continue;
-        index.add(range, last_number);
-        all.emplace_back(last_number, range);
+        all.push_back(index.add(draw(), last_number, nullptr));
       }
       const auto of = draw();
       const auto number = generator() % (last_number + 2);
       std::set<std::uint64_t> expected;
-      for (const auto& [other, range] : all) {
+      for (const auto* other : all) {
+        const auto& range = other->of;
         const bool conflicts = range.is_written || of.is_written;
-        if (other < number && conflicts && range.begin < of.end && of.begin < range.end) {
-          expected.insert(other);
+        if (other->number < number && conflicts && range.begin < of.end && of.begin < range.end) {
+          expected.insert(other->number);
         }
       }
       std::set<std::uint64_t> found;
-      EXPECT_FALSE(index.any_before(number, of, [&](std::uint64_t other) {
-        found.insert(other);
+      EXPECT_FALSE(index.any_before(number, of, [&](const byte_index::entry& other) {
+        found.insert(other.number);
         return false;
       }));
       ASSERT_EQ(found, expected);
-      EXPECT_EQ(index.any_before(number, of, [](std::uint64_t) { return true; }), !found.empty());
+      const auto any = [](const byte_index::entry&) {
+        return true;
+      };
+      EXPECT_EQ(index.any_before(number, of, any), !found.empty());
     }
   }
 }
 
 TEST(byte_index, takes_ranges_at_both_ends_of_the_addresses) {
-  byte_index index;
+  detail::owner_memory memory;
+  byte_index index(memory);
   const byte_index::range all{0, UINTPTR_MAX, true};
   const byte_index::range first{0, 1, true};
   const byte_index::range last{UINTPTR_MAX - 1, UINTPTR_MAX, true};
-  const auto any = [](std::uint64_t) {
+  const auto any = [](const byte_index::entry&) {
     return true;
   };
-  index.add(all, 1);
+  auto* const added = index.add(all, 1, nullptr);
   EXPECT_TRUE(index.any_before(2, first, any));
   EXPECT_TRUE(index.any_before(2, last, any));
   EXPECT_FALSE(index.any_before(1, last, any));
-  index.remove(all, 1);
-  index.add(first, 1);
+  index.remove(added);
+  (void)index.add(first, 1, nullptr);
   EXPECT_TRUE(index.any_before(2, all, any));
   EXPECT_FALSE(index.any_before(2, last, any));
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/envelope/recycled_memory.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace sluice::detail {
+
+/// Small blocks of host memory that one thread takes and returns again and again.
+///
+/// A bounded number of blocks of each size is kept. Under AddressSanitizer none are, so that it
+/// finds a use after the end. Not thread-safe.
+class owner_memory {
+ public:
+  owner_memory() = default;
+  owner_memory(const owner_memory&) = delete;
+  owner_memory& operator=(const owner_memory&) = delete;
+  ~owner_memory() {
+    for (auto& of_size : kept_) {
+      while (of_size.first != nullptr) {
+        ::operator delete(std::exchange(of_size.first, of_size.first->next));
+      }
+    }
+  }
+
+  /// A block of `bytes`, aligned for any fundamental type.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] void* take(std::size_t bytes) {
+    const auto which = (bytes - 1) / granularity;
+    if (which >= kept_.size()) return ::operator new(bytes);
+    auto& of_size = kept_[which];
+    if (of_size.first == nullptr) return ::operator new((which + 1) * granularity);
+    --of_size.count;
+    return std::exchange(of_size.first, of_size.first->next);
+  }
+  /// Returns a block of `take(bytes)`.
+  void give_back(void* memory, std::size_t bytes) noexcept {
+    const auto which = (bytes - 1) / granularity;
+    if (!recycled_memory::keeps_blocks || which >= kept_.size() ||
+        kept_[which].count >= most_kept) {
+      return ::operator delete(memory);
+    }
+    auto& of_size = kept_[which];
+    of_size.first = new (memory) block{of_size.first};
+    ++of_size.count;
+  }
+
+ private:
+  struct block {
+    block* next;
+  };
+  struct blocks {
+    block* first = nullptr;
+    std::size_t count = 0;
+  };
+
+  static constexpr std::size_t granularity = 64;
+  static constexpr std::size_t most_kept = 1024;  // of each size
+  std::array<blocks, 64> kept_;
+};
+
+/// Allocates in the memory of an owner, which must outlive it.
+template <class T>
+class owner_allocator {
+ public:
+  using value_type = T;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): the memory is the whole allocator.
+  owner_allocator(owner_memory& memory) noexcept : memory_(&memory) {}
+  template <class U>
+  // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
+  owner_allocator(const owner_allocator<U>& other) noexcept : memory_(other.memory_) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    return static_cast<T*>(memory_->take(count * sizeof(T)));
+  }
+  void deallocate(T* memory, std::size_t count) noexcept {
+    memory_->give_back(memory, count * sizeof(T));
+  }
+  [[nodiscard]] bool operator==(const owner_allocator&) const noexcept = default;
+
+ private:
+  template <class U>
+  friend class owner_allocator;
+  owner_memory* memory_;
+};
+
+/// Destroys an object in the memory of an owner. `T` may be a base class.
+template <class T>
+struct owner_deleter {
+  owner_memory* memory = nullptr;
+  std::size_t bytes = 0;  ///< of the whole object
+  void operator()(T* object) const noexcept {
+    object->~T();
+    memory->give_back(static_cast<void*>(object), bytes);
+  }
+};
+/// Owns an object in the memory of an owner.
+template <class T>
+using owner_pointer = std::unique_ptr<T, owner_deleter<T>>;
+
+/// An object of type `T` in `memory`, as one of its first base class `Base`.
+/// @throws std::bad_alloc if there is no memory
+template <class T, class Base>
+[[nodiscard]] owner_pointer<Base> make_owned(owner_memory& memory, T&& from) noexcept(false) {
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+  void* const place = memory.take(sizeof(T));
+  Base* const made = new (place) T(std::move(from));
+  return owner_pointer<Base>(made, {&memory, sizeof(T)});
+}
+
+}  // namespace sluice::detail
