@@ -112,7 +112,9 @@ class executor::core {
     }
   }
 
-  void submit(operation_request& r) noexcept {
+  [[nodiscard]] detail::owner_memory& memory() noexcept { return waiting_.memory(); }
+  void submit(request_queue::pointer asked) noexcept {
+    auto& r = *asked;
     const auto& device = lane_.runtime().device();
     auto refusal = device.lost() ? std::optional(device.loss()) : std::nullopt;
     // First, because it costs next to nothing: `infer` may work out a long program.
@@ -120,6 +122,7 @@ class executor::core {
     if (!refusal) refusal = r.infer();
     bool waits = false;
     if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
+    if (!refusal && waits) refusal = failure_of([&] { wait(asked); });
     if (refusal) return r.fail(*refusal);
     if (!waits) launch(r);
   }
@@ -179,8 +182,7 @@ class executor::core {
     return !row.has_libraries(kind()) || prepared_.contains(&row);
   }
 
-  /// Checks an inferred request and finds its plan. Returns whether it can be launched at once;
-  /// otherwise it waits, and `r` is empty.
+  /// Checks an inferred request and finds its plan. Returns whether it can be launched at once.
   [[nodiscard]] bool admit(operation_request& r) {
     require_memory(r);
     r.row.check(kind(), r.call);
@@ -198,11 +200,7 @@ class executor::core {
     const bool held =
         launching_batch_ ||
         (r.most_in_batch != 0 && (lane_.batches() >= lane_.max_batches() || (more_ && more_())));
-    if (waiting_.empty() && r.planned_by == nullptr && !held && !lane_.full(commands_of(r))) {
-      return true;
-    }
-    wait(r);
-    return false;
+    return waiting_.empty() && r.planned_by == nullptr && !held && !lane_.full(commands_of(r));
   }
   /// The largest number of requests in a batch with `r`; 0 if it must be launched alone.
   [[nodiscard]] static std::size_t most_in_batch(const operation_request& r) noexcept {
@@ -369,16 +367,11 @@ class executor::core {
     }
   }
 
-  /// Gives a request a place in the queue.
-  /// @throws std::bad_alloc if there is no memory; then the request is as it was
-  void wait(operation_request& r) {
-    auto asked = std::move(r).to_heap(waiting_.memory());
+  /// Gives a request a place in the queue. Takes it only if nothing is thrown.
+  /// @throws std::bad_alloc if there is no memory
+  void wait(request_queue::pointer& asked) {
     asked->arrived = timer().now();
-    try {
-      waiting_.add(asked);
-    } catch (...) {
-      return asked->fail(current_error());
-    }
+    waiting_.add(asked);
     if (!gather()) launch_waiting();
   }
   template <class Condition>
@@ -591,8 +584,11 @@ void executor::on_more(std::function<bool()> more) {
 void executor::prepare(const operation_row& row) noexcept {
   core_->prepare(row);
 }
-void executor::submit(detail::operation_request& asked) noexcept {
-  core_->submit(asked);
+detail::owner_memory& executor::memory() noexcept {
+  return core_->memory();
+}
+void executor::submit(detail::owner_pointer<detail::operation_request> asked) noexcept {
+  core_->submit(std::move(asked));
 }
 void executor::work() noexcept {
   core_->work();

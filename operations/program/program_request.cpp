@@ -403,8 +403,9 @@ namespace sluice {
 void executor::submit(sluice::prepare asked, const request_options& options,
                       reply_token<prepared> token, request_sender sender) noexcept {
   try {
-    operations::prepare_request request(std::move(asked), options, sender, token);
-    submit(request);
+    request_options own = options;
+    submit(detail::make_owned<operations::prepare_request, detail::operation_request>(
+        memory(), std::move(asked), std::move(own), sender, reply_token<prepared>(token)));
   } catch (...) {
     asked = {};
     token.fail(current_error());
@@ -414,19 +415,20 @@ void executor::submit(run_to_host asked, const request_options& options,
                       reply_token<host_tensors> token, request_sender sender) noexcept {
   try {
     auto downloads = std::make_shared<host_tensors>();
-    operations::program_request request(
-        {.what = std::move(asked.what),
-         .inputs = std::move(asked.inputs),
-         .scalars = std::move(asked.scalars)},
-        options, sender,
+    request_options own = options;
+    submit(detail::make_owned<operations::program_request, detail::operation_request>(
+        memory(),
+        run{.what = std::move(asked.what),
+            .inputs = std::move(asked.inputs),
+            .scalars = std::move(asked.scalars)},
+        std::move(own), sender,
         reply_token<tensors>::from(
             [token, downloads](tensors results) {
               results = {};  // the client that has its answer can allocate their memory again
               token.succeed(std::move(*downloads));
             },
             [token](const error& why) { token.fail(why); }),
-        downloads);
-    submit(request);
+        downloads));
   } catch (...) {
     asked = {};
     token.fail(current_error());
@@ -435,8 +437,9 @@ void executor::submit(run_to_host asked, const request_options& options,
 void executor::submit(run asked, const request_options& options, reply_token<tensors> token,
                       request_sender sender) noexcept {
   try {
-    operations::program_request request(std::move(asked), options, sender, token);
-    submit(request);
+    request_options own = options;
+    submit(detail::make_owned<operations::program_request, detail::operation_request>(
+        memory(), std::move(asked), std::move(own), sender, reply_token<tensors>(token)));
   } catch (...) {
     asked = {};
     token.fail(current_error());

@@ -34,17 +34,13 @@ struct run_parts {
 class program_request final : public detail::operation_request {
  public:
   /// Downloads the results to `downloads`, unless that is null.
-  program_request(run&& asked, const request_options& o, request_sender s, reply_token<tensors> t,
-                  std::shared_ptr<host_tensors> downloads = nullptr)
-      : operation_request(program_row(), o, s, t.failures()),
+  program_request(run&& asked, request_options&& o, request_sender s, reply_token<tensors>&& t,
+                  std::shared_ptr<host_tensors> downloads = nullptr) noexcept
+      : operation_request(program_row(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
         asked_(std::move(asked)),
         parts_{.downloads = std::move(downloads)} {}
-  program_request(program_request&&) noexcept = default;
 
-  detail::owner_pointer<operation_request> to_heap(detail::owner_memory& memory) && override {
-    return detail::make_owned<program_request, operation_request>(memory, std::move(*this));
-  }
   const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
     return detail::failure_of([this] { infer_steps(); });
@@ -84,16 +80,12 @@ class program_request final : public detail::operation_request {
 /// A request for the executable of a program. It launches nothing.
 class prepare_request final : public detail::operation_request {
  public:
-  prepare_request(prepare&& asked, const request_options& o, request_sender s,
-                  reply_token<prepared> t)
-      : operation_request(program_row(), o, s, t.failures()),
+  prepare_request(prepare&& asked, request_options&& o, request_sender s,
+                  reply_token<prepared>&& t) noexcept
+      : operation_request(program_row(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
         asked_(std::move(asked)) {}
-  prepare_request(prepare_request&&) noexcept = default;
 
-  detail::owner_pointer<operation_request> to_heap(detail::owner_memory& memory) && override {
-    return detail::make_owned<prepare_request, operation_request>(memory, std::move(*this));
-  }
   const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
     return detail::failure_of([this] { infer_steps(); });

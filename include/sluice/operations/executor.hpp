@@ -8,6 +8,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/tensors.hpp>
 #include <sluice/runtime/tensor.hpp>
@@ -83,7 +84,8 @@ class SLUICE_EXPORT executor {
   /// Sets a function that tells whether the owner has further requests at hand. A request that may
   /// share a launch with them then waits until the owner is woken, which it is soon: its wake
   /// should come after these requests. Without the function it is launched as soon as there is
-  /// room. Call it once, before the first request. The function must not throw.
+  /// room. Call it once, before the first request. The function must not throw. With it, calls of
+  /// the owner call the function of `on_wake`, which must not destroy the executor then.
   void on_more(std::function<bool()> more);
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.
@@ -94,9 +96,10 @@ class SLUICE_EXPORT executor {
   void submit(Operation operation, const request_options& options, reply_token<tensor> token,
               request_sender sender = {}) noexcept {
     try {
-      // Only a request that must wait is moved to the heap.
-      detail::typed_request<Operation> asked(operation, options, sender, token);
-      submit(asked);
+      request_options own = options;
+      submit(detail::make_owned<detail::typed_request<Operation>, detail::operation_request>(
+          memory(), row_of(operation_type<Operation>{}), std::move(operation), std::move(own), sender,
+          reply_token<tensor>(token)));
     } catch (...) {
       // The client that gets the error shares its memory with nobody.
       for (const auto& o : detail::operands_of(operation)) *o.value = operand();
@@ -132,7 +135,9 @@ class SLUICE_EXPORT executor {
  private:
   class core;
 
-  void submit(detail::operation_request& asked) noexcept;
+  /// The memory of requests.
+  [[nodiscard]] detail::owner_memory& memory() noexcept;
+  void submit(detail::owner_pointer<detail::operation_request> asked) noexcept;
 
   std::unique_ptr<core> core_;
 };

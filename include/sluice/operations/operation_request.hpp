@@ -24,15 +24,12 @@ namespace sluice::detail {
 /// One request to an executor, without the type of its operation.
 class operation_request {
  public:
-  operation_request(const operation_row& r, const request_options& o, request_sender s,
-                    failure_token t)
-      : row(r), options(o), sender(s), token(std::move(t)) {}
+  operation_request(const operation_row& r, request_options&& o, request_sender s,
+                    failure_token t) noexcept
+      : row(r), options(std::move(o)), sender(s), token(std::move(t)) {}
+  operation_request(const operation_request&) = delete;
   operation_request& operator=(const operation_request&) = delete;
   virtual ~operation_request() = default;
-
-  /// Moves the request to `memory`, where it can wait. Nothing is moved if this throws.
-  /// @throws std::bad_alloc if there is no memory
-  [[nodiscard]] virtual owner_pointer<operation_request> to_heap(owner_memory& memory) && = 0;
 
   [[nodiscard]] virtual const void* operation() const noexcept = 0;
   /// Works out the call and the uses of the operands. Returns an error if no device can compute the
@@ -81,9 +78,6 @@ class operation_request {
   std::uint64_t number = 0;                  // in the order of arrival
   std::size_t counted_bytes = 0;             // while it waits; a parameter may grow meanwhile
   timer::time_point arrived{};
-
- protected:
-  operation_request(operation_request&&) noexcept = default;
 
  private:
   virtual void drop_operands() noexcept = 0;
@@ -140,38 +134,27 @@ template <class Reply>
 template <class Operation>
 class typed_request final : public operation_request {
  public:
-  /// Refers to `asked`, and takes its operands.
-  typed_request(Operation& asked, const request_options& o, request_sender s, reply_token<tensor> t)
-      : operation_request(row_of(operation_type<Operation>{}), o, s, t.failures()),
+  typed_request(const operation_row& r, Operation&& asked, request_options&& o, request_sender s,
+                reply_token<tensor>&& t) noexcept
+      : operation_request(r, std::move(o), s, t.failures()),
         reply_(std::move(t)),
-        asked_(&asked) {}
-  /// Owns the operation that `from` has referred to.
-  typed_request(typed_request&& from) noexcept
-      : operation_request(static_cast<operation_request&&>(from)),
-        reply_(std::move(from.reply_)),
-        owned_(std::move(*from.asked_)),
-        asked_(&*owned_) {
-    if (from.inferred_) inferred_.emplace(*from.inferred_, operands_of(*asked_));
-  }
+        asked_(std::move(asked)) {}
 
-  [[nodiscard]] owner_pointer<operation_request> to_heap(owner_memory& memory) && override {
-    return make_owned<typed_request, operation_request>(memory, std::move(*this));
-  }
-  [[nodiscard]] const void* operation() const noexcept override { return asked_; }
+  [[nodiscard]] const void* operation() const noexcept override { return &asked_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
-    const auto operands = operands_of(*asked_);
+    const auto operands = operands_of(asked_);
     for (const auto& o : operands) {
       if (o.value->reference().program != 0) {
         return failure_of([&] { throw invalid_argument(o.name, "is a value of a program"); });
       }
     }
-    return row.try_infer(asked_, inferred_.emplace(operands), call);
+    return row.try_infer(&asked_, inferred_.emplace(operands), call);
   }
   [[nodiscard]] std::span<const inference::use> uses() const noexcept override {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + options.tag.capacity() + host_bytes_of(*asked_);
+    return sizeof(*this) + options.tag.capacity() + host_bytes_of(asked_);
   }
   void add_operand(const tensor& value, bool is_output) override {
     // Without an output, the reply is the first operand.
@@ -187,13 +170,12 @@ class typed_request final : public operation_request {
 
  private:
   void drop_operands() noexcept override {
-    for (const auto& o : operands_of(*asked_)) *o.value = operand();
+    for (const auto& o : operands_of(asked_)) *o.value = operand();
     result_ = tensor();
   }
 
   reply_token<tensor> reply_;
-  std::optional<Operation> owned_;  // once on the heap
-  Operation* asked_;
+  Operation asked_;
   tensor result_;
   std::optional<inference_of<operand_count<Operation>()>> inferred_;
 };

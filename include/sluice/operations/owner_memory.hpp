@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace sluice::detail {
@@ -104,13 +105,13 @@ struct owner_deleter {
 template <class T>
 using owner_pointer = std::unique_ptr<T, owner_deleter<T>>;
 
-/// An object of type `T` in `memory`, as one of its first base class `Base`.
+/// A new `T(arguments...)` in `memory`, which `Base`, its first base class, stands for.
 /// @throws std::bad_alloc if there is no memory
-template <class T, class Base>
-[[nodiscard]] owner_pointer<Base> make_owned(owner_memory& memory, T&& from) noexcept(false) {
+template <class T, class Base, class... Arguments>
+[[nodiscard]] owner_pointer<Base> make_owned(owner_memory& memory, Arguments&&... arguments) {
   static_assert(alignof(T) <= alignof(std::max_align_t));
-  void* const place = memory.take(sizeof(T));
-  Base* const made = new (place) T(std::move(from));
+  static_assert(std::is_nothrow_constructible_v<T, Arguments...>);
+  Base* const made = new (memory.take(sizeof(T))) T(std::forward<Arguments>(arguments)...);
   return owner_pointer<Base>(made, {&memory, sizeof(T)});
 }
 
