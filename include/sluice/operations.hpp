@@ -3,6 +3,7 @@
 
 /// Everything of layer 3, in one header: operations and the executor that runs them.
 #include <sluice/operations/blas.hpp>
+#include <sluice/operations/bulk.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/executor.hpp>

@@ -43,6 +43,15 @@ inference::inference(std::span<use> uses, std::span<const named_operand> operand
   for (std::size_t i = 0; i < operands.size(); ++i) uses_[i].spec = given[i];
 }
 
+inference::inference(std::span<use> uses, const inference& from,
+                     std::span<const named_operand> operands) noexcept
+    : uses_(uses) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    uses_[i] = from.uses_[i];
+    uses_[i].of = operands[i];
+  }
+}
+
 inference::use& inference::use_of(const operand& of) {
   const auto found =
       std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.of.value == &of; });

@@ -102,6 +102,11 @@ class executor::core {
     lane_.on_room(std::move(wake));
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
+  void begin_bulk() noexcept { in_bulk_ = true; }
+  void end_bulk() noexcept {
+    in_bulk_ = false;
+    if (!waiting_.empty() && !gather()) launch_waiting();
+  }
   void prepare(const operation_row& row) noexcept {
     if (is_prepared(row)) return;
     try {
@@ -199,7 +204,7 @@ class executor::core {
     r.most_in_batch = most_in_batch(r);
     const bool held =
         launching_batch_ ||
-        (r.most_in_batch != 0 && (lane_.batches() >= lane_.max_batches() || (more_ && more_())));
+        (r.most_in_batch != 0 && (lane_.batches() >= lane_.max_batches() || more_follow()));
     return waiting_.empty() && r.planned_by == nullptr && !held && !lane_.full(commands_of(r));
   }
   /// The largest number of requests in a batch with `r`; 0 if it must be launched alone.
@@ -384,9 +389,12 @@ class executor::core {
     fail_if([](const operation_request&) { return true; }, why);
   }
 
+  /// Whether the owner has further requests at hand.
+  [[nodiscard]] bool more_follow() const noexcept { return in_bulk_ || (more_ && more_()); }
   /// Whether what waits is launched after the requests that the owner has at hand.
   [[nodiscard]] bool gather() noexcept {
-    if (!more_ || waiting_.size() >= fullest_batch || !more_()) return false;
+    if (waiting_.size() >= fullest_batch || !more_follow()) return false;
+    if (in_bulk_) return true;
     if (!std::exchange(gathering_, true)) mailbox_->wake();
     return true;
   }
@@ -568,6 +576,7 @@ class executor::core {
   bool launching_batch_ = false;
   std::function<bool()> more_;  // null: the owner never has a request at hand
   bool gathering_ = false;      // the owner is woken after the requests at hand
+  bool in_bulk_ = false;
 };
 
 executor::executor(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
@@ -583,6 +592,12 @@ void executor::on_more(std::function<bool()> more) {
 }
 void executor::prepare(const operation_row& row) noexcept {
   core_->prepare(row);
+}
+executor::gathering::gathering(executor& of) noexcept : of_(of) {
+  of_.core_->begin_bulk();
+}
+executor::gathering::~gathering() {
+  of_.core_->end_bulk();
 }
 detail::owner_memory& executor::memory() noexcept {
   return core_->memory();

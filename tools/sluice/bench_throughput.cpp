@@ -5,6 +5,7 @@
 #include "tools/sluice/paired_rounds.hpp"
 
 #include <sluice/operations/blas.hpp>
+#include <sluice/operations/bulk.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ struct product {
 
 class products {
  public:
-  static constexpr std::size_t count = 256;
+  static constexpr std::size_t count = 1024;
 
   explicit products(session& current) : session_(current) {}
 
@@ -56,6 +57,12 @@ class products {
     }
   }
   [[nodiscard]] const product& operator[](std::size_t i) const { return all_[i % count]; }
+  /// `size` products in one message.
+  [[nodiscard]] bulk bulk_of(std::size_t first, std::size_t size) const {
+    bulk many;
+    for (std::size_t i = 0; i < size; ++i) many.add((*this)[first + i].request(true));
+    return many;
+  }
 
   /// Checks the results of a few random products. @throws error `library_failure` if one is wrong
   void check() {
@@ -223,6 +230,18 @@ bench_report bench_throughput(session& current) {
   add(same_shape, "4 clients", equal, 4, true);
   add(same_shape, "4 clients, outputs allocated", equal, 4, false);
   add(same_shape, "1 client", equal, 1, true);
+  for (const std::size_t size : {64, 256}) {
+    constexpr std::size_t clients = 4;
+    constexpr auto share = products::count / clients;
+    const auto load = std::make_shared<load_clients<bulk_results>>(
+        current.system(), clients, share / size, blas,
+        [&equal, size](std::size_t client, std::size_t i) {
+          return equal.bulk_of(client * share + i * size % share, size);
+        });
+    same_shape.add(
+        fmt::format("4 clients, messages of {}, 256 in flight", size),
+        [load, size](std::int64_t n) { load->send(n / static_cast<std::int64_t>(size)); });
+  }
   const auto echoed = make_clients(current, equal, 4, echo, true);
   same_shape.add("4 clients of an actor that answers at once",
                  [echoed](std::int64_t n) { echoed->send(n); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/actors/caf.hpp>
+#include <sluice/operations/bulk.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/tensor.hpp>
 
@@ -39,20 +40,23 @@ struct wake {};
 /// Requests are launched by priority, then in the order of arrival. A request does not pass an
 /// earlier one if either of them writes bytes that the other one uses.
 ///
-/// The sender of requests may cancel them with `cancel_request`. `get_queue_status` is answered
-/// with a `queue_status`.
+/// A `bulk` takes many operations in one message. The sender of requests may cancel them with
+/// `cancel_request`. `get_queue_status` is answered with a `queue_status`.
 template <class... Requests>
 using operation_actor =
     caf::typed_actor<takes<typename request_reply<Requests>::type(Requests)>...,
                      takes<typename request_reply<Requests>::type(Requests, request_options)>...,
+                     takes<bulk_results(bulk)>, takes<bulk_results(bulk, request_options)>,
                      takes<void(cancel_request)>, takes<queue_status(get_queue_status)>,
                      takes<void(detail::wake)>>;
 
 template <>
 struct local_message<tensor> : std::true_type {};
+template <>
+struct local_message<bulk_results> : std::true_type {};
 
 }  // namespace sluice
 
 SLUICE_MESSAGES(sluice_operations, 1020, sluice::detail::wake, sluice::tensor,
                 sluice::request_options, sluice::cancel_request, sluice::get_queue_status,
-                sluice::queue_status)
+                sluice::queue_status, sluice::bulk, sluice::bulk_results)

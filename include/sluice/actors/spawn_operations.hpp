@@ -60,6 +60,13 @@ void linger(Self* self) noexcept {
                                     [self] { return has_message(self); });
 }
 
+/// Has the end of a sender drop its requests, if their options ask for it.
+template <class Self>
+void watch_sender(Self* self, const caf::strong_actor_ptr& sender, const request_options& options) {
+  if (!options.while_alive || !sender) return;
+  if (state_of(self).watched.insert(sender->id()).second) monitor(self, sender);
+}
+
 /// Takes a request of `self`.
 template <class Request, class Self>
 [[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
@@ -67,10 +74,22 @@ template <class Request, class Self>
   const auto from = sender_of(self);
   auto taken = take_request(self, request, state_of(self).replies);
   answer_failures(taken.token, [&] {
-    if (options.while_alive && sender && state_of(self).watched.insert(sender->id()).second) {
-      monitor(self, sender);
-    }
+    watch_sender(self, sender, options);
     state_of(self).on->submit(take_operation_of(request), options, taken.token, from);
+  });
+  linger(self);
+  return taken.delegated;
+}
+
+/// Takes a bulk of `self`.
+template <class Self>
+[[nodiscard]] auto take_bulk(Self* self, bulk& request, const request_options& options) {
+  const auto sender = self->current_sender();
+  const auto from = sender_of(self);
+  auto taken = take_promise<bulk_results>(self);
+  answer_failures(taken.token, [&] {
+    watch_sender(self, sender, options);
+    state_of(self).on->submit(std::move(request), options, taken.token, from);
   });
   linger(self);
   return taken.delegated;
@@ -119,6 +138,10 @@ struct operation_handlers {
   static auto make(Self* self, More... more) -> typename Self::behavior_type {
     return {operation_handler<Requests>(self)...,
             operation_handler_with_options<Requests>(self)...,
+            [self](bulk& request) { return take_bulk(self, request, {}); },
+            [self](bulk& request, const request_options& options) {
+              return take_bulk(self, request, options);
+            },
             [self](const cancel_request& request) {
               state_of(self).on->cancel(sender_of(self), request.id);
             },

@@ -21,6 +21,8 @@
 
 namespace sluice {
 
+class bulk;
+struct bulk_results;
 struct run;
 struct run_to_host;
 struct prepare;
@@ -98,8 +100,8 @@ class SLUICE_EXPORT executor {
     try {
       request_options own = options;
       submit(detail::make_owned<detail::typed_request<Operation>, detail::operation_request>(
-          memory(), row_of(operation_type<Operation>{}), std::move(operation), std::move(own), sender,
-          reply_token<tensor>(token)));
+          memory(), row_of(operation_type<Operation>{}), std::move(operation), std::move(own),
+          sender, reply_token<tensor>(token)));
     } catch (...) {
       // The client that gets the error shares its memory with nobody.
       for (const auto& o : detail::operands_of(operation)) *o.value = operand();
@@ -114,6 +116,10 @@ class SLUICE_EXPORT executor {
               request_sender sender = {}) noexcept;
   /// Makes the executable of a program for `sender`, and answers `token` with what is known of it.
   void submit(sluice::prepare asked, const request_options& options, reply_token<prepared> token,
+              request_sender sender = {}) noexcept;
+  /// Runs the operations of `asked` for `sender`, as requests with the same options, and answers
+  /// `token` when all have been answered. Those that may share a launch wait for the last one.
+  void submit(bulk asked, const request_options& options, reply_token<bulk_results> token,
               request_sender sender = {}) noexcept;
   /// Answers requests whose deadline has passed, and launches what waits, as far as there is room.
   /// Called by the owner after each wake.
@@ -134,6 +140,17 @@ class SLUICE_EXPORT executor {
 
  private:
   class core;
+  /// While it exists, requests that may share a launch wait for later ones.
+  class SLUICE_EXPORT gathering {
+   public:
+    explicit gathering(executor& of) noexcept;
+    gathering(const gathering&) = delete;
+    gathering& operator=(const gathering&) = delete;
+    ~gathering();
+
+   private:
+    executor& of_;
+  };
 
   /// The memory of requests.
   [[nodiscard]] detail::owner_memory& memory() noexcept;

@@ -127,6 +127,9 @@ class SLUICE_EXPORT inference {
   /// Likewise, with the properties `given` of the operands instead of their own.
   inference(std::span<use> uses, std::span<const named_operand> operands,
             std::span<const std::optional<tensor_spec>> given) noexcept;
+  /// What `from` has found, for the operands of a copy of its operation.
+  inference(std::span<use> uses, const inference& from,
+            std::span<const named_operand> operands) noexcept;
 
  private:
   template <class Part>
@@ -158,6 +161,10 @@ class inference_of final : private std::array<inference::use, Operands>, public 
   inference_of(const std::array<named_operand, Operands>& operands,
                std::span<const std::optional<tensor_spec>> given) noexcept
       : inference(static_cast<std::array<use, Operands>&>(*this), operands, given) {}
+  /// What `from` has found, for the operands of a copy of its operation.
+  inference_of(const inference_of& from,
+               const std::array<named_operand, Operands>& operands) noexcept
+      : inference(static_cast<std::array<use, Operands>&>(*this), from, operands) {}
 };
 
 }  // namespace sluice

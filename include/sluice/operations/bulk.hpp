@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/executor.hpp>
+#include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The answer to one operation of a `bulk`: its result or its error.
+struct bulk_result {
+  tensor value{};                  ///< the result; empty after a failure
+  std::optional<error> failure{};  ///< the error; nothing after a success
+};
+/// The answer to a `bulk`: one result for each operation, in their order.
+struct bulk_results {
+  std::vector<bulk_result> of{};  ///< the results
+};
+
+/// Operations of any kinds that travel in one message and are answered by one.
+///
+///     bulk many;
+///     for (auto& p : products) many.add(gemm{.a = p.a, .b = p.b, .c = p.c});
+///     request(self, blas, caf::infinite, many).then([](const bulk_results& results) { ... });
+///
+/// To the executor they are single requests, submitted in their order: each is checked, fenced and
+/// launched by itself or in a batch, and fails by itself. They share the options of the message;
+/// each counts in the queue. The answer comes when the last of them has been answered.
+///
+/// Every executor takes operations of every library: those of the actor that receives the message
+/// share its lane. Copies share nothing. Not thread-safe.
+class bulk {
+ public:
+  bulk() = default;
+  bulk(bulk&&) noexcept = default;
+  bulk& operator=(bulk&&) noexcept = default;
+  bulk(const bulk& other) : size_(other.size_) {
+    for (const auto& one : other.runs_) runs_.push_back(one->clone());
+  }
+  bulk& operator=(const bulk& other) { return *this = bulk(other); }
+  ~bulk() = default;
+
+  /// Appends an operation, or what a `to_operation` turns into one. Its result is a tensor.
+  /// @throws error as `to_operation`
+  /// @throws std::bad_alloc if there is no memory
+  template <class Request>
+  bulk& add(Request request) {
+    if constexpr (requires { to_operation(std::move(request)); }) {
+      return append(to_operation(std::move(request)));
+    } else {
+      return append(std::move(request));
+    }
+  }
+  /// The number of operations.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Whether there is none.
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  friend class executor;
+  class collector;
+
+  /// Operations of one kind that follow each other.
+  class run_of_operations {
+   public:
+    run_of_operations() = default;
+    run_of_operations(const run_of_operations&) = delete;
+    run_of_operations& operator=(const run_of_operations&) = delete;
+    virtual ~run_of_operations() = default;
+    [[nodiscard]] virtual std::unique_ptr<run_of_operations> clone() const = 0;
+    /// Submits all operations, which have the numbers from `first` on. Returns the next number.
+    virtual std::size_t submit(executor& to, const request_options& options, request_sender sender,
+                               collector& into, std::size_t first) noexcept = 0;
+  };
+  template <class Operation>
+  class run_of final : public run_of_operations {
+   public:
+    std::vector<Operation> all;
+
+    [[nodiscard]] std::unique_ptr<run_of_operations> clone() const override {
+      auto copy = std::make_unique<run_of>();
+      copy->all = all;
+      return copy;
+    }
+    std::size_t submit(executor& to, const request_options& options, request_sender sender,
+                       collector& into, std::size_t first) noexcept override;
+  };
+
+  template <class Operation>
+  bulk& append(Operation operation) {
+    auto* last = runs_.empty() ? nullptr : dynamic_cast<run_of<Operation>*>(runs_.back().get());
+    if (last == nullptr) {
+      auto made = std::make_unique<run_of<Operation>>();
+      last = made.get();
+      runs_.push_back(std::move(made));
+    }
+    last->all.push_back(std::move(operation));
+    ++size_;
+    return *this;
+  }
+
+  std::vector<std::unique_ptr<run_of_operations>> runs_;
+  std::size_t size_ = 0;
+};
+
+/// Collects the results of a bulk, and gives the answer with the last one. It lives until the last
+/// of its tokens has gone, which lie in its memory. Thread-safe, but for `token`.
+class SLUICE_EXPORT bulk::collector {
+ public:
+  /// Destroys itself after `count` tokens and the returned owner.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] static std::unique_ptr<collector, void (*)(collector*)> make(
+      std::size_t count, reply_token<bulk_results> answer);
+  collector(const collector&) = delete;
+  collector& operator=(const collector&) = delete;
+
+  /// The token of operation `i`. Called once for each.
+  [[nodiscard]] reply_token<tensor> token(std::size_t i) noexcept;
+
+ private:
+  class receiver;
+  template <class T>
+  class allocator;
+
+  collector(std::size_t count, reply_token<bulk_results> answer);
+  ~collector() = default;
+  [[nodiscard]] bulk_result& result(std::size_t i) noexcept { return results_.of[i]; }
+  void answer_one() noexcept;
+  void let_go() noexcept;
+
+  static constexpr std::size_t token_bytes = 288;  // with the result that it holds
+
+  reply_token<bulk_results> answer_;
+  bulk_results results_;
+  std::unique_ptr<std::byte[]> tokens_;
+  std::size_t tokens_taken_ = 0;
+  std::atomic<std::size_t> unanswered_;
+  std::atomic<std::size_t> owners_;
+};
+
+template <class Operation>
+std::size_t bulk::run_of<Operation>::submit(executor& to, const request_options& options,
+                                            request_sender sender, collector& into,
+                                            std::size_t first) noexcept {
+  for (auto& operation : all) to.submit(std::move(operation), options, into.token(first++), sender);
+  return first;
+}
+
+}  // namespace sluice

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/executing.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/operations/blas.hpp>
+#include <sluice/operations/bulk.hpp>
+#include <sluice/operations/elementwise.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class bulk_test : public executor_test {
+ protected:
+  tensor values(std::vector<float> of) {
+    return tensor(upload(runtime(), stream(), of)).reshape({2, 2});
+  }
+  std::vector<float> elements(const tensor& t) {
+    return download(t.reshape({-1}).as<float>(), stream());
+  }
+  pending<bulk_results> send(bulk many, const request_options& options = {},
+                             request_sender sender = {}) {
+    pending<bulk_results> answer(waking_alarm());
+    on().submit(std::move(many), options, answer.token(), sender);
+    return answer;
+  }
+  std::vector<bulk_result> answers(bulk many, const request_options& options = {}) {
+    auto answer = send(std::move(many), options);
+    return wait(answer).of;
+  }
+};
+
+TEST_P(bulk_test, answers_each_operation_in_its_place) {
+  const auto a = values({1, 2, 3, 4});
+  const auto b = values({0, 1, 1, 0});
+  bulk many;
+  many.add(gemm{.a = a, .b = b}).add(add{.a = a, .b = b}).add(gemm{.a = b, .b = a});
+  many.add(gemm{.a = a, .b = values({1, 1, 1, 1}).reshape({4, 1})});
+  many.add(sgemm{
+      .m = 2, .n = 2, .k = 2, .a = a.reshape({-1}).as<float>(), .b = b.reshape({-1}).as<float>()});
+  EXPECT_EQ(many.size(), 5U);
+  const auto results = answers(many);
+  ASSERT_EQ(results.size(), 5U);
+  EXPECT_EQ(elements(results[0].value), (std::vector<float>{2, 1, 4, 3}));
+  EXPECT_EQ(elements(results[1].value), (std::vector<float>{1, 3, 4, 4}));
+  EXPECT_EQ(elements(results[2].value), (std::vector<float>{3, 4, 1, 2}));
+  ASSERT_TRUE(results[3].failure);
+  EXPECT_EQ(results[3].failure->code(), errc::invalid_argument);
+  EXPECT_FALSE(results[3].value);
+  EXPECT_EQ(elements(results[4].value), (std::vector<float>{2, 1, 4, 3}));
+  for (const auto i : {0, 1, 2, 4}) EXPECT_FALSE(results[static_cast<std::size_t>(i)].failure);
+}
+
+TEST_P(bulk_test, keeps_the_order_of_operations_with_a_hazard) {
+  const auto a = values({1, 1, 0, 1});
+  const auto x = values({1, 0, 0, 1});
+  const auto y = values({0, 0, 0, 0});
+  bulk many;
+  for (int i = 0; i < 20; ++i) {
+    many.add(gemm{.a = a, .b = x, .c = y});
+    many.add(gemm{.a = a, .b = y, .c = x});
+  }
+  for (const auto& result : answers(many)) EXPECT_FALSE(result.failure);
+  EXPECT_EQ(elements(x), (std::vector<float>{1, 40, 0, 1}));
+}
+
+TEST_P(bulk_test, without_operations_is_answered_at_once) {
+  EXPECT_TRUE(answers({}).empty());
+}
+
+TEST_P(bulk_test, can_be_copied) {
+  const auto a = values({1, 2, 3, 4});
+  bulk many;
+  many.add(add{.a = a, .b = a});
+  const auto copy = many;
+  many.add(gemm{.a = a, .b = a});
+  EXPECT_EQ(copy.size(), 1U);
+  EXPECT_EQ(elements(answers(copy).front().value), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(answers(std::move(many)).size(), 2U);
+}
+
+TEST_P(bulk_test, gives_each_operation_the_options_of_the_message) {
+  const auto a = values({1, 2, 3, 4});
+  // Kernels are loaded before the gate is closed.
+  (void)run(on(), gemm{.a = a, .b = a});
+  gate closed;
+  closed.hold(on().lane().stream());
+  bulk many;
+  for (int i = 0; i < 300; ++i) many.add(gemm{.a = a, .b = a});
+  const request_sender sender{3};
+  auto cancelled = send(many, {.id = 9}, sender);
+  auto expired = send(many, {.deadline = timer().now() + std::chrono::seconds(1)}, sender);
+  on().cancel(sender, 9);
+  for (const auto& result : wait(cancelled).of) {
+    ASSERT_TRUE(result.failure);
+    EXPECT_EQ(result.failure->code(), errc::cancelled);
+  }
+  timer().advance(std::chrono::seconds(2));
+  for (const auto& result : wait(expired).of) {
+    ASSERT_TRUE(result.failure);
+    EXPECT_EQ(result.failure->code(), errc::deadline_exceeded);
+  }
+  closed.open();
+  const auto early = answers(many, {.reply = reply_on::enqueued});
+  EXPECT_EQ(early.size(), 300U);
+  for (const auto& result : early)
+    EXPECT_EQ(elements(result.value), (std::vector<float>{7, 10, 15, 22}));
+}
+
+TEST_P(bulk_test, beyond_the_queue_fails_in_part) {
+  const auto a = values({1, 2, 3, 4});
+  (void)run(on(), gemm{.a = a, .b = a});
+  const auto small = make_executor({.max_waiting = 8});
+  (void)run(*small, gemm{.a = a, .b = a});
+  gate closed;
+  closed.hold(small->lane().stream());
+  // Two of these occupy the lane.
+  auto first = submit(*small, gemm{.a = a, .b = a});
+  auto second = submit(*small, gemm{.a = a, .b = a});
+  bulk many;
+  for (int i = 0; i < 12; ++i) many.add(gemm{.a = a, .b = a});
+  pending<bulk_results> answer(waking_alarm());
+  small->submit(std::move(many), {}, answer.token());
+  EXPECT_FALSE(answer.answered());
+  closed.open();
+  std::size_t overloaded = 0;
+  for (const auto& result : wait(*small, answer).of) {
+    if (result.failure) {
+      EXPECT_EQ(result.failure->code(), errc::overloaded);
+      ++overloaded;
+    }
+  }
+  EXPECT_EQ(overloaded, 4U);
+  (void)wait(*small, first);
+  (void)wait(*small, second);
+}
+
+TEST_P(bulk_test, is_answered_when_its_executor_ends) {
+  const auto a = values({1, 2, 3, 4});
+  auto ended = make_executor();
+  (void)run(*ended, gemm{.a = a, .b = a});
+  gate closed;
+  closed.hold(ended->lane().stream());
+  bulk many;
+  for (int i = 0; i < 300; ++i) many.add(gemm{.a = a, .b = a});
+  pending<bulk_results> answer(waking_alarm());
+  ended->submit(std::move(many), {}, answer.token());
+  ended.reset();
+  closed.open();
+  await([&] { return answer.answered(); });
+  std::size_t cancelled = 0;
+  for (const auto& result : answer.get().of) {
+    if (!result.failure) continue;
+    EXPECT_EQ(result.failure->code(), errc::cancelled);
+    ++cancelled;
+  }
+  EXPECT_GT(cancelled, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, bulk_test, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
