@@ -76,6 +76,7 @@ class batch_launch {
       return true;
     } catch (...) {
       // Those that are launched alone are answered with the reason.
+      if (recorder_) recorder_->cancel();
     }
     small_vector<std::uint32_t, most_inline> refused;
     std::size_t kept = 0;

@@ -104,6 +104,7 @@ class event_writer {
                       {"timestamps", !timestamps_         ? "off"
                                      : l.begun && l.ended ? "device"
                                                           : "missing"}};
+    if (what.batch != 1) arguments["batch"] = what.batch;
     if (what.tag.text[0] != '\0') arguments["tag"] = what.tag.text;
     if (what.steps.text[0] != '\0') arguments["steps"] = what.steps.text;
     if (l.failure) arguments["failure"] = std::string(to_string(*l.failure));

@@ -135,6 +135,7 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
   what.device = info.device;
   what.stream = info.stream;
   what.sizes = info.sizes;
+  what.batch = info.batch;
   what.thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) % 1'000'000;
   what.enqueue_begin = clock::now();
   std::array<std::uint64_t, words> copied{};

@@ -40,6 +40,7 @@ struct traced_launch {
     device_id device{};
     stream_id stream{};
     std::array<std::int64_t, 4> sizes{};
+    std::size_t batch = 1;
     std::uint64_t thread = 0;
     time_point enqueue_begin{};
     element_type type = element_type::f32;

@@ -120,18 +120,18 @@ class byte_index {
   /// Counts the ranges that begin in each region of 2^bits bytes. Regions share counters.
   struct region_counts {
     unsigned bits;
-    std::array<std::uint32_t, 1024> counts{};
+    std::array<std::uint32_t, 512> counts{};
 
     [[nodiscard]] std::uint32_t& begun(std::uintptr_t address) noexcept {
-      return counts[((address >> bits) * 0x9e3779b97f4a7c15U) >> 54U];
+      return counts[((address >> bits) * 0x9e3779b97f4a7c15U) >> 55U];
     }
     [[nodiscard]] std::uint32_t begun(std::uintptr_t address) const noexcept {
-      return counts[((address >> bits) * 0x9e3779b97f4a7c15U) >> 54U];
+      return counts[((address >> bits) * 0x9e3779b97f4a7c15U) >> 55U];
     }
   };
   struct of_access {
     std::array<counted_chain, 64> by_size;
-    std::array<region_counts, 3> regions{{{36}, {26}, {16}}};
+    std::array<region_counts, 2> regions{{{26}, {16}}};
     std::uint64_t present = 0;  // bit i: there are ranges of size i
   };
 

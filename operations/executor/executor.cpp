@@ -202,10 +202,9 @@ class executor::core {
     if (r.options.deadline || r.options.id != 0) follow(r);
     find_plan(r);
     r.most_in_batch = most_in_batch(r);
-    const bool held =
-        launching_batch_ ||
-        (r.most_in_batch != 0 && (lane_.batches() >= lane_.max_batches() || more_follow()));
-    return waiting_.empty() && r.planned_by == nullptr && !held && !lane_.full(commands_of(r));
+    if (!waiting_.empty() || r.planned_by != nullptr || launching_batch_) return false;
+    if (lane_.full(commands_of(r))) return false;
+    return r.most_in_batch == 0 || (lane_.batches() < lane_.max_batches() && !more_follow());
   }
   /// The largest number of requests in a batch with `r`; 0 if it must be launched alone.
   [[nodiscard]] static std::size_t most_in_batch(const operation_request& r) noexcept {

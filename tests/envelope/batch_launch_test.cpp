@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches that are made together. The device is a host device that presents itself as a GPU: all
+// members of a batch are one call, and one event stands for them.
+#include "tests/envelope/launches.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/pretended_gpu.hpp"
+
+#include <sluice/envelope/kernel_envelope.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using bytes = gpu_ref<std::uint8_t>;
+
+/// Fills the block of each launch with its number.
+class filling final : public detail::batch_closure {
+ public:
+  std::vector<bytes> blocks;
+  std::function<void()> before_all = [] {
+  };
+  std::function<void(std::size_t)> before_one = [](std::size_t) {
+  };
+  int calls_together = 0;
+
+  void enqueue_one(const launch_context& context, std::size_t which) override {
+    before_one(which);
+    fill(context, which);
+  }
+  void enqueue_together(const launch_context& context,
+                        std::span<const std::uint32_t> which) override {
+    before_all();
+    ++calls_together;
+    for (const auto i : which) fill(context, i);
+  }
+
+ private:
+  void fill(const launch_context& context, std::size_t which) {
+    const auto value = static_cast<std::uint8_t>(which + 1);
+    context.stream.device().fill(blocks[which].data(), &value, 1, blocks[which].bytes(),
+                                 context.native());
+  }
+};
+
+class batch_launch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    gpu_ = std::make_shared<pretended_gpu>(0, open_host_device());
+    gpu_->watch = [this](pretended_gpu::call which) {
+      if (which == pretended_gpu::call::record) records_.fetch_add(1);
+    };
+    service_ = std::make_shared<device_service>(gpu_);
+    lane_ = std::make_unique<lane>(service_);
+    stream_ = runtime().create_stream();
+  }
+  void TearDown() override {
+    lane_.reset();
+    stream_ = stream();
+    service_.reset();
+  }
+
+  [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
+  [[nodiscard]] lane& on() { return *lane_; }
+  [[nodiscard]] int records() const { return records_.load(); }
+  [[nodiscard]] bytes block(std::size_t count = 16) {
+    return runtime().allocate<std::uint8_t>(count, stream_.ref(), "test");
+  }
+  std::vector<std::uint8_t> contents(const bytes& of) { return download(of, stream_.ref()); }
+  /// Adds a launch that writes `written` and reads `read`.
+  void add(const bytes& written, const bytes& read = {},
+           reply_on when = reply_on::finished) {
+    closure_.blocks.push_back(written);
+    operands used;
+    used.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
+    if (read) used.add({read.block(), access_kind::read, true});
+    auto& box = boxes_.emplace_back();
+    works_.push_back(envelope_.prepare(on(), std::move(used), box.token(),
+                                       static_cast<int>(works_.size()),
+                                       {.when = when, .is_batch = true}));
+  }
+  void launch() {
+    detail::launch_continuation::run_batch(works_, on(), envelope_.label(), 3, nullptr, closure_);
+  }
+  [[nodiscard]] filling& closure() { return closure_; }
+  [[nodiscard]] std::vector<mailbox<int>>& boxes() { return boxes_; }
+  [[nodiscard]] auto& works() { return works_; }
+  void expect_filled(std::size_t which) {
+    const auto& of = closure_.blocks[which];
+    EXPECT_EQ(boxes_[which].value(), static_cast<int>(which));
+    EXPECT_EQ(contents(of),
+              std::vector<std::uint8_t>(of.size(), static_cast<std::uint8_t>(which + 1)));
+  }
+  void expect_rest() {
+    await([&] { return on().in_flight() == 0; });
+    EXPECT_EQ(on().batches(), 0U);
+    EXPECT_FALSE(on().full());
+    EXPECT_EQ(runtime().statistics().leases, 0U);
+  }
+
+ private:
+  std::atomic<int> records_{0};
+  std::shared_ptr<pretended_gpu> gpu_;
+  std::shared_ptr<device_service> service_;
+  std::unique_ptr<lane> lane_;
+  stream stream_;
+  kernel_envelope envelope_{{.library = "test", .operation = "fill"}};
+  filling closure_;
+  std::vector<mailbox<int>> boxes_;
+  std::vector<std::unique_ptr<detail::launch_continuation>> works_;
+};
+
+TEST_F(batch_launch, records_one_event_for_all_members) {
+  for (const std::size_t count : {2, 8, 64, 128, 300}) {
+    closure().blocks.clear();
+    boxes().clear();
+    works().clear();
+    for (std::size_t i = 0; i < count; ++i) add(block());
+    const auto before = records();
+    const auto calls = closure().calls_together;
+    launch();
+    EXPECT_EQ(records() - before, 1) << count;
+    EXPECT_EQ(closure().calls_together - calls, 1) << count;
+    for (std::size_t i = 0; i < count; ++i) expect_filled(i);
+    expect_rest();
+  }
+}
+
+TEST_F(batch_launch, counts_as_one_until_it_has_completed) {
+  gate closed;
+  closed.hold(on().stream());
+  for (int i = 0; i < 100; ++i) add(block());
+  launch();
+  EXPECT_EQ(on().in_flight(), 100U);
+  EXPECT_EQ(on().batches(), 1U);
+  EXPECT_FALSE(on().full(797));
+  EXPECT_TRUE(on().full(798)) << "three commands are in flight";
+  for (const auto& box : boxes()) EXPECT_EQ(box.count(), 0U);
+  closed.open();
+  for (std::size_t i = 0; i < 100; ++i) expect_filled(i);
+  expect_rest();
+}
+
+TEST_F(batch_launch, orders_each_member_before_later_launches) {
+  gate closed;
+  closed.hold(on().stream());
+  for (int i = 0; i < 20; ++i) add(block());
+  launch();
+  // Another stream reads what a member in the middle writes, without any reply in between.
+  const auto other = runtime().create_stream();
+  const auto copy = block();
+  {
+    auto recorder = launch_recorder::strict(other.ref());
+    recorder.read(closure().blocks[7]).write(copy);
+    recorder.preflight();
+    other.ref().device().copy(copy.data(), closure().blocks[7].data(), copy.bytes(),
+                        copy_direction::device_to_device, other.ref().native());
+    recorder.commit();
+  }
+  closed.open();
+  EXPECT_EQ(contents(copy), std::vector<std::uint8_t>(copy.size(), 8));
+  for (std::size_t i = 0; i < 20; ++i) expect_filled(i);
+}
+
+TEST_F(batch_launch, writes_parts_of_one_block) {
+  const auto whole = block(160);
+  for (std::size_t i = 0; i < 10; ++i) add(whole.subspan(16 * i, 16));
+  launch();
+  for (std::size_t i = 0; i < 10; ++i) expect_filled(i);
+  expect_rest();
+}
+
+TEST_F(batch_launch, answers_early_where_asked) {
+  gate closed;
+  closed.hold(on().stream());
+  add(block());
+  add(block(), {}, reply_on::enqueued);
+  add(block());
+  launch();
+  EXPECT_EQ(boxes()[0].count(), 0U);
+  EXPECT_EQ(boxes()[1].count(), 1U);
+  EXPECT_EQ(boxes()[2].count(), 0U);
+  closed.open();
+  for (std::size_t i = 0; i < 3; ++i) expect_filled(i);
+}
+
+TEST_F(batch_launch, fails_as_a_whole_if_its_call_fails) {
+  const auto later = block();
+  for (int i = 0; i < 5; ++i) add(block());
+  closure().before_all = [] {
+    throw error(errc::library_failure, "refused by the test");
+  };
+  launch();
+  for (const auto& box : boxes()) EXPECT_EQ(box.failure(), errc::library_failure);
+  expect_rest();
+  // The outputs count as failed.
+  const auto other = runtime().create_stream();
+  auto recorder = launch_recorder::strict(other.ref());
+  recorder.read(closure().blocks[3]).write(later);
+  EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { recorder.preflight(); }));
+}
+
+TEST_F(batch_launch, is_made_one_by_one_if_nothing_was_enqueued) {
+  for (int i = 0; i < 6; ++i) add(block());
+  closure().before_all = [] {
+    throw nothing_enqueued(error(errc::unsupported, "not together"));
+  };
+  closure().before_one = [](std::size_t which) {
+    if (which == 2) throw nothing_enqueued(error(errc::unsupported, "not alone either"));
+    if (which == 4) throw error(errc::library_failure, "failed by the test");
+  };
+  launch();
+  EXPECT_EQ(boxes()[2].failure(), errc::unsupported);
+  EXPECT_EQ(boxes()[4].failure(), errc::library_failure);
+  for (const std::size_t i : {0, 1, 3, 5}) expect_filled(i);
+  expect_rest();
+  EXPECT_EQ(contents(closure().blocks[2]).size(), 16U) << "it has not failed";
+}
+
+TEST_F(batch_launch, leaves_members_out_that_preflight_refuses) {
+  for (int i = 0; i < 6; ++i) add(block());
+  const auto read = block();
+  closure().blocks.reserve(8);
+  add(block(), read);
+  runtime().deallocate(closure().blocks[1].block());
+  runtime().deallocate(read.block());
+  launch();
+  EXPECT_EQ(boxes()[1].failure(), errc::stale_ref);
+  EXPECT_EQ(boxes()[6].failure(), errc::stale_ref);
+  for (const std::size_t i : {0, 2, 3, 4, 5}) expect_filled(i);
+  EXPECT_EQ(closure().calls_together, 1);
+  expect_rest();
+}
+
+TEST_F(batch_launch, fails_members_that_depend_on_a_failed_launch) {
+  // A launch on another stream fails, which is not known when the batch is preflighted.
+  const auto other = runtime().create_stream();
+  const auto written = block();
+  gate closed;
+  closed.hold(other.ref());
+  {
+    auto recorder = launch_recorder::strict(other.ref());
+    recorder.write(written);
+    recorder.preflight();
+    recorder.commit(error(errc::library_failure, "failed by the test"));
+  }
+  add(block());
+  add(block(), written);
+  add(block());
+  launch();
+  closed.open();
+  for (const std::size_t i : {0, 2}) expect_filled(i);
+  EXPECT_EQ(boxes()[1].failure(), errc::upstream_failed);
+  expect_rest();
+}
+
+}  // namespace
+}  // namespace sluice::test
