@@ -411,7 +411,11 @@ class executor::core {
       if (most == 0) {
         launch(*waiting_.take(next));
       } else {
-        if (lane_.batches() >= lane_.max_batches() && lane_.want_room_for_batch()) break;
+        // Without company to wait for, a chain of requests is launched like any other.
+        if (!waiting_.holds_back() && lane_.batches() >= lane_.max_batches() &&
+            lane_.want_room_for_batch()) {
+          break;
+        }
         launch_batch(waiting_.take_batch(next, most, share_batch));
       }
     }

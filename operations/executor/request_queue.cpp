@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace sluice::operations {
 namespace {
@@ -100,6 +101,8 @@ void request_queue::add(pointer& r) {
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
   made.request = std::move(r);
+  made.is_behind = count_ != 1 && has_hazard(made);
+  if (made.is_behind) ++behind_;
   to.splice(to.end(), node);
 }
 
@@ -173,19 +176,28 @@ request_queue::list request_queue::take_with_id(request_sender sender, std::uint
   }
 }
 
-bool request_queue::may_pass(const item& r) const noexcept {
-  const auto has_hazard = [&](const byte_index::entry& earlier) {
+bool request_queue::may_pass(item& r) noexcept {
+  if (!r.is_behind) return true;
+  if (has_hazard(r)) return false;
+  r.is_behind = false;
+  --behind_;
+  return true;
+}
+
+bool request_queue::has_hazard(const item& r) const noexcept {
+  const auto conflicts = [&](const byte_index::entry& earlier) {
     return have_hazard(r->uses(),
                        static_cast<const detail::operation_request*>(earlier.request)->uses());
   };
-  return std::none_of(r.used.begin(), r.used.end(), [&](const byte_index::entry* used) {
-    return used_.any_before(r->number, used->of, has_hazard);
+  return std::any_of(r.used.begin(), r.used.end(), [&](const byte_index::entry* used) {
+    return used_.any_before(r->number, used->of, conflicts);
   });
 }
 
 void request_queue::forget(item& r) noexcept {
   for (auto* const used : r.used) used_.remove(used);
   r.used.clear();
+  if (std::exchange(r.is_behind, false)) --behind_;
   if (r->options.id != 0) by_id_.erase({r->sender, r->options.id, r->number});
   --count_;
   bytes_ -= r->counted_bytes;

@@ -34,6 +34,9 @@ class request_queue {
     std::list<item, detail::owner_allocator<item>>* in = nullptr;  // while it waits
     std::list<item, detail::owner_allocator<item>>::iterator at{};
     detail::small_vector<byte_index::entry*, 4> used{};
+    /// Whether an earlier one had a hazard with it when that was last looked at. Otherwise none
+    /// has.
+    bool is_behind = false;
     [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
     [[nodiscard]] detail::operation_request& operator*() const noexcept { return *request; }
   };
@@ -72,17 +75,23 @@ class request_queue {
   /// Takes the request `from` and up to `most` - 1 others that may be launched together with it:
   /// those for which `joins(founder, request)` is true and which may pass every earlier request
   /// that waits or is taken. They come in the order of their priority and arrival. Of those that
-  /// wait, a bounded number is visited.
+  /// wait, a bounded number is visited, and of those that may not pass a smaller one.
   template <class Joins>
   [[nodiscard]] list take_batch(const place& from, std::size_t most, const Joins& joins) noexcept {
     list taken(memory_);
     const auto& founder = *from;
     taken.splice(taken.end(), *from.in, from.at);
     std::size_t left = visited_for_batch * most;
+    std::size_t refused_left = max_held_back_of_batch;
     for (auto* in = from.in; in <= &ready_.back(); ++in) {
       for (auto at = in->begin(); at != in->end() && taken.size() < most && left != 0; --left) {
         const auto here = at++;
-        if (joins(founder, **here) && may_pass(*here)) taken.splice(taken.end(), *in, here);
+        if (!joins(founder, **here)) continue;
+        if (may_pass(*here)) {
+          taken.splice(taken.end(), *in, here);
+        } else if (--refused_left == 0) {
+          left = 1;
+        }
       }
     }
     for (auto& r : taken) forget(r);
@@ -108,6 +117,8 @@ class request_queue {
   /// Takes all requests of a sender with an id.
   [[nodiscard]] list take_with_id(request_sender sender, std::uint64_t id) noexcept;
 
+  /// Whether requests wait for others that wait, so that these should not wait for company.
+  [[nodiscard]] bool holds_back() const noexcept { return behind_ != 0; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
@@ -122,6 +133,7 @@ class request_queue {
   using id_of_request = std::tuple<request_sender, std::uint64_t, std::uint64_t>;
 
   static constexpr std::size_t visited_for_batch = 8;  // for each request of the largest batch
+  static constexpr std::size_t max_held_back_of_batch = 16;
 
   /// The first request of a priority if it may be launched. The oldest request of all waits for no
   /// other one that is ready, so one is always found if no request waits for a plan.
@@ -133,7 +145,8 @@ class request_queue {
   void count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r) noexcept;
   /// Whether no earlier request has a hazard with `r`.
-  [[nodiscard]] bool may_pass(const item& r) const noexcept;
+  [[nodiscard]] bool may_pass(item& r) noexcept;
+  [[nodiscard]] bool has_hazard(const item& r) const noexcept;
   void forget(item& r) noexcept;
 
   detail::owner_memory memory_;
@@ -142,6 +155,7 @@ class request_queue {
   // By priority; each in the order of arrival.
   std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};
   std::size_t count_ = 0;
+  std::size_t behind_ = 0;  // those with `is_behind`
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;

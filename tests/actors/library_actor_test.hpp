@@ -48,7 +48,7 @@ inline void expect_right(session& s, const sample& expected, const answer<ref>& 
 /// kernels are loaded; see `session::hold`.
 inline sample make_to_be_held(session& s, const library_kind& kind, const caf::actor& actor,
                               reply_on when = reply_on::finished) {
-  auto made = kind.make(s, {.output_given = true, .reply = when});
+  auto made = kind.make(s, {.output_given = true, .reply = when, .bits = result_bits::as_if_alone});
   EXPECT_TRUE(succeeded(s.ask_all<ref>(actor, {made.request})[0]));
   s.put_into(made.output, made.output_before);
   s.settle();

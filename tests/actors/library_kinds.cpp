@@ -96,7 +96,7 @@ sample make_gemm(session& s, const sample_options& options) {
   made.expected = gemm_reference(p);
   made.bound = error_bound<float>(static_cast<std::size_t>(shape.k));
   made.request = caf::make_message(gemm_request(p, s.put(p.a), s.put(p.b), made.output),
-                                   request_options{.reply = options.reply});
+                                   request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 

@@ -25,6 +25,7 @@ struct sample {
 struct sample_options {
   bool output_given = false;
   reply_on reply = reply_on::finished;
+  result_bits bits = result_bits::any;  ///< `as_if_alone`: the request is in no batch
 };
 
 /// A request that must be refused.

@@ -205,6 +205,28 @@ TEST_P(batches, have_members_of_one_call_only) {
   EXPECT_EQ(all, (sizes{1, 1, 1, 1, 1, 4, 4, 4, 4}));
 }
 
+TEST_P(batches, do_not_hold_back_a_chain) {
+  const auto p = any_permutation(random());
+  auto expected = any_permutation(random());
+  const auto a = values(p);
+  auto x = values(expected);
+  auto y = any();
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 50; ++i) {
+    answers.push_back(send(product_of(a, x, y)));
+    expected = product(p, expected);
+    std::swap(x, y);
+  }
+  // Nobody can join any of them, so only the last one waits for company.
+  EXPECT_EQ(launched(), sizes(49, 1));
+  EXPECT_EQ(traced().lane().in_flight(), 49U);
+  closed.open();
+  for (auto& answer : answers) (void)answer_of(answer);
+  EXPECT_EQ(elements(x), matrix_of(expected));
+}
+
 TEST_P(batches, take_no_misaligned_operand) {
   const auto memory =
       runtime().allocate<float>(static_cast<std::size_t>(side * side + 4), stream(), "test");
