@@ -119,6 +119,7 @@ class batch_launch {
       const current_device_scope current(device_of_lane());
       if (!together || !enqueue_together()) {
         for (std::size_t n = 0; n < left_.size(); ++n) enqueue_one(n);
+        end_with_the_last();
       }
     }
     joint_launches::publish(*recorder_);
@@ -139,8 +140,9 @@ class batch_launch {
       one.batches_ = one.places_;
       if (n == ending) one.of_batch_ = std::move(own_);
       if (together) {
-        commands_alone_ += one.commands_;
+        commands_alone_ = one.commands_;
         one.commands_ = n == ending ? commands_ : 0;
+        if (one.info_.timed) one.commands_ += 2;  // its timestamps
       }
       one.begin(now);
     }
@@ -161,8 +163,10 @@ class batch_launch {
     }
     for (std::size_t n = 0; n < left_.size(); ++n) work(n).timing_.end(on_.stream());
     if (!enqueued) {
-      work(0).commands_ += commands_alone_;
-      work(0).load_->commands.fetch_add(commands_alone_, std::memory_order_relaxed);
+      for (std::size_t n = 0; n < left_.size(); ++n) {
+        work(n).commands_ += commands_alone_;
+        work(n).load_->commands.fetch_add(commands_alone_, std::memory_order_relaxed);
+      }
       return false;
     }
     const auto* const thrown = failure ? &*failure : nullptr;
@@ -206,6 +210,15 @@ class batch_launch {
     }
   }
 
+  /// The batch ends with the last launch that completes.
+  void end_with_the_last() noexcept {
+    std::size_t last = left_.size() - 1;
+    while (last != 0 && !outcomes_[last].enqueued) --last;
+    for (std::size_t n = 0; n < left_.size(); ++n) {
+      work(n).places_ = work(n).batches_ = n == last ? 1 : 0;
+    }
+  }
+
   void hand_over() noexcept {
     // After a loss the engine ignores tickets.
     const auto behind_all =
@@ -231,7 +244,7 @@ class batch_launch {
   lane& on_;
   const std::string& label_;
   const std::size_t commands_;
-  std::size_t commands_alone_ = 0;  // of the launches one by one
+  std::size_t commands_alone_ = 0;  // of each launch if they are made one by one
   std::shared_ptr<const void> own_;
   batch_closure& closure_;
   small_vector<std::uint32_t, most_inline> left_;  // the launches that are not made yet

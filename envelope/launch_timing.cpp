@@ -31,6 +31,7 @@ void launch_timing::complete(kernel_trace& trace, const kernel_info& info,
     call_trace(&trace, [&](kernel_trace& t) { t.after_timestamps(info, known); });
     return;
   }
+  launch_->info = info;
   launch_->times = known;
   const auto reader = launch_->reader;  // `hand_over` may destroy the launch before it returns
   reader->hand_over(std::move(launch_));

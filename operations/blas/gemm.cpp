@@ -178,16 +178,21 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
 
 std::size_t operations::most_in_batch(const gemm_call& call) noexcept {
   // A product of 512 × 512 matrices of type f32 takes an H200 about 10 µs, most of them without use
-  // of all multiprocessors. A batch takes at most about 200 µs, so that nobody waits long for it.
-  constexpr double largest_product = 2.0 * 512 * 512 * 512;
-  constexpr double largest_batch = 32 * largest_product;
+  // of all multiprocessors, and so does the transfer of 8 MiB to and from its memory. A batch takes
+  // at most about 200 µs, so that nobody waits long for it.
+  constexpr double most_work = 2.0 * 512 * 512 * 512;
+  constexpr double most_bytes = 8 << 20U;
+  constexpr double largest_products = 32;
   constexpr double most = 128;
   if (!call.multiplies || call.count != 1) return 0;
   const bool is_complex = call.type == element_type::c64 || call.type == element_type::c128;
-  const double work = (is_complex ? 8.0 : 2.0) * static_cast<double>(call.m) *
-                      static_cast<double>(call.n) * static_cast<double>(call.k);
-  return work > largest_product ? 0
-                                : static_cast<std::size_t>(std::min(most, largest_batch / work));
+  const auto m = static_cast<double>(call.m);
+  const auto n = static_cast<double>(call.n);
+  const auto k = static_cast<double>(call.k);
+  const double elements = m * k + k * n + (call.beta == 0.0 ? 1 : 2) * m * n;
+  const double load = std::max((is_complex ? 8 : 2) * m * n * k / most_work,
+                               elements * static_cast<double>(size_of(call.type)) / most_bytes);
+  return load > 1 ? 0 : static_cast<std::size_t>(std::min(most, largest_products / load));
 }
 
 operations::scale_call operations::scaling_of(const gemm_call& call) {

@@ -15,7 +15,7 @@ namespace sluice::operations {
 
 /// The bytes that numbered requests use, to be searched by address. Not thread-safe.
 ///
-///     auto* const place = index.add({begin, end, true}, number, &request);
+///     auto* const place = index.add({begin, end, true}, number, &request, &use);
 ///     index.any_before(number, range, [](const byte_index::entry& other) { ... });
 ///     index.remove(place);
 ///
@@ -35,7 +35,8 @@ class byte_index {
   struct entry {
     range of{};
     std::uint64_t number = 0;
-    const void* request = nullptr;
+    void* request = nullptr;
+    const void* use = nullptr;  ///< of the request
 
    private:
     friend class byte_index;
@@ -61,12 +62,13 @@ class byte_index {
 
   /// Adds a range of a request, whose number is not below that of any range that has been added.
   /// @throws std::bad_alloc; nothing is added then
-  [[nodiscard]] entry* add(const range& of, std::uint64_t number, const void* request) {
+  [[nodiscard]] entry* add(const range& of, std::uint64_t number, void* request, const void* use) {
     if (count_ >= parts_.size()) grow();
     auto* const made = new (memory_->take(sizeof(entry))) entry;
     made->of = of;
     made->number = number;
     made->request = request;
+    made->use = use;
     auto& sizes = sizes_[of.is_written ? 1 : 0];
     const auto size = size_of(of);
     part_of(*made).append(*made, &entry::in_part);
@@ -89,13 +91,22 @@ class byte_index {
     memory_->give_back(added, sizeof(entry));
   }
   /// Calls `is_wanted` with ranges of requests before `number` that have a byte of `of`, and of
-  /// which it or they are written, until that returns true. Returns whether it did.
+  /// which it or they are written, until that returns true. Returns whether it did. `visits_left`
+  /// counts the ranges and parts of memory that are visited; at 0 the function returns true.
+  ///@{
+  template <class Condition>
+  [[nodiscard]] bool any_before(std::uint64_t number, const range& of, const Condition& is_wanted,
+                                std::size_t& visits_left) const {
+    return any(sizes_[1], true, number, of, is_wanted, visits_left) ||
+           (of.is_written && any(sizes_[0], false, number, of, is_wanted, visits_left));
+  }
   template <class Condition>
   [[nodiscard]] bool any_before(std::uint64_t number, const range& of,
                                 const Condition& is_wanted) const {
-    return any(sizes_[1], true, number, of, is_wanted) ||
-           (of.is_written && any(sizes_[0], false, number, of, is_wanted));
+    auto unlimited = ~std::size_t{0};
+    return any_before(number, of, is_wanted, unlimited);
   }
+  ///@}
 
  private:
   /// Ranges in the order in which they were added, which is that of their numbers.
@@ -166,9 +177,12 @@ class byte_index {
 
   template <class Condition>
   [[nodiscard]] bool any(const of_access& sizes, bool is_written, std::uint64_t number,
-                         const range& of, const Condition& is_wanted) const {
+                         const range& of, const Condition& is_wanted,
+                         std::size_t& visits_left) const {
     const auto any_in = [&](const chain& all, entry::links entry::*by) {
+      if (--visits_left == 0) return true;
       for (const auto* at = all.first; at != nullptr && at->number < number; at = (at->*by).after) {
+        if (--visits_left == 0) return true;
         const bool overlaps = at->of.begin < of.end && of.begin < at->of.end;
         if (overlaps && at->of.is_written == is_written && is_wanted(*at)) return true;
       }

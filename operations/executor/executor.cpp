@@ -102,9 +102,9 @@ class executor::core {
     lane_.on_room(std::move(wake));
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
-  void begin_bulk() noexcept { in_bulk_ = true; }
+  void begin_bulk() noexcept { ++in_bulk_; }
   void end_bulk() noexcept {
-    in_bulk_ = false;
+    --in_bulk_;
     if (!waiting_.empty() && !gather()) launch_waiting();
   }
   void prepare(const operation_row& row) noexcept {
@@ -119,6 +119,11 @@ class executor::core {
 
   [[nodiscard]] detail::owner_memory& memory() noexcept { return waiting_.memory(); }
   void submit(request_queue::pointer asked) noexcept {
+    // Also requests that are refused keep the others waiting.
+    if (gathering_ && in_bulk_ == 0 && ++gathered_ >= fullest_batch) {
+      gathered_ = 0;
+      launch_waiting();
+    }
     auto& r = *asked;
     const auto& device = lane_.runtime().device();
     auto refusal = device.lost() ? std::optional(device.loss()) : std::nullopt;
@@ -129,7 +134,9 @@ class executor::core {
     if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
     if (!refusal && waits) refusal = failure_of([&] { wait(asked); });
     if (refusal) return r.fail(*refusal);
-    if (!waits) launch(r);
+    if (waits) return;
+    launch(r);
+    if (!waiting_.empty() && !gather()) launch_waiting();
   }
 
   void work() noexcept {
@@ -202,7 +209,7 @@ class executor::core {
     if (r.options.deadline || r.options.id != 0) follow(r);
     find_plan(r);
     r.most_in_batch = most_in_batch(r);
-    if (!waiting_.empty() || r.planned_by != nullptr || launching_batch_) return false;
+    if (!waiting_.empty() || r.planned_by != nullptr || launching_) return false;
     if (lane_.full(commands_of(r))) return false;
     return r.most_in_batch == 0 || (lane_.batches() < lane_.max_batches() && !more_follow());
   }
@@ -389,34 +396,34 @@ class executor::core {
   }
 
   /// Whether the owner has further requests at hand.
-  [[nodiscard]] bool more_follow() const noexcept { return in_bulk_ || (more_ && more_()); }
+  [[nodiscard]] bool more_follow() const noexcept { return in_bulk_ != 0 || (more_ && more_()); }
   /// Whether what waits is launched after the requests that the owner has at hand.
   [[nodiscard]] bool gather() noexcept {
     if (waiting_.size() >= fullest_batch || !more_follow()) return false;
-    if (in_bulk_) return true;
-    if (!std::exchange(gathering_, true)) mailbox_->wake();
+    if (in_bulk_ != 0) return true;
+    if (!std::exchange(gathering_, true)) {
+      gathered_ = 0;
+      mailbox_->wake();
+    }
     return true;
   }
   /// Launches what waits, as far as there is room.
   void launch_waiting() noexcept {
-    if (launching_batch_) return;
+    if (launching_) return;
     expire();
     while (!waiting_.empty()) {
       if (lane_.full() && lane_.want_room()) return;  // woken later
-      const auto next = waiting_.next();
+      // Without company to wait for, a chain of requests is launched like any other.
+      const bool batches = waiting_.holds_back() || lane_.batches() < lane_.max_batches() ||
+                           !lane_.want_room_for_batch();
+      const auto next = waiting_.next(batches);
       if (!next) break;
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
-      const auto most = (*next).most_in_batch;
-      if (most == 0) {
-        launch(*waiting_.take(next));
-      } else {
-        // Without company to wait for, a chain of requests is launched like any other.
-        if (!waiting_.holds_back() && lane_.batches() >= lane_.max_batches() &&
-            lane_.want_room_for_batch()) {
-          break;
-        }
+      if (const auto most = (*next).most_in_batch; most != 0) {
         launch_batch(waiting_.take_batch(next, most, share_batch));
+      } else {
+        launch(*waiting_.take(next));
       }
     }
     planning_.start();
@@ -427,15 +434,16 @@ class executor::core {
     return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) + r.transfer_commands();
   }
   void launch(operation_request& r) noexcept {
+    const bool outer = std::exchange(launching_, true);
     if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
+    launching_ = outer;
   }
   /// Launches requests together. There is at least one.
   void launch_batch(request_queue::list requests) noexcept {
-    // The receiver of an answer may submit a request. It waits, because it may have a hazard with
-    // those that are on their way.
-    launching_batch_ = true;
+    workspace_.require(0);  // lets it shrink
+    launching_ = true;
     launch_together(requests);
-    launching_batch_ = false;
+    launching_ = false;
   }
   void launch_together(const request_queue::list& requests) noexcept {
     const auto& founder = *requests.front();
@@ -576,10 +584,13 @@ class executor::core {
   followed_requests followed_;
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
-  bool launching_batch_ = false;
+  // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
+  // hazard with those that are on their way, and calls must not nest without a bound.
+  bool launching_ = false;
   std::function<bool()> more_;  // null: the owner never has a request at hand
   bool gathering_ = false;      // the owner is woken after the requests at hand
-  bool in_bulk_ = false;
+  std::size_t gathered_ = 0;    // requests since then
+  std::size_t in_bulk_ = 0;     // a receiver may submit one within another
 };
 
 executor::executor(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,

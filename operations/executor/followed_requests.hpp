@@ -49,10 +49,13 @@ class followed_requests {
   }
   /// Answers the requests of `sender` with this id with `why`.
   void cancel(request_sender sender, std::uint64_t id, const error& why) noexcept {
+    // Taken out before the first answer, because its receiver may use the id again.
+    decltype(by_id_) cancelled;
     for (auto found = by_id_.find({sender, id}); found != by_id_.end();
          found = by_id_.find({sender, id})) {
-      (void)by_id_.extract(found).mapped().fail(why);
+      cancelled.insert(by_id_.extract(found));
     }
+    for (const auto& [of, token] : cancelled) (void)token.fail(why);
   }
 
  private:

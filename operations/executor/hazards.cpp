@@ -15,18 +15,6 @@ bool touches(const use& u) noexcept {
 
 }  // namespace
 
-bool have_hazard(std::span<const use> a, std::span<const use> b) noexcept {
-  for (const auto& one : a) {
-    if (!touches(one)) continue;
-    for (const auto& other : b) {
-      if (!touches(other)) continue;
-      if (one.access == access_kind::read && other.access == access_kind::read) continue;
-      if (overlap(one.of.value->value(), other.of.value->value())) return true;
-    }
-  }
-  return false;
-}
-
 void check_aliasing(std::span<const use> uses) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const auto& written = uses[i];

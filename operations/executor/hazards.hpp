@@ -7,11 +7,6 @@
 
 namespace sluice::operations {
 
-/// Whether the launches of two requests must keep their order: one writes bytes that the other one
-/// uses.
-[[nodiscard]] bool have_hazard(std::span<const inference::use> a,
-                               std::span<const inference::use> b) noexcept;
-
 /// Checks that no output shares bytes with another operand, unless the operation allows it.
 /// @throws error `invalid_argument` with the name of the output
 void check_aliasing(std::span<const inference::use> uses);

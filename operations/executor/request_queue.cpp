@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/executor/request_queue.hpp"
 
-#include "operations/executor/hazards.hpp"
 #include "runtime/seam.hpp"
 
 #include <algorithm>
@@ -19,18 +18,22 @@ using use = inference::use;
 
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
-/// The bytes that the operands of a request use.
-detail::small_vector<byte_index::range, 4> ranges_of(const operation_request& r) {
-  detail::small_vector<byte_index::range, 4> all;
-  for (const auto& u : r.uses()) {
-    if (u.ignored || !*u.of.value) continue;
-    const auto& t = u.of.value->value();
-    const auto extent = t.extent();
-    const auto begin = reinterpret_cast<std::uintptr_t>(t.address());
-    if (extent.first == extent.last) continue;
-    all.push_back({begin, begin + (extent.last - extent.first), u.access != access_kind::read});
-  }
-  return all;
+/// The number of earlier requests with which one is compared, and of those that are visited for it.
+constexpr std::size_t max_compared = 64;
+constexpr std::size_t max_visited = 4096;
+
+bool is_wanted(const request_queue::item& r, bool batches) noexcept {
+  return batches || r->most_in_batch == 0;
+}
+const tensor& tensor_of(const byte_index::entry& used) noexcept {
+  return static_cast<const use*>(used.use)->of.value->value();
+}
+/// The bytes of an operand. It is touched.
+byte_index::range range_of(const use& u) noexcept {
+  const auto& t = u.of.value->value();
+  const auto extent = t.extent();
+  const auto begin = reinterpret_cast<std::uintptr_t>(t.address());
+  return {begin, begin + (extent.last - extent.first), u.access != access_kind::read};
 }
 
 }  // namespace
@@ -86,9 +89,11 @@ void request_queue::add(pointer& r) {
   r->number = last_number_ + 1;
   count_sender(*r);
   try {
-    for (const auto& range : ranges_of(*r)) {
-      made.used.reserve(made.used.size() + 1);
-      made.used.push_back(used_.add(range, r->number, r.get()));
+    made.used.reserve(r->uses().size());
+    for (const auto& u : r->uses()) {
+      if (u.ignored || !*u.of.value) continue;
+      const auto range = range_of(u);
+      if (range.begin != range.end) made.used.push_back(used_.add(range, r->number, &made, &u));
     }
     if (r->options.id != 0) by_id_.try_emplace({r->sender, r->options.id, r->number}, &made);
   } catch (...) {
@@ -101,25 +106,26 @@ void request_queue::add(pointer& r) {
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
   made.request = std::move(r);
-  made.is_behind = count_ != 1 && has_hazard(made);
-  if (made.is_behind) ++behind_;
+  look_for_blocker(made);
   to.splice(to.end(), node);
 }
 
-request_queue::place request_queue::next() noexcept {
-  std::size_t held_back = 0;
+request_queue::place request_queue::next(bool batches) noexcept {
+  std::size_t passed = 0;
   for (auto& waiting : ready_) {
     for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (may_pass(*at)) return {&waiting, at};
-      if (++held_back == max_held_back) return next_of_the_oldest();
+      if (is_wanted(*at, batches) && may_pass(*at)) return {&waiting, at};
+      if (++passed == max_held_back) return next_of_the_oldest(batches);
     }
   }
   return {};
 }
 
-request_queue::place request_queue::next_of_the_oldest() noexcept {
+request_queue::place request_queue::next_of_the_oldest(bool batches) noexcept {
   for (auto& waiting : ready_) {
-    if (!waiting.empty() && may_pass(waiting.front())) return {&waiting, waiting.begin()};
+    if (waiting.empty()) continue;
+    auto& oldest = waiting.front();
+    if (is_wanted(oldest, batches) && may_pass(oldest)) return {&waiting, waiting.begin()};
   }
   return {};
 }
@@ -177,27 +183,65 @@ request_queue::list request_queue::take_with_id(request_sender sender, std::uint
 }
 
 bool request_queue::may_pass(item& r) noexcept {
-  if (!r.is_behind) return true;
-  if (has_hazard(r)) return false;
-  r.is_behind = false;
-  --behind_;
-  return true;
+  if (!r.may_pass && r.blocker == nullptr && (taken_ >= r.look_again_at || is_oldest(r))) {
+    look_for_blocker(r);
+  }
+  return r.may_pass;
 }
 
-bool request_queue::has_hazard(const item& r) const noexcept {
-  const auto conflicts = [&](const byte_index::entry& earlier) {
-    return have_hazard(r->uses(),
-                       static_cast<const detail::operation_request*>(earlier.request)->uses());
+void request_queue::look_for_blocker(item& r) noexcept {
+  r.may_pass = is_oldest(r);
+  if (r.may_pass) return;
+  std::size_t compared = 0;
+  std::size_t visits_left = max_visited;
+  for (const auto* used : r.used) {
+    item* found = nullptr;
+    const auto conflicts = [&](const byte_index::entry& earlier) {
+      if (++compared > max_compared) return true;
+      if (!overlap(tensor_of(*used), tensor_of(earlier))) return false;
+      found = static_cast<item*>(earlier.request);
+      return true;
+    };
+    if (!used_.any_before(r->number, used->of, conflicts, visits_left)) continue;
+    if (found != nullptr) {
+      block(r, *found);
+    } else {
+      r.look_again_at = taken_ + max_compared;
+    }
+    return;
+  }
+  r.may_pass = true;
+}
+
+bool request_queue::is_oldest(const item& r) const noexcept {
+  const auto is_later = [&](const list& waiting) {
+    return waiting.empty() || waiting.front()->number >= r->number;
   };
-  return std::any_of(r.used.begin(), r.used.end(), [&](const byte_index::entry* used) {
-    return used_.any_before(r->number, used->of, conflicts);
-  });
+  return is_later(planning_) && std::all_of(ready_.begin(), ready_.end(), is_later);
+}
+
+void request_queue::block(item& r, item& by) noexcept {
+  r.blocker = &by;
+  r.next_blocked = std::exchange(by.first_blocked, &r);
+  if (r.next_blocked != nullptr) r.next_blocked->previous_blocked = &r;
+  ++blocked_;
+}
+
+void request_queue::unblock(item& r) noexcept {
+  (r.previous_blocked != nullptr ? r.previous_blocked->next_blocked : r.blocker->first_blocked) =
+      r.next_blocked;
+  if (r.next_blocked != nullptr) r.next_blocked->previous_blocked = r.previous_blocked;
+  r.blocker = r.next_blocked = r.previous_blocked = nullptr;
+  r.look_again_at = 0;
+  --blocked_;
 }
 
 void request_queue::forget(item& r) noexcept {
   for (auto* const used : r.used) used_.remove(used);
   r.used.clear();
-  if (std::exchange(r.is_behind, false)) --behind_;
+  ++taken_;
+  if (r.blocker != nullptr) unblock(r);
+  while (r.first_blocked != nullptr) unblock(*r.first_blocked);
   if (r->options.id != 0) by_id_.erase({r->sender, r->options.id, r->number});
   --count_;
   bytes_ -= r->counted_bytes;

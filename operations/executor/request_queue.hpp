@@ -34,9 +34,13 @@ class request_queue {
     std::list<item, detail::owner_allocator<item>>* in = nullptr;  // while it waits
     std::list<item, detail::owner_allocator<item>>::iterator at{};
     detail::small_vector<byte_index::entry*, 4> used{};
-    /// Whether an earlier one had a hazard with it when that was last looked at. Otherwise none
-    /// has.
-    bool is_behind = false;
+    bool may_pass = true;             // no earlier one has a hazard with it; if false, one may have
+    item* blocker = nullptr;          // an earlier one that has a hazard with it and waits
+    std::uint64_t look_again_at = 0;  // without a known blocker: when so many have been taken
+    // Those that it blocks, and its place among those that its blocker blocks.
+    item* first_blocked = nullptr;
+    item* next_blocked = nullptr;
+    item* previous_blocked = nullptr;
     [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
     [[nodiscard]] detail::operation_request& operator*() const noexcept { return *request; }
   };
@@ -68,8 +72,8 @@ class request_queue {
     [[nodiscard]] explicit operator bool() const noexcept { return in != nullptr; }
     [[nodiscard]] const detail::operation_request& operator*() const noexcept { return **at; }
   };
-  /// The next request that may be launched.
-  [[nodiscard]] place next() noexcept;
+  /// The next request that may be launched; without `batches`, of those that are launched alone.
+  [[nodiscard]] place next(bool batches = true) noexcept;
   /// Takes a request.
   [[nodiscard]] pointer take(const place& from) noexcept;
   /// Takes the request `from` and up to `most` - 1 others that may be launched together with it:
@@ -118,7 +122,7 @@ class request_queue {
   [[nodiscard]] list take_with_id(request_sender sender, std::uint64_t id) noexcept;
 
   /// Whether requests wait for others that wait, so that these should not wait for company.
-  [[nodiscard]] bool holds_back() const noexcept { return behind_ != 0; }
+  [[nodiscard]] bool holds_back() const noexcept { return blocked_ != 0; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
@@ -133,11 +137,11 @@ class request_queue {
   using id_of_request = std::tuple<request_sender, std::uint64_t, std::uint64_t>;
 
   static constexpr std::size_t visited_for_batch = 8;  // for each request of the largest batch
-  static constexpr std::size_t max_held_back_of_batch = 16;
+  static constexpr std::size_t max_held_back_of_batch = 8;
 
   /// The first request of a priority if it may be launched. The oldest request of all waits for no
   /// other one that is ready, so one is always found if no request waits for a plan.
-  [[nodiscard]] place next_of_the_oldest() noexcept;
+  [[nodiscard]] place next_of_the_oldest(bool batches) noexcept;
   /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,
@@ -146,7 +150,12 @@ class request_queue {
   void uncount_sender(const detail::operation_request& r) noexcept;
   /// Whether no earlier request has a hazard with `r`.
   [[nodiscard]] bool may_pass(item& r) noexcept;
-  [[nodiscard]] bool has_hazard(const item& r) const noexcept;
+  /// Compares `r` with earlier requests that are near it in memory, until one has a hazard with it.
+  /// A bounded number is compared; beyond it, `r` must wait until it is the oldest.
+  void look_for_blocker(item& r) noexcept;
+  [[nodiscard]] bool is_oldest(const item& r) const noexcept;
+  void block(item& r, item& by) noexcept;
+  void unblock(item& r) noexcept;
   void forget(item& r) noexcept;
 
   detail::owner_memory memory_;
@@ -155,7 +164,8 @@ class request_queue {
   // By priority; each in the order of arrival.
   std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};
   std::size_t count_ = 0;
-  std::size_t behind_ = 0;  // those with `is_behind`
+  std::size_t blocked_ = 0;  // those with a blocker
+  std::uint64_t taken_ = 0;  // since the beginning
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;

@@ -51,9 +51,8 @@ void recorder_state::relate_joint_launches() {
         // that writes another part of the block must not hide that of an earlier one.
         if (known->writer != recorded_use::no_launch) {
           joint_dependencies_.push_back({stream_->id(), known->writer | earlier_launch});
-        } else if (known->written) {
-          joint_dependencies_.push_back(known->written);
         }
+        if (known->written) joint_dependencies_.push_back(known->written);
       }
       if (u.access != access_kind::read) known->writer = i;
     }
@@ -66,7 +65,7 @@ dependency_points recorder_state::dependencies_of(std::size_t i,
   const auto first = joint_[i].first_dependency;
   const auto end =
       i + 1 < joint_.size() ? joint_[i + 1].first_dependency : joint_dependencies_.size();
-  dependency_points all;  // at most `joint_launches::max_uses`, which need no heap memory
+  dependency_points all;  // at most two for each use, which need no heap memory
   for (auto point : joint_dependencies_.view().subspan(first, end - first)) {
     if ((point.ticket & earlier_launch) != 0) {
       point.ticket = ticket_of(point.ticket & ~earlier_launch);
@@ -78,22 +77,45 @@ dependency_points recorder_state::dependencies_of(std::size_t i,
 }
 
 std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<error>& failure) {
-  const auto ticket =
-      stream_->submit(dependencies_of(i, [&](std::uint64_t j) { return joint_[j].point.ticket; }),
-                      failure ? &*failure : nullptr, first_ticket_);
-  joint_[i].point = {stream_->id(), ticket};
-  joint_[i].may_fail |= failure.has_value();
-  joint_[i].published = true;
-  first_ticket_ = ticket + 1;
+  auto& launch = joint_[i];
+  const auto ticket_of = [&](std::uint64_t j) {
+    return joint_[j].point.ticket;
+  };
+  std::uint64_t ticket = 0;
+  try {
+    ticket = stream_->submit(dependencies_of(i, ticket_of), failure ? &*failure : nullptr,
+                             first_ticket_);
+    launch.point = {stream_->id(), ticket};
+    first_ticket_ = ticket + 1;
+  } catch (...) {
+    // As for a launch of its own: its work has ended, or the stream is retired.
+    launch.point = stand_in(current_error());
+    launch.may_fail = true;
+    launch.published = static_cast<bool>(launch.point);
+    throw;
+  }
+  launch.may_fail |= failure.has_value();
+  launch.published = true;
   return ticket;
 }
 
 std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
-  const auto first = stream_->submit_together(
-      joint_.size(), failure ? &*failure : nullptr, first_ticket_,
-      [&](std::size_t i, std::uint64_t first_ticket) {
-        return dependencies_of(i, [&](std::uint64_t j) { return first_ticket + j; });
-      });
+  std::uint64_t first = 0;
+  try {
+    first = stream_->submit_together(joint_.size(), failure ? &*failure : nullptr, first_ticket_,
+                                     [&](std::size_t i, std::uint64_t first_ticket) {
+                                       return dependencies_of(
+                                           i, [&](std::uint64_t j) { return first_ticket + j; });
+                                     });
+  } catch (...) {
+    const auto point = stand_in(current_error());
+    for (auto& launch : joint_) {
+      launch.point = point;
+      launch.may_fail = true;
+      launch.published = static_cast<bool>(point);
+    }
+    throw;
+  }
   for (std::size_t i = 0; i < joint_.size(); ++i) {
     joint_[i].point = {stream_->id(), first + i};
     joint_[i].may_fail |= failure.has_value();

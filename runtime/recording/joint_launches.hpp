@@ -39,12 +39,12 @@ class joint_launches {
   [[nodiscard]] static bool is_refused(const launch_recorder& recorder, std::size_t i) noexcept;
   /// Takes the ticket of launch `i`, whose work was enqueued last, after preflight. `failure`
   /// states that it has failed.
-  /// @throws error `device_lost`; `publish` then publishes nothing of the launch
+  /// @throws error as `timeline::submit`; the work has then ended, or the device is lost
   static std::uint64_t submit(launch_recorder& recorder, std::size_t i,
                               const std::optional<error>& failure);
   /// Takes the tickets of all launches, whose work has been enqueued together. Returns the first
   /// one. Not for devices that report the failure of single tasks.
-  /// @throws error `device_lost`; `publish` then publishes nothing
+  /// @throws error as `timeline::submit`; the work has then ended, or the device is lost
   static std::uint64_t submit_all(launch_recorder& recorder, const std::optional<error>& failure);
   /// States that nothing has been enqueued for launch `i`, which is not published.
   static void cancel(launch_recorder& recorder, std::size_t i) noexcept;

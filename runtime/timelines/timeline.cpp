@@ -140,15 +140,15 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
                                     std::unique_ptr<cross_runtime_dependency>& upstream) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
-  fill(ticket, ticket, first, std::move(dependencies));
+  fill(ticket, first, std::move(dependencies));
   device_.record(s.event, ticket, native_);
   s.upstream = std::move(upstream);
-  publish_failure(ticket, failure);
+  finish(ticket, ticket, failure);
   submitted_.store(ticket, std::memory_order_release);
   return ticket;
 }
 
-void timeline::fill(std::uint64_t ticket, std::uint64_t recorded_at, std::uint64_t first,
+void timeline::fill(std::uint64_t ticket, std::uint64_t first,
                     dependency_points&& dependencies) noexcept {
   auto& s = slot_of(ticket);
   // The caller receives the slot's memory, so large launches allocate none each time.
@@ -158,10 +158,11 @@ void timeline::fill(std::uint64_t ticket, std::uint64_t recorded_at, std::uint64
     std::swap(s.dependencies, dependencies);
   }
   s.first = first;
-  s.recorded_at.store(recorded_at, std::memory_order_relaxed);
 }
 
-void timeline::publish_failure(std::uint64_t ticket, const error* failure) noexcept {
+void timeline::finish(std::uint64_t ticket, std::uint64_t recorded_at,
+                      const error* failure) noexcept {
+  slot_of(ticket).recorded_at.store(recorded_at, std::memory_order_relaxed);
   if (failure != nullptr) fail(ticket, *failure);
   if (slot_of(ticket).depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
 }

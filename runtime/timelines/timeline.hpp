@@ -124,10 +124,10 @@ class timeline {
     const auto first_ticket = submitted_.load(std::memory_order_relaxed) + 1;
     const auto last = first_ticket + count - 1;
     for (std::size_t i = 0; i < count; ++i) {
-      fill(first_ticket + i, last, first, dependencies_of(i, first_ticket));
+      fill(first_ticket + i, first, dependencies_of(i, first_ticket));
     }
     device_.record(slot_of(last).event, last, native_);
-    for (auto ticket = first_ticket; ticket <= last; ++ticket) publish_failure(ticket, failure);
+    for (auto ticket = first_ticket; ticket <= last; ++ticket) finish(ticket, last, failure);
     submitted_.store(last, std::memory_order_release);
     return first_ticket;
   }
@@ -257,10 +257,10 @@ class timeline {
   /// @throws error `stream_misuse` if the stream has been retired
   void require_open() const;
   /// Fills the slot of the next ticket.
-  void fill(std::uint64_t ticket, std::uint64_t recorded_at, std::uint64_t first,
-            dependency_points&& dependencies) noexcept;
-  /// Notes whether a ticket can fail, before its publication. Its event has been recorded.
-  void publish_failure(std::uint64_t ticket, const error* failure) noexcept;
+  void fill(std::uint64_t ticket, std::uint64_t first, dependency_points&& dependencies) noexcept;
+  /// Completes the slot of a ticket before its publication. Its event has been recorded, because a
+  /// thread that comes too late with the slot's previous ticket may read the slot.
+  void finish(std::uint64_t ticket, std::uint64_t recorded_at, const error* failure) noexcept;
   /// Destroys the events of a ring and of all older ones.
   void destroy_events(const ring* newest) noexcept;
   /// Takes the next ticket, under `submission_`. If it throws, `upstream` stays with the caller,

@@ -78,8 +78,7 @@ class batch_launch : public ::testing::Test {
   }
   std::vector<std::uint8_t> contents(const bytes& of) { return download(of, stream_.ref()); }
   /// Adds a launch that writes `written` and reads `read`.
-  void add(const bytes& written, const bytes& read = {},
-           reply_on when = reply_on::finished) {
+  void add(const bytes& written, const bytes& read = {}, reply_on when = reply_on::finished) {
     closure_.blocks.push_back(written);
     operands used;
     used.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
@@ -164,7 +163,7 @@ TEST_F(batch_launch, orders_each_member_before_later_launches) {
     recorder.read(closure().blocks[7]).write(copy);
     recorder.preflight();
     other.ref().device().copy(copy.data(), closure().blocks[7].data(), copy.bytes(),
-                        copy_direction::device_to_device, other.ref().native());
+                              copy_direction::device_to_device, other.ref().native());
     recorder.commit();
   }
   closed.open();

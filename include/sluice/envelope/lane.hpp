@@ -6,6 +6,7 @@
 #include <sluice/export.hpp>
 #include <sluice/runtime/stream.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -23,7 +24,7 @@ struct lane_options {
   /// of the service (`device_service_options::max_commands`).
   std::size_t max_commands = 0;
   /// The number of batches in flight while further requests for batches wait and make the next one
-  /// larger. One request alone is a batch, too.
+  /// larger. One request alone is a batch, too. At least 1.
   std::size_t max_batches = 2;
 };
 
@@ -76,7 +77,7 @@ class SLUICE_EXPORT lane {
         options.max_in_flight != 0 ? options.max_in_flight : service_->max_in_flight();
     load_->max_commands =
         options.max_commands != 0 ? options.max_commands : service_->max_commands();
-    load_->max_batches = options.max_batches;
+    load_->max_batches = std::max<std::size_t>(1, options.max_batches);
   }
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;

@@ -42,8 +42,14 @@ struct bulk_results {
 class bulk {
  public:
   bulk() = default;
-  bulk(bulk&&) noexcept = default;
-  bulk& operator=(bulk&&) noexcept = default;
+  bulk(bulk&& other) noexcept
+      : runs_(std::move(other.runs_)), size_(std::exchange(other.size_, 0)) {}
+  bulk& operator=(bulk&& other) noexcept {
+    if (this == &other) return *this;
+    runs_ = std::exchange(other.runs_, {});
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
   bulk(const bulk& other) : size_(other.size_) {
     for (const auto& one : other.runs_) runs_.push_back(one->clone());
   }

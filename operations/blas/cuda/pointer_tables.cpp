@@ -6,7 +6,7 @@
 namespace sluice::cuda {
 namespace {
 
-/// As many batches as a lane has in flight, and one more that is being filled.
+/// As many batches as a lane usually has in flight, and one more that is being filled.
 constexpr std::size_t tables_at_first = 3;
 
 }  // namespace

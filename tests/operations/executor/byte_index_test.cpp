@@ -37,7 +37,7 @@ TEST(byte_index, finds_each_earlier_range_with_common_bytes) {
         all.erase(all.begin() + static_cast<std::ptrdiff_t>(which));
       } else {
         if (last_number == 0 || generator() % 4 != 0) ++last_number;
-        all.push_back(index.add(draw(), last_number, nullptr));
+        all.push_back(index.add(draw(), last_number, nullptr, nullptr));
       }
       const auto of = draw();
       const auto number = generator() % (last_number + 2);
@@ -72,12 +72,12 @@ TEST(byte_index, takes_ranges_at_both_ends_of_the_addresses) {
   const auto any = [](const byte_index::entry&) {
     return true;
   };
-  auto* const added = index.add(all, 1, nullptr);
+  auto* const added = index.add(all, 1, nullptr, nullptr);
   EXPECT_TRUE(index.any_before(2, first, any));
   EXPECT_TRUE(index.any_before(2, last, any));
   EXPECT_FALSE(index.any_before(1, last, any));
   index.remove(added);
-  (void)index.add(first, 1, nullptr);
+  (void)index.add(first, 1, nullptr, nullptr);
   EXPECT_TRUE(index.any_before(2, all, any));
   EXPECT_FALSE(index.any_before(2, last, any));
 }
