@@ -214,6 +214,7 @@ void request_queue::look_for_blocker(item& r) noexcept {
 }
 
 bool request_queue::is_oldest(const item& r) const noexcept {
+  if (takes_batch_) return false;
   const auto is_later = [&](const list& waiting) {
     return waiting.empty() || waiting.front()->number >= r->number;
   };

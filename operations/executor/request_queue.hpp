@@ -85,6 +85,7 @@ class request_queue {
     list taken(memory_);
     const auto& founder = *from;
     taken.splice(taken.end(), *from.in, from.at);
+    takes_batch_ = true;
     std::size_t left = visited_for_batch * most;
     std::size_t refused_left = max_held_back_of_batch;
     for (auto* in = from.in; in <= &ready_.back(); ++in) {
@@ -98,6 +99,7 @@ class request_queue {
         }
       }
     }
+    takes_batch_ = false;
     for (auto& r : taken) forget(r);
     return taken;
   }
@@ -166,6 +168,8 @@ class request_queue {
   std::size_t count_ = 0;
   std::size_t blocked_ = 0;  // those with a blocker
   std::uint64_t taken_ = 0;  // since the beginning
+  // The members of a batch are in no list any more, but others must not pass them.
+  bool takes_batch_ = false;
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;

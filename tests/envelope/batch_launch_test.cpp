@@ -58,7 +58,9 @@ class batch_launch : public ::testing::Test {
   void SetUp() override {
     gpu_ = std::make_shared<pretended_gpu>(0, open_host_device());
     gpu_->watch = [this](pretended_gpu::call which) {
-      if (which == pretended_gpu::call::record) records_.fetch_add(1);
+      if (which != pretended_gpu::call::record) return;
+      records_.fetch_add(1);
+      if (fails_record_.exchange(false)) throw error(errc::out_of_memory, "no event");
     };
     service_ = std::make_shared<device_service>(gpu_);
     lane_ = std::make_unique<lane>(service_);
@@ -73,6 +75,7 @@ class batch_launch : public ::testing::Test {
   [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
   [[nodiscard]] lane& on() { return *lane_; }
   [[nodiscard]] int records() const { return records_.load(); }
+  void fail_next_record() { fails_record_ = true; }
   [[nodiscard]] bytes block(std::size_t count = 16) {
     return runtime().allocate<std::uint8_t>(count, stream_.ref(), "test");
   }
@@ -109,6 +112,7 @@ class batch_launch : public ::testing::Test {
 
  private:
   std::atomic<int> records_{0};
+  std::atomic<bool> fails_record_{false};
   std::shared_ptr<pretended_gpu> gpu_;
   std::shared_ptr<device_service> service_;
   std::unique_ptr<lane> lane_;
@@ -224,6 +228,19 @@ TEST_F(batch_launch, is_made_one_by_one_if_nothing_was_enqueued) {
   for (const std::size_t i : {0, 1, 3, 5}) expect_filled(i);
   expect_rest();
   EXPECT_EQ(contents(closure().blocks[2]).size(), 16U) << "it has not failed";
+}
+
+TEST_F(batch_launch, whose_event_cannot_be_recorded_has_ended_before_its_answers) {
+  for (int i = 0; i < 4; ++i) add(block());
+  fail_next_record();
+  launch();
+  for (const auto& box : boxes()) EXPECT_EQ(box.failure(), errc::out_of_memory);
+  // The work has been waited for, so memory that is freed now is not written any more.
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(contents(closure().blocks[i]),
+              std::vector<std::uint8_t>(16, static_cast<std::uint8_t>(i + 1)));
+  }
+  expect_rest();
 }
 
 TEST_F(batch_launch, leaves_members_out_that_preflight_refuses) {

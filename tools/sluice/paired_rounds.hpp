@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -111,7 +112,8 @@ class paired_rounds {
   [[nodiscard]] static spread spread_of(std::vector<double> all) {
     std::sort(all.begin(), all.end());
     const auto at = [&](double part) {
-      return all[static_cast<std::size_t>(part * static_cast<double>(all.size() - 1) + 0.5)];
+      const double place = part * static_cast<double>(all.size() - 1);
+      return all[static_cast<std::size_t>(std::lround(place))];
     };
     return {at(0.5), at(0.05), at(0.95)};
   }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -486,6 +487,99 @@ TEST_P(batches, let_a_receiver_submit_in_the_middle) {
   for (auto* answer : {&held, &first, &third, &fourth}) (void)answer_of(*answer);
   ASSERT_TRUE(reads);
   EXPECT_EQ(elements(answer_of(*reads)), matrix_of(product(product(p, q), q)));
+}
+
+TEST_P(batches, have_no_member_that_waits_for_another_one) {
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  const auto x = any();
+  const auto y = any();
+  gather();
+  // The third one waits for the first one, and once that is launched for the second one.
+  auto first = send(product_of(a, b, x), {.bits = result_bits::as_if_alone});
+  auto second = send(product_of(b, a, y));
+  auto third = send(product_of(x, y));
+  launch_gathered();
+  (void)answer_of(first);
+  (void)answer_of(second);
+  EXPECT_EQ(elements(answer_of(third)), matrix_of(product(product(p, q), product(q, p))));
+  EXPECT_EQ(launched(), (sizes{1, 1, 1}));
+}
+
+TEST_P(batches, do_not_hold_back_a_request_that_joins_none) {
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 5; ++i) answers.push_back(send(product_of(a, b)));
+  EXPECT_EQ(traced().waiting(), 3U);
+  auto alone = send(product_of(a, b), {.bits = result_bits::as_if_alone});
+  EXPECT_EQ(traced().waiting(), 3U) << "it is launched while they wait";
+  closed.open();
+  for (auto& answer : answers) (void)answer_of(answer);
+  EXPECT_EQ(elements(answer_of(alone)), matrix_of(product(p, q)));
+  EXPECT_EQ(launched(), (sizes{1, 1, 1, 3}));
+}
+
+TEST_P(batches, are_of_products_that_take_little_memory) {
+  const auto is_batched = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const auto x = tensor(runtime().allocate<float>(static_cast<std::size_t>(m * k), stream(), "x"))
+                       .reshape({m, k});
+    const auto y = tensor(runtime().allocate<float>(static_cast<std::size_t>(k * n), stream(), "y"))
+                       .reshape({k, n});
+    const auto before = launched().size();
+    gather();
+    auto first = send(product_of(x, y));
+    auto second = send(product_of(x, y));
+    launch_gathered();
+    (void)answer_of(first);
+    (void)answer_of(second);
+    return launched().size() - before == 1;
+  };
+  EXPECT_TRUE(is_batched(512, 512, 512));
+  EXPECT_FALSE(is_batched(513, 512, 513));
+  EXPECT_TRUE(is_batched(1000, 1000, 1));
+  EXPECT_FALSE(is_batched(2000, 2000, 1)) << "16 MB";
+}
+
+// Each failure is answered while a request is launched, and its receiver submits another one.
+TEST_P(batches, and_single_launches_do_not_nest) {
+  for (const auto bits : {result_bits::any, result_bits::as_if_alone}) {
+    const auto a = any();
+    const auto b = any();
+    auto freed = any();
+    gate closed;
+    closed.hold(traced().lane().stream());
+    auto held = send(product_of(a, b));
+    gather();
+    std::size_t submitted = 0;
+    std::atomic<std::size_t> succeeded{0};  // those of a full batch, before the memory was freed
+    std::vector<pending_answer> others;
+    others.reserve(20000);
+    for (int i = 0; i < 20000; ++i) {
+      traced().submit(product_of(freed, b), {.bits = bits},
+                      reply_token<tensor>::from([&](const tensor&) { succeeded.fetch_add(1); },
+                                                [&](const error& why) {
+                                                  EXPECT_EQ(why.code(), errc::stale_ref);
+                                                  ++submitted;
+                                                  others.push_back(send(product_of(a, b)));
+                                                }));
+    }
+    runtime().deallocate(freed.block());
+    closed.open();
+    launch_gathered();
+    (void)answer_of(held);
+    await([&] {
+      traced().work();
+      return submitted + succeeded.load() == 20000;
+    });
+    for (auto& other : others) (void)answer_of(other);
+  }
 }
 
 TEST_P(batches, leave_nothing_behind_when_the_device_is_lost) {

@@ -85,6 +85,22 @@ TEST_P(bulk_test, can_be_copied) {
   EXPECT_EQ(answers(std::move(many)).size(), 2U);
 }
 
+TEST_P(bulk_test, is_empty_after_a_move) {
+  const auto a = values({1, 2, 3, 4});
+  bulk many;
+  many.add(add{.a = a, .b = a});
+  EXPECT_EQ(answers(std::move(many)).size(), 1U);
+  // NOLINTNEXTLINE(bugprone-use-after-move): a moved-from bulk is empty.
+  EXPECT_TRUE(many.empty());
+  many.add(add{.a = a, .b = a}).add(add{.a = a, .b = a});
+  EXPECT_EQ(answers(many).size(), 2U);
+  bulk other;
+  other = std::move(many);
+  // NOLINTNEXTLINE(bugprone-use-after-move): likewise.
+  EXPECT_TRUE(answers(std::move(many)).empty());
+  EXPECT_EQ(answers(std::move(other)).size(), 2U);
+}
+
 TEST_P(bulk_test, gives_each_operation_the_options_of_the_message) {
   const auto a = values({1, 2, 3, 4});
   // Kernels are loaded before the gate is closed.
