@@ -497,15 +497,15 @@ TEST_P(batches, have_no_member_that_waits_for_another_one) {
   const auto x = any();
   const auto y = any();
   gather();
+  auto other = send({.a = a, .b = b, .alpha = 2});
   // The third one waits for the first one, and once that is launched for the second one.
   auto first = send(product_of(a, b, x), {.bits = result_bits::as_if_alone});
   auto second = send(product_of(b, a, y));
   auto third = send(product_of(x, y));
   launch_gathered();
-  (void)answer_of(first);
-  (void)answer_of(second);
+  for (auto* answer : {&other, &first, &second}) (void)answer_of(*answer);
   EXPECT_EQ(elements(answer_of(third)), matrix_of(product(product(p, q), product(q, p))));
-  EXPECT_EQ(launched(), (sizes{1, 1, 1}));
+  EXPECT_EQ(launched(), (sizes{1, 1, 1, 1}));
 }
 
 TEST_P(batches, do_not_hold_back_a_request_that_joins_none) {
