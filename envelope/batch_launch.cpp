@@ -15,10 +15,10 @@ namespace sluice::detail {
 /// A batch on its way from preflight to the completion engine.
 class batch_launch {
  public:
-  batch_launch(std::span<std::unique_ptr<launch_continuation>> all, lane& on,
-               const std::string& nvtx_label, std::size_t commands, std::shared_ptr<const void> own,
-               batch_closure& closure) noexcept
-      : all_(all),
+  batch_launch(batch_works& works, lane& on, const std::string& nvtx_label, std::size_t commands,
+               std::shared_ptr<const void> own, batch_closure& closure) noexcept
+      : all_(works.all),
+        outcomes_(works.outcomes),
         on_(on),
         label_(nvtx_label),
         commands_(commands),
@@ -41,13 +41,6 @@ class batch_launch {
   }
 
  private:
-  /// What has become of a launch: a ticket, or an error, or both.
-  struct outcome {
-    std::uint64_t ticket = 0;
-    std::optional<error> failure{};
-    bool enqueued = true;
-  };
-
   [[nodiscard]] launch_continuation& work(std::size_t n) const noexcept { return *all_[left_[n]]; }
   [[nodiscard]] device& device_of_lane() const noexcept { return on_.runtime().device(); }
 
@@ -241,6 +234,7 @@ class batch_launch {
   static constexpr std::size_t most_inline = 128;
 
   const std::span<std::unique_ptr<launch_continuation>> all_;
+  std::vector<batch_works::outcome>& outcomes_;  // by position in `left_`
   lane& on_;
   const std::string& label_;
   const std::size_t commands_;
@@ -248,15 +242,16 @@ class batch_launch {
   std::shared_ptr<const void> own_;
   batch_closure& closure_;
   small_vector<std::uint32_t, most_inline> left_;  // the launches that are not made yet
-  std::vector<outcome> outcomes_;                  // by position in `left_`
   std::optional<launch_recorder> recorder_;
 };
 
-void launch_continuation::run_batch(std::span<std::unique_ptr<launch_continuation>> works, lane& on,
-                                    const std::string& nvtx_label, std::size_t commands,
-                                    std::shared_ptr<const void> own,
+void launch_continuation::run_batch(batch_works& works, lane& on, const std::string& nvtx_label,
+                                    std::size_t commands, std::shared_ptr<const void> own,
                                     batch_closure& closure) noexcept {
+  works.outcomes.clear();
   batch_launch(works, on, nvtx_label, commands, std::move(own), closure).run();
+  works.all.clear();
+  works.outcomes.clear();
 }
 
 }  // namespace sluice::detail

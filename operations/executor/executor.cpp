@@ -450,7 +450,7 @@ class executor::core {
     std::optional<request_batch> batch;
     if (requests.size() != 1) {
       try {
-        batch.emplace(*libraries_, founder.row, founder.call, requests.size(),
+        batch.emplace(batch_memory_, *libraries_, founder.row, founder.call, requests.size(),
                       founder.uses().size());
       } catch (...) {
         // Alone, each of them needs less memory.
@@ -584,6 +584,7 @@ class executor::core {
   followed_requests followed_;
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
+  operations::batch_memory batch_memory_;
   // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
   // hazard with those that are on their way, and calls must not nest without a bound.
   bool launching_ = false;

@@ -14,9 +14,15 @@
 
 namespace sluice::operations {
 
+/// The memory of a batch that is being formed. The next one of its owner uses it again.
+struct batch_memory {
+  detail::batch_works works{};
+  std::vector<void*> addresses{};  ///< of the operands of one launch after the other
+};
+
 /// Requests with equal calls on their way into one launch of their lane.
 ///
-///     request_batch batch(libraries, row, call, most, operands);
+///     request_batch batch(memory, libraries, row, call, most, operands);
 ///     batch.add(std::move(work), addresses);  // for each
 ///     batch.launch(lane, envelope);
 class request_batch final : public detail::batch_closure {
@@ -24,40 +30,43 @@ class request_batch final : public detail::batch_closure {
   /// A batch of up to `most` launches with `operands` operands each. `call` must outlive it.
   /// @throws error as `operation_row::begin_batch`
   /// @throws std::bad_alloc
-  request_batch(lane_libraries& libraries, const operation_row& row,
+  request_batch(batch_memory& memory, lane_libraries& libraries, const operation_row& row,
                 const operation_row::call_storage& call, std::size_t most, std::size_t operands)
-      : libraries_(libraries),
+      : memory_(memory),
+        libraries_(libraries),
         row_(row),
         call_(call),
         operands_(operands),
         own_(row.begin_batch(libraries, most)) {
-    works_.reserve(most);
-    addresses_.reserve(most * operands);
+    memory.works.all.reserve(most);
+    memory.addresses.clear();
+    memory.addresses.reserve(most * operands);
   }
 
   /// Adds a launch with operands at `addresses`. At most as many as stated are added.
   void add(std::unique_ptr<detail::launch_continuation> work,
            std::span<void* const> addresses) noexcept {
-    works_.push_back(std::move(work));
-    addresses_.insert(addresses_.end(), addresses.begin(), addresses.end());
+    memory_.works.all.push_back(std::move(work));
+    memory_.addresses.insert(memory_.addresses.end(), addresses.begin(), addresses.end());
   }
   /// Launches and answers all that have been added.
   void launch(lane& on, const kernel_envelope& by) noexcept {
-    if (works_.empty()) return;
+    count_ = memory_.works.all.size();
+    if (count_ == 0) return;
     const auto commands = row_.facts(call_).commands + (own_ ? own_->commands() : 0);
-    detail::launch_continuation::run_batch(works_, on, by.label(), commands, own_, *this);
+    detail::launch_continuation::run_batch(memory_.works, on, by.label(), commands, own_, *this);
   }
 
  private:
   [[nodiscard]] std::span<void* const> addresses_of(std::size_t i) const noexcept {
-    return std::span(addresses_).subspan(i * operands_, operands_);
+    return std::span(memory_.addresses).subspan(i * operands_, operands_);
   }
   void enqueue_one(const launch_context&, std::size_t which) override {
     row_.enqueue(libraries_, call_, {.addresses = addresses_of(which)});
   }
   void enqueue_together(const launch_context&, std::span<const std::uint32_t> which) override {
-    if (which.size() == works_.size()) {
-      return row_.enqueue_batch(libraries_, call_, addresses_, own_.get());
+    if (which.size() == count_) {
+      return row_.enqueue_batch(libraries_, call_, memory_.addresses, own_.get());
     }
     try {
       std::vector<void*> some;
@@ -72,13 +81,13 @@ class request_batch final : public detail::batch_closure {
     }
   }
 
+  batch_memory& memory_;
   lane_libraries& libraries_;
   const operation_row& row_;
   const operation_row::call_storage& call_;
   const std::size_t operands_;
   const std::shared_ptr<operation_launch> own_;
-  std::vector<std::unique_ptr<detail::launch_continuation>> works_;
-  std::vector<void*> addresses_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace sluice::operations

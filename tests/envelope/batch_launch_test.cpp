@@ -87,16 +87,18 @@ class batch_launch : public ::testing::Test {
     used.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
     if (read) used.add({read.block(), access_kind::read, true});
     auto& box = boxes_.emplace_back();
-    works_.push_back(envelope_.prepare(on(), std::move(used), box.token(),
-                                       static_cast<int>(works_.size()),
-                                       {.when = when, .is_batch = true}));
+    works().push_back(envelope_.prepare(on(), std::move(used), box.token(),
+                                        static_cast<int>(works().size()),
+                                        {.when = when, .is_batch = true}));
   }
   void launch() {
     detail::launch_continuation::run_batch(works_, on(), envelope_.label(), 3, nullptr, closure_);
   }
   [[nodiscard]] filling& closure() { return closure_; }
   [[nodiscard]] std::vector<mailbox<int>>& boxes() { return boxes_; }
-  [[nodiscard]] auto& works() { return works_; }
+  [[nodiscard]] std::vector<std::unique_ptr<detail::launch_continuation>>& works() {
+    return works_.all;
+  }
   void expect_filled(std::size_t which) {
     const auto& of = closure_.blocks[which];
     EXPECT_EQ(boxes_[which].value(), static_cast<int>(which));
@@ -120,7 +122,7 @@ class batch_launch : public ::testing::Test {
   kernel_envelope envelope_{{.library = "test", .operation = "fill"}};
   filling closure_;
   std::vector<mailbox<int>> boxes_;
-  std::vector<std::unique_ptr<detail::launch_continuation>> works_;
+  detail::batch_works works_;
 };
 
 TEST_F(batch_launch, records_one_event_for_all_members) {

@@ -7,15 +7,18 @@
 #include <sluice/envelope/operands.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
+#include <sluice/runtime/error.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -54,6 +57,21 @@ class SLUICE_EXPORT batch_closure {
                                 std::span<const std::uint32_t> which) = 0;
 };
 
+class launch_continuation;
+
+/// The launches of a batch, and the memory that launching them takes. The next batch of its owner
+/// uses that memory again.
+struct batch_works {
+  /// What has become of a launch: a ticket, or an error, or both.
+  struct outcome {
+    std::uint64_t ticket = 0;
+    std::optional<error> failure{};
+    bool enqueued = true;
+  };
+  std::vector<std::unique_ptr<launch_continuation>> all{};
+  std::vector<outcome> outcomes{};  ///< of those that are launched together
+};
+
 /// The launch of an envelope: its owners, its trace and its reply.
 class SLUICE_EXPORT launch_continuation final : public continuation {
  public:
@@ -80,16 +98,16 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
   static void run(std::unique_ptr<launch_continuation> work, lane& on,
                   const std::string& nvtx_label, closure_ref closure) noexcept;
-  /// Launches `works`, which count as one batch of the lane. They must not depend on each other,
-  /// and have at most `joint_launches::max_uses` operands each. `commands` are the most device
-  /// commands of all of them together, on a device that runs them as one call. That call uses
-  /// `own`.
+  /// Launches all of `works`, which count as one batch of the lane. They must not depend on each
+  /// other, and have at most `joint_launches::max_uses` operands each. `commands` are the most
+  /// device commands of all of them together, on a device that runs them as one call. That call
+  /// uses `own`.
   ///
   /// Each has its own ticket, result and reply, as if launched alone. What preflight refuses is
   /// launched alone, and so is all of the batch if the common call enqueues nothing.
-  static void run_batch(std::span<std::unique_ptr<launch_continuation>> works, lane& on,
-                        const std::string& nvtx_label, std::size_t commands,
-                        std::shared_ptr<const void> own, batch_closure& closure) noexcept;
+  static void run_batch(batch_works& works, lane& on, const std::string& nvtx_label,
+                        std::size_t commands, std::shared_ptr<const void> own,
+                        batch_closure& closure) noexcept;
 
   std::shared_ptr<launch_reply> complete(const error* failure) noexcept override;
 

@@ -4,6 +4,7 @@
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/forwarding_device.hpp"
+#include "tests/support/instruction_count.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,49 +140,25 @@ TEST_F(launch_price, is_no_heap_memory) {
   }
 }
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-constexpr bool optimized = true;
-#else
-constexpr bool optimized = false;
-#endif
-
-/// Counts the instructions of this program when it only makes `launches` launches. Returns nothing
-/// if the machine cannot count them.
-std::optional<std::uint64_t> count_instructions(std::uint64_t launches, bool busy) {
+/// Counts the instructions of this program when it only makes `launches` launches.
+std::optional<std::uint64_t> count_launches(std::uint64_t launches, bool busy) {
   (void)::setenv(launches_wanted, std::to_string(launches).c_str(), 1);
   (void)(busy ? ::setenv(on_a_busy_stream, "1", 1) : ::unsetenv(on_a_busy_stream));
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const auto command = "valgrind --tool=callgrind --callgrind-out-file=/dev/null '" + program +
-                       "' --gtest_filter=launch_price.is_one_record_and_few_queries 2>&1";
-  std::optional<std::uint64_t> counted;
-  std::string said;
-  if (auto* const output = ::popen(command.c_str(), "r")) {
-    std::array<char, 1024> line{};
-    while (std::fgets(line.data(), line.size(), output) != nullptr) {
-      said += line.data();
-      unsigned long long count = 0;
-      if (std::sscanf(line.data(), "==%*d== Collected : %llu", &count) == 1) counted = count;
-    }
-    if (::pclose(output) != 0) counted.reset();
-  }
+  const auto counted = count_instructions("launch_price.is_one_record_and_few_queries");
   (void)::unsetenv(launches_wanted);
   (void)::unsetenv(on_a_busy_stream);
-  EXPECT_TRUE(counted) << said;
   return counted;
 }
 
 TEST_F(launch_price, is_a_bounded_number_of_instructions) {
-  if (!optimized) GTEST_SKIP() << "this program was not optimized, or is instrumented itself";
-  if (std::system("valgrind --version >/dev/null 2>&1") != 0) {
-    GTEST_SKIP() << "valgrind is not installed";
-  }
+  SLUICE_REQUIRE_INSTRUCTION_COUNT();
   // Ten percent above the 2263 of GCC 12 at -O3, for other compilers and libraries.
   constexpr std::uint64_t most = 2480;
   constexpr std::uint64_t few = 4 * batch;
   constexpr std::uint64_t many = 20 * batch;
   for (const bool busy : {false, true}) {
-    const auto before = count_instructions(few, busy);
-    const auto after = count_instructions(many, busy);
+    const auto before = count_launches(few, busy);
+    const auto after = count_launches(many, busy);
     ASSERT_TRUE(before && after);
     const auto of_one = (*after - *before) / (many - few);
     RecordProperty(busy ? "instructions_busy" : "instructions_idle", static_cast<int>(of_one));

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost of a batch for the thread that launches it: launches, calls of the device, heap
+// allocations, wakes and instructions. No clock is involved. The device is a host device that
+// presents itself as a GPU, and the operation is a call that does nothing.
+#include "runtime/seam.hpp"
+#include "tests/operations/executing.hpp"
+#include "tests/support/failing_allocations.hpp"
+#include "tests/support/gate.hpp"
+#include "tests/support/instruction_count.hpp"
+#include "tests/support/pretended_gpu.hpp"
+
+#include <sluice/operations/operation.hpp>
+#include <sluice/runtime/host_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using sizes = std::vector<std::size_t>;
+
+/// Reads x and writes y.
+struct touch {
+  operand x{};
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &touch::x), output("y", &touch::y));
+  }
+};
+
+struct touch_call {
+  std::size_t count;
+};
+
+/// The sizes of the launches of `touch`, in order.
+sizes& launched() {
+  static sizes all;
+  return all;
+}
+
+const operation_row& row_of(operation_type<touch>) {
+  static const typed_operation_row<touch, touch_call> row(
+      {.name = "touch",
+       .infer = [](const touch& op, inference& to) -> touch_call {
+         const auto& x = to.require(op.x);
+         (void)to.result(op.y, x.type, x.shape);
+         return {x.size()};
+       },
+       .cuda = {.library = "test"},
+       .enqueue = [](lane_libraries&, const touch_call&,
+                     const launch_of<touch>&) { launched().push_back(1); },
+       .batches = {.most = [](const touch_call&) -> std::size_t { return 128; },
+                   .same = [](const touch_call& a,
+                              const touch_call& b) { return a.count == b.count; },
+                   .enqueue =
+                       [](lane_libraries&, const touch_call&, const batch_of<touch>& batch) {
+                         launched().push_back(batch.size());
+                       }}});
+  return row;
+}
+
+/// A pretended GPU that counts calls for events and makes them free: it has no work to order. While
+/// it is held, no event completes.
+class counting_gpu final : public pretended_gpu {
+ public:
+  counting_gpu() : pretended_gpu(0, open_host_device()) {}
+
+  std::atomic<bool> held{false};
+  std::atomic<std::uint64_t> records{0};
+  std::atomic<std::uint64_t> waits{0};
+  std::atomic<std::uint64_t> queries{0};  // of the thread that made the device
+
+  void record(native_event*, std::uint64_t, native_stream*) override { ++records; }
+  void wait(native_stream*, native_event*, std::uint64_t) override { ++waits; }
+  event_state query(native_event*, std::uint64_t) noexcept override {
+    if (std::this_thread::get_id() == owner_) ++queries;
+    return held ? event_state::pending : event_state::complete;
+  }
+  void acquire(native_event*, std::uint64_t) noexcept override {}
+  [[nodiscard]] bool needs_acquire() const noexcept override { return false; }
+
+ private:
+  const std::thread::id owner_ = std::this_thread::get_id();
+};
+
+/// What the launching thread has done.
+struct price {
+  std::uint64_t allocations;
+  std::uint64_t records;
+  std::uint64_t waits;
+  std::uint64_t queries;
+  std::uint64_t wakes;
+};
+
+class batch_price : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    launched().clear();
+    launched().reserve(1024);
+    executor_.on_wake([this] {
+      ++wakes_;
+      alarm_->ring();
+    });
+    executor_.on_more([this] { return gathers_; });
+    for (std::size_t i = 0; i < most; ++i) operands_.emplace_back(block(), block());
+    answers_.reserve(2 * most);
+  }
+  void TearDown() override { gpu_->held = false; }
+
+  static constexpr std::size_t most = 256;  // two full batches
+
+  [[nodiscard]] counting_gpu& gpu() { return *gpu_; }
+  /// Submits `count` requests for distinct operands.
+  void submit(std::size_t count) {
+    make_answers(count);
+    submit_made(count);
+  }
+  void submit_gathered(std::size_t count) {
+    make_answers(count);
+    gather_and_launch(count);
+  }
+  void await_answers() {
+    for (auto& a : answers_) {
+      for (executor_.work(); !a.answered(); executor_.work()) alarm_->await();
+      (void)a.get();
+    }
+    answers_.clear();
+    await([&] { return executor_.lane().in_flight() == 0; });
+    // Ended launches return their memory after their replies.
+    detail::runtime_core::of(runtime())->releases().drain_and_wait();
+  }
+  /// The price of `batches` batches of `count` requests each.
+  [[nodiscard]] price price_of(std::size_t batches, std::size_t count) {
+    price sum{};
+    for (std::size_t i = 0; i < batches; ++i) {
+      make_answers(count);
+      const auto before = now();
+      gather_and_launch(count);
+      const auto after = now();
+      sum.allocations += after.allocations - before.allocations;
+      sum.records += after.records - before.records;
+      sum.waits += after.waits - before.waits;
+      sum.queries += after.queries - before.queries;
+      sum.wakes += after.wakes - before.wakes;
+      gpu_->held = false;
+      await_answers();
+    }
+    return sum;
+  }
+
+ private:
+  [[nodiscard]] tensor block() {
+    return tensor(runtime().allocate<float>(4, stream_.ref(), "test"));
+  }
+  [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
+  [[nodiscard]] price now() const {
+    return {allocations_made(), gpu_->records, gpu_->waits, gpu_->queries, wakes_};
+  }
+  void make_answers(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      tokens_.push_back(answers_.emplace_back(alarm_).token());
+  }
+  void submit_made(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      auto& [x, y] = operands_[i];
+      executor_.submit(touch{.x = x, .y = y}, {}, std::move(tokens_[i]), {});
+    }
+    tokens_.clear();
+  }
+  [[gnu::noinline]] void gather_and_launch(std::size_t count) {
+    gpu_->held = true;  // otherwise the completion thread would take part
+    gathers_ = true;
+    submit_made(count);
+    gathers_ = false;
+    executor_.work();
+  }
+
+  std::shared_ptr<counting_gpu> gpu_ = std::make_shared<counting_gpu>();
+  std::shared_ptr<device_service> service_ = std::make_shared<device_service>(gpu_);
+  std::shared_ptr<alarm> alarm_ = std::make_shared<alarm>();
+  std::atomic<std::uint64_t> wakes_{0};
+  bool gathers_ = false;
+  executor executor_{service_, nullptr, {}};
+  stream stream_ = service_->runtime().create_stream();
+  std::vector<std::pair<tensor, tensor>> operands_;
+  std::vector<pending_answer> answers_;
+  std::vector<reply_token<tensor>> tokens_;
+};
+
+TEST_F(batch_price, is_paid_for_exactly_the_launches_that_depth_and_limits_allow) {
+  gpu().held = true;
+  submit(200);
+  EXPECT_EQ(launched(), (sizes{1, 1}));
+  gpu().held = false;
+  await_answers();
+  EXPECT_EQ(launched(), (sizes{1, 1, 128, 70}));
+
+  launched().clear();
+  submit_gathered(200);
+  EXPECT_EQ(launched(), (sizes{128, 72}));
+  submit_gathered(200);
+  EXPECT_EQ(launched(), (sizes{128, 72}));
+  gpu().held = false;
+  await_answers();
+  EXPECT_EQ(launched(), (sizes{128, 72, 128, 72}));
+}
+
+/// The environment variable with the number of requests in a batch, for the program under a tool
+/// that counts instructions. 0: no batch.
+const char* const requests_wanted = "SLUICE_TEST_REQUESTS";
+constexpr std::size_t batches = 16;
+/// Ten percent above the 7200 of GCC 12 at -O3, for other compilers and libraries.
+constexpr std::uint64_t most_instructions = 7920;
+
+TEST_F(batch_price, is_one_record_one_wake_and_no_heap_memory) {
+  const auto* const wanted = std::getenv(requests_wanted);
+  for (const std::size_t count : {1, 8, 64, 128}) {
+    if (wanted != nullptr && count != std::strtoull(wanted, nullptr, 10)) continue;
+    (void)price_of(2, most);  // lets everything grow to its final size
+    launched().clear();
+    const auto paid = price_of(batches, count);
+    EXPECT_EQ(launched(), sizes(batches, count));
+    EXPECT_EQ(paid.allocations, 0U) << count;
+    EXPECT_EQ(paid.records, batches) << count;
+    EXPECT_EQ(paid.waits, 0U) << count;
+    EXPECT_EQ(paid.queries, 0U) << count;
+    EXPECT_EQ(paid.wakes, batches) << count;
+  }
+}
+
+/// Counts the instructions of the launching thread for the batches of `count` requests, and for
+/// those that come first.
+std::optional<std::uint64_t> instructions_with(std::size_t count) {
+  (void)::setenv(requests_wanted, std::to_string(count).c_str(), 1);
+  const auto counted = count_instructions("batch_price.is_one_record_one_wake_and_no_heap_memory",
+                                          "*gather_and_launch*");
+  (void)::unsetenv(requests_wanted);
+  return counted;
+}
+
+TEST_F(batch_price, is_a_bounded_number_of_instructions_for_each_request) {
+  SLUICE_REQUIRE_INSTRUCTION_COUNT();
+  const auto of_one = [](std::size_t count) -> std::uint64_t {
+    const auto counted = instructions_with(count);
+    if (!counted) return 0;
+    // The batches that come first have two times `most` requests.
+    const auto instructions = *counted / (batches * count + 2 * most);
+    std::printf("%llu instructions a request in batches of %zu\n",
+                static_cast<unsigned long long>(instructions), count);
+    return instructions;
+  };
+  const auto of_64 = of_one(64);
+  const auto of_128 = of_one(128);
+  RecordProperty("instructions", static_cast<int>(of_128));
+  EXPECT_LE(of_128, most_instructions);
+  EXPECT_GE(of_128, most_instructions / 4) << "what was counted were no batches";
+  EXPECT_LE(of_128, of_64 + of_64 / 20) << "the cost grows with the batch";
+}
+
+}  // namespace
+}  // namespace sluice::test
