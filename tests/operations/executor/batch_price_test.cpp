@@ -9,6 +9,7 @@
 #include "tests/support/instruction_count.hpp"
 #include "tests/support/pretended_gpu.hpp"
 
+#include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/runtime/host_device.hpp>
 
@@ -233,7 +234,8 @@ TEST_F(batch_price, is_one_record_one_wake_and_no_heap_memory) {
     launched().clear();
     const auto paid = price_of(batches, count);
     EXPECT_EQ(launched(), sizes(batches, count));
-    EXPECT_EQ(paid.allocations, 0U) << count;
+    // Under AddressSanitizer every launch has new memory.
+    if (detail::recycled_memory::keeps_blocks) EXPECT_EQ(paid.allocations, 0U) << count;
     EXPECT_EQ(paid.records, batches) << count;
     EXPECT_EQ(paid.waits, 0U) << count;
     EXPECT_EQ(paid.queries, 0U) << count;
