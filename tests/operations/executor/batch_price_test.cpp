@@ -235,7 +235,9 @@ TEST_F(batch_price, is_one_record_one_wake_and_no_heap_memory) {
     const auto paid = price_of(batches, count);
     EXPECT_EQ(launched(), sizes(batches, count));
     // Under AddressSanitizer every launch has new memory.
-    if (detail::recycled_memory::keeps_blocks) EXPECT_EQ(paid.allocations, 0U) << count;
+    if (detail::recycled_memory::keeps_blocks) {
+      EXPECT_EQ(paid.allocations, 0U) << count;
+    }
     EXPECT_EQ(paid.records, batches) << count;
     EXPECT_EQ(paid.waits, 0U) << count;
     EXPECT_EQ(paid.queries, 0U) << count;
