@@ -13,8 +13,7 @@
 
 namespace sluice::test {
 
-/// Whether this machine and this build can count instructions that mean something: the program is
-/// optimized and not instrumented, and valgrind is installed. Otherwise skips the test.
+/// Skips the test unless the program is optimized and not instrumented, and valgrind is installed.
 #define SLUICE_REQUIRE_INSTRUCTION_COUNT()                                       \
   if (!sluice::test::optimized) {                                                \
     GTEST_SKIP() << "this program was not optimized, or is instrumented itself"; \
