@@ -177,6 +177,7 @@ class executor::core {
                .captured = plans_.captured()};
     return s;
   }
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
   [[nodiscard]] sluice::lane& lane() noexcept { return lane_; }
 
  private:
@@ -417,7 +418,11 @@ class executor::core {
       const bool batches = waiting_.holds_back() || lane_.batches() < lane_.max_batches() ||
                            !lane_.want_room_for_batch();
       const auto next = waiting_.next(batches);
-      if (!next) break;
+      if (!next) {
+        // Requests with plans wait behind those that wait for room for a batch.
+        if (!batches && waiting_.planned() >= max_planned) return;
+        break;
+      }
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
       if (const auto most = (*next).most_in_batch; most != 0) {
@@ -564,6 +569,7 @@ class executor::core {
   }
 
   static constexpr std::size_t fullest_batch = 128;
+  static constexpr std::size_t max_planned = 64;  // that wait when the next plans are made
 
   // Made in advance, because answering must not throw.
   const error ended_{errc::cancelled, "the executor has ended"};
@@ -631,6 +637,9 @@ void executor::sender_ended(request_sender sender) noexcept {
 }
 queue_status executor::status() const noexcept {
   return core_->status();
+}
+std::size_t executor::waiting() const noexcept {
+  return core_->waiting();
 }
 sluice::lane& executor::lane() noexcept {
   return core_->lane();

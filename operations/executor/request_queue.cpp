@@ -105,6 +105,7 @@ void request_queue::add(pointer& r) {
   ++count_;
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
+  if (r->plan) ++planned_;
   made.request = std::move(r);
   look_for_blocker(made);
   to.splice(to.end(), node);
@@ -147,6 +148,7 @@ void request_queue::give_plan(const void* by,
     if (r.planned_by.get() != by) continue;
     r.planned_by = nullptr;
     r.plan = plan;
+    if (plan) ++planned_;
     const auto priority = static_cast<std::size_t>(r.options.priority);
     auto& to = ready_[priority];
     auto& later = behind_last[priority];
@@ -245,6 +247,7 @@ void request_queue::forget(item& r) noexcept {
   while (r.first_blocked != nullptr) unblock(*r.first_blocked);
   if (r->options.id != 0) by_id_.erase({r->sender, r->options.id, r->number});
   --count_;
+  if (r->plan) --planned_;
   bytes_ -= r->counted_bytes;
   charged_ -= charge_of(*r, r->counted_bytes);
   uncount_sender(*r);

@@ -125,6 +125,8 @@ class request_queue {
 
   /// Whether requests wait for others that wait, so that these should not wait for company.
   [[nodiscard]] bool holds_back() const noexcept { return blocked_ != 0; }
+  /// The number of requests that have a plan.
+  [[nodiscard]] std::size_t planned() const noexcept { return planned_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
@@ -167,6 +169,7 @@ class request_queue {
   std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};
   std::size_t count_ = 0;
   std::size_t blocked_ = 0;  // those with a blocker
+  std::size_t planned_ = 0;
   std::uint64_t taken_ = 0;  // since the beginning
   // The members of a batch are in no list any more, but others must not pass them.
   bool takes_batch_ = false;

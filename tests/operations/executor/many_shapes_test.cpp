@@ -270,18 +270,17 @@ TEST_P(many_shapes, of_one_program_need_the_bytes_of_the_cache) {
 // Plans are not made long before they can be launched.
 TEST_P(many_shapes, submitted_at_once_need_little_more) {
   const auto small = make_executor({.max_plan_bytes = max_plan_bytes});
-  const auto requests = all_shapes();
-  const auto most = requests.size() / 4;
+  // Those in flight, those that wait with their requests, and those of the next work.
+  const std::size_t most = service()->max_in_flight() + 64 + 4;
   const auto beyond_the_cache = [&] {
     const auto plans = small->status().plans;
     return plans.alive - std::min(plans.alive, plans.kept);
   };
   std::vector<pending_answer> answers;
-  for (const auto& r : requests) answers.push_back(r(*small));
+  for (const auto& r : all_shapes()) answers.push_back(r(*small));
   for (auto& a : answers) {
     for (small->work(); !a.answered(); small->work()) {
-      // The reclaim thread may be slow to destroy plans that have been dropped. The others are
-      // those of launches in flight, and of requests that wait for room in the lane: if they are
+      // The reclaim thread may be slow to destroy plans that have been dropped. If the others are
       // too many, they stay so without work of the executor.
       if (beyond_the_cache() > most) await([&] { return beyond_the_cache() <= most; });
       waking_alarm()->await();
