@@ -289,6 +289,29 @@ TEST_P(many_shapes, submitted_at_once_need_little_more) {
   }
 }
 
+TEST_P(many_shapes, behind_batches_are_not_planned_far_ahead) {
+  if (!on_host()) GTEST_SKIP() << "a GPU may not plan behind a closed gate";
+  const auto small = make_executor({.max_plan_bytes = 1});
+  const auto multiply = products(1).front();
+  (void)complete(*small, multiply);
+  gate closed;
+  closed.hold(small->lane().stream());
+  std::vector<pending_answer> answers;
+  // Two in flight; the others wait for room.
+  for (std::size_t i = 0; i < 102; ++i) answers.push_back(multiply(*small));
+  const std::size_t first_plans = small->status().plans.made;
+  for (std::int64_t i = 0; i < 200; ++i) answers.push_back(transform(2, 100 + i, 1)(*small));
+  const auto planned = [&] {
+    return small->status().plans.made - first_plans;
+  };
+  for (small->work(); planned() < 64; small->work()) waking_alarm()->await();
+  for (int i = 0; i < 20; ++i, small->work()) let_others_run(100);
+  EXPECT_LE(planned(), 64U + 2U);
+  closed.open();
+  for (auto& a : answers) (void)wait(*small, a);
+  EXPECT_EQ(planned(), 200U);
+}
+
 // The plan of the host transforms one row at a time; that of cuFFT depends on the batch. One plan
 // serves all transforms of no rows.
 TEST_P(many_shapes, of_a_varying_batch_share_a_plan_on_the_host) {
