@@ -177,7 +177,6 @@ class executor::core {
                .captured = plans_.captured()};
     return s;
   }
-  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
   [[nodiscard]] sluice::lane& lane() noexcept { return lane_; }
 
  private:
@@ -637,9 +636,6 @@ void executor::sender_ended(request_sender sender) noexcept {
 }
 queue_status executor::status() const noexcept {
   return core_->status();
-}
-std::size_t executor::waiting() const noexcept {
-  return core_->waiting();
 }
 sluice::lane& executor::lane() noexcept {
   return core_->lane();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/actors/lane_choice.hpp>
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/reply.hpp>
 #include <sluice/envelope/wait_policy.hpp>
@@ -45,23 +44,13 @@ struct operation_state {
   std::shared_ptr<recycled_memory> replies = std::make_shared<recycled_memory>();
   std::set<caf::actor_id> watched;  // senders whose end drops requests
   const char* name = "sluice.operations";
-  // Of an actor with several lanes:
-  std::shared_ptr<lane_choice> lanes;
-  std::size_t lane = 0;  // its own one
 };
 
-/// The sender of a message. Messages without a sender share one.
-[[nodiscard]] inline request_sender sender_of(const caf::strong_actor_ptr& sender) noexcept {
+/// The sender of the current message. Messages without a sender share one.
+template <class Self>
+[[nodiscard]] request_sender sender_of(Self* self) {
+  const auto& sender = self->current_sender();
   return {sender ? std::uint64_t{sender->id()} : std::numeric_limits<std::uint64_t>::max()};
-}
-
-/// Notes for the choice of a lane that an operation has been taken.
-inline void note_taken(operation_state& of) noexcept {
-  if (of.lanes) of.lanes->note_taken(of.lane);
-}
-/// Notes for the choice of a lane what waits in the queue of this one.
-inline void note_waiting(operation_state& of) noexcept {
-  if (of.lanes) of.lanes->note_waiting(of.lane, of.on->waiting());
 }
 
 /// Waits a little for the next message of `self`, so that the kernel need not wake its thread.
@@ -82,7 +71,7 @@ void watch_sender(Self* self, const caf::strong_actor_ptr& sender, const request
 template <class Request, class Self>
 [[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
   const auto sender = self->current_sender();
-  const auto from = sender_of(self->current_sender());
+  const auto from = sender_of(self);
   auto taken = take_request(self, request, state_of(self).replies);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
@@ -96,7 +85,7 @@ template <class Request, class Self>
 template <class Self>
 [[nodiscard]] auto take_bulk(Self* self, bulk& request, const request_options& options) {
   const auto sender = self->current_sender();
-  const auto from = sender_of(self->current_sender());
+  const auto from = sender_of(self);
   auto taken = take_promise<bulk_results>(self);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
@@ -154,7 +143,7 @@ struct operation_handlers {
               return take_bulk(self, request, options);
             },
             [self](const cancel_request& request) {
-              state_of(self).on->cancel(sender_of(self->current_sender()), request.id);
+              state_of(self).on->cancel(sender_of(self), request.id);
             },
             [self](get_queue_status) { return state_of(self).on->status(); },
             [self](wake) {

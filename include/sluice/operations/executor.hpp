@@ -134,7 +134,7 @@ class SLUICE_EXPORT executor {
   /// The requests that wait.
   [[nodiscard]] queue_status status() const noexcept;
   /// The number of requests that wait.
-  [[nodiscard]] std::size_t waiting() const noexcept;
+  [[nodiscard]] std::size_t waiting() const noexcept { return status().requests; }
   /// The lane of the executor.
   [[nodiscard]] sluice::lane& lane() noexcept;
 
