@@ -418,7 +418,8 @@ class executor::core {
                            !lane_.want_room_for_batch();
       const auto next = waiting_.next(batches);
       if (!next) {
-        // Requests with plans wait behind those that wait for room for a batch.
+        // Requests with plans wait behind those that wait for room for a batch. Others would get
+        // theirs long before their launch. The owner is woken once there is room.
         if (!batches && waiting_.planned() >= max_planned) return;
         break;
       }
