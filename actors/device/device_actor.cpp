@@ -2,8 +2,8 @@
 #include "runtime/seam.hpp"
 
 #include <sluice/actors/device.hpp>
+#include <sluice/actors/operation_handlers.hpp>
 #include <sluice/actors/reply.hpp>
-#include <sluice/actors/spawn_operations.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -224,6 +224,14 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
           }));
 }
 
+/// Makes the executor before the actor is spawned, so that a failure is an error of the spawning
+/// function.
+[[nodiscard]] std::shared_ptr<std::unique_ptr<executor>> made_executor(
+    std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace) {
+  return std::make_shared<std::unique_ptr<executor>>(
+      std::make_unique<executor>(std::move(service), std::move(trace)));
+}
+
 }  // namespace
 
 device_actor spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
@@ -243,7 +251,7 @@ scoped_device::scoped_device(caf::actor_system& system, std::shared_ptr<device_s
     : system_(system),
       service_(std::move(service)),
       end_(std::make_shared<detail::device_end>(actor_)) {
-  auto on = detail::made_executor(service_, trace);
+  auto on = made_executor(service_, trace);
   // An actor system waits for the end of every actor that is not hidden before it tells its own
   // actors to end. Hidden, this one learns of the system's end and does not hold it up.
   actor_ = system.spawn<caf::detached + caf::hidden>(behavior, service_, std::move(trace),

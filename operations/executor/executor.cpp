@@ -102,6 +102,7 @@ class executor::core {
     lane_.on_room(std::move(wake));
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
+  void on_queue(detail::lane_choice::lane& of) noexcept { waiting_.on_change(of); }
   void begin_bulk() noexcept { ++in_bulk_; }
   void end_bulk() noexcept {
     --in_bulk_;
@@ -610,6 +611,9 @@ void executor::on_wake(std::function<void()> wake) {
 }
 void executor::on_more(std::function<bool()> more) {
   core_->on_more(std::move(more));
+}
+void executor::on_queue(detail::lane_choice::lane& of) noexcept {
+  core_->on_queue(of);
 }
 void executor::prepare(const operation_row& row) noexcept {
   core_->prepare(row);

@@ -106,6 +106,7 @@ void request_queue::add(pointer& r) {
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
   if (r->plan) ++planned_;
+  if (lane_ != nullptr) lane_->note_added(r->sender);
   made.request = std::move(r);
   look_for_blocker(made);
   to.splice(to.end(), node);
@@ -251,6 +252,7 @@ void request_queue::forget(item& r) noexcept {
   bytes_ -= r->counted_bytes;
   charged_ -= charge_of(*r, r->counted_bytes);
   uncount_sender(*r);
+  if (lane_ != nullptr) lane_->note_left(r->sender);
 }
 
 }  // namespace sluice::operations

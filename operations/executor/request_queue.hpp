@@ -3,6 +3,7 @@
 
 #include "operations/executor/byte_index.hpp"
 
+#include <sluice/operations/lane_choice.hpp>
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
@@ -56,6 +57,8 @@ class request_queue {
   };
   explicit request_queue(limits most) noexcept : limits_(most) {}
 
+  /// Tells `of` of each request that is added or leaves.
+  void on_change(detail::lane_choice::lane& of) noexcept { lane_ = &of; }
   /// The memory of the requests that wait. It must outlive every request that has been taken.
   [[nodiscard]] detail::owner_memory& memory() noexcept { return memory_; }
 
@@ -164,6 +167,7 @@ class request_queue {
 
   detail::owner_memory memory_;
   limits limits_;
+  detail::lane_choice::lane* lane_ = nullptr;
   list planning_{memory_};  // in the order of arrival
   // By priority; each in the order of arrival.
   std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};

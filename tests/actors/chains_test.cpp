@@ -18,6 +18,7 @@ constexpr auto enqueued = reply_on::enqueued;
 
 class chains : public session_test {
  protected:
+  [[nodiscard]] std::size_t lanes() const override { return 3; }
   void SetUp() override {
     session_test::SetUp();
     if (GetParam() != "host") return;

@@ -26,7 +26,8 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
     caf::actor_system system{configuration};
     std::vector<std::shared_ptr<answers<ref>>> all;
     {
-      scoped_device device(system, GetParam());
+      scoped_device device(system, GetParam(), nullptr,
+                           {.lanes_per_actor = 1 + static_cast<std::size_t>(round % 3)});
       const auto a =
           ask<tensor>(system, device.actor(), sluice::upload{.values = std::vector<float>(9, 0.5F)})
               .as<float>();

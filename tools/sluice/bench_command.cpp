@@ -20,6 +20,7 @@ namespace {
 struct bench_options {
   common_options common;
   bench_report (*measure)(session&) = bench_calls;
+  std::size_t lanes = 1;
   bool json = false;
 };
 
@@ -41,20 +42,22 @@ std::string json_text(const bench_report& report, session& current) {
        {{"processor", processor()}, {"hardware_threads", std::thread::hardware_concurrency()}}},
       {"device",
        {{"id", current.device_name()}, {"name", info.name}, {"memory_bytes", info.memory_bytes}}},
+      {"lanes", current.device().service().lanes_per_actor()},
       {"library", report.library}};
   all.update(report.json);
   return all.dump(2) + '\n';
 }
 
 std::string table_text(const bench_report& report, session& current) {
-  return fmt::format("sluice {} on {}: {}, {}; {} with {} threads\n\n{}", version,
-                     current.device_name(), current.info().name, report.library, processor(),
-                     std::thread::hardware_concurrency(), report.table);
+  return fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}\n\n{}",
+                     version, current.device_name(), current.info().name, report.library,
+                     processor(), std::thread::hardware_concurrency(),
+                     current.device().service().lanes_per_actor(), report.table);
 }
 
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
-  session current(options.common, session::watch::nothing);
+  session current(options.common, session::watch::nothing, {.lanes_per_actor = options.lanes});
   const auto report = options.measure(current);
   current.finish();
   print(options.json ? json_text(report, current) : table_text(report, current));
@@ -90,6 +93,9 @@ void add_bench_command(CLI::App& program) {
           "mel (the mel service), programs (runs beside plain calls of their steps) or throughput "
           "(many small products) [calls]")
       ->type_name("WHAT");
+  command.add_option("--lanes", options->lanes, "Number of lanes of each actor")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });
 }

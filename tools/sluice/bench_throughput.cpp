@@ -18,6 +18,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -176,15 +177,17 @@ echo_actor spawn_echo(caf::actor_system& system) {
 
 using clients_of_sgemm = load_clients<gpu_ref<float>>;
 
-/// Requests for `of`, by `clients` clients, each of which has products of its own.
-template <class Handle>
+/// Requests for `of`, by `clients` clients, each of which has products of its own. `options` follow
+/// each request.
+template <class Handle, class... Options>
 std::shared_ptr<clients_of_sgemm> make_clients(session& current, const products& of,
                                                std::size_t clients, const Handle& target,
-                                               bool gives_output) {
+                                               bool gives_output, const Options&... options) {
   return std::make_shared<clients_of_sgemm>(
       current.system(), clients, bench_in_flight, target,
-      [&of, gives_output, share = products::count / clients](std::size_t client, std::size_t i) {
-        return of[client * share + i % share].request(gives_output);
+      [&of, gives_output, share = products::count / clients, options...](std::size_t client,
+                                                                         std::size_t i) {
+        return std::tuple(of[client * share + i % share].request(gives_output), options...);
       });
 }
 
@@ -230,13 +233,16 @@ bench_report bench_throughput(session& current) {
   add(same_shape, "4 clients", equal, 4, true);
   add(same_shape, "4 clients, outputs allocated", equal, 4, false);
   add(same_shape, "1 client", equal, 1, true);
+  const auto alone = make_clients(current, equal, 4, blas, true,
+                                  request_options{.bits = result_bits::as_if_alone});
+  same_shape.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
   for (const std::size_t size : {64, 256}) {
     constexpr std::size_t clients = 4;
     constexpr auto share = products::count / clients;
     const auto load = std::make_shared<load_clients<bulk_results>>(
         current.system(), clients, share / size, blas,
         [&equal, size](std::size_t client, std::size_t i) {
-          return equal.bulk_of(client * share + i * size % share, size);
+          return std::tuple(equal.bulk_of(client * share + i * size % share, size));
         });
     same_shape.add(
         fmt::format("4 clients, messages of {}, 256 in flight", size),

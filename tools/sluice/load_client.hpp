@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ namespace sluice::cli {
 template <class Reply>
 class load_clients {
  public:
-  /// `request(client, i)` is the i-th request of a client.
+  /// `request(client, i)` is the i-th request of a client: a tuple of what the message holds.
   template <class Handle, class Request>
   load_clients(caf::actor_system& system, std::size_t clients, std::size_t in_flight,
                const Handle& target, const Request& request)
@@ -91,7 +92,10 @@ class load_clients {
         }
         again(again);
       };
-      sluice::request(self, target, caf::infinite, state->next())
+      const auto request = [&](auto&&... parts) {
+        return sluice::request(self, target, caf::infinite, std::move(parts)...);
+      };
+      std::apply(request, state->next())
           .then([answered](const Reply&) { answered(); },
                 [answered, state](caf::error& why) {
                   state->failure = std::move(why);

@@ -54,7 +54,8 @@ struct session::parts {
   std::optional<scoped_device> device;
 };
 
-session::session(const common_options& options, watch watched) : parts_(std::make_unique<parts>()) {
+session::session(const common_options& options, watch watched, device_service_options service)
+    : parts_(std::make_unique<parts>()) {
   parts& p = *parts_;
   p.trace_path = options.trace;
   std::vector<std::shared_ptr<kernel_trace>> traces;
@@ -63,7 +64,7 @@ session::session(const common_options& options, watch watched) : parts_(std::mak
   if (traces.size() == 1) p.trace = traces.front();
   if (traces.size() > 1) p.trace = std::make_shared<fan_out_trace>(std::move(traces));
   try {
-    p.device.emplace(p.system, options.device, p.trace);
+    p.device.emplace(p.system, options.device, p.trace, std::move(service));
   } catch (const error& e) {
     throw about_device(options, e);
   }

@@ -35,7 +35,8 @@ class session {
 
   /// Opens the device. @throws error `invalid_argument`, naming the option, if there is no such
   /// device; as `scoped_device`
-  explicit session(const common_options& options, watch watched = watch::launches);
+  explicit session(const common_options& options, watch watched = watch::launches,
+                   device_service_options service = {});
   session(const session&) = delete;
   session& operator=(const session&) = delete;
   ~session();

@@ -32,7 +32,8 @@ struct request_reply<blas_gemm<T>> {
 /// which is answered with a tensor, and `sgemm` and `dgemm`, which are answered with a reference.
 using blas_actor = operation_actor<gemm, sgemm, dgemm>;
 
-/// Starts a blas actor on a thread of its own, with a lane of its own on `service`. Slow: makes the
+/// Starts a blas actor with lanes of its own on `service`
+/// (`device_service_options::lanes_per_actor`), each with a thread of its own. Slow: makes the
 /// library's handle.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT blas_actor spawn_blas(caf::actor_system& system,

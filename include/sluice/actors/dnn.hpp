@@ -14,7 +14,8 @@ namespace sluice {
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host.
 using dnn_actor = operation_actor<conv2d>;
 
-/// Starts a dnn actor on a thread of its own, with a lane of its own on `service`.
+/// Starts a dnn actor with lanes of its own on `service`
+/// (`device_service_options::lanes_per_actor`), each with a thread of its own.
 /// @throws error `unsupported` if this build has no dnn library for the device
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT dnn_actor spawn_dnn(caf::actor_system& system,

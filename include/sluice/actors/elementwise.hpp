@@ -32,7 +32,8 @@ using elementwise_operations =
 /// compiled for the host.
 using elementwise_actor = decltype(detail::actor_of(elementwise_operations{}));
 
-/// Starts an elementwise actor on a thread of its own, with a lane of its own on `service`.
+/// Starts an elementwise actor with lanes of its own on `service`
+/// (`device_service_options::lanes_per_actor`), each with a thread of its own.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT elementwise_actor
 spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> service,

@@ -14,7 +14,8 @@ namespace sluice {
 /// The library actor for Fourier transforms: cuFFT on a GPU, KissFFT on the host.
 using fft_actor = operation_actor<fft, rfft, irfft>;
 
-/// Starts an fft actor on a thread of its own, with a lane of its own on `service`.
+/// Starts an fft actor with lanes of its own on `service`
+/// (`device_service_options::lanes_per_actor`), each with a thread of its own.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT fft_actor spawn_fft(caf::actor_system& system,
                                                 std::shared_ptr<device_service> service,

@@ -56,7 +56,8 @@ struct local_message<prepared> : std::true_type {};
 ///     request(self, programs, caf::infinite, run{spectrogram, {samples}})
 using program_actor = operation_actor<run, run_to_host, prepare>;
 
-/// Starts a program actor on a thread of its own, with a lane of its own on `service`.
+/// Starts a program actor with lanes of its own on `service`
+/// (`device_service_options::lanes_per_actor`), each with a thread of its own.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT program_actor
 spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> service,

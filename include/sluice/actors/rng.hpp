@@ -15,7 +15,8 @@ namespace sluice {
 /// Random123 on the host.
 using rng_actor = operation_actor<random_bits, random_uniform, random_normal>;
 
-/// Starts an rng actor on a thread of its own, with a lane of its own on `service`.
+/// Starts an rng actor with lanes of its own on `service`
+/// (`device_service_options::lanes_per_actor`), each with a thread of its own.
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT rng_actor spawn_rng(caf::actor_system& system,
                                                 std::shared_ptr<device_service> service,

@@ -8,6 +8,7 @@
 #include <sluice/envelope/wait_policy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -32,6 +33,9 @@ struct device_service_options {
   /// one more launch with the most commands, a host transfer. Under compute-sanitizer, whose queue
   /// is full at 255, use 200.
   std::size_t max_commands = 0;
+  /// The number of lanes of each library actor and of the program actor, each with a thread of its
+  /// own; 0: 1. The device actor has one lane.
+  std::size_t lanes_per_actor = 1;
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
   std::shared_ptr<sluice::timer> timer{};
@@ -70,7 +74,8 @@ class device_service {
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
-        max_commands_(options.max_commands != 0 ? options.max_commands : 800) {}
+        max_commands_(options.max_commands != 0 ? options.max_commands : 800),
+        lanes_per_actor_(std::max(options.lanes_per_actor, std::size_t{1})) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
@@ -93,6 +98,8 @@ class device_service {
   [[nodiscard]] std::size_t max_in_flight() const noexcept { return max_in_flight_; }
   /// The limit of device commands in flight for a lane without a limit of its own.
   [[nodiscard]] std::size_t max_commands() const noexcept { return max_commands_; }
+  /// The number of lanes of each library actor and of the program actor.
+  [[nodiscard]] std::size_t lanes_per_actor() const noexcept { return lanes_per_actor_; }
 
  private:
   friend class kernel_envelope;
@@ -105,6 +112,7 @@ class device_service {
   wait_policy waiting_;
   std::size_t max_in_flight_;
   std::size_t max_commands_;
+  std::size_t lanes_per_actor_;
 };
 
 }  // namespace sluice

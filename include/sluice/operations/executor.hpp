@@ -6,6 +6,7 @@
 #include <sluice/envelope/lane.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
+#include <sluice/operations/lane_choice.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/owner_memory.hpp>
@@ -89,6 +90,9 @@ class SLUICE_EXPORT executor {
   /// room. Call it once, before the first request. The function must not throw. With it, calls of
   /// the owner call the function of `on_wake`, which must not destroy the executor then.
   void on_more(std::function<bool()> more);
+  /// Tells `of` of the requests that wait in the queue. It must live until the executor ends. Call
+  /// it once, before the first request.
+  void on_queue(detail::lane_choice::lane& of) noexcept;
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.
   void prepare(const operation_row& row) noexcept;

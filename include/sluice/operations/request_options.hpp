@@ -66,15 +66,36 @@ struct plan_status {
   std::size_t alive = 0;        ///< plans not yet destroyed: kept, in use, or being destroyed
   std::size_t alive_bytes = 0;  ///< their size in host and device memory
   std::size_t captured = 0;     ///< programs among the kept plans whose runs are one graph
+
+  /// Adds the plans of another executor.
+  plan_status& operator+=(const plan_status& other) noexcept {
+    made += other.made;
+    kept += other.kept;
+    kept_bytes += other.kept_bytes;
+    alive += other.alive;
+    alive_bytes += other.alive_bytes;
+    captured += other.captured;
+    return *this;
+  }
 };
 
-/// The requests that wait in front of a lane.
+/// The requests that wait in front of a lane, or of all lanes of an actor.
 struct queue_status {
   std::size_t requests = 0;           ///< number of requests
   std::size_t planning = 0;           ///< those that wait for a plan
   std::size_t bytes = 0;              ///< their size in host memory
   std::chrono::nanoseconds oldest{};  ///< how long the oldest one has waited
   plan_status plans{};                ///< the plans made for requests
+
+  /// Adds what waits in front of another lane.
+  queue_status& operator+=(const queue_status& other) noexcept {
+    requests += other.requests;
+    planning += other.planning;
+    bytes += other.bytes;
+    oldest = std::max(oldest, other.oldest);
+    plans += other.plans;
+    return *this;
+  }
 };
 
 }  // namespace sluice

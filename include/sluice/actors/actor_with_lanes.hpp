@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/operation_handlers.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice::detail {
+
+template <class... Requests>
+using operation_self =
+    typename operation_actor<Requests...>::template stateful_pointer<operation_state>;
+
+/// Whether a message is one that waits in the queue of a lane, or concerns one that does.
+template <class... Requests>
+[[nodiscard]] bool is_for_lane(caf::mailbox_element& element) {
+  if (element.mid.is_response()) return false;
+  const auto& content = element.content();
+  return (... || content.template match_elements<Requests>()) ||
+         (... || content.template match_elements<Requests, request_options>()) ||
+         content.template match_elements<bulk>() ||
+         content.template match_elements<bulk, request_options>() ||
+         content.template match_elements<cancel_request>();
+}
+
+/// One lane of an actor.
+struct lane_of_actor {
+  const char* name;
+  std::unique_ptr<executor> on;
+  std::vector<const operation_row*> prepared;
+  std::shared_ptr<lane_choice> lanes{};  ///< nullptr: the actor has no other lane
+  std::size_t lane = 0;
+};
+
+/// Makes `self` the actor of a lane.
+template <class Self>
+void serve(Self* self, lane_of_actor&& with) {
+  auto& state = state_of(self);
+  state.name = with.name;
+  if (with.lanes) state.lane.emplace(std::move(with.lanes), with.lane);
+  serve(self, std::move(with.on), with.prepared);
+}
+
+/// Starts the actor of one lane.
+template <class... Requests>
+[[nodiscard]] operation_actor<Requests...> spawn_lane(caf::actor_system& system,
+                                                      lane_of_actor with) {
+  return system.spawn<library_actor_options>([shared = std::make_shared<lane_of_actor>(std::move(
+                                                  with))](operation_self<Requests...> self) {
+    serve(self, std::move(*shared));
+    on_down(self, [self](const caf::down_msg& down) { sender_ended(self, down); });
+    // CAF 1.x tells of the end of an actor before it destroys the state.
+    on_exit(self, [self](caf::exit_msg& exit) {
+      if (!exit.reason) return;
+      state_of(self).on.reset();
+      self->quit(std::move(exit.reason));
+    });
+    return operation_handlers<Requests...>::make(self);
+  });
+}
+
+/// An actor with several lanes. It is the actor of the first lane. Operations do not pass through
+/// its mailbox if they are for another one: the thread that sends them puts them into the mailbox
+/// of that lane's actor.
+///
+/// It ends after the other lanes, and ends them. If one of them ends on its own, all end.
+template <class... Requests>
+class actor_with_lanes final : public std::remove_pointer_t<operation_self<Requests...>> {
+  using base = std::remove_pointer_t<operation_self<Requests...>>;
+
+ public:
+  actor_with_lanes(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& first,
+                   std::vector<caf::actor> others)
+      : base(config), lanes_(first->lanes), first_(first), others_(std::move(others)) {}
+
+  using base::enqueue;
+  enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
+    if (!is_for_lane<Requests...>(*element)) return base::enqueue(std::move(element), context);
+    return lanes_->route(sender_of(element->sender), [&](std::size_t lane) {
+      if (lane == 0) return base::enqueue(std::move(element), context);
+      return caf::actor_cast<caf::abstract_actor*>(others_[lane - 1])
+          ->enqueue(std::move(element), context);
+    });
+  }
+
+ protected:
+  typename base::behavior_type make_behavior() override {
+    base* const self = this;
+    serve(self, std::move(*first_));
+    state_of(self).other_lanes = others_;
+    for (const auto& other : others_) sluice::monitor(self, other);
+    sluice::on_down(self, [this](const caf::down_msg& down) {
+      sender_ended(static_cast<base*>(this), down);
+      lane_ended(down);
+    });
+    sluice::on_exit(self, [this](caf::exit_msg& exit) {
+      if (exit.reason) end(exit.reason);
+    });
+    return operation_handlers<Requests...>::make(self);
+  }
+
+ private:
+  /// Ends the other lanes, and this actor after them.
+  void end(const caf::error& reason) {
+    if (ending_) return;
+    ending_ = reason;
+    for (const auto& other : state_of(this).other_lanes) {
+      this->send_exit(other, caf::exit_reason::user_shutdown);
+    }
+  }
+  void lane_ended(const caf::down_msg& down) {
+    auto& others = state_of(this).other_lanes;
+    if (std::erase_if(others, [&](const auto& o) { return o.address() == down.source; }) == 0) {
+      return;
+    }
+    end(down.reason);
+    if (!others.empty()) return;
+    state_of(this).on.reset();
+    this->quit(*ending_);
+  }
+
+  const std::shared_ptr<lane_choice> lanes_;
+  const std::shared_ptr<lane_of_actor> first_;  // until the actor serves it
+  const std::vector<caf::actor> others_;        // read by all senders
+  std::optional<caf::error> ending_;            // why the actor ends, while it waits for the others
+};
+
+/// Starts an actor with the lanes that `service` states.
+template <class... Requests>
+[[nodiscard]] operation_actor<Requests...> spawn_lanes(
+    caf::actor_system& system, const char* name, const std::shared_ptr<device_service>& service,
+    const std::shared_ptr<kernel_trace>& trace, const std::vector<const operation_row*>& prepared) {
+  // The executors first, so that a failure is an error of this function.
+  std::vector<lane_of_actor> lanes(service->lanes_per_actor());
+  for (auto& lane : lanes) {
+    lane = {.name = name, .on = std::make_unique<executor>(service, trace), .prepared = prepared};
+  }
+  if (lanes.size() == 1) return spawn_lane<Requests...>(system, std::move(lanes.front()));
+  const auto choice = std::make_shared<lane_choice>(lanes.size());
+  std::vector<caf::actor> others;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    lanes[i].lanes = choice;
+    lanes[i].lane = i;
+    if (i == 0) continue;
+    others.push_back(
+        caf::actor_cast<caf::actor>(spawn_lane<Requests...>(system, std::move(lanes[i]))));
+  }
+  return system.spawn<actor_with_lanes<Requests...>, library_actor_options>(
+      std::make_shared<lane_of_actor>(std::move(lanes.front())), std::move(others));
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/operation_actor.hpp>
+#include <sluice/actors/reply.hpp>
+#include <sluice/envelope/wait_policy.hpp>
+#include <sluice/operations/executor.hpp>
+#include <sluice/operations/lane_choice.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::detail {
+
+/// How library actors are spawned. Hidden: an actor system that ends waits for all other actors
+/// first, and would wait for ever for those that a `scoped_device` keeps.
+inline constexpr auto library_actor_options = caf::detached + caf::hidden;
+
+/// Sends `wake` to `owner` unless it has ended. Any thread may call it.
+inline void post_wake(const caf::actor_addr& owner) noexcept {
+  const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner);
+  while (actor) {
+    try {
+      enqueue(actor, nullptr, caf::make_message_id(), wake{});
+      return;
+    } catch (const std::bad_alloc&) {
+      // Without the message the requests that wait would never be answered.
+      std::this_thread::yield();
+    }
+  }
+}
+
+/// The state of an actor that runs operations.
+struct operation_state {
+  std::optional<lane_choice::lane> lane;  // of an actor with several lanes
+  std::unique_ptr<executor> on;
+  // The actor's thread makes the replies, and the completion thread destroys them.
+  std::shared_ptr<recycled_memory> replies = std::make_shared<recycled_memory>();
+  std::set<caf::actor_id> watched;  // senders whose end drops requests
+  const char* name = "sluice.operations";
+  std::vector<caf::actor> other_lanes;  // of the first lane's actor
+};
+
+/// The sender of a message. Messages without a sender share one.
+[[nodiscard]] inline request_sender sender_of(const caf::strong_actor_ptr& sender) noexcept {
+  return {sender ? std::uint64_t{sender->id()} : std::numeric_limits<std::uint64_t>::max()};
+}
+
+/// Waits a little for the next message of `self`, so that the kernel need not wake its thread.
+template <class Self>
+void linger(Self* self) noexcept {
+  (void)spinners::of_process().spin(state_of(self).on->lane().service().waiting(),
+                                    [self] { return has_message(self); });
+}
+
+/// Ends the handler of a message that may have changed the queue.
+template <class Self>
+void end_message(Self* self) noexcept {
+  auto& lane = state_of(self).lane;
+  if (lane) lane->publish(true);
+  linger(self);
+  if (lane && !has_message(self)) lane->publish(false);
+}
+/// Ends the handler of a message that the choice of a lane has passed on.
+template <class Self>
+void end_routed_message(Self* self, request_sender from) noexcept {
+  if (auto& lane = state_of(self).lane) lane->note_handled(from);
+  end_message(self);
+}
+
+/// Has the end of a sender drop its requests, if their options ask for it.
+template <class Self>
+void watch_sender(Self* self, const caf::strong_actor_ptr& sender, const request_options& options) {
+  if (!options.while_alive || !sender) return;
+  if (state_of(self).watched.insert(sender->id()).second) monitor(self, sender);
+}
+
+/// Takes a request of `self`.
+template <class Request, class Self>
+[[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
+  const auto sender = self->current_sender();
+  const auto from = sender_of(self->current_sender());
+  auto taken = take_request(self, request, state_of(self).replies);
+  answer_failures(taken.token, [&] {
+    watch_sender(self, sender, options);
+    state_of(self).on->submit(take_operation_of(request), options, taken.token, from);
+  });
+  end_routed_message(self, from);
+  return taken.delegated;
+}
+
+/// Takes a bulk of `self`.
+template <class Self>
+[[nodiscard]] auto take_bulk(Self* self, bulk& request, const request_options& options) {
+  const auto sender = self->current_sender();
+  const auto from = sender_of(self->current_sender());
+  auto taken = take_promise<bulk_results>(self);
+  answer_failures(taken.token, [&] {
+    watch_sender(self, sender, options);
+    state_of(self).on->submit(std::move(request), options, taken.token, from);
+  });
+  end_routed_message(self, from);
+  return taken.delegated;
+}
+
+/// The handlers of one request type, alone and followed by options.
+///@{
+template <class Request, class Self>
+[[nodiscard]] auto operation_handler(Self* self) {
+  return [self](Request& request) {
+    return take_operation(self, request, {});
+  };
+}
+template <class Request, class Self>
+[[nodiscard]] auto operation_handler_with_options(Self* self) {
+  return [self](Request& request, const request_options& options) {
+    return take_operation(self, request, options);
+  };
+}
+///@}
+
+/// Makes `self` the owner of an executor. The planner makes the library objects of `prepared`.
+template <class Self>
+void serve(Self* self, std::unique_ptr<executor> made,
+           const std::vector<const operation_row*>& prepared) {
+  auto& on = *(state_of(self).on = std::move(made));
+  if constexpr (detached_actors_have_own_threads) {
+    on.lane().runtime().device().prepare_own_thread();
+  }
+  on.on_wake([owner = self->address()] { post_wake(owner); });
+  on.on_more([self] { return has_message(self); });
+  if (auto& lane = state_of(self).lane) on.on_queue(*lane);
+  for (const auto* row : prepared) on.prepare(*row);
+}
+
+/// Drops the waiting requests of a client that has ended.
+template <class Self>
+void sender_ended(Self* self, const caf::down_msg& down) {
+  if (state_of(self).watched.erase(down.source.id()) == 0) return;
+  state_of(self).on->sender_ended({down.source.id()});
+  end_message(self);
+}
+
+/// What waits in the queues of all lanes of an actor. Answers when the last reference is dropped.
+class sum_of_lanes {
+ public:
+  sum_of_lanes(reply_token<queue_status> to, const queue_status& first, std::size_t others)
+      : to_(std::move(to)), sum_(first), missing_(others) {}
+  sum_of_lanes(const sum_of_lanes&) = delete;
+  sum_of_lanes& operator=(const sum_of_lanes&) = delete;
+  ~sum_of_lanes() {
+    if (missing_ == 0) {
+      to_.succeed(sum_);
+    } else {
+      to_.fail(error(errc::shutting_down, "a lane of the actor has ended"));
+    }
+  }
+  void add(const queue_status& one) noexcept {
+    sum_ += one;
+    --missing_;
+  }
+
+ private:
+  reply_token<queue_status> to_;
+  queue_status sum_;
+  std::size_t missing_;
+};
+
+/// Answers a request for the status of all lanes.
+template <class Self>
+[[nodiscard]] auto take_status_request(Self* self) {
+  auto taken = take_promise<queue_status>(self);
+  answer_failures(taken.token, [&] {
+    const auto& state = state_of(self);
+    const auto& others = state.other_lanes;
+    const auto sum = std::make_shared<sum_of_lanes>(taken.token, state.on->status(), others.size());
+    for (const auto& other : others) {
+      request(self, other, caf::infinite, get_queue_status{})
+          .then([sum](const queue_status& one) { sum->add(one); }, [sum](const caf::error&) {});
+    }
+  });
+  return taken.delegated;
+}
+
+/// The handlers of an `operation_actor<Requests...>`, followed by others.
+template <class... Requests>
+struct operation_handlers {
+  template <class Self, class... More>
+  static auto make(Self* self, More... more) -> typename Self::behavior_type {
+    return {operation_handler<Requests>(self)...,
+            operation_handler_with_options<Requests>(self)...,
+            [self](bulk& request) { return take_bulk(self, request, {}); },
+            [self](bulk& request, const request_options& options) {
+              return take_bulk(self, request, options);
+            },
+            [self](const cancel_request& request) {
+              const auto from = sender_of(self->current_sender());
+              state_of(self).on->cancel(from, request.id);
+              end_routed_message(self, from);
+            },
+            [self](get_queue_status) { return take_status_request(self); },
+            [self](wake) {
+              state_of(self).on->work();
+              end_message(self);
+            },
+            std::move(more)...};
+  }
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/request_options.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sluice::detail {
+
+/// Chooses the lane of each message to an actor with several lanes. Thread-safe.
+///
+/// Messages of one sender go to one lane, so that their order is that of the lane. A sender moves
+/// to another lane only if none of its messages or requests waits in front of the old one: the
+/// launch recorder orders what follows behind launches. It moves if its lane is busy or asleep and
+/// another one is idle and awake, or if its lane is busy and another one has fewer requests in
+/// front of it.
+class SLUICE_EXPORT lane_choice {
+  /// Senders with one hash share a slot.
+  static constexpr std::size_t slot_bits = 8;
+  static constexpr std::size_t slot_count = std::size_t{1} << slot_bits;
+  [[nodiscard]] static std::size_t slot_of(request_sender sender) noexcept {
+    return (sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits);
+  }
+
+ public:
+  /// @throws std::bad_alloc if there is no memory
+  explicit lane_choice(std::size_t lanes);
+
+  /// Returns `pass_on(lane)` with the lane of the next message of a sender. Calls for one sender
+  /// come one after the other, so the messages arrive in this order.
+  template <class PassOn>
+  auto route(request_sender sender, const PassOn& pass_on) {
+    const auto which = slot_of(sender);
+    auto& from = slots_[which];
+    const std::lock_guard lock(from.mutex);
+    choose(from, which);
+    ++from.routed;
+    // Before the message is on its way: a lane that has taken fewer is not idle.
+    of_lanes_[*from.lane].routed.fetch_add(1, std::memory_order_relaxed);
+    return pass_on(*from.lane);
+  }
+
+  /// What one lane tells the choice. Only the thread of the lane calls its functions.
+  class SLUICE_EXPORT lane {
+   public:
+    lane(std::shared_ptr<lane_choice> of, std::size_t which) : of_(std::move(of)), which_(which) {}
+
+    /// A request has been added to the queue of the lane, or has left it.
+    ///@{
+    void note_added(request_sender sender) noexcept {
+      ++waiting_;
+      ++slots_[slot_of(sender)].waiting;
+    }
+    void note_left(request_sender sender) noexcept {
+      --waiting_;
+      const auto slot = slot_of(sender);
+      --slots_[slot].waiting;
+      note_change(slot);
+    }
+    ///@}
+    /// The lane has handled a message.
+    void note_handled(request_sender sender) noexcept {
+      const auto slot = slot_of(sender);
+      ++handled_;
+      ++slots_[slot].handled;
+      note_change(slot);
+    }
+    /// Makes what has been noted known to the senders. `awake`: whether the thread of the lane
+    /// handles its next message without being woken.
+    void publish(bool awake) noexcept;
+
+   private:
+    static constexpr std::size_t word_bits = 64;
+    void note_change(std::size_t slot) noexcept {
+      changed_[slot / word_bits] |= std::uint64_t{1} << (slot % word_bits);
+    }
+
+    struct of_senders {
+      std::uint64_t handled = 0;
+      std::size_t waiting = 0;
+    };
+    const std::shared_ptr<lane_choice> of_;
+    const std::size_t which_;
+    std::uint64_t handled_ = 0;
+    std::size_t waiting_ = 0;
+    std::array<of_senders, slot_count> slots_;
+    std::array<std::uint64_t, slot_count / word_bits> changed_{};  // a bit for each slot
+  };
+
+ private:
+  /// What different threads write is on different cache lines.
+  struct alignas(64) published {
+    std::atomic<std::uint64_t> handled{0};  // the messages up to the last one that left nothing
+  };
+  struct lane_state {
+    alignas(64) std::atomic<std::uint64_t> routed{0};
+    alignas(64) std::atomic<std::uint64_t> handled{0};
+    std::atomic<std::uint64_t> waiting{0};
+    std::atomic<bool> awake{false};
+    std::array<published, slot_count> slots;
+  };
+  struct alignas(64) slot {
+    std::mutex mutex;
+    std::optional<std::size_t> lane;
+    std::uint64_t routed = 0;  // to `lane`
+  };
+
+  /// The messages and requests in front of a lane.
+  [[nodiscard]] static std::uint64_t load_of(const lane_state& of) noexcept;
+  void choose(slot& from, std::size_t which) noexcept;
+  /// The lane for a sender whose lane was `mine`.
+  [[nodiscard]] std::size_t best(std::optional<std::size_t> mine) noexcept;
+
+  std::vector<lane_state> of_lanes_;
+  std::array<slot, slot_count> slots_;
+  std::atomic<std::size_t> next_{0};
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sluice/operations/lane_choice.hpp>
+
+#include <bit>
+#include <limits>
+#include <utility>
+
+namespace sluice::detail {
+
+lane_choice::lane_choice(std::size_t lanes) : of_lanes_(lanes) {}
+
+void lane_choice::lane::publish(bool awake) noexcept {
+  auto& own = of_->of_lanes_[which_];
+  for (std::size_t word = 0; word < changed_.size(); ++word) {
+    for (auto bits = std::exchange(changed_[word], 0); bits != 0; bits &= bits - 1) {
+      const auto at = word * word_bits + static_cast<std::size_t>(std::countr_zero(bits));
+      if (slots_[at].waiting != 0) continue;
+      own.slots[at].handled.store(slots_[at].handled, std::memory_order_release);
+    }
+  }
+  own.waiting.store(waiting_, std::memory_order_relaxed);
+  own.handled.store(handled_, std::memory_order_release);
+  own.awake.store(awake, std::memory_order_relaxed);
+}
+
+std::uint64_t lane_choice::load_of(const lane_state& of) noexcept {
+  const auto handled = of.handled.load(std::memory_order_acquire);  // before `routed`
+  return of.routed.load(std::memory_order_relaxed) - handled +
+         of.waiting.load(std::memory_order_relaxed);
+}
+
+void lane_choice::choose(slot& from, std::size_t which) noexcept {
+  const auto handled = [&] {
+    return of_lanes_[*from.lane].slots[which].handled.load(std::memory_order_acquire);
+  };
+  if (from.lane && handled() != from.routed) return;
+  const auto to = best(from.lane);
+  if (to == from.lane) return;
+  from.lane = to;
+  from.routed = handled();  // all that were routed there before
+}
+
+std::size_t lane_choice::best(std::optional<std::size_t> mine) noexcept {
+  const auto is_awake = [&](std::size_t at) {
+    return of_lanes_[at].awake.load(std::memory_order_relaxed);
+  };
+  const bool mine_is_idle = mine && load_of(of_lanes_[*mine]) == 0;
+  if (mine_is_idle && is_awake(*mine)) return *mine;
+  const auto count = of_lanes_.size();
+  const auto first = next_.fetch_add(1, std::memory_order_relaxed);
+  std::size_t found = 0;
+  auto least = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = (first + i) % count;
+    const auto load = load_of(of_lanes_[at]);
+    if (load == 0 && is_awake(at)) return at;
+    if (load >= least) continue;
+    found = at;
+    least = load;
+  }
+  return mine_is_idle ? *mine : found;
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Library actors with several lanes.
+#include "tests/actors/session_test.hpp"
+#include "tests/envelope/recording_trace.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <sluice/actors/spawn_operations.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <set>
+
+namespace sluice::test {
+namespace {
+
+class several_lanes : public session_test {
+ protected:
+  static constexpr std::size_t count = 3;
+  [[nodiscard]] std::size_t lanes() const override { return count; }
+  [[nodiscard]] std::shared_ptr<kernel_trace> trace() const override { return trace_; }
+
+  /// The streams of the launches of an operation.
+  [[nodiscard]] std::set<stream_id> streams_of(const std::string& operation) const {
+    std::set<stream_id> all;
+    for (const auto& call : trace_->calls()) {
+      if (call.operation == operation) all.insert(call.stream);
+    }
+    return all;
+  }
+  static dgemm add(double added, double factor, const gpu_ref<double>& one,
+                   const gpu_ref<double>& c) {
+    return {.m = 1, .n = 1, .k = 1, .alpha = added, .a = one, .b = one, .beta = factor, .c = c};
+  }
+  static request_options options_of(std::uint64_t id) {
+    return {.id = id, .bits = result_bits::as_if_alone};
+  }
+  gpu_ref<double> put(double value) { return s().put(std::vector<double>{value}); }
+
+ private:
+  std::shared_ptr<recording_trace> trace_ = std::make_shared<recording_trace>();
+};
+
+TEST_P(several_lanes, keep_the_order_of_each_sender_and_are_all_used) {
+  constexpr std::size_t senders = 6;
+  constexpr std::size_t each = 300;
+  constexpr double modulus = 1 << 20;
+  const auto blas = untyped(device().blas());
+  const auto one = put(1);
+  std::vector<double> expected(senders, 1);
+  std::vector<gpu_ref<double>> sums;
+  std::vector<std::shared_ptr<answers<gpu_ref<double>>>> all;
+  for (auto& sum : expected) {
+    sums.push_back(put(sum));
+    std::vector<caf::message> requests;
+    for (std::size_t i = 0; i < each; ++i) {
+      const auto added = static_cast<double>(s().number<int>(1, 50));
+      const double factor = std::abs(sum) > modulus ? 0.0 : -2.0;
+      const auto reply = s().coin() ? reply_on::enqueued : reply_on::finished;
+      requests.push_back(
+          caf::make_message(add(added, factor, one, sums.back()), request_options{.reply = reply}));
+      sum = factor * sum + added;
+    }
+    all.push_back(s().send<gpu_ref<double>>(blas, std::move(requests)));
+  }
+  for (const auto& of_one : all) {
+    for (const auto& a : of_one->wait()) ASSERT_TRUE(succeeded(a));
+  }
+  for (std::size_t i = 0; i < senders; ++i) {
+    EXPECT_EQ(s().get(sums[i]), std::vector<double>{expected[i]});
+    EXPECT_EQ(all[i]->replies(), each);
+  }
+  EXPECT_EQ(streams_of("gemm").size(), count);
+}
+
+TEST_P(several_lanes, tell_together_what_waits_and_cancel_it_for_its_sender) {
+  constexpr std::size_t senders = 6;
+  constexpr std::size_t each = max_in_flight + 9;
+  const auto blas = device().blas();
+  const auto one = put(1);
+  (void)s().ask<gpu_ref<double>>(blas, add(1, 0, one, put(0)));
+  gate g;
+  s().hold(g, one);
+  std::vector<std::shared_ptr<answers<gpu_ref<double>>>> all;
+  for (std::size_t i = 0; i < senders; ++i) {
+    std::vector<caf::message> requests;
+    const auto sum = put(1);
+    for (std::size_t j = 0; j < each; ++j) {
+      requests.push_back(caf::make_message(add(1, 1, one, sum), options_of(1 + j)));
+    }
+    requests.push_back(caf::make_message(cancel_request{each}));
+    all.push_back(s().send<gpu_ref<double>>(untyped(blas), std::move(requests)));
+  }
+  // Each lane has its launches in flight. Each sender cancels one request that waits.
+  const std::size_t waiting = senders * (each - 1) - count * max_in_flight;
+  await([&] { return s().ask<queue_status>(blas, get_queue_status{}).requests == waiting; });
+  g.open();
+  for (const auto& of_one : all) {
+    const auto results = of_one->wait();
+    for (std::size_t j = 0; j + 1 < each; ++j) EXPECT_TRUE(succeeded(results[j]));
+    EXPECT_TRUE(failed_with(results[each - 1], errc::cancelled));
+    EXPECT_EQ(of_one->replies(), each + 1);  // one of them to the `cancel_request`
+  }
+}
+
+TEST_P(several_lanes, end_with_their_actor_and_answer_what_waits) {
+  for (int round = 0; round < 10; ++round) {
+    auto blas = spawn_blas(s().system(), s().service());
+    const auto one = put(1);
+    std::vector<std::shared_ptr<answers<gpu_ref<double>>>> all;
+    for (int i = 0; i < 6; ++i) {
+      const auto sum = put(1);
+      all.push_back(s().send<gpu_ref<double>>(
+          untyped(blas), std::vector<caf::message>(200, caf::make_message(add(1, 1, one, sum)))));
+    }
+    await([&] { return all.front()->answered() > static_cast<std::size_t>(round); });
+    if (round % 3 == 0) {
+      s().end(blas);
+    } else if (round % 3 == 1) {
+      s().end(blas, caf::exit_reason::kill);
+    }
+    blas = nullptr;
+    for (const auto& of_one : all) {
+      (void)of_one->wait();
+      EXPECT_EQ(of_one->replies(), 200U);
+    }
+  }
+}
+
+TEST_P(several_lanes, all_end_if_one_of_them_does) {
+  using handle = operation_actor<gemm>;
+  const auto choice = std::make_shared<detail::lane_choice>(2);
+  const auto lane = [&](std::size_t i) {
+    return detail::lane_of_actor{.name = "test.gemm",
+                                 .on = std::make_unique<executor>(s().service()),
+                                 .prepared = {},
+                                 .lanes = choice,
+                                 .lane = i};
+  };
+  auto second = untyped(detail::spawn_lane<gemm>(s().system(), lane(1)));
+  handle all = s().system().spawn<detail::actor_with_lanes<gemm>, detail::library_actor_options>(
+      std::make_shared<detail::lane_of_actor>(lane(0)), std::vector<caf::actor>{second});
+  EXPECT_EQ(s().ask<queue_status>(all, get_queue_status{}).requests, 0U);
+  caf::scoped_actor self{s().system()};
+  self->send_exit(second, caf::exit_reason::kill);
+  self->wait_for(all);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, several_lanes, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test

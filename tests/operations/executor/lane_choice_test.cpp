@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/seed.hpp"
+
+#include <sluice/operations/lane_choice.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+/// A choice whose lanes a test plays.
+class lane_choice : public ::testing::Test {
+ protected:
+  /// The lane of the next message of a sender.
+  std::size_t route(std::uint64_t sender) {
+    return choice_->route({sender}, [](std::size_t lane) { return lane; });
+  }
+  /// A lane handles a message and leaves `waiting` requests of it in its queue.
+  void handle(std::size_t lane, std::uint64_t sender, int waiting = 0, bool awake = false) {
+    for (int i = 0; i < waiting; ++i) lanes_[lane].note_added({sender});
+    lanes_[lane].note_handled({sender});
+    lanes_[lane].publish(awake);
+  }
+  /// A lane launches requests that wait.
+  void launch(std::size_t lane, std::uint64_t sender, int requests) {
+    for (int i = 0; i < requests; ++i) lanes_[lane].note_left({sender});
+    lanes_[lane].publish(false);
+  }
+  void publish(std::size_t lane, bool awake) { lanes_[lane].publish(awake); }
+  /// Makes the first senders: each has the lane with its number.
+  void route_one_to_each() {
+    for (std::size_t sender = 0; sender < count; ++sender) ASSERT_EQ(route(sender), sender);
+  }
+
+  static constexpr std::size_t count = 3;
+
+ private:
+  std::shared_ptr<detail::lane_choice> choice_ = std::make_shared<detail::lane_choice>(count);
+  std::deque<detail::lane_choice::lane> lanes_ = [this] {
+    std::deque<detail::lane_choice::lane> all;
+    for (std::size_t i = 0; i < count; ++i) all.emplace_back(choice_, i);
+    return all;
+  }();
+};
+
+TEST_F(lane_choice, gives_each_of_the_first_senders_a_lane_of_its_own) {
+  route_one_to_each();
+}
+
+TEST_F(lane_choice, keeps_a_sender_whose_messages_are_on_their_way) {
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(route(1), 0U);
+  handle(0, 1);
+  EXPECT_EQ(route(1), 0U) << "nine are on their way";
+}
+
+TEST_F(lane_choice, keeps_a_sender_whose_requests_wait) {
+  EXPECT_EQ(route(1), 0U);
+  handle(0, 1, 2);
+  launch(0, 1, 1);
+  EXPECT_EQ(route(1), 0U);
+}
+
+TEST_F(lane_choice, keeps_a_sender_on_an_idle_lane) {
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(route(1), 0U);
+    handle(0, 1);
+  }
+}
+
+TEST_F(lane_choice, moves_a_sender_from_a_busy_lane_to_the_one_with_the_fewest_requests) {
+  route_one_to_each();
+  handle(0, 0, 1);
+  handle(1, 1, 5);
+  handle(2, 2, 7);
+  ASSERT_EQ(route(77), 0U) << "one request waits there, five and seven elsewhere";
+  handle(0, 77, 6);
+  launch(0, 0, 1);
+  EXPECT_EQ(route(0), 1U) << "six requests of another sender wait on its lane";
+  handle(1, 0);
+  launch(2, 2, 7);
+  EXPECT_EQ(route(0), 2U);
+  EXPECT_EQ(route(77), 0U) << "its own requests wait";
+}
+
+TEST_F(lane_choice, prefers_a_lane_that_is_idle_and_awake) {
+  route_one_to_each();
+  for (std::size_t i = 0; i < count; ++i) handle(i, i, 0, i == 1);
+  EXPECT_EQ(route(77), 1U);
+  handle(1, 77, 0, true);
+  EXPECT_EQ(route(2), 1U) << "its own lane sleeps";
+  EXPECT_EQ(route(0), 0U) << "no idle lane is awake: its own one is as good as another one";
+}
+
+TEST_F(lane_choice, keeps_a_sender_that_has_come_back) {
+  EXPECT_EQ(route(1), 0U);
+  handle(0, 1);
+  publish(1, true);
+  EXPECT_EQ(route(1), 1U);
+  handle(1, 1);
+  publish(0, true);
+  EXPECT_EQ(route(1), 0U);
+  publish(1, true);
+  EXPECT_EQ(route(1), 0U) << "a message is on its way";
+  handle(0, 1, 1);
+  EXPECT_EQ(route(1), 0U) << "a message is on its way, and a request waits";
+  handle(0, 1);
+  handle(0, 1);
+  EXPECT_EQ(route(1), 0U) << "a request waits";
+  handle(0, 1);
+  launch(0, 1, 1);
+  EXPECT_EQ(route(1), 1U);
+}
+
+/// Senders on threads of their own, and lanes that let their requests wait for a while.
+TEST(lane_choices, keep_the_order_of_each_sender) {
+  constexpr std::size_t lanes = 3;
+  constexpr std::size_t senders = 4;
+  constexpr std::uint64_t each = 4000;
+  const auto choice = std::make_shared<detail::lane_choice>(lanes);
+  struct message {
+    std::uint64_t sender;
+    std::uint64_t number;
+  };
+  struct mailbox {
+    std::mutex mutex;
+    std::deque<message> messages;
+  };
+  std::array<mailbox, lanes> mailboxes;
+  std::array<std::atomic<std::uint64_t>, senders> last{};  // the last one that was launched
+  std::array<std::atomic<std::uint64_t>, senders> launched{};
+  std::atomic<std::size_t> out_of_order{0};
+  std::atomic<std::size_t> moves{0};
+  std::atomic<std::size_t> left{senders * each};
+  auto generator = make_generator();
+  std::vector<std::thread> threads;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    threads.emplace_back([&, lane, random = std::mt19937_64(generator())]() mutable {
+      detail::lane_choice::lane own(choice, lane);
+      std::deque<message> waiting;
+      while (left != 0) {
+        std::optional<message> taken;
+        {
+          const std::lock_guard lock(mailboxes[lane].mutex);
+          auto& messages = mailboxes[lane].messages;
+          if (!messages.empty()) {
+            taken = messages.front();
+            messages.pop_front();
+          }
+        }
+        if (taken) {
+          waiting.push_back(*taken);
+          own.note_added({taken->sender});
+          own.note_handled({taken->sender});
+        } else if (waiting.empty()) {
+          std::this_thread::yield();
+        }
+        while (!waiting.empty() && random() % 3 != 0) {
+          const auto m = waiting.front();
+          if (last[m.sender].exchange(m.number) + 1 != m.number) ++out_of_order;
+          ++launched[m.sender];
+          waiting.pop_front();
+          own.note_left({m.sender});
+          --left;
+        }
+        own.publish(random() % 2 == 0);
+      }
+    });
+  }
+  for (std::size_t sender = 0; sender < senders; ++sender) {
+    threads.emplace_back([&, sender, random = std::mt19937_64(generator())]() mutable {
+      std::size_t before = lanes;
+      for (std::uint64_t i = 1; i <= each; ++i) {
+        choice->route({sender}, [&](std::size_t lane) {
+          const std::lock_guard lock(mailboxes[lane].mutex);
+          mailboxes[lane].messages.push_back({sender, i});
+          if (before != lane && before != lanes) ++moves;
+          before = lane;
+        });
+        // Sometimes it waits for the launches, as for replies.
+        if (random() % 8 == 0) {
+          while (launched[sender] != i) std::this_thread::yield();
+        }
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(out_of_order, 0U);
+  EXPECT_GT(moves, 0U);
+}
+
+}  // namespace
+}  // namespace sluice::test
