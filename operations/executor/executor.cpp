@@ -219,18 +219,17 @@ class executor::core {
     if (r.options.bits == result_bits::as_if_alone) return 0;
     const auto most = r.row.most_in_batch(r.call);
     if (most < 2) return 0;
-    const auto uses = r.uses();
-    if (uses.size() > detail::joint_launches::max_uses) return 0;
-    for (const auto& u : uses) {
+    std::size_t used = 0;
+    for (const auto& u : r.uses()) {
       const auto address = reinterpret_cast<std::uintptr_t>(u.of.value->value().address());
       if (u.packed || (!u.ignored && address % r.row.batch_alignment() != 0)) return 0;
+      if (u.stated || (*u.of.value && !u.ignored)) ++used;
     }
-    return most;
+    return used > detail::joint_launches::max_uses ? 0 : most;
   }
   [[nodiscard]] static bool share_batch(const operation_request& founder,
                                         const operation_request& r) noexcept {
-    return r.most_in_batch != 0 && &r.row == &founder.row &&
-           r.row.share_batch(founder.call, r.call);
+    return r.most_in_batch != 0 && &r.row == &founder.row && founder.shares_batch(r);
   }
 
   /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan
@@ -446,7 +445,6 @@ class executor::core {
   }
   /// Launches requests together. There is at least one.
   void launch_batch(request_queue::list requests) noexcept {
-    workspace_.require(0);  // lets it shrink
     launching_ = true;
     launch_together(requests);
     launching_ = false;
@@ -456,8 +454,13 @@ class executor::core {
     std::optional<request_batch> batch;
     if (requests.size() != 1) {
       try {
-        batch.emplace(batch_memory_, *libraries_, founder.row, founder.call, requests.size(),
-                      founder.uses().size());
+        const auto* const plan = founder.plan.get();
+        const auto bytes = plan != nullptr ? plan->batch_workspace_bytes() : 0;
+        with_memory_of_plans(bytes, [&] { workspace_.require(bytes); });
+        batch.emplace(
+            batch_memory_, *libraries_, founder.row, founder.call, requests.size(),
+            founder.uses().size(),
+            launch_memory{.plan = plan, .workspace = bytes != 0 ? workspace_.address() : nullptr});
       } catch (...) {
         // Alone, each of them needs less memory.
       }
@@ -477,6 +480,7 @@ class executor::core {
     operand_addresses addresses(r.uses().size());
     std::unique_ptr<packing> copies;  // stays null
     take_operands(r, used, addresses, copies);
+    if (r.plan) used.keep(r.plan);
     const auto& by = envelope(r.row, r.type());
     auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
     if (work) batch.add(std::move(work), addresses.all());

@@ -27,16 +27,20 @@ struct batch_memory {
 ///     batch.launch(lane, envelope);
 class request_batch final : public detail::batch_closure {
  public:
-  /// A batch of up to `most` launches with `operands` operands each. `call` must outlive it.
+  /// A batch of up to `most` launches with `operands` operands each, with the plan and the
+  /// workspace of `with`. `call` must outlive it, but what it refers to need not.
   /// @throws error as `operation_row::begin_batch`
   /// @throws std::bad_alloc
   request_batch(batch_memory& memory, lane_libraries& libraries, const operation_row& row,
-                const operation_row::call_storage& call, std::size_t most, std::size_t operands)
+                const operation_row::call_storage& call, std::size_t most, std::size_t operands,
+                const launch_memory& with = {})
       : memory_(memory),
         libraries_(libraries),
         row_(row),
         call_(call),
         operands_(operands),
+        commands_(row.facts(call).commands),
+        with_(with),
         own_(row.begin_batch(libraries, most)) {
     memory.works.all.reserve(most);
     memory.addresses.clear();
@@ -53,7 +57,8 @@ class request_batch final : public detail::batch_closure {
   void launch(lane& on, const kernel_envelope& by) noexcept {
     count_ = memory_.works.all.size();
     if (count_ == 0) return;
-    const auto commands = row_.facts(call_).commands + (own_ ? own_->commands() : 0);
+    const auto commands = commands_ + (own_ ? own_->commands() : 0) +
+                          (with_.plan != nullptr ? with_.plan->batch_commands(count_) : 0);
     detail::launch_continuation::run_batch(memory_.works, on, by.label(), commands, own_, *this);
   }
 
@@ -61,24 +66,30 @@ class request_batch final : public detail::batch_closure {
   [[nodiscard]] std::span<void* const> addresses_of(std::size_t i) const noexcept {
     return std::span(memory_.addresses).subspan(i * operands_, operands_);
   }
+  [[nodiscard]] launch_memory memory_of(std::span<void* const> addresses) const noexcept {
+    auto memory = with_;
+    memory.addresses = addresses;
+    memory.own = own_.get();
+    return memory;
+  }
   void enqueue_one(const launch_context&, std::size_t which) override {
-    row_.enqueue(libraries_, call_, {.addresses = addresses_of(which)});
+    row_.enqueue(libraries_, call_, memory_of(addresses_of(which)));
   }
   void enqueue_together(const launch_context&, std::span<const std::uint32_t> which) override {
     if (which.size() == count_) {
-      return row_.enqueue_batch(libraries_, call_, memory_.addresses, own_.get());
+      return row_.enqueue_batch(libraries_, call_, memory_of(memory_.addresses));
     }
+    std::vector<void*> some;
     try {
-      std::vector<void*> some;
       some.reserve(which.size() * operands_);
       for (const auto i : which) {
         const auto of = addresses_of(i);
         some.insert(some.end(), of.begin(), of.end());
       }
-      row_.enqueue_batch(libraries_, call_, some, own_.get());
     } catch (const std::bad_alloc&) {
       throw nothing_enqueued(current_error());
     }
+    row_.enqueue_batch(libraries_, call_, memory_of(some));
   }
 
   batch_memory& memory_;
@@ -86,6 +97,8 @@ class request_batch final : public detail::batch_closure {
   const operation_row& row_;
   const operation_row::call_storage& call_;
   const std::size_t operands_;
+  const std::size_t commands_;  // of the call
+  const launch_memory with_;
   const std::shared_ptr<operation_launch> own_;
   std::size_t count_ = 0;
 };

@@ -2,6 +2,7 @@
 #include "operations/program/executable.hpp"
 
 #include "envelope/seam.hpp"
+#include "operations/program/parts_of_launch.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
 
@@ -19,6 +20,14 @@ namespace sluice::operations {
 
 using detail::program_graph;
 using located = program_inference::located;
+
+namespace {
+
+bool has_gpu(const lane_libraries& libraries) noexcept {
+  return libraries.runtime().device().id().kind != device_kind::host;
+}
+
+}  // namespace
 
 /// Turns the inferred steps into actions.
 class executable::builder {
@@ -245,6 +254,8 @@ executable::executable(const std::shared_ptr<const program_graph>& of,
       std::make_unique<program_capture>(of, inferred, libraries.runtime().device().id().kind);
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (of->capture() == capture_policy::at_prepare) capture_->make(libraries);
+  if (inferred->stacked.empty() || !has_gpu(libraries)) return;
+  stacked_ = std::make_unique<const stacked_executables>(*of, *inferred, *this, libraries);
 }
 
 std::size_t executable::bytes() const noexcept {
@@ -252,20 +263,29 @@ std::size_t executable::bytes() const noexcept {
   for (const auto& a : actions_)
     sum += sizeof(a) + a.where.capacity() + a.operands.size() * sizeof(place);
   for (const auto& plan : plans_) sum += plan->bytes();
-  return sum * sets();
+  return sum * sets() + (stacked_ ? stacked_->bytes() : 0);
 }
 
 std::size_t executable::device_bytes() const noexcept {
   std::size_t sum = 0;
   for (const auto& plan : plans_) sum += plan->device_bytes();
-  return sum * sets();
+  return sum * sets() + (stacked_ ? stacked_->device_bytes() : 0);
 }
 
 std::size_t executable::shared_device_bytes() const noexcept {
   const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
   const auto share = owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
   const auto shares = capture_ && capture_->has_plans() ? 2 : 1;
-  return shares * share + (capture_ ? capture_->shared_device_bytes() : 0);
+  return shares * share + (capture_ ? capture_->shared_device_bytes() : 0) +
+         (stacked_ ? stacked_->shared_device_bytes() : 0);
+}
+
+std::size_t executable::batch_workspace_bytes() const noexcept {
+  return stacked_ ? stacked_->workspace_bytes() : workspace_bytes();
+}
+
+std::size_t executable::batch_commands(std::size_t count) const noexcept {
+  return stacked_ ? stacked_->commands(count) : count * commands();
 }
 
 void* executable::address(const place& at, std::span<void* const> externals,
@@ -301,28 +321,6 @@ void executable::for_each(std::span<void* const> externals, void* scratch,
   }
 }
 
-namespace {
-
-/// The parts of one launch. After the first one, the launch is on the stream.
-class parts_of_launch {
- public:
-  template <class Work>
-  void enqueue(const Work& work) {
-    try {
-      work();
-    } catch (const nothing_enqueued& e) {
-      if (!begun_) throw;
-      throw error(e);
-    }
-    begun_ = true;
-  }
-
- private:
-  bool begun_ = false;
-};
-
-}  // namespace
-
 void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                          program_launch* own) const {
   parts_of_launch parts;
@@ -345,7 +343,7 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
 
 void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const> externals,
                                void* scratch, program_launch* own) const {
-  if (libraries.runtime().device().id().kind == device_kind::host) {
+  if (!has_gpu(libraries)) {
     try {
       // The launch owns this executable and `own`.
       return submit_host_task(

@@ -3,6 +3,7 @@
 
 #include "operations/program/program_capture.hpp"
 #include "operations/program/program_inference.hpp"
+#include "operations/program/stacked_executables.hpp"
 #include "operations/program/uploaded_constants.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
@@ -59,6 +60,8 @@ class executable final : public operation_plan {
   std::size_t device_bytes() const noexcept override;
   std::size_t shared_device_bytes() const noexcept override;
   std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
+  std::size_t batch_workspace_bytes() const noexcept override;
+  std::size_t batch_commands(std::size_t count) const noexcept override;
   std::size_t commands() const noexcept override { return commands_ + copies_of_graph_; }
   bool obsolete() const noexcept override { return of_.expired(); }
   bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
@@ -71,6 +74,12 @@ class executable final : public operation_plan {
   /// `own` is that of the launch; nullptr if it has none.
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                program_launch* own) const;
+  /// Enqueues runs together on a GPU. `externals` are those of one run after the other. There is an
+  /// inference of stacked runs.
+  void enqueue_batch(lane_libraries& libraries, std::span<void* const> externals,
+                     void* scratch) const {
+    stacked_->enqueue(libraries, externals, scratch);
+  }
   /// Enqueues all steps on the stream of the libraries. On a host device one task runs them and
   /// stops at the first that throws.
   void enqueue_steps(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
@@ -113,6 +122,7 @@ class executable final : public operation_plan {
   std::size_t commands_ = 0;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
   std::unique_ptr<program_capture> capture_;
+  std::unique_ptr<const stacked_executables> stacked_;  // of a GPU, if runs may be stacked
 };
 
 }  // namespace sluice::operations

@@ -55,6 +55,9 @@ program_builder::program_builder() : graph_(std::make_shared<program_graph>()) {
 program_value program_builder::input(std::string name) {
   return {graph_, graph_->add_input(std::move(name))};
 }
+program_value program_builder::input(std::string name, per_request_t) {
+  return {graph_, graph_->add_input(std::move(name), true)};
+}
 scalar program_builder::scalar(std::string name) {
   return graph_->add_scalar(std::move(name));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/program_graph.hpp"
 
+#include "operations/program/stacked_runs.hpp"
+
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
@@ -60,8 +62,9 @@ std::uint32_t program_graph::add(step one) {
   return add({value_kind::result, static_cast<std::uint32_t>(steps_.size() - 1)});
 }
 
-std::uint32_t program_graph::add_input(std::string name) {
+std::uint32_t program_graph::add_input(std::string name, bool per_request) {
   require_open();
+  per_request_.push_back(per_request);
   inputs_.push_back(std::move(name));
   return add({value_kind::input, static_cast<std::uint32_t>(inputs_.size() - 1)});
 }
@@ -227,6 +230,16 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
 void program_graph::build(std::vector<std::uint32_t> outputs, const program_options& options) {
   require_open();
   if (outputs.empty()) throw invalid_argument("outputs", "are not given");
+  if (options.max_in_batch < 1 || options.max_in_batch > max_runs_in_batch) {
+    throw invalid_argument("max_in_batch", "is " + std::to_string(options.max_in_batch) +
+                                               ", but must be from 1 to " +
+                                               std::to_string(max_runs_in_batch));
+  }
+  if (options.max_in_batch > 1 &&
+      std::find(per_request_.begin(), per_request_.end(), true) == per_request_.end()) {
+    throw invalid_argument("max_in_batch", "is " + std::to_string(options.max_in_batch) +
+                                               ", but no input is per request");
+  }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (values_[viewed(outputs[i])].kind != value_kind::result) {
@@ -286,8 +299,11 @@ operations::inferred_run program_graph::infer(
       return {std::move(known), std::move(*calls)};
     }
   }
-  auto made = std::make_shared<const program_inference>(
-      operations::infer_program(*this, inputs, scalars, outputs));
+  auto made = [&] {
+    auto alone = operations::infer_program(*this, inputs, scalars, outputs);
+    operations::add_stacked_runs(*this, alone);
+    return std::make_shared<const program_inference>(std::move(alone));
+  }();
   auto calls = operations::calls_of(*made);
   std::shared_ptr<const program_inference> dropped;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
@@ -354,7 +370,7 @@ std::string program_graph::text() const {
   for (std::uint32_t i = 0; i < values_.size(); ++i) {
     const auto& v = values_[i];
     if (v.kind == value_kind::input) {
-      text += name_of(i) + " = input\n";
+      text += name_of(i) + (per_request_[v.of] ? " = input per request\n" : " = input\n");
     } else if (v.kind == value_kind::constant) {
       const auto read = constants_[v.of].spec();
       text += name_of(i) + " = constant " + std::string(to_string(read.type)) +

@@ -24,6 +24,8 @@ class program_graph {
  public:
   /// Stands for "not given" among the operands of a step.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  /// The largest `program_options::max_in_batch`.
+  static constexpr std::size_t max_runs_in_batch = 128;
 
   enum class value_kind : std::uint8_t { input, constant, result, view };
   using view_function = std::function<tensor_layout(const tensor_layout&)>;
@@ -51,7 +53,7 @@ class program_graph {
 
   program_graph();
 
-  [[nodiscard]] std::uint32_t add_input(std::string name);
+  [[nodiscard]] std::uint32_t add_input(std::string name, bool per_request = false);
   [[nodiscard]] scalar add_scalar(std::string name);
   [[nodiscard]] std::uint32_t add_constant(constant one);
   [[nodiscard]] std::uint32_t add_step(std::string name, std::shared_ptr<program_step> operation);
@@ -85,7 +87,12 @@ class program_graph {
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] capture_policy capture() const noexcept { return options_.capture; }
+  [[nodiscard]] std::size_t max_in_batch() const noexcept { return options_.max_in_batch; }
   [[nodiscard]] const std::vector<std::string>& inputs() const noexcept { return inputs_; }
+  /// Whether each run gives a part of the input along axis 0.
+  [[nodiscard]] bool is_per_request(std::size_t input) const noexcept {
+    return per_request_[input];
+  }
   [[nodiscard]] const std::vector<std::string>& scalars() const noexcept { return scalars_; }
   [[nodiscard]] const std::vector<constant>& constants() const noexcept { return constants_; }
   [[nodiscard]] const std::vector<step>& steps() const noexcept { return steps_; }
@@ -119,6 +126,7 @@ class program_graph {
 
   std::uint64_t id_;
   std::vector<std::string> inputs_;
+  std::vector<bool> per_request_;  // by input
   std::vector<std::string> scalars_;
   std::vector<constant> constants_;
   std::vector<step> steps_;

@@ -253,6 +253,13 @@ std::size_t program_inference::memory_of_output(std::uint32_t output, std::uint3
   return static_cast<std::size_t>(shared - written.begin());
 }
 
+std::size_t program_inference::memory_of_output(const program_graph& graph,
+                                                std::uint32_t output) const {
+  const auto roots = graph.inputs().size() + graph.constants().size();
+  return memory_of_output(output,
+                          static_cast<std::uint32_t>(values[graph.outputs()[output]].root - roots));
+}
+
 program_inference infer_program(const program_graph& of, std::span<const tensor_spec> given,
                                 std::span<const scalar> scalars,
                                 std::span<const given_output> outputs) {

@@ -77,11 +77,16 @@ struct program_inference {
   std::vector<written_memory> written{};
   /// Of the inputs, the constants and `written`, in this order. Their operands belong to the run.
   std::vector<inference::use> uses{};
+  /// Two, four, eight … of these runs as one; see `per_request`. Empty if they run alone.
+  std::vector<std::shared_ptr<const program_inference>> stacked{};
   std::size_t bytes = 0;  ///< its size in host memory
 
   /// The number of the memory, among `written`, that holds the output. It is a part of the result
   /// of the step `of`.
   [[nodiscard]] std::size_t memory_of_output(std::uint32_t output, std::uint32_t of) const;
+  /// Likewise, of an output of `graph`.
+  [[nodiscard]] std::size_t memory_of_output(const detail::program_graph& graph,
+                                             std::uint32_t output) const;
 };
 
 /// Calls `work`. The text of its error becomes `text(error)`.

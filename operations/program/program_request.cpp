@@ -21,6 +21,7 @@ namespace sluice::operations {
 struct program_call {
   std::shared_ptr<const detail::program_graph> of;
   std::shared_ptr<const program_inference> inferred;
+  std::size_t most_in_batch = 0;  // with runs like this one
 };
 
 namespace {
@@ -104,6 +105,14 @@ class row_of_programs final : public operation_row {
     static_cast<const executable*>(memory.plan)
         ->enqueue(libraries, memory.addresses, memory.workspace,
                   static_cast<program_launch*>(memory.own));
+  }
+  std::size_t most_in_batch(const call_storage& call) const noexcept override {
+    return get(call).most_in_batch;
+  }
+  void enqueue_batch(lane_libraries& libraries, const call_storage&,
+                     const launch_memory& memory) const override {
+    static_cast<const executable*>(memory.plan)
+        ->enqueue_batch(libraries, memory.addresses, memory.workspace);
   }
   bool composes() const noexcept override { return false; }
   void compute(const call_storage&, const launch_memory&) const override {}
@@ -223,7 +232,11 @@ void program_request::infer_steps() {
   auto run = graph->infer(given, asked_.scalars, outputs);
   const auto inferred = std::move(run.shared);
   parts_.calls = std::move(run.calls);
-  call_ = std::make_shared<const program_call>(program_call{graph, inferred});
+  const bool on_device = std::none_of(asked_.inputs.begin(), asked_.inputs.end(),
+                                      [](const auto& input) { return bool{input.on_host()}; });
+  const bool stacks = !inferred->stacked.empty() && on_device;
+  call_ = std::make_shared<const program_call>(
+      program_call{graph, inferred, stacks ? graph->max_in_batch() : 0});
   row_of_programs::store(call_.get(), call);
 
   operands_.reserve(inferred->uses.size());
@@ -271,6 +284,17 @@ std::size_t program_request::transfer_commands() const noexcept {
     }
   }
   return sum;
+}
+
+bool program_request::shares_batch(const detail::operation_request& other) const noexcept {
+  if (plan == nullptr || plan != other.plan) return false;
+  const auto& of = *call_->of;
+  const auto others = other.uses();
+  for (std::size_t i = 0; i < of.inputs().size(); ++i) {
+    if (of.is_per_request(i)) continue;
+    if (uses_[i].of.value->value() != others[i].of.value->value()) return false;
+  }
+  return true;
 }
 
 std::size_t program_request::shared_device_bytes() const noexcept {

@@ -55,6 +55,7 @@ class program_request final : public detail::operation_request {
   }
   element_type type() const noexcept override { return written_.front().type(); }
   std::size_t transfer_commands() const noexcept override;
+  [[nodiscard]] bool shares_batch(const detail::operation_request& other) const noexcept override;
   std::shared_ptr<const std::string> steps() const noexcept override;
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
       const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,

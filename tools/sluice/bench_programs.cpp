@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "tools/sluice/arrays.hpp"
+#include "tools/sluice/load_client.hpp"
+#include "tools/sluice/paired_rounds.hpp"
 #include "tools/sluice/plain_calls.hpp"
 #include "tools/sluice/request_times.hpp"
 
@@ -14,8 +16,12 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,14 +57,16 @@ class mel_steps {
   static constexpr const char* name = "mel spectrogram, 1 s at 16 kHz";
   static constexpr const char* key = "mel";
 
-  explicit mel_steps(session& current) {
-    operands_of_steps make(current);
+  explicit mel_steps(session& current) : make_(current) {
+    auto& make = make_;
     clip_ = make.noise({samples});
     window_ = make.values(examples::periodic_hann(n_fft), {n_fft});
     filterbank_ = make.values(examples::mel_filterbank(samples, n_fft, bands, 0, samples / 2.0),
                               {bands, 1 + n_fft / 2});
   }
   [[nodiscard]] const tensor& input() const { return clip_; }
+  /// New clips, one behind the other.
+  [[nodiscard]] tensor clips(std::int64_t count) { return make_.noise({count, samples}); }
   /// Adds the steps to a `program_builder` or to `plain_calls`.
   template <class To, class Value>
   [[nodiscard]] Value add_to(To& to, const Value& clip) const {
@@ -74,6 +82,7 @@ class mel_steps {
   static constexpr std::int64_t n_fft = 2048;
   static constexpr std::int64_t bands = 128;
 
+  operands_of_steps make_;
   tensor clip_;
   tensor window_;
   tensor filterbank_;
@@ -151,6 +160,50 @@ figures measure(session& current) {
   return measured;
 }
 
+/// Mel spectrograms of many clips: plain calls by one thread, and runs that clients send.
+paired_rounds measure_many(session& current) {
+  constexpr std::size_t clients = 4;
+  constexpr std::size_t clips_of_client = 2 * bench_in_flight;
+  constexpr std::int64_t stacked = 32;
+  mel_steps steps(current);
+  plain_calls one(current.device().service().runtime());
+  (void)steps.add_to(one, steps.clips(1));
+  plain_calls many(current.device().service().runtime());
+  (void)steps.add_to(many, steps.clips(stacked));
+  const auto build = [&](std::size_t max_in_batch) {
+    program_builder builder;
+    const auto mel = steps.add_to(builder, builder.input("clip", per_request));
+    return std::move(builder).build(
+        {mel}, {.capture = capture_policy::automatic, .max_in_batch = max_in_batch});
+  };
+  std::vector<tensor> clips;
+  for (std::size_t i = 0; i < clients * clips_of_client; ++i) clips.push_back(steps.clips(1));
+  const auto programs = current.device().programs();
+  const auto load_of = [&](const program& what) {
+    return std::make_shared<load_clients<tensors>>(
+        current.system(), clients, bench_in_flight, programs,
+        [&clips, what](std::size_t client, std::size_t i) {
+          return std::tuple(run{what, {clips[client * clips_of_client + i % clips_of_client]}});
+        });
+  };
+  paired_rounds all;
+  all.add("plain calls, one clip each", [&](std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) one.call();
+    one.synchronize();
+  });
+  all.add(fmt::format("plain calls, {} clips each", stacked), [&](std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += stacked) many.call();
+    many.synchronize();
+  });
+  const auto alone = load_of(build(1));
+  all.add("4 clients, launched alone", [alone](std::int64_t n) { alone->send(n); });
+  const auto together = load_of(build(bench_in_flight));
+  all.add(fmt::format("4 clients, up to {} launched together", bench_in_flight),
+          [together](std::int64_t n) { together->send(n); });
+  all.measure();
+  return all;
+}
+
 nlohmann::ordered_json json_of(const figures& f) {
   const auto pair = [](const times& plain, const times& program) {
     return nlohmann::ordered_json{{"plain_us", plain.median()},
@@ -175,12 +228,18 @@ std::string table(const std::string& name, const figures& f) {
 bench_report bench_programs(session& current) {
   const auto mel = measure<mel_steps>(current);
   const auto small = measure<small_steps>(current);
+  const auto many = measure_many(current);
   return {.library = library_of(row_of(operation_type<rfft>{}), current) + ", " +
                      library_of(row_of(operation_type<gemm>{}), current),
-          .json = {{mel_steps::key, json_of(mel)}, {small_steps::key, json_of(small)}},
+          .json = {{mel_steps::key, json_of(mel)},
+                   {small_steps::key, json_of(small)},
+                   {"many_mel", many.json()}},
           .table = fmt::format("  {:<44}  {:>12}  {:>12}  {:>7}\n", "", "plain calls", "program",
                                "ratio") +
-                   table(mel_steps::name, mel) + table(small_steps::name, small)};
+                   table(mel_steps::name, mel) + table(small_steps::name, small) +
+                   fmt::format("\n{}, {} runs of each client in flight\n", mel_steps::name,
+                               bench_in_flight) +
+                   many.table()};
 }
 
 }  // namespace sluice::cli

@@ -147,7 +147,8 @@ class by_hand {
       } else {
         tables_.push_back(row_.begin_batch(libraries_, size));
       }
-      row_.enqueue_batch(libraries_, calls_[0], addresses, tables_.back().get());
+      row_.enqueue_batch(libraries_, calls_[0],
+                         {.addresses = addresses, .own = tables_.back().get()});
     }
     stream_.synchronize();
   }

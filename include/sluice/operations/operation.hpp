@@ -45,6 +45,14 @@ class SLUICE_EXPORT operation_plan {
   [[nodiscard]] virtual std::size_t workspace_bytes() const noexcept { return 0; }
   /// The most device commands that a launch enqueues because of the plan.
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
+  /// The scratch memory that a batch of launches needs, in bytes.
+  [[nodiscard]] virtual std::size_t batch_workspace_bytes() const noexcept {
+    return workspace_bytes();
+  }
+  /// The most device commands that a batch of `count` launches enqueues because of the plan.
+  [[nodiscard]] virtual std::size_t batch_commands(std::size_t count) const noexcept {
+    return count * commands();
+  }
   /// Whether no request can use the plan any more, because what it was made for is gone.
   [[nodiscard]] virtual bool obsolete() const noexcept { return false; }
   /// Whether `improve` shall be called now. True once. The owner of the lane asks after a launch.
@@ -282,10 +290,9 @@ class SLUICE_EXPORT operation_row {
                                                                       std::size_t /*count*/) const {
     return nullptr;
   }
-  /// Enqueues a batch on a GPU. `addresses` are those of the operands of one launch after the
+  /// Enqueues a batch on a GPU. The addresses are those of the operands of one launch after the
   /// other.
-  virtual void enqueue_batch(lane_libraries&, const call_storage&,
-                             std::span<void* const> /*addresses*/, operation_launch*) const {}
+  virtual void enqueue_batch(lane_libraries&, const call_storage&, const launch_memory&) const {}
   /// Whether the operation can be a step of a program: it has functions for the device alone.
   [[nodiscard]] virtual bool composes() const noexcept = 0;
   /// Whether a graph of a GPU may repeat a launch.
@@ -396,8 +403,9 @@ class typed_operation_row final : public operation_row {
     return has ? functions_.batches.begin(libraries, count) : nullptr;
   }
   void enqueue_batch(lane_libraries& libraries, const call_storage& call,
-                     std::span<void* const> addresses, operation_launch* own) const override {
-    functions_.batches.enqueue(libraries, typed(call), batch_of<Operation>(addresses, own));
+                     const launch_memory& memory) const override {
+    functions_.batches.enqueue(libraries, typed(call),
+                               batch_of<Operation>(memory.addresses, memory.own));
   }
   bool composes() const noexcept override {
     return functions_.begin == nullptr && functions_.enqueue_on_any == nullptr;

@@ -49,6 +49,11 @@ class operation_request {
   [[nodiscard]] virtual element_type type() const noexcept = 0;
   /// The most device commands that move operands between the device and memory of the process.
   [[nodiscard]] virtual std::size_t transfer_commands() const noexcept { return 0; }
+  /// Whether `other`, which has the same row, may be launched together with this request, if
+  /// `most_in_batch` of both is not 0.
+  [[nodiscard]] virtual bool shares_batch(const operation_request& other) const noexcept {
+    return row.share_batch(call, other.call);
+  }
   /// The names of the steps of a program, for traces; nullptr if the request runs none.
   [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
     return nullptr;

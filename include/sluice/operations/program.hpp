@@ -148,7 +148,30 @@ enum class capture_policy : std::uint8_t {
 /// Options of a program.
 struct program_options {
   capture_policy capture = capture_policy::never;  ///< whether runs are captured
+  /// The largest number of runs that a GPU computes together, up to 128; see `per_request`.
+  std::size_t max_in_batch = 1;
 };
+
+/// The type of `per_request`.
+struct per_request_t {};
+/// Marks an input of a program that computes the parts of its inputs along axis 0 independently of
+/// each other, so that the runs of several requests can be computed together.
+///
+///     const auto clip = p.input("clip", per_request);  // of shape (1, samples)
+///     ...
+///     std::move(p).build({mel}, {.max_in_batch = 64})  // of shape (1, mels, frames)
+///
+/// On a GPU, runs that wait together and have inputs of equal properties are launched as one: their
+/// inputs are put one behind the other along axis 0, the program runs once, and each run gets its
+/// part of the results. The number of runs is rounded up to a power of two with inputs of zeros.
+/// All outputs are per request: their extent along axis 0 is proportional to that of the inputs.
+/// An input that is not per request must be the same tensor in all of them.
+///
+/// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are
+/// not captured. A run is launched alone if it takes scalars, inputs or outputs in memory of the
+/// process, a given output that shares memory with an input, inputs or outputs that are not in
+/// row-major order without gaps, or more than eight tensors in all.
+inline constexpr per_request_t per_request{};
 
 /// A value of a program that is being built: an input, a constant, the result of a step, or a view
 /// of one of these. It stands where an operation takes an operand. It has no shape until the
@@ -208,6 +231,8 @@ class SLUICE_EXPORT program_builder {
 
   /// An input of the program, which each run gives. Inputs are numbered in the order of the calls.
   [[nodiscard]] program_value input(std::string name);
+  /// An input of which each run gives a part along axis 0; see `per_request`.
+  [[nodiscard]] program_value input(std::string name, per_request_t);
   /// A number that each run gives, for parameters of type `scalar`. Scalars are numbered in the
   /// order of the calls.
   ///
@@ -249,8 +274,8 @@ class SLUICE_EXPORT program_builder {
                                                const std::vector<sluice::scalar>& scalars = {});
   /// The program with these outputs, each the result of a step or a view of one. No step can be
   /// added afterwards.
-  /// @throws error `invalid_argument` if there is no output, one is no result of a step, or an
-  /// option is not one of its values
+  /// @throws error `invalid_argument` if there is no output, one is no result of a step, an option
+  /// is not one of its values, or runs are to be computed together and no input is per request
   [[nodiscard]] program build(const std::vector<program_value>& outputs,
                               const program_options& options = {}) &&;
   /// A builder is used up: call `std::move(p).build(...)`.

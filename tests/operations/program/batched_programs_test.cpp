@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of a program that are launched together.
+#include "tests/operations/batch_trace.hpp"
+#include "tests/operations/program/programs.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+constexpr float tolerance = 1e-4F;
+constexpr std::int64_t n_mels = 5;
+constexpr std::int64_t samples = 61;
+
+using sizes = std::vector<std::size_t>;
+
+class batched_programs : public programs {
+ protected:
+  void SetUp() override {
+    programs::SetUp();
+    if (IsSkipped()) return;
+    traced_ = std::make_unique<executor>(service(), trace_);
+    traced_->on_wake(waking());
+    traced_->on_more([this] { return gathers_; });
+    shift_ = numbers({n_mels, 1});
+    window_ = get(numbers({16}));
+    filterbank_ = get(numbers({n_mels, 9}));
+  }
+  void TearDown() override {
+    traced_.reset();
+    shift_ = tensor();
+    programs::TearDown();
+  }
+
+  [[nodiscard]] executor& traced() { return *traced_; }
+  [[nodiscard]] const tensor& shift() const { return shift_; }
+  /// Runs each of them alone, then submits all so that they wait together, then lets them go.
+  std::vector<pending<tensors>> submit_together(
+      std::vector<sluice::run> runs, const request_options& options = {},
+      const std::function<void()>& before_launch = [] {}) {
+    for (const auto& one : runs) (void)run(traced(), one);  // makes the executables
+    seen_ = trace_->batches().size();
+    gathers_ = true;
+    std::vector<pending<tensors>> all;
+    for (auto& one : runs) all.push_back(submit(traced(), std::move(one), options));
+    before_launch();
+    gathers_ = false;
+    traced().work();
+    return all;
+  }
+  tensors answer_of(pending<tensors>& answer) { return wait(traced(), answer); }
+  [[nodiscard]] sizes launches() const {
+    auto all = trace_->batches();
+    return {all.begin() + static_cast<std::ptrdiff_t>(seen_), all.end()};
+  }
+
+  /// Spectrograms of clips, and their rows' sums. The input "shift" is not per request.
+  program spectrogram(const program_options& options = {.max_in_batch = 128}) {
+    program_builder p;
+    const auto clip = p.input("clip", per_request);
+    const auto shift = p.input("shift");
+    const auto frames = p.add(
+        "frames", frame_signal{.signal = clip, .window = p.constant("window", window_), .hop = 7});
+    const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
+    const auto mel =
+        p.add("mel", gemm{.a = p.constant("filterbank", filterbank_), .b = power.transposed()});
+    const auto shifted = p.add("shifted", add{.a = mel, .b = shift});
+    const auto sums = p.add("sums", reduce{.x = shifted, .axes = extents{2}});
+    return std::move(p).build({shifted, sums}, options);
+  }
+  void expect_equal(const tensors& found, const tensors& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].shape(), expected[i].shape());
+      const auto a = values(found[i]);
+      const auto b = values(expected[i]);
+      float largest = 1;
+      for (const auto x : b) largest = std::max(largest, std::abs(x));
+      for (std::size_t j = 0; j < b.size(); ++j) ASSERT_NEAR(a[j], b[j], tolerance * largest);
+    }
+  }
+  std::vector<tensor> clips(std::size_t count, std::int64_t rows = 1) {
+    std::vector<tensor> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(numbers({rows, samples}));
+    return all;
+  }
+
+ private:
+  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
+  std::unique_ptr<executor> traced_;
+  bool gathers_ = false;
+  std::size_t seen_ = 0;
+  tensor shift_;
+  host_tensor window_;
+  host_tensor filterbank_;
+};
+
+TEST_P(batched_programs, compute_what_each_run_computes_alone) {
+  const auto what = spectrogram();
+  for (const std::size_t count : {1, 2, 3, 5, 8, 33, 128}) {
+    const std::int64_t rows = count == 5 ? 3 : 1;
+    const auto all = clips(count, rows);
+    std::vector<sluice::run> runs;
+    for (const auto& clip : all) {
+      runs.push_back({.what = what, .inputs = {clip, shift()}});
+    }
+    auto answers = submit_together(std::move(runs));
+    for (std::size_t i = 0; i < count; ++i) {
+      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    }
+    EXPECT_EQ(launches(), sizes{count});
+  }
+}
+
+TEST_P(batched_programs, write_outputs_that_are_given) {
+  const auto what = spectrogram();
+  const auto all = clips(7);
+  std::vector<sluice::run> runs;
+  std::vector<tensors> given;
+  for (const auto& clip : all) {
+    const auto expected = results_of({what, {clip, shift()}});
+    given.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
+    runs.push_back(
+        {.what = what, .inputs = {clip, shift()}, .outputs = {given.back()[0], given.back()[1]}});
+  }
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto found = answer_of(answers[i]);
+    EXPECT_EQ(found[0], given[i][0]);
+    EXPECT_EQ(found[1], given[i][1]);
+    expect_equal(found, results_of({what, {all[i], shift()}}));
+  }
+  EXPECT_EQ(launches(), sizes{7});
+}
+
+TEST_P(batched_programs, fail_alone) {
+  const auto what = spectrogram();
+  const auto all = clips(6);
+  const auto bad = runtime().allocate<float>(samples, stream());
+  std::vector<sluice::run> runs;
+  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  runs[2].inputs[0] = tensor(bad.block(), element_type::f32, {1, samples});
+  // The memory is freed after the requests have been checked.
+  auto answers = submit_together(std::move(runs), {}, [&] {
+    EXPECT_EQ(traced().waiting(), all.size());
+    runtime().deallocate(bad.block());
+  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 2) {
+      EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    }
+  }
+}
+
+TEST_P(batched_programs, share_no_launch_with_other_shared_inputs_and_other_sizes) {
+  const auto what = spectrogram();
+  const auto all = clips(6);
+  const auto other = numbers({n_mels, 1});
+  const auto longer = numbers({1, samples + 20});
+  std::vector<sluice::run> runs;
+  for (std::size_t i = 0; i < 6; ++i) {
+    runs.push_back({.what = what, .inputs = {all[i], i % 2 == 0 ? shift() : other}});
+  }
+  runs.push_back({.what = what, .inputs = {longer, shift()}});
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < 6; ++i) {
+    expect_equal(answer_of(answers[i]), results_of({what, {all[i], i % 2 == 0 ? shift() : other}}));
+  }
+  expect_equal(answer_of(answers[6]), results_of({what, {longer, shift()}}));
+  EXPECT_EQ(launches(), (sizes{3, 3, 1}));
+}
+
+TEST_P(batched_programs, are_bit_for_bit_as_if_alone_on_request) {
+  const auto what = spectrogram();
+  const auto all = clips(5);
+  std::vector<sluice::run> runs;
+  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  auto answers = submit_together(std::move(runs), {.bits = result_bits::as_if_alone});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(bits(answer_of(answers[i])[0]), bits(results_of({what, {all[i], shift()}})[0]));
+  }
+  EXPECT_EQ(launches(), sizes(5, 1));
+}
+
+TEST_P(batched_programs, launch_alone_what_cannot_be_stacked) {
+  const auto what = spectrogram();
+  const auto columns = numbers({samples, 1}).transposed();
+  const auto strided = numbers({1, 2 * samples}).slice(1, 0, {}, 2);
+  const auto host = host_tensor(values(columns), {1, samples});
+  std::vector<sluice::run> runs;
+  runs.push_back({.what = what, .inputs = {strided, shift()}});
+  runs.push_back({.what = what, .inputs = {strided, shift()}});
+  runs.push_back({.what = what, .inputs = {host, shift()}});
+  runs.push_back({.what = what, .inputs = {host, shift()}});
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < 4; ++i) {
+    expect_equal(answer_of(answers[i]), results_of({what, {i < 2 ? strided : columns, shift()}}));
+  }
+  EXPECT_EQ(launches(), sizes(4, 1));
+}
+
+TEST_P(batched_programs, refuse_outputs_that_are_not_per_request) {
+  program_builder p;
+  const auto x = p.input("x", per_request);
+  const auto sum = p.add("sum", reduce{.x = x});
+  const auto what = std::move(p).build({sum}, {.max_in_batch = 4});
+  const auto given = numbers({2, 3});
+  EXPECT_TRUE(throws(errc::invalid_argument, "outputs[0]: is not per request", [&] {
+    (void)results_of({what, {given}});
+  }));
+}
+
+TEST_P(batched_programs, refuse_options_without_meaning) {
+  const auto built = [](std::size_t most, bool marked) {
+    program_builder p;
+    const auto x = marked ? p.input("x", per_request) : p.input("x");
+    (void)std::move(p).build({p.add("twice", add{.a = x, .b = x})}, {.max_in_batch = most});
+  };
+  for (const std::size_t most : {std::size_t{0}, std::size_t{129}, ~std::size_t{0}}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "max_in_batch: is", [&] { built(most, true); }));
+  }
+  EXPECT_TRUE(throws(errc::invalid_argument, "no input is per request", [&] { built(2, false); }));
+  EXPECT_NO_THROW(built(128, true));
+  EXPECT_NO_THROW(built(1, false));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, batched_programs, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
