@@ -479,11 +479,13 @@ class executor::core {
     operands used;
     operand_addresses addresses(r.uses().size());
     std::unique_ptr<packing> copies;  // stays null
+    const auto own = r.row.begin(*libraries_, r.operation(), r.call);
     take_operands(r, used, addresses, copies);
     if (r.plan) used.keep(r.plan);
+    if (own) used.keep(own);
     const auto& by = envelope(r.row, r.type());
     auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
-    if (work) batch.add(std::move(work), addresses.all());
+    if (work) batch.add(std::move(work), addresses.all(), own.get());
     return by;
   }
   [[nodiscard]] launch_options options_of(const operation_request& r) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/parts_of_launch.hpp"
+
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>
@@ -17,7 +19,8 @@ namespace sluice::operations {
 /// The memory of a batch that is being formed. The next one of its owner uses it again.
 struct batch_memory {
   detail::batch_works works{};
-  std::vector<void*> addresses{};  ///< of the operands of one launch after the other
+  std::vector<void*> addresses{};        ///< of the operands of one launch after the other
+  std::vector<operation_launch*> own{};  ///< what each launch needs of its own; may be null
 };
 
 /// Requests with equal calls on their way into one launch of their lane.
@@ -43,14 +46,19 @@ class request_batch final : public detail::batch_closure {
         with_(with),
         own_(row.begin_batch(libraries, most)) {
     memory.works.all.reserve(most);
+    memory.own.reserve(most);
+    memory.own.clear();
     memory.addresses.clear();
     memory.addresses.reserve(most * operands);
   }
 
-  /// Adds a launch with operands at `addresses`. At most as many as stated are added.
-  void add(std::unique_ptr<detail::launch_continuation> work,
-           std::span<void* const> addresses) noexcept {
+  /// Adds a launch with operands at `addresses`, which owns `own`. At most as many as stated are
+  /// added.
+  void add(std::unique_ptr<detail::launch_continuation> work, std::span<void* const> addresses,
+           operation_launch* own = nullptr) noexcept {
     memory_.works.all.push_back(std::move(work));
+    memory_.own.push_back(own);
+    if (own != nullptr) commands_ += own->commands();
     memory_.addresses.insert(memory_.addresses.end(), addresses.begin(), addresses.end());
   }
   /// Launches and answers all that have been added.
@@ -66,19 +74,18 @@ class request_batch final : public detail::batch_closure {
   [[nodiscard]] std::span<void* const> addresses_of(std::size_t i) const noexcept {
     return std::span(memory_.addresses).subspan(i * operands_, operands_);
   }
-  [[nodiscard]] launch_memory memory_of(std::span<void* const> addresses) const noexcept {
+  [[nodiscard]] launch_memory memory_of(std::span<void* const> addresses,
+                                        operation_launch* own) const noexcept {
     auto memory = with_;
     memory.addresses = addresses;
-    memory.own = own_.get();
+    memory.own = own;
     return memory;
   }
   void enqueue_one(const launch_context&, std::size_t which) override {
-    row_.enqueue(libraries_, call_, memory_of(addresses_of(which)));
+    row_.enqueue(libraries_, call_, memory_of(addresses_of(which), memory_.own[which]));
   }
   void enqueue_together(const launch_context&, std::span<const std::uint32_t> which) override {
-    if (which.size() == count_) {
-      return row_.enqueue_batch(libraries_, call_, memory_of(memory_.addresses));
-    }
+    if (which.size() == count_) return enqueue_all(which, memory_.addresses);
     std::vector<void*> some;
     try {
       some.reserve(which.size() * operands_);
@@ -89,7 +96,15 @@ class request_batch final : public detail::batch_closure {
     } catch (const std::bad_alloc&) {
       throw nothing_enqueued(current_error());
     }
-    row_.enqueue_batch(libraries_, call_, memory_of(some));
+    enqueue_all(which, some);
+  }
+  void enqueue_all(std::span<const std::uint32_t> which, std::span<void* const> addresses) {
+    parts_of_launch parts;
+    for (const auto i : which) {
+      auto* const own = memory_.own[i];
+      if (own != nullptr) parts.enqueue([&] { own->enqueue_before_batch(addresses_of(i)); });
+    }
+    parts.enqueue([&] { row_.enqueue_batch(libraries_, call_, memory_of(addresses, own_.get())); });
   }
 
   batch_memory& memory_;
@@ -97,7 +112,7 @@ class request_batch final : public detail::batch_closure {
   const operation_row& row_;
   const operation_row::call_storage& call_;
   const std::size_t operands_;
-  const std::size_t commands_;  // of the call
+  std::size_t commands_;  // of the call and of what the launches need of their own
   const launch_memory with_;
   const std::shared_ptr<operation_launch> own_;
   std::size_t count_ = 0;

@@ -2,7 +2,7 @@
 #include "operations/program/executable.hpp"
 
 #include "envelope/seam.hpp"
-#include "operations/program/parts_of_launch.hpp"
+#include "operations/parts_of_launch.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
 
@@ -254,8 +254,14 @@ executable::executable(const std::shared_ptr<const program_graph>& of,
       std::make_unique<program_capture>(of, inferred, libraries.runtime().device().id().kind);
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (of->capture() == capture_policy::at_prepare) capture_->make(libraries);
-  if (inferred->stacked.empty() || !has_gpu(libraries)) return;
-  stacked_ = std::make_unique<const stacked_executables>(*of, *inferred, *this, libraries);
+  on_host_ = !has_gpu(libraries);
+  if (inferred->stacked.empty() || on_host_) return;
+  try {
+    auto made = std::make_unique<const stacked_executables>(*of, *inferred, *this, libraries);
+    if (!made->empty()) stacked_ = std::move(made);
+  } catch (...) {
+    // The runs are launched alone.
+  }
 }
 
 std::size_t executable::bytes() const noexcept {
@@ -324,10 +330,8 @@ void executable::for_each(std::span<void* const> externals, void* scratch,
 void executable::enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                          program_launch* own) const {
   parts_of_launch parts;
-  if (own != nullptr) {
-    for (const auto& one : own->uploads) {
-      parts.enqueue([&] { one.moved->enqueue(externals[one.external]); });
-    }
+  if (own != nullptr && !own->uploads.empty()) {
+    parts.enqueue([&] { own->enqueue_before_batch(externals); });
   }
   parts.enqueue([&] {
     capture_->launch(libraries.stream(), externals,
@@ -366,6 +370,13 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
                naming([&] { return a.where; }, [&] { a.row->enqueue(libraries, call, memory); });
              });
            });
+}
+
+void program_launch::enqueue_before_batch(std::span<void* const> externals) {
+  parts_of_launch parts;
+  for (const auto& one : uploads) {
+    parts.enqueue([&] { one.moved->enqueue(externals[one.external]); });
+  }
 }
 
 std::size_t program_launch::commands() const noexcept {

@@ -32,6 +32,7 @@ class program_launch final : public operation_launch {
   };
 
   std::size_t commands() const noexcept override;
+  void enqueue_before_batch(std::span<void* const> externals) override;
   bool must_finish() const noexcept override { return !downloads.empty(); }
   void finish() noexcept override;
 
@@ -74,8 +75,10 @@ class executable final : public operation_plan {
   /// `own` is that of the launch; nullptr if it has none.
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                program_launch* own) const;
-  /// Enqueues runs together on a GPU. `externals` are those of one run after the other. There is an
-  /// inference of stacked runs.
+  /// Whether runs can be launched together.
+  [[nodiscard]] bool takes_batches() const noexcept { return on_host_ || stacked_ != nullptr; }
+  /// Enqueues runs together on a GPU. `externals` are those of one run after the other. Only if
+  /// `takes_batches()`.
   void enqueue_batch(lane_libraries& libraries, std::span<void* const> externals,
                      void* scratch) const {
     stacked_->enqueue(libraries, externals, scratch);
@@ -121,6 +124,7 @@ class executable final : public operation_plan {
   std::size_t scratch_bytes_ = 0;
   std::size_t commands_ = 0;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
+  bool on_host_ = false;
   std::unique_ptr<program_capture> capture_;
   std::unique_ptr<const stacked_executables> stacked_;  // of a GPU, if runs may be stacked
 };

@@ -232,9 +232,11 @@ void program_request::infer_steps() {
   auto run = graph->infer(given, asked_.scalars, outputs);
   const auto inferred = std::move(run.shared);
   parts_.calls = std::move(run.calls);
-  const bool on_device = std::none_of(asked_.inputs.begin(), asked_.inputs.end(),
-                                      [](const auto& input) { return bool{input.on_host()}; });
-  const bool stacks = !inferred->stacked.empty() && on_device;
+  bool stacks = !inferred->stacked.empty();
+  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
+    // What is not per request is the same for all, and a copy is not.
+    if (asked_.inputs[i].on_host() && !graph->is_per_request(i)) stacks = false;
+  }
   call_ = std::make_shared<const program_call>(
       program_call{graph, inferred, stacks ? graph->max_in_batch() : 0});
   row_of_programs::store(call_.get(), call);
@@ -288,6 +290,7 @@ std::size_t program_request::transfer_commands() const noexcept {
 
 bool program_request::shares_batch(const detail::operation_request& other) const noexcept {
   if (plan == nullptr || plan != other.plan) return false;
+  if (!static_cast<const executable*>(plan.get())->takes_batches()) return false;
   const auto& of = *call_->of;
   const auto others = other.uses();
   for (std::size_t i = 0; i < of.inputs().size(); ++i) {

@@ -2,9 +2,9 @@
 #include "operations/program/stacked_executables.hpp"
 
 #include "operations/cuda_build.hpp"
+#include "operations/parts_of_launch.hpp"
 #include "operations/program/executable.hpp"
 #include "operations/program/member_copies.hpp"
-#include "operations/program/parts_of_launch.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/runtime/error.hpp>

@@ -24,13 +24,15 @@ class stacked_executables {
  public:
   /// Those that the device has memory for. `alone` is the executable of one run. It must outlive
   /// this object.
-  /// @throws error what a step refuses, with its name
+  /// @throws error `library_failure`, std::bad_alloc
   stacked_executables(const detail::program_graph& of, const program_inference& inferred,
                       const executable& alone, lane_libraries& libraries);
   stacked_executables(const stacked_executables&) = delete;
   stacked_executables& operator=(const stacked_executables&) = delete;
   ~stacked_executables();
 
+  /// Whether there is none.
+  [[nodiscard]] bool empty() const noexcept { return pieces_.empty(); }
   [[nodiscard]] std::size_t bytes() const noexcept;
   [[nodiscard]] std::size_t device_bytes() const noexcept;
   [[nodiscard]] std::size_t shared_device_bytes() const noexcept;

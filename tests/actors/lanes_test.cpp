@@ -127,22 +127,24 @@ TEST_P(several_lanes, end_with_their_actor_and_answer_what_waits) {
 }
 
 TEST_P(several_lanes, all_end_if_one_of_them_does) {
-  using handle = operation_actor<gemm>;
-  const auto choice = std::make_shared<detail::lane_choice>(2);
-  const auto lane = [&](std::size_t i) {
-    return detail::lane_of_actor{.name = "test.gemm",
-                                 .on = std::make_unique<executor>(s().service()),
-                                 .prepared = {},
-                                 .lanes = choice,
-                                 .lane = i};
-  };
-  auto second = untyped(detail::spawn_lane<gemm>(s().system(), lane(1)));
-  handle all = s().system().spawn<detail::actor_with_lanes<gemm>, detail::library_actor_options>(
-      std::make_shared<detail::lane_of_actor>(lane(0)), std::vector<caf::actor>{second});
-  EXPECT_EQ(s().ask<queue_status>(all, get_queue_status{}).requests, 0U);
-  caf::scoped_actor self{s().system()};
-  self->send_exit(second, caf::exit_reason::kill);
-  self->wait_for(all);
+  for (const bool ends_the_first : {true, false}) {
+    using handle = operation_actor<gemm>;
+    const auto choice = std::make_shared<detail::lane_choice>(2);
+    const auto lane = [&](std::size_t i) {
+      return detail::lane_of_actor{.name = "test.gemm",
+                                   .on = std::make_unique<executor>(s().service()),
+                                   .prepared = {},
+                                   .lanes = choice,
+                                   .lane = i};
+    };
+    auto second = untyped(detail::spawn_lane<gemm>(s().system(), lane(1)));
+    handle all = s().system().spawn<detail::actor_with_lanes<gemm>, detail::library_actor_options>(
+        std::make_shared<detail::lane_of_actor>(lane(0)), std::vector<caf::actor>{second});
+    EXPECT_EQ(s().ask<queue_status>(all, get_queue_status{}).requests, 0U);
+    caf::scoped_actor self{s().system()};
+    self->send_exit(ends_the_first ? untyped(all) : second, caf::exit_reason::kill);
+    self->wait_for(all, second);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, several_lanes, every_device(), parameter_name);

@@ -37,6 +37,9 @@ class operands_of_steps {
   [[nodiscard]] tensor values(const std::vector<float>& values, const extents& shape) {
     return tensor(upload_values(session_, values)).reshape(shape);
   }
+  [[nodiscard]] host_tensor on_host(const tensor& x) {
+    return session_.ask<host_tensor>(session_.device().actor(), download{.x = x});
+  }
   [[nodiscard]] tensor noise(const extents& shape) {
     std::size_t count = 1;
     for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
@@ -67,6 +70,7 @@ class mel_steps {
   [[nodiscard]] const tensor& input() const { return clip_; }
   /// New clips, one behind the other.
   [[nodiscard]] tensor clips(std::int64_t count) { return make_.noise({count, samples}); }
+  [[nodiscard]] host_tensor on_host(const tensor& clip) { return make_.on_host(clip); }
   /// Adds the steps to a `program_builder` or to `plain_calls`.
   template <class To, class Value>
   [[nodiscard]] Value add_to(To& to, const Value& clip) const {
@@ -178,12 +182,14 @@ paired_rounds measure_many(session& current) {
   };
   std::vector<tensor> clips;
   for (std::size_t i = 0; i < clients * clips_of_client; ++i) clips.push_back(steps.clips(1));
+  std::vector<host_tensor> clips_on_host;
+  for (const auto& clip : clips) clips_on_host.push_back(steps.on_host(clip));
   const auto programs = current.device().programs();
-  const auto load_of = [&](const program& what) {
+  const auto load_of = [&](const program& what, const auto& inputs) {
     return std::make_shared<load_clients<tensors>>(
         current.system(), clients, bench_in_flight, programs,
-        [&clips, what](std::size_t client, std::size_t i) {
-          return std::tuple(run{what, {clips[client * clips_of_client + i % clips_of_client]}});
+        [&inputs, what](std::size_t client, std::size_t i) {
+          return std::tuple(run{what, {inputs[client * clips_of_client + i % clips_of_client]}});
         });
   };
   paired_rounds all;
@@ -195,11 +201,14 @@ paired_rounds measure_many(session& current) {
     for (std::int64_t i = 0; i < n; i += stacked) many.call();
     many.synchronize();
   });
-  const auto alone = load_of(build(1));
+  const auto alone = load_of(build(1), clips);
   all.add("4 clients, launched alone", [alone](std::int64_t n) { alone->send(n); });
-  const auto together = load_of(build(bench_in_flight));
+  const auto together = load_of(build(bench_in_flight), clips);
   all.add(fmt::format("4 clients, up to {} launched together", bench_in_flight),
           [together](std::int64_t n) { together->send(n); });
+  const auto from_host = load_of(build(bench_in_flight), clips_on_host);
+  all.add("the same, with clips from the host",
+          [from_host](std::int64_t n) { from_host->send(n); });
   all.measure();
   return all;
 }

@@ -93,6 +93,7 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
     base* const self = this;
     serve(self, std::move(*first_));
     state_of(self).other_lanes = others_;
+    state_of(self).ended_at_last.all = others_;
     for (const auto& other : others_) sluice::monitor(self, other);
     sluice::on_down(self, [this](const caf::down_msg& down) {
       sender_ended(static_cast<base*>(this), down);

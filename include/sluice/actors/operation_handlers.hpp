@@ -38,6 +38,17 @@ inline void post_wake(const caf::actor_addr& owner) noexcept {
   }
 }
 
+/// Ends actors when it is destroyed.
+struct ended_lanes {
+  ended_lanes() = default;
+  ended_lanes(const ended_lanes&) = delete;
+  ended_lanes& operator=(const ended_lanes&) = delete;
+  ~ended_lanes() {
+    for (const auto& one : all) caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
+  }
+  std::vector<caf::actor> all;
+};
+
 /// The state of an actor that runs operations.
 struct operation_state {
   std::optional<lane_choice::lane> lane;  // of an actor with several lanes
@@ -47,6 +58,7 @@ struct operation_state {
   std::set<caf::actor_id> watched;  // senders whose end drops requests
   const char* name = "sluice.operations";
   std::vector<caf::actor> other_lanes;  // of the first lane's actor
+  ended_lanes ended_at_last;            // likewise: `kill` reaches no handler
 };
 
 /// The sender of a message. Messages without a sender share one.

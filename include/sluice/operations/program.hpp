@@ -168,9 +168,9 @@ struct per_request_t {};
 /// An input that is not per request must be the same tensor in all of them.
 ///
 /// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are
-/// not captured. A run is launched alone if it takes scalars, inputs or outputs in memory of the
-/// process, a given output that shares memory with an input, inputs or outputs that are not in
-/// row-major order without gaps, or more than eight tensors in all.
+/// not captured. A run is launched alone if it takes scalars, a shared input or results in memory
+/// of the process, a given output that shares memory with an input, inputs or outputs that are not
+/// in row-major order without gaps, or more than four tensors in all.
 inline constexpr per_request_t per_request{};
 
 /// A value of a program that is being built: an input, a constant, the result of a step, or a view

@@ -196,19 +196,37 @@ TEST_P(batched_programs, are_bit_for_bit_as_if_alone_on_request) {
 
 TEST_P(batched_programs, launch_alone_what_cannot_be_stacked) {
   const auto what = spectrogram();
-  const auto columns = numbers({samples, 1}).transposed();
   const auto strided = numbers({1, 2 * samples}).slice(1, 0, {}, 2);
-  const auto host = host_tensor(values(columns), {1, samples});
+  const auto clip = numbers({1, samples});
+  const auto shift_on_host = get(shift());
   std::vector<sluice::run> runs;
-  runs.push_back({.what = what, .inputs = {strided, shift()}});
-  runs.push_back({.what = what, .inputs = {strided, shift()}});
-  runs.push_back({.what = what, .inputs = {host, shift()}});
-  runs.push_back({.what = what, .inputs = {host, shift()}});
+  for (int i = 0; i < 2; ++i) {
+    runs.push_back({.what = what, .inputs = {strided, shift()}});
+    runs.push_back({.what = what, .inputs = {clip, shift_on_host}});
+  }
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < 4; ++i) {
-    expect_equal(answer_of(answers[i]), results_of({what, {i < 2 ? strided : columns, shift()}}));
+    expect_equal(answer_of(answers[i]), results_of({what, {i % 2 == 0 ? strided : clip, shift()}}));
   }
   EXPECT_EQ(launches(), sizes(4, 1));
+}
+
+TEST_P(batched_programs, take_inputs_in_memory_of_the_process) {
+  const auto what = spectrogram();
+  for (const std::size_t count : {2, 5, 64}) {
+    const auto all = clips(count);
+    std::vector<sluice::run> runs;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool on_host = i % 3 != 1;
+      runs.push_back(
+          {.what = what, .inputs = {on_host ? run_input(get(all[i])) : all[i], shift()}});
+    }
+    auto answers = submit_together(std::move(runs));
+    for (std::size_t i = 0; i < count; ++i) {
+      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    }
+    EXPECT_EQ(launches(), sizes{count});
+  }
 }
 
 TEST_P(batched_programs, refuse_outputs_that_are_not_per_request) {
