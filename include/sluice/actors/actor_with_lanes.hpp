@@ -92,8 +92,7 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
   typename base::behavior_type make_behavior() override {
     base* const self = this;
     serve(self, std::move(*first_));
-    state_of(self).other_lanes = others_;
-    state_of(self).ended_at_last.all = others_;
+    state_of(self).other_lanes.all = others_;
     for (const auto& other : others_) sluice::monitor(self, other);
     sluice::on_down(self, [this](const caf::down_msg& down) {
       sender_ended(static_cast<base*>(this), down);
@@ -110,12 +109,12 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
   void end(const caf::error& reason) {
     if (ending_) return;
     ending_ = reason;
-    for (const auto& other : state_of(this).other_lanes) {
+    for (const auto& other : state_of(this).other_lanes.all) {
       this->send_exit(other, caf::exit_reason::user_shutdown);
     }
   }
   void lane_ended(const caf::down_msg& down) {
-    auto& others = state_of(this).other_lanes;
+    auto& others = state_of(this).other_lanes.all;
     if (std::erase_if(others, [&](const auto& o) { return o.address() == down.source; }) == 0) {
       return;
     }

@@ -57,8 +57,7 @@ struct operation_state {
   std::shared_ptr<recycled_memory> replies = std::make_shared<recycled_memory>();
   std::set<caf::actor_id> watched;  // senders whose end drops requests
   const char* name = "sluice.operations";
-  std::vector<caf::actor> other_lanes;  // of the first lane's actor
-  ended_lanes ended_at_last;            // likewise: `kill` reaches no handler
+  ended_lanes other_lanes;  // of the first lane's actor; `kill` reaches no handler
 };
 
 /// The sender of a message. Messages without a sender share one.
@@ -192,7 +191,7 @@ template <class Self>
   auto taken = take_promise<queue_status>(self);
   answer_failures(taken.token, [&] {
     const auto& state = state_of(self);
-    const auto& others = state.other_lanes;
+    const auto& others = state.other_lanes.all;
     const auto sum = std::make_shared<sum_of_lanes>(taken.token, state.on->status(), others.size());
     for (const auto& other : others) {
       request(self, other, caf::infinite, get_queue_status{})
