@@ -183,6 +183,7 @@ paired_rounds measure_many(session& current) {
   std::vector<tensor> clips;
   for (std::size_t i = 0; i < clients * clips_of_client; ++i) clips.push_back(steps.clips(1));
   std::vector<host_tensor> clips_on_host;
+  clips_on_host.reserve(clips.size());
   for (const auto& clip : clips) clips_on_host.push_back(steps.on_host(clip));
   const auto programs = current.device().programs();
   const auto load_of = [&](const program& what, const auto& inputs) {
