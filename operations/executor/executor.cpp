@@ -426,7 +426,7 @@ class executor::core {
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
       if (const auto most = (*next).most_in_batch; most != 0) {
-        launch_batch(waiting_.take_batch(next, most, share_batch));
+        launch_batch(waiting_.take_batch(next, with_room(*next, most), share_batch));
       } else {
         launch(*waiting_.take(next));
       }
@@ -437,6 +437,17 @@ class executor::core {
   /// The most device commands of a launch, without those of packed copies and single transfers.
   [[nodiscard]] static std::size_t commands_of(const operation_request& r) noexcept {
     return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) + r.transfer_commands();
+  }
+  /// The number of requests like `r`, at most `most`, for whose device commands there is room. At
+  /// least one.
+  [[nodiscard]] std::size_t with_room(const operation_request& r, std::size_t most) const noexcept {
+    const auto room = lane_.room_for_commands();
+    const auto commands = [&](std::size_t count) {
+      return r.row.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
+             count * r.transfer_commands();
+    };
+    while (most > 1 && commands(most) > room) most = (most + 1) / 2;
+    return most;
   }
   void launch(operation_request& r) noexcept {
     const bool outer = std::exchange(launching_, true);

@@ -73,6 +73,7 @@ std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& l
   job.device_bytes = job.shared_device_bytes + device_bytes;
   auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
                                   : memory_reservation();
+  plan->add_batches(libraries, limits);
   const auto kept = detail::share_with_deferred_destruction(
       detail::runtime_core::of(runtime),
       std::make_unique<accounted_plan>(std::move(plan), std::move(charge), std::move(account)));

@@ -39,12 +39,6 @@ struct plan_job {
   std::shared_ptr<plan_job> next{};
 };
 
-/// The largest plan that may be made for a request, in bytes.
-struct plan_limits {
-  std::size_t host_bytes;
-  std::size_t device_bytes;  // with the workspace
-};
-
 /// Where the planner, the timer and the loss of the device leave word for the owner of an executor.
 /// Thread-safe.
 class owner_mailbox {

@@ -255,13 +255,12 @@ executable::executable(const std::shared_ptr<const program_graph>& of,
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (of->capture() == capture_policy::at_prepare) capture_->make(libraries);
   on_host_ = !has_gpu(libraries);
-  if (inferred->stacked.empty() || on_host_) return;
-  try {
-    auto made = std::make_unique<const stacked_executables>(*of, *inferred, *this, libraries);
-    if (!made->empty()) stacked_ = std::move(made);
-  } catch (...) {
-    // The runs are launched alone.
-  }
+  if (inferred->stacks) stacked_ = std::make_unique<stacked_executables>(inferred, *this);
+}
+
+void executable::add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept {
+  const auto of = of_.lock();
+  if (stacked_ && !on_host_ && of) stacked_->add(*of, libraries, limits);
 }
 
 std::size_t executable::bytes() const noexcept {
@@ -287,10 +286,11 @@ std::size_t executable::shared_device_bytes() const noexcept {
 }
 
 std::size_t executable::batch_workspace_bytes() const noexcept {
-  return stacked_ ? stacked_->workspace_bytes() : workspace_bytes();
+  return stacked_ ? std::max(stacked_->workspace_bytes(), workspace_bytes()) : workspace_bytes();
 }
 
 std::size_t executable::batch_commands(std::size_t count) const noexcept {
+  if (on_host_) return count;  // a task for each
   return stacked_ ? stacked_->commands(count) : count * commands();
 }
 

@@ -61,6 +61,7 @@ class executable final : public operation_plan {
   std::size_t device_bytes() const noexcept override;
   std::size_t shared_device_bytes() const noexcept override;
   std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
+  void add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept override;
   std::size_t batch_workspace_bytes() const noexcept override;
   std::size_t batch_commands(std::size_t count) const noexcept override;
   std::size_t commands() const noexcept override { return commands_ + copies_of_graph_; }
@@ -76,7 +77,9 @@ class executable final : public operation_plan {
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                program_launch* own) const;
   /// Whether runs can be launched together.
-  [[nodiscard]] bool takes_batches() const noexcept { return on_host_ || stacked_ != nullptr; }
+  [[nodiscard]] bool takes_batches() const noexcept {
+    return stacked_ && (on_host_ || !stacked_->empty());
+  }
   /// Enqueues runs together on a GPU. `externals` are those of one run after the other. Only if
   /// `takes_batches()`.
   void enqueue_batch(lane_libraries& libraries, std::span<void* const> externals,
@@ -126,7 +129,7 @@ class executable final : public operation_plan {
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
   bool on_host_ = false;
   std::unique_ptr<program_capture> capture_;
-  std::unique_ptr<const stacked_executables> stacked_;  // of a GPU, if runs may be stacked
+  std::unique_ptr<stacked_executables> stacked_;  // if runs may be stacked; empty on a host device
 };
 
 }  // namespace sluice::operations

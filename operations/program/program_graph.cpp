@@ -301,7 +301,7 @@ operations::inferred_run program_graph::infer(
   }
   auto made = [&] {
     auto alone = operations::infer_program(*this, inputs, scalars, outputs);
-    operations::add_stacked_runs(*this, alone);
+    alone.stacks = operations::can_be_stacked(*this, alone);
     return std::make_shared<const program_inference>(std::move(alone));
   }();
   auto calls = operations::calls_of(*made);

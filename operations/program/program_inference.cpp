@@ -7,7 +7,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace sluice::operations {
 namespace {
@@ -330,6 +334,30 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
   to.bytes += to.uses.size() * sizeof(inference::use);
   for (const auto& s : to.steps) to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
   return to;
+}
+
+void check_steps(const program_graph& of, const program_inference& inferred, device_kind kind) {
+  for (std::size_t i = 0; i < inferred.steps.size(); ++i) {
+    const auto& step = inferred.steps[i];
+    naming_step(of.steps()[i].name, [&] { step.row->check(kind, step.call); });
+  }
+}
+
+std::size_t bytes_of_plans(const program_inference& inferred, device_kind kind) {
+  // Steps with equal keys share a plan.
+  std::map<std::pair<const operation_row*, std::string>, std::size_t> plans;
+  for (const auto& step : inferred.steps) {
+    if (!step.row->makes_plans(kind)) continue;
+    const auto key = step.row->key(kind, step.call);
+    plans.try_emplace(
+        {step.row, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
+        step.row->plan_bytes(kind, step.call));
+  }
+  std::size_t sum = 0;
+  for (const auto& [key, bytes] : plans) {
+    if (__builtin_add_overflow(sum, bytes, &sum)) return std::numeric_limits<std::size_t>::max();
+  }
+  return sum;
 }
 
 std::optional<std::vector<step_call>> calls_for(const program_graph& of,

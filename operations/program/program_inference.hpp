@@ -77,8 +77,7 @@ struct program_inference {
   std::vector<written_memory> written{};
   /// Of the inputs, the constants and `written`, in this order. Their operands belong to the run.
   std::vector<inference::use> uses{};
-  /// Two, four, eight … of these runs as one; see `per_request`. Empty if they run alone.
-  std::vector<std::shared_ptr<const program_inference>> stacked{};
+  bool stacks = false;    ///< several of these runs may be launched as one; see `per_request`
   std::size_t bytes = 0;  ///< its size in host memory
 
   /// The number of the memory, among `written`, that holds the output. It is a part of the result
@@ -132,6 +131,12 @@ struct inferred_run {
                                               std::span<const tensor_spec> inputs,
                                               std::span<const scalar> scalars,
                                               std::span<const given_output> outputs);
+/// Checks each step for devices of this kind.
+/// @throws error what a step refuses, with its name
+void check_steps(const detail::program_graph& of, const program_inference& inferred,
+                 device_kind kind);
+/// The size of the plans of all steps in host memory, in bytes; at most the largest number.
+[[nodiscard]] std::size_t bytes_of_plans(const program_inference& inferred, device_kind kind);
 /// The calls of the varying steps for other numbers. Nothing if they need another executable.
 /// @throws error what a step refuses, with its name
 [[nodiscard]] std::optional<std::vector<step_call>> calls_for(const detail::program_graph& of,

@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -52,10 +50,7 @@ class row_of_programs final : public operation_row {
   }
   void check(device_kind kind, const call_storage& call) const override {
     const auto& of = get(call);
-    for (std::size_t i = 0; i < of.inferred->steps.size(); ++i) {
-      const auto& step = of.inferred->steps[i];
-      naming_step(of.of->steps()[i].name, [&] { step.row->check(kind, step.call); });
-    }
+    check_steps(*of.of, *of.inferred, kind);
   }
   launch_facts facts(const call_storage& call) const noexcept override {
     return {.sizes = {static_cast<std::int64_t>(get(call).inferred->steps.size())}, .commands = 0};
@@ -66,20 +61,7 @@ class row_of_programs final : public operation_row {
     return std::as_bytes(std::span(get(call).inferred->key));
   }
   std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
-    // Steps with equal keys share a plan.
-    std::map<std::pair<const operation_row*, std::string>, std::size_t> plans;
-    for (const auto& step : get(call).inferred->steps) {
-      if (!step.row->makes_plans(kind)) continue;
-      const auto key = step.row->key(kind, step.call);
-      plans.try_emplace(
-          {step.row, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
-          step.row->plan_bytes(kind, step.call));
-    }
-    std::size_t sum = 0;
-    for (const auto& [key, bytes] : plans) {
-      if (__builtin_add_overflow(sum, bytes, &sum)) return std::numeric_limits<std::size_t>::max();
-    }
-    return sum;
+    return bytes_of_plans(*get(call).inferred, kind);
   }
   void prepare(lane_libraries&) const override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
@@ -232,7 +214,7 @@ void program_request::infer_steps() {
   auto run = graph->infer(given, asked_.scalars, outputs);
   const auto inferred = std::move(run.shared);
   parts_.calls = std::move(run.calls);
-  bool stacks = !inferred->stacked.empty();
+  bool stacks = inferred->stacks;
   for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
     // What is not per request is the same for all, and a copy is not.
     if (asked_.inputs[i].on_host() && !graph->is_per_request(i)) stacks = false;

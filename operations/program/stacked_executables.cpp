@@ -6,6 +6,7 @@
 #include "operations/program/executable.hpp"
 #include "operations/program/member_copies.hpp"
 #include "operations/program/program_graph.hpp"
+#include "operations/program/stacked_runs.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -17,7 +18,7 @@
 namespace sluice::operations {
 namespace {
 
-// The scratch memory of a batch, in bytes.
+// The scratch memory of a batch, in bytes, with all inputs and outputs per request.
 constexpr std::size_t max_workspace_bytes = std::size_t{512} << 20U;
 
 constexpr auto load_copies = with_cuda<cuda::load_member_copies>();
@@ -31,42 +32,76 @@ std::size_t aligned(std::size_t bytes) noexcept {
 
 }  // namespace
 
-stacked_executables::stacked_executables(const detail::program_graph& of,
-                                         const program_inference& inferred, const executable& alone,
-                                         lane_libraries& libraries)
-    : alone_(alone), externals_(inferred.uses.size()), workspace_bytes_(alone.workspace_bytes()) {
-  load_copies(libraries);
-  std::size_t offset = 0;  // for one run: a multiple of it is aligned, too
-  for (std::uint32_t i = 0; i < of.inputs().size(); ++i) {
-    if (!of.is_per_request(i)) continue;
-    inputs_.push_back({i, i, inferred.inputs[i].bytes(), offset});
-    offset += aligned(inputs_.back().bytes);
-  }
-  const auto roots = static_cast<std::uint32_t>(of.inputs().size() + of.constants().size());
-  for (const auto& stacked : inferred.stacked) {
-    piece made{.count = std::size_t{2} << pieces_.size(), .externals = stacked->uses.size()};
-    auto end = offset;
-    for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-      made.outputs.push_back({roots + static_cast<std::uint32_t>(inferred.memory_of_output(of, i)),
-                              roots + static_cast<std::uint32_t>(stacked->memory_of_output(of, i)),
-                              inferred.values[of.outputs()[i]].spec().bytes(), end});
-      end += aligned(made.outputs.back().bytes);
+stacked_executables::stacked_executables(std::shared_ptr<const program_inference> inferred,
+                                         const executable& alone) noexcept
+    : inferred_(std::move(inferred)), alone_(alone), externals_(inferred_->uses.size()) {}
+stacked_executables::~stacked_executables() = default;
+
+void stacked_executables::add(const detail::program_graph& of, lane_libraries& libraries,
+                              const plan_limits& limits) noexcept {
+  try {
+    load_copies(libraries);
+    add_inputs(of);
+    for (std::size_t count = 2; count <= of.max_in_batch(); count *= 2) {
+      auto made = make(of, libraries, limits, count);
+      if (!made) return;
+      const auto bytes = made->scratch_offset + made->runs->workspace_bytes();
+      pieces_.push_back(std::move(*made));
+      workspace_bytes_ = std::max(workspace_bytes_, bytes);
     }
-    made.scratch_offset = end * made.count;
-    if (made.scratch_offset > max_workspace_bytes) return;
-    try {
-      made.runs = std::make_unique<const executable>(of, *stacked, libraries);
-    } catch (const error&) {
-      return;  // it takes too much memory, for example
-    }
-    const auto bytes = made.scratch_offset + made.runs->workspace_bytes();
-    if (bytes > max_workspace_bytes) return;
-    workspace_bytes_ = std::max(workspace_bytes_, bytes);
-    pieces_.push_back(std::move(made));
+  } catch (...) {
+    // A library refuses so many runs, or there is no memory. Larger batches are cut.
   }
 }
 
-stacked_executables::~stacked_executables() = default;
+void stacked_executables::add_inputs(const detail::program_graph& of) {
+  for (std::uint32_t i = 0; i < of.inputs().size(); ++i) {
+    if (!of.is_per_request(i)) continue;
+    inputs_.push_back({i, i, inferred_->inputs[i].bytes(), input_bytes_});
+    input_bytes_ += aligned(inputs_.back().bytes);  // a multiple of it is aligned, too
+  }
+}
+
+std::optional<stacked_executables::piece> stacked_executables::make(const detail::program_graph& of,
+                                                                    lane_libraries& libraries,
+                                                                    const plan_limits& limits,
+                                                                    std::size_t count) const {
+  if (input_bytes_ > max_workspace_bytes / count) return std::nullopt;
+  const auto kind = libraries.runtime().device().id().kind;
+  const auto stacked = stacked_runs(of, *inferred_, count);
+  check_steps(of, stacked, kind);
+  const auto host_bytes = alone_.bytes();  // with the pieces that there are
+  const auto exceeds = [](std::size_t limit, std::size_t used, std::size_t more) {
+    return used > limit || more > limit - used;
+  };
+  if (exceeds(limits.host_bytes, host_bytes, bytes_of_plans(stacked, kind))) return std::nullopt;
+
+  piece made{.count = count, .externals = stacked.uses.size()};
+  const auto roots = static_cast<std::uint32_t>(of.inputs().size() + of.constants().size());
+  auto end = input_bytes_;
+  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+    made.outputs.push_back({roots + static_cast<std::uint32_t>(inferred_->memory_of_output(of, i)),
+                            roots + static_cast<std::uint32_t>(stacked.memory_of_output(of, i)),
+                            inferred_->values[of.outputs()[i]].spec().bytes(), end});
+    end += aligned(made.outputs.back().bytes);
+  }
+  if (end > max_workspace_bytes / count) return std::nullopt;
+  made.scratch_offset = end * count;
+  made.runs = std::make_unique<const executable>(of, stacked, libraries);
+  const auto workspace = std::max(made.scratch_offset + made.runs->workspace_bytes(),
+                                  std::max(workspace_bytes_, alone_.workspace_bytes()));
+  const auto device_bytes = made.runs->device_bytes();
+  if (workspace > std::max(max_workspace_bytes, alone_.workspace_bytes()) ||
+      exceeds(limits.host_bytes, host_bytes, made.runs->bytes()) ||
+      exceeds(limits.device_bytes, alone_.device_bytes(), device_bytes) ||
+      exceeds(limits.device_bytes, alone_.device_bytes() + device_bytes, workspace)) {
+    return std::nullopt;
+  }
+  if (device_bytes != 0) {
+    made.charge = libraries.runtime().reserve_memory(std::span(&device_bytes, 1));
+  }
+  return made;
+}
 
 std::size_t stacked_executables::bytes() const noexcept {
   std::size_t sum = sizeof(*this) + inputs_.size() * sizeof(part);

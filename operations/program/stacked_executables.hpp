@@ -4,10 +4,13 @@
 #include "operations/program/program_inference.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/operation.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,18 +25,21 @@ class executable;
 /// executable, and scatters the results.
 class stacked_executables {
  public:
-  /// Those that the device has memory for. `alone` is the executable of one run. It must outlive
-  /// this object.
-  /// @throws error `library_failure`, std::bad_alloc
-  stacked_executables(const detail::program_graph& of, const program_inference& inferred,
-                      const executable& alone, lane_libraries& libraries);
+  /// None yet. `alone` is the executable of one run. It must outlive this object.
+  stacked_executables(std::shared_ptr<const program_inference> inferred,
+                      const executable& alone) noexcept;
   stacked_executables(const stacked_executables&) = delete;
   stacked_executables& operator=(const stacked_executables&) = delete;
   ~stacked_executables();
 
+  /// Makes those with which the plan of `alone` stays within `limits`, and for which there is
+  /// memory. Call it once.
+  void add(const detail::program_graph& of, lane_libraries& libraries,
+           const plan_limits& limits) noexcept;
   /// Whether there is none.
   [[nodiscard]] bool empty() const noexcept { return pieces_.empty(); }
   [[nodiscard]] std::size_t bytes() const noexcept;
+  /// Charged to the memory budget already.
   [[nodiscard]] std::size_t device_bytes() const noexcept;
   [[nodiscard]] std::size_t shared_device_bytes() const noexcept;
   /// The scratch memory that a batch needs, in bytes.
@@ -57,6 +63,7 @@ class stacked_executables {
   struct piece {
     std::size_t count = 0;
     std::unique_ptr<const executable> runs{};
+    memory_reservation charge{};
     std::vector<part> outputs{};
     std::size_t externals = 0;
     std::size_t scratch_offset = 0;
@@ -68,15 +75,22 @@ class stacked_executables {
     std::vector<void*> stacked{};
   };
 
+  void add_inputs(const detail::program_graph& of);
+  /// The executable for `count` runs; nothing if the plan would exceed `limits`.
+  [[nodiscard]] std::optional<piece> make(const detail::program_graph& of,
+                                          lane_libraries& libraries, const plan_limits& limits,
+                                          std::size_t count) const;
   /// The executable for the next piece of a batch with `left` runs; nullptr: one run alone.
   [[nodiscard]] const piece* next_piece(std::size_t left) const noexcept;
   void enqueue_piece(lane_libraries& libraries, const piece& of, std::span<void* const> externals,
                      void* scratch, lists& with) const;
 
+  std::shared_ptr<const program_inference> inferred_;
   const executable& alone_;
   std::size_t externals_ = 0;  // of one run
   std::vector<part> inputs_;
-  std::vector<piece> pieces_;  // of 2, 4, 8 … runs
+  std::size_t input_bytes_ = 0;  // of one run in the scratch memory
+  std::vector<piece> pieces_;    // of 2, 4, 8 … runs
   std::size_t workspace_bytes_ = 0;
 };
 

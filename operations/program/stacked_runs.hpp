@@ -5,10 +5,13 @@
 
 namespace sluice::operations {
 
-/// Works out runs that are computed together, for `program_inference::stacked`. Leaves it empty if
-/// these runs are launched alone.
-/// @throws error what a step refuses, with its name
+/// Whether several runs like `alone` can be computed as one. If not, they are launched alone.
+/// @throws error what a step refuses for two runs, with its name
 /// @throws error `invalid_argument` with the name of an output that is not per request
-void add_stacked_runs(const detail::program_graph& of, program_inference& alone);
+[[nodiscard]] bool can_be_stacked(const detail::program_graph& of, const program_inference& alone);
+/// Works out `count` runs like `alone` as one. Only if `can_be_stacked`.
+/// @throws error what a step refuses, with its name
+[[nodiscard]] program_inference stacked_runs(const detail::program_graph& of,
+                                             const program_inference& alone, std::size_t count);
 
 }  // namespace sluice::operations

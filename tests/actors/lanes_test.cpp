@@ -6,6 +6,7 @@
 
 #include <sluice/actors/spawn_operations.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -100,6 +101,51 @@ TEST_P(several_lanes, tell_together_what_waits_and_cancel_it_for_its_sender) {
     EXPECT_TRUE(failed_with(results[each - 1], errc::cancelled));
     EXPECT_EQ(of_one->replies(), each + 1);  // one of them to the `cancel_request`
   }
+}
+
+TEST_P(several_lanes, cancel_what_their_sender_has_launched_on_another_one) {
+  const auto choice = std::make_shared<detail::lane_choice>(2);
+  std::array<executor*, 2> executors{};
+  const auto lane = [&](std::size_t i) {
+    auto on = std::make_unique<executor>(s().service());
+    executors[i] = on.get();
+    return detail::lane_of_actor{
+        .name = "test.gemm", .on = std::move(on), .prepared = {}, .lanes = choice, .lane = i};
+  };
+  auto second = untyped(detail::spawn_lane<gemm>(s().system(), lane(1)));
+  const auto all =
+      s().system().spawn<detail::actor_with_lanes<gemm>, detail::library_actor_options>(
+          std::make_shared<detail::lane_of_actor>(lane(0)), std::vector<caf::actor>{second});
+  constexpr std::uint64_t id = 7;
+  const auto sum = put(0);
+  const auto one = tensor(put(1).block(), element_type::f64, {1, 1});
+  const auto result = tensor(sum.block(), element_type::f64, {1, 1});
+  caf::scoped_actor self{s().system()};
+  const auto ask = [&](double alpha, std::uint64_t name) {
+    return request(self, all, caf::infinite, gemm{.a = one, .b = one, .c = result, .alpha = alpha},
+                   options_of(name));
+  };
+  ask(1, 0).receive([](const tensor&) {}, [](const caf::error&) { FAIL(); });
+  gate g;
+  s().hold(g, sum);
+  auto launched = ask(2, id);
+  await([&] { return executors[0]->lane().in_flight() + executors[1]->lane().in_flight() == 1; });
+  const std::size_t first = executors[0]->lane().in_flight() == 1 ? 0 : 1;
+  // Its lane has ended the handler of the request.
+  (void)s().ask<queue_status>(all, get_queue_status{});
+  // Messages of others, as far as the choice knows, until the other lane has fewer of them.
+  std::array<std::size_t, 2> loads{};
+  for (std::uint64_t other = 1; loads[first] <= loads[1 - first]; ++other) {
+    choice->route({other << 32U}, [&](std::size_t to) { ++loads[to]; });
+  }
+  request(self, all, caf::infinite, cancel_request{id})
+      .receive([] {}, [](const caf::error&) { FAIL(); });
+  launched.receive([](const tensor&) { FAIL() << "was not cancelled"; },
+                   [](const caf::error& why) {
+                     EXPECT_EQ(from_caf_error(why).value().code(), errc::cancelled);
+                   });
+  g.open();
+  s().end(all);
 }
 
 TEST_P(several_lanes, end_with_their_actor_and_answer_what_waits) {

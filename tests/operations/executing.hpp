@@ -106,7 +106,7 @@ class executor_test : public named_device_test {
   void SetUp() override {
     named_device_test::SetUp();
     if (IsSkipped()) return;
-    device_service_options options;
+    auto options = options_of_service();
     options.timer = timer_;
     options.runtime = options_of_runtime();
     service_ = std::make_shared<device_service>(opened_device(), std::move(options));
@@ -121,6 +121,8 @@ class executor_test : public named_device_test {
 
   /// The device of the test.
   [[nodiscard]] virtual std::shared_ptr<device> opened_device() { return open_device(GetParam()); }
+  /// The options of the test's service, without its timer and its runtime.
+  [[nodiscard]] virtual device_service_options options_of_service() { return {}; }
   /// The options of the test's runtime.
   [[nodiscard]] virtual runtime_options options_of_runtime() { return {}; }
   [[nodiscard]] std::unique_ptr<executor> make_executor(executor_options options = {}) {

@@ -82,6 +82,7 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
     if (!is_for_lane<Requests...>(*element)) return base::enqueue(std::move(element), context);
     return lanes_->route(sender_of(element->sender), [&](std::size_t lane) {
+      cancel_on_other_lanes(*element, lane);
       if (lane == 0) return base::enqueue(std::move(element), context);
       return caf::actor_cast<caf::abstract_actor*>(others_[lane - 1])
           ->enqueue(std::move(element), context);
@@ -105,6 +106,20 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
   }
 
  private:
+  /// Passes a `cancel_request` for the lane `here` on to the other lanes. Called before the next
+  /// message of its sender, which may go to one of them.
+  void cancel_on_other_lanes(caf::mailbox_element& element, std::size_t here) {
+    if (!element.content().template match_elements<cancel_request>()) return;
+    const cancel_launched copy{sender_of(element.sender).id,
+                               element.content().template get_as<cancel_request>(0).id};
+    const auto send = [&](const caf::strong_actor_ptr& to) {
+      sluice::detail::enqueue(to, nullptr, caf::make_message_id(), copy);
+    };
+    if (here != 0) send(caf::actor_cast<caf::strong_actor_ptr>(this));
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (i + 1 != here) send(caf::actor_cast<caf::strong_actor_ptr>(others_[i]));
+    }
+  }
   /// Ends the other lanes, and this actor after them.
   void end(const caf::error& reason) {
     if (ending_) return;

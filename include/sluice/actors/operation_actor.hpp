@@ -28,6 +28,12 @@ struct get_queue_status {};
 namespace detail {
 /// Sent to an actor when its executor shall work.
 struct wake {};
+/// Sent to the other lanes of an actor when a sender cancels its requests on one lane: what has
+/// been launched may be on all of them.
+struct cancel_launched {
+  std::uint64_t sender = 0;
+  std::uint64_t id = 0;
+};
 }  // namespace detail
 
 /// An actor that runs operations on a lane of its own. It takes each operation alone, or followed
@@ -48,8 +54,10 @@ using operation_actor =
                      takes<typename request_reply<Requests>::type(Requests, request_options)>...,
                      takes<bulk_results(bulk)>, takes<bulk_results(bulk, request_options)>,
                      takes<void(cancel_request)>, takes<queue_status(get_queue_status)>,
-                     takes<void(detail::wake)>>;
+                     takes<void(detail::wake)>, takes<void(detail::cancel_launched)>>;
 
+template <>
+struct local_message<detail::cancel_launched> : std::true_type {};
 template <>
 struct local_message<tensor> : std::true_type {};
 template <>
@@ -59,4 +67,5 @@ struct local_message<bulk_results> : std::true_type {};
 
 SLUICE_MESSAGES(sluice_operations, 1020, sluice::detail::wake, sluice::tensor,
                 sluice::request_options, sluice::cancel_request, sluice::get_queue_status,
-                sluice::queue_status, sluice::bulk, sluice::bulk_results)
+                sluice::queue_status, sluice::bulk, sluice::bulk_results,
+                sluice::detail::cancel_launched)

@@ -80,12 +80,22 @@ void end_message(Self* self) noexcept {
   linger(self);
   if (lane && !has_message(self)) lane->publish(false);
 }
-/// Ends the handler of a message that the choice of a lane has passed on.
+/// Ends the handler of a message that the choice of a lane has passed on, whatever is thrown.
 template <class Self>
-void end_routed_message(Self* self, request_sender from) noexcept {
-  if (auto& lane = state_of(self).lane) lane->note_handled(from);
-  end_message(self);
-}
+class routed_message {
+ public:
+  routed_message(Self* self, request_sender from) noexcept : self_(self), from_(from) {}
+  routed_message(const routed_message&) = delete;
+  routed_message& operator=(const routed_message&) = delete;
+  ~routed_message() {
+    if (auto& lane = state_of(self_).lane) lane->note_handled(from_);
+    end_message(self_);
+  }
+
+ private:
+  Self* const self_;
+  const request_sender from_;
+};
 
 /// Has the end of a sender drop its requests, if their options ask for it.
 template <class Self>
@@ -99,12 +109,12 @@ template <class Request, class Self>
 [[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
   const auto sender = self->current_sender();
   const auto from = sender_of(self->current_sender());
+  const routed_message handled(self, from);
   auto taken = take_request(self, request, state_of(self).replies);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
     state_of(self).on->submit(take_operation_of(request), options, taken.token, from);
   });
-  end_routed_message(self, from);
   return taken.delegated;
 }
 
@@ -113,12 +123,12 @@ template <class Self>
 [[nodiscard]] auto take_bulk(Self* self, bulk& request, const request_options& options) {
   const auto sender = self->current_sender();
   const auto from = sender_of(self->current_sender());
+  const routed_message handled(self, from);
   auto taken = take_promise<bulk_results>(self);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
     state_of(self).on->submit(std::move(request), options, taken.token, from);
   });
-  end_routed_message(self, from);
   return taken.delegated;
 }
 
@@ -214,12 +224,16 @@ struct operation_handlers {
             },
             [self](const cancel_request& request) {
               const auto from = sender_of(self->current_sender());
+              const routed_message handled(self, from);
               state_of(self).on->cancel(from, request.id);
-              end_routed_message(self, from);
             },
             [self](get_queue_status) { return take_status_request(self); },
             [self](wake) {
               state_of(self).on->work();
+              end_message(self);
+            },
+            [self](const cancel_launched& request) {
+              state_of(self).on->cancel({request.sender}, request.id);
               end_message(self);
             },
             std::move(more)...};

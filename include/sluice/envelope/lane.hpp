@@ -45,6 +45,10 @@ struct lane_load {
     const auto now = commands.load(std::memory_order_seq_cst);
     return running >= max_in_flight || now >= max_commands || more > max_commands - now;
   }
+  [[nodiscard]] std::size_t room_for_commands() const noexcept {
+    const auto now = commands.load(std::memory_order_seq_cst);
+    return max_commands - std::min(now, max_commands);
+  }
   /// True while the lane's owner waits for room. The completion thread then calls `room` once.
   std::atomic<bool> wanted{false};
   std::function<void()> room;  // set before the first launch
@@ -112,6 +116,10 @@ class SLUICE_EXPORT lane {
   /// flight or their device commands would exceed a limit. A batch counts as one launch. An idle
   /// lane takes any launch.
   [[nodiscard]] bool full(std::size_t commands = 1) const noexcept { return load_->full(commands); }
+  /// The number of device commands up to which `full` returns false, launches in flight permitting.
+  [[nodiscard]] std::size_t room_for_commands() const noexcept {
+    return load_->room_for_commands();
+  }
   /// The number of batches in flight.
   [[nodiscard]] std::size_t batches() const noexcept {
     return load_->batches.load(std::memory_order_seq_cst);

@@ -36,7 +36,8 @@ class SLUICE_EXPORT lane_choice {
   explicit lane_choice(std::size_t lanes);
 
   /// Returns `pass_on(lane)` with the lane of the next message of a sender. Calls for one sender
-  /// come one after the other, so the messages arrive in this order.
+  /// come one after the other, so the messages arrive in this order. If `pass_on` throws, the
+  /// message has not been sent.
   template <class PassOn>
   auto route(request_sender sender, const PassOn& pass_on) {
     const auto which = slot_of(sender);
@@ -45,8 +46,15 @@ class SLUICE_EXPORT lane_choice {
     choose(from, which);
     ++from.routed;
     // Before the message is on its way: a lane that has taken fewer is not idle.
-    of_lanes_[*from.lane].routed.fetch_add(1, std::memory_order_relaxed);
-    return pass_on(*from.lane);
+    auto& to = of_lanes_[*from.lane].routed;
+    to.fetch_add(1, std::memory_order_relaxed);
+    try {
+      return pass_on(*from.lane);
+    } catch (...) {
+      to.fetch_sub(1, std::memory_order_relaxed);
+      --from.routed;
+      throw;
+    }
   }
 
   /// What one lane tells the choice. Only the thread of the lane calls its functions.

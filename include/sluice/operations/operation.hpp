@@ -23,6 +23,12 @@
 
 namespace sluice {
 
+/// The size that a plan may have, in bytes.
+struct plan_limits {
+  std::size_t host_bytes = 0;
+  std::size_t device_bytes = 0;  ///< with the workspace
+};
+
 /// What a library works out once for a launch key: an algorithm, tables, a handle.
 ///
 /// It holds no operands. Launches keep the plans that they use. The runtime's reclaim thread
@@ -45,6 +51,10 @@ class SLUICE_EXPORT operation_plan {
   [[nodiscard]] virtual std::size_t workspace_bytes() const noexcept { return 0; }
   /// The most device commands that a launch enqueues because of the plan.
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
+  /// Adds what batches need beyond single launches, as far as the plan stays within `limits` and
+  /// the memory budget. The planner calls it once, before the first launch.
+  virtual void add_batches(lane_libraries& /*of_lane*/,
+                           const plan_limits& /*limits*/) const noexcept {}
   /// The scratch memory that a batch of launches needs, in bytes.
   [[nodiscard]] virtual std::size_t batch_workspace_bytes() const noexcept {
     return workspace_bytes();

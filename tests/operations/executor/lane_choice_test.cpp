@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <random>
 #include <thread>
@@ -26,6 +27,9 @@ class lane_choice : public ::testing::Test {
   /// The lane of the next message of a sender.
   std::size_t route(std::uint64_t sender) {
     return choice_->route({sender}, [](std::size_t lane) { return lane; });
+  }
+  void fail_to_send(std::uint64_t sender) {
+    choice_->route({sender}, [](std::size_t) { throw std::bad_alloc(); });
   }
   /// A lane handles a message and leaves `waiting` requests of it in its queue.
   void handle(std::size_t lane, std::uint64_t sender, int waiting = 0, bool awake = false) {
@@ -63,6 +67,13 @@ TEST_F(lane_choice, keeps_a_sender_whose_messages_are_on_their_way) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(route(1), 0U);
   handle(0, 1);
   EXPECT_EQ(route(1), 0U) << "nine are on their way";
+}
+
+TEST_F(lane_choice, forgets_a_message_that_was_not_sent) {
+  route_one_to_each();
+  handle(0, 0);
+  EXPECT_THROW(fail_to_send(0), std::bad_alloc);
+  EXPECT_EQ(route(4), 0U) << "it is not in front of the lane";
 }
 
 TEST_F(lane_choice, keeps_a_sender_whose_requests_wait) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -29,9 +30,7 @@ class batched_programs : public programs {
   void SetUp() override {
     programs::SetUp();
     if (IsSkipped()) return;
-    traced_ = std::make_unique<executor>(service(), trace_);
-    traced_->on_wake(waking());
-    traced_->on_more([this] { return gathers_; });
+    set_options({});
     shift_ = numbers({n_mels, 1});
     window_ = get(numbers({16}));
     filterbank_ = get(numbers({n_mels, 9}));
@@ -43,6 +42,11 @@ class batched_programs : public programs {
   }
 
   [[nodiscard]] executor& traced() { return *traced_; }
+  void set_options(executor_options options) {
+    traced_ = std::make_unique<executor>(service(), trace_, options);
+    traced_->on_wake(waking());
+    traced_->on_more([this] { return gathers_; });
+  }
   [[nodiscard]] const tensor& shift() const { return shift_; }
   /// Runs each of them alone, then submits all so that they wait together, then lets them go.
   std::vector<pending<tensors>> submit_together(
@@ -229,6 +233,54 @@ TEST_P(batched_programs, take_inputs_in_memory_of_the_process) {
   }
 }
 
+TEST_P(batched_programs, need_no_larger_plan_than_one_run) {
+  const auto what = spectrogram();
+  constexpr std::int64_t many_samples = 20000;
+  const auto all = std::vector{numbers({1, many_samples}), numbers({1, many_samples})};
+  const auto scratch =
+      prepare_of({.what = what, .inputs = {tensor_spec::of(all[0]), tensor_spec::of(shift())}})
+          .scratch_bytes;
+  for (const bool fits_one : {true, false}) {
+    // Not enough for two runs as one. On a host device each run has its own scratch memory.
+    set_options({.max_device_bytes_of_plan = fits_one ? scratch + scratch / 2 : scratch / 2});
+    if (!fits_one) {
+      EXPECT_TRUE(throws(errc::unsupported, "max_device_bytes_of_plan", [&] {
+        (void)run(traced(), sluice::run{what, {all[0], shift()}});
+      }));
+      continue;
+    }
+    auto answers = submit_together({{what, {all[0], shift()}}, {what, {all[1], shift()}}});
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    }
+    EXPECT_EQ(launches(), GetParam() == "host" ? sizes{2} : sizes(2, 1));
+  }
+}
+
+/// On a lane with room for a few device commands.
+class batched_programs_in_little_room : public batched_programs {
+ protected:
+  static constexpr std::size_t room = 20;  // device commands
+  device_service_options options_of_service() override { return {.max_commands = room}; }
+};
+
+TEST_P(batched_programs_in_little_room, are_cut) {
+  const auto what = spectrogram();
+  const auto all = clips(33);
+  std::vector<sluice::run> runs;
+  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+  }
+  const auto found = launches();
+  EXPECT_EQ(std::accumulate(found.begin(), found.end(), std::size_t{0}), all.size());
+  EXPECT_GT(found.size(), 1U);
+  if (GetParam() == "host") {
+    EXPECT_EQ(found, (sizes{16, 16, 1}));  // a command for each run
+  }
+}
+
 TEST_P(batched_programs, refuse_outputs_that_are_not_per_request) {
   program_builder p;
   const auto x = p.input("x", per_request);
@@ -255,6 +307,7 @@ TEST_P(batched_programs, refuse_options_without_meaning) {
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, batched_programs, every_device(), parameter_name);
+INSTANTIATE_TEST_SUITE_P(devices, batched_programs_in_little_room, every_device(), parameter_name);
 
 }  // namespace
 }  // namespace sluice::test
