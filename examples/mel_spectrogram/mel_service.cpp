@@ -4,20 +4,23 @@
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
 #include <deque>
+#include <string>
 #include <tuple>
 #include <utility>
 
 namespace sluice::examples {
 namespace {
 
-constexpr program_options options{.capture = capture_policy::automatic};
+constexpr program_options options{.capture = capture_policy::automatic, .max_in_batch = 64};
 
 /// The program of a request. Its constants are brought to the device once.
 program make_program(const mel_spectrogram& asked) {
   auto filters = mel_filterbank(asked.sample_rate, asked.n_fft, asked.n_mels, asked.fmin,
                                 asked.fmax.value_or(asked.sample_rate / 2));
   program_builder p;
-  const auto samples = p.input("samples");
+  // Zeros behind a recording change no frame of it, but there may be a louder one behind them.
+  const auto samples =
+      asked.decibels ? p.input("samples", per_request) : p.input("samples", per_request, padded{1});
   const auto window = p.constant("window", host_tensor(periodic_hann(asked.n_fft)));
   const auto filterbank = p.constant(
       "filterbank", host_tensor(std::move(filters), {asked.n_mels, asked.n_fft / 2 + 1}));
@@ -27,7 +30,9 @@ program make_program(const mel_spectrogram& asked) {
   const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
   const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed()});
   if (!asked.decibels) return std::move(p).build({mel}, options);
-  const auto loudest = p.add("loudest", reduce{.x = mel, .kind = reduction::max});
+  const auto loudest =
+      p.add("loudest",
+            reduce{.x = mel, .kind = reduction::max, .axes = extents{1, 2}, .keep_dims = true});
   const auto decibels = p.add(
       "decibels", power_to_decibel{.x = mel, .reference = loudest, .options = *asked.decibels});
   return std::move(p).build({decibels}, options);
@@ -55,13 +60,28 @@ const program& find_program(service_state& state, const mel_spectrogram& asked) 
   return state.known.back().second;
 }
 
+/// The recordings of a request; a vector of samples is one.
+run_input recordings_of(mel_spectrogram& asked) {
+  const auto& samples = asked.samples;
+  if (samples.size() == 0) throw error(errc::invalid_argument, "samples: are empty");
+  const auto shape = samples.shape();
+  if (shape.size() == 2) return std::move(asked.samples);
+  if (shape.size() != 1) {
+    throw error(errc::invalid_argument, "samples: have " + std::to_string(shape.size()) +
+                                            " dimensions, but must have 1 or 2");
+  }
+  const extents one{1, shape[0]};
+  if (samples.on_host()) return samples.on_host().reshape(one);
+  return samples.on_device().reshape(one);
+}
+
 mel_service::behavior_type behavior(mel_service::stateful_pointer<service_state> self,
                                     const program_actor& programs) {
   return {[=](mel_spectrogram& asked) -> caf::result<tensors> {
     try {
-      if (asked.samples.size() == 0) throw error(errc::invalid_argument, "samples: are empty");
+      auto recordings = recordings_of(asked);
       return delegate(self, programs,
-                      run{find_program(state_of(self), asked), {std::move(asked.samples)}});
+                      run{find_program(state_of(self), asked), {std::move(recordings)}});
     } catch (...) {
       return to_caf_error(current_error());
     }

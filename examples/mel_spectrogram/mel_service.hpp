@@ -8,30 +8,33 @@
 
 namespace sluice::examples {
 
-/// Asks for the mel spectrogram of a recording: how much power its sound has in each of `n_mels`
+/// Asks for the mel spectrograms of recordings: how much power their sound has in each of `n_mels`
 /// bands of frequency, moment by moment. What `librosa.feature.melspectrogram` computes with its
 /// defaults: frames of `n_fft` samples under a periodic Hann window, centred on every `hop`-th
 /// sample with zeros outside the recording, |FFT|², then the bands of `mel_filterbank`.
 ///
-/// The reply is one f32 tensor of n_mels rows, the lowest band first, and 1 + samples/hop columns
-/// (for an even n_fft), row-major.
+/// The reply is one f32 tensor of shape [recordings, n_mels, 1 + samples/hop] (for an even n_fft),
+/// the lowest band first, row-major.
 ///
 /// Errors: `invalid_argument` (no samples, a size or a frequency out of its range), and the errors
 /// of a run: `out_of_memory`, `upstream_failed`, `device_lost` ...
 struct mel_spectrogram {
   double sample_rate = 0;  ///< samples per second
-  run_input samples{};     ///< the recording in f32, on the host or on the device
+  /// The recordings in f32, on the host or on the device, of shape [recordings, samples] or
+  /// [samples].
+  run_input samples{};
   std::int64_t n_fft = 2048;
   std::int64_t hop = 512;
   std::int64_t n_mels = 128;
   double fmin = 0;               ///< in Hz
   std::optional<double> fmax{};  ///< in Hz; half the sampling rate when left out
-  /// Asks for decibels below the loudest value instead of power.
+  /// Asks for decibels below the loudest value of each recording instead of power.
   std::optional<decibel_options> decibels{};
 };
 
 /// The service: an actor that makes a program of each set of parameters, and has the program actor
-/// of a device run it. Many requests may be in flight at a time.
+/// of a device run it. Many requests may be in flight at a time: a GPU computes those that wait
+/// together. Without `decibels` their recordings may have different lengths.
 using mel_service = caf::typed_actor<takes<tensors(mel_spectrogram)>>;
 
 /// Starts a mel service over the program actor of `device`, on a thread of its own. It ends when

@@ -85,26 +85,34 @@ class request_batch final : public detail::batch_closure {
     row_.enqueue(libraries_, call_, memory_of(addresses_of(which), memory_.own[which]));
   }
   void enqueue_together(const launch_context&, std::span<const std::uint32_t> which) override {
-    if (which.size() == count_) return enqueue_all(which, memory_.addresses);
+    if (which.size() == count_) return enqueue_all(which, memory_.addresses, memory_.own);
     std::vector<void*> some;
+    std::vector<operation_launch*> own;
     try {
       some.reserve(which.size() * operands_);
+      own.reserve(which.size());
       for (const auto i : which) {
         const auto of = addresses_of(i);
         some.insert(some.end(), of.begin(), of.end());
+        own.push_back(memory_.own[i]);
       }
     } catch (const std::bad_alloc&) {
       throw nothing_enqueued(current_error());
     }
-    enqueue_all(which, some);
+    enqueue_all(which, some, own);
   }
-  void enqueue_all(std::span<const std::uint32_t> which, std::span<void* const> addresses) {
+  void enqueue_all(std::span<const std::uint32_t> which, std::span<void* const> addresses,
+                   std::span<operation_launch* const> own) {
     parts_of_launch parts;
     for (const auto i : which) {
-      auto* const own = memory_.own[i];
-      if (own != nullptr) parts.enqueue([&] { own->enqueue_before_batch(addresses_of(i)); });
+      auto* const one = memory_.own[i];
+      if (one != nullptr) parts.enqueue([&] { one->enqueue_before_batch(addresses_of(i)); });
     }
-    parts.enqueue([&] { row_.enqueue_batch(libraries_, call_, memory_of(addresses, own_.get())); });
+    parts.enqueue([&] {
+      auto memory = memory_of(addresses, own_.get());
+      memory.members = own;
+      row_.enqueue_batch(libraries_, call_, memory);
+    });
   }
 
   batch_memory& memory_;

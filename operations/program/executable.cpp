@@ -255,7 +255,19 @@ executable::executable(const std::shared_ptr<const program_graph>& of,
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (of->capture() == capture_policy::at_prepare) capture_->make(libraries);
   on_host_ = !has_gpu(libraries);
-  if (inferred->stacks) stacked_ = std::make_unique<stacked_executables>(inferred, *this);
+  // A GPU pads the runs of a batch if it can.
+  if (!inferred->stacks || (inferred->padded && !on_host_)) return;
+  stacked_ = std::make_unique<stacked_executables>(
+      std::make_shared<const batch_layout>(layout_of(*of, inferred)), *this);
+}
+
+executable::executable(const std::shared_ptr<const program_graph>& of,
+                       const std::shared_ptr<const batch_layout>& layout, lane_libraries& libraries)
+    : executable(*of, *layout->one, libraries) {
+  of_ = of;
+  stacked_ = std::make_unique<stacked_executables>(layout, *this);
+  stacked_->add_one(*of, libraries);
+  pads_ = true;
 }
 
 void executable::add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept {
@@ -334,6 +346,10 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
     parts.enqueue([&] { own->enqueue_before_batch(externals); });
   }
   parts.enqueue([&] {
+    if (pads_) {
+      operation_launch* const alone = own;
+      return stacked_->enqueue(libraries, {externals, std::span(&alone, 1)}, scratch);
+    }
     capture_->launch(libraries.stream(), externals,
                      [&] { enqueue_steps(libraries, externals, scratch, own); });
   });

@@ -39,6 +39,7 @@ class program_launch final : public operation_launch {
   std::vector<transfer> uploads{};
   std::vector<transfer> downloads{};
   std::vector<step_call> calls{};
+  std::vector<std::uint32_t> row_bytes{};  ///< of a padded run; see `batch_layout`
 };
 
 /// A program prepared for inputs of given properties on one lane: the plans of its steps, and the
@@ -57,20 +58,36 @@ class executable final : public operation_plan {
   executable(const std::shared_ptr<const detail::program_graph>& of,
              const std::shared_ptr<const program_inference>& inferred, lane_libraries& libraries);
 
+  /// Likewise, of padded runs on a GPU. It is never captured.
+  executable(const std::shared_ptr<const detail::program_graph>& of,
+             const std::shared_ptr<const batch_layout>& layout, lane_libraries& libraries);
+
   std::size_t bytes() const noexcept override;
   std::size_t device_bytes() const noexcept override;
   std::size_t shared_device_bytes() const noexcept override;
-  std::size_t workspace_bytes() const noexcept override { return scratch_bytes_; }
+  std::size_t workspace_bytes() const noexcept override {
+    const auto* const runs = padded_runs();
+    return runs != nullptr ? runs->workspace_bytes_of_one() : scratch_bytes_;
+  }
+  /// The scratch memory of the steps alone, in bytes.
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  /// The most device commands of the steps alone.
+  [[nodiscard]] std::size_t step_commands() const noexcept { return commands_; }
   void add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept override;
   std::size_t batch_workspace_bytes() const noexcept override;
   std::size_t batch_commands(std::size_t count) const noexcept override;
-  std::size_t commands() const noexcept override { return commands_ + copies_of_graph_; }
+  std::size_t commands() const noexcept override {
+    const auto* const runs = padded_runs();
+    return runs != nullptr ? runs->commands(1) : commands_ + copies_of_graph_;
+  }
   bool obsolete() const noexcept override { return of_.expired(); }
   bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
   void improve(lane_libraries& libraries) const noexcept override { capture_->make(libraries); }
   bool captured() const noexcept override { return capture_ && capture_->is_used(); }
   /// Why launches will not be captured; empty if they may be.
-  [[nodiscard]] std::string not_captured() const { return capture_->refusal(); }
+  [[nodiscard]] std::string not_captured() const {
+    return pads_ ? "the runs are padded" : capture_->refusal();
+  }
 
   /// Enqueues the uploads of a launch, then all steps or the graph that has been captured of them.
   /// `own` is that of the launch; nullptr if it has none.
@@ -78,13 +95,12 @@ class executable final : public operation_plan {
                program_launch* own) const;
   /// Whether runs can be launched together.
   [[nodiscard]] bool takes_batches() const noexcept {
-    return stacked_ && (on_host_ || !stacked_->empty());
+    return stacked_ && (on_host_ || stacked_->takes_batches());
   }
-  /// Enqueues runs together on a GPU. `externals` are those of one run after the other. Only if
-  /// `takes_batches()`.
-  void enqueue_batch(lane_libraries& libraries, std::span<void* const> externals,
+  /// Enqueues runs together on a GPU. Only if `takes_batches()`.
+  void enqueue_batch(lane_libraries& libraries, const stacked_executables::members& all,
                      void* scratch) const {
-    stacked_->enqueue(libraries, externals, scratch);
+    stacked_->enqueue(libraries, all, scratch);
   }
   /// Enqueues all steps on the stream of the libraries. On a host device one task runs them and
   /// stops at the first that throws.
@@ -111,6 +127,10 @@ class executable final : public operation_plan {
   };
   class builder;
 
+  /// The executables of padded runs; nullptr if runs are not padded.
+  [[nodiscard]] const stacked_executables* padded_runs() const noexcept {
+    return pads_ ? stacked_.get() : nullptr;
+  }
   [[nodiscard]] void* address(const place& at, std::span<void* const> externals,
                               void* scratch) const noexcept;
   template <class Launch>
@@ -128,6 +148,7 @@ class executable final : public operation_plan {
   std::size_t commands_ = 0;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
   bool on_host_ = false;
+  bool pads_ = false;
   std::unique_ptr<program_capture> capture_;
   std::unique_ptr<stacked_executables> stacked_;  // if runs may be stacked; empty on a host device
 };

@@ -7,20 +7,31 @@
 #include <span>
 
 // Copies between the memory of the runs of a batch, each of which has blocks of its own, and memory
-// in which they lie one behind the other. Without CUDA they are not linked.
+// in which they have places one behind the other. Without CUDA they are not linked.
 namespace sluice::cuda {
+
+/// The memory of one run: rows without gaps.
+struct member_row {
+  void* address = nullptr;
+  std::size_t bytes = 0;  ///< of a row, at most that of a place and less than 4 GiB
+};
+/// `count` places, each of `rows` rows with `row_bytes` bytes.
+struct member_places {
+  std::size_t count = 0;
+  std::size_t rows = 0;
+  std::size_t row_bytes = 0;
+};
 
 /// Loads the kernels for the device of a lane.
 /// @throws error `library_failure`
 void load_member_copies(lane_libraries& libraries);
-/// Enqueues copies of `bytes` bytes from each of `from` to `to`, and zeros behind them up to
-/// `count` times `bytes`.
+/// Enqueues copies from each of `from` to its place at `to`. What is left of the places becomes 0.
 /// @throws error `library_failure`
-void gather_members(lane_libraries& libraries, std::span<void* const> from, void* to,
-                    std::size_t bytes, std::size_t count);
-/// Enqueues copies of `bytes` bytes from the memory at `from` to each of `to`.
+void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* to,
+                    const member_places& places);
+/// Enqueues copies from the places at `from` to each of `to`.
 /// @throws error `library_failure`
-void scatter_members(lane_libraries& libraries, const void* from, std::span<void* const> to,
-                     std::size_t bytes);
+void scatter_members(lane_libraries& libraries, const void* from, std::span<const member_row> to,
+                     const member_places& places);
 
 }  // namespace sluice::cuda

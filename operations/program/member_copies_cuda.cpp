@@ -5,15 +5,20 @@
 
 #include <sluice/runtime/device_runtime.hpp>
 
-#include <algorithm>
-
 namespace sluice::cuda {
 namespace {
 
-operations::member_addresses arguments(std::span<void* const> all) noexcept {
-  operations::member_addresses made{};
-  std::copy(all.begin(), all.end(), made.of);
+operations::member_rows arguments(std::span<const member_row> all) noexcept {
+  operations::member_rows made{};
+  for (const auto& one : all) {
+    made.addresses[made.count] = one.address;
+    made.row_bytes[made.count++] = static_cast<unsigned>(one.bytes);
+  }
   return made;
+}
+
+operations::place_shape shape_of(const member_places& places) noexcept {
+  return {places.count, places.rows, places.row_bytes};
 }
 
 }  // namespace
@@ -23,17 +28,17 @@ void load_member_copies(lane_libraries& libraries) {
   check(static_cast<cudaError_t>(operations::load_member_kernels()));
 }
 
-void gather_members(lane_libraries& libraries, std::span<void* const> from, void* to,
-                    std::size_t bytes, std::size_t count) {
+void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* to,
+                    const member_places& places) {
   const current_device_scope current(libraries.runtime().device());
-  check(static_cast<cudaError_t>(operations::launch_gather(arguments(from), from.size(), to, bytes,
-                                                           count, libraries.stream().native())));
+  check(static_cast<cudaError_t>(operations::launch_gather(arguments(from), to, shape_of(places),
+                                                           libraries.stream().native())));
 }
 
-void scatter_members(lane_libraries& libraries, const void* from, std::span<void* const> to,
-                     std::size_t bytes) {
+void scatter_members(lane_libraries& libraries, const void* from, std::span<const member_row> to,
+                     const member_places& places) {
   const current_device_scope current(libraries.runtime().device());
-  check(static_cast<cudaError_t>(operations::launch_scatter(from, arguments(to), to.size(), bytes,
+  check(static_cast<cudaError_t>(operations::launch_scatter(from, arguments(to), shape_of(places),
                                                             libraries.stream().native())));
 }
 

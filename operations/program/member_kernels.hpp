@@ -9,22 +9,29 @@ struct native_stream;
 
 namespace sluice::operations {
 
-/// The addresses of the members of a batch, as an argument of a kernel.
-struct member_addresses {
+/// The memory of the members of a batch, as an argument of a kernel: rows without gaps.
+struct member_rows {
   static constexpr std::size_t max_count = 128;
-  void* of[max_count];
+  void* addresses[max_count];
+  unsigned row_bytes[max_count];
+  unsigned count;
+};
+/// Places of the members, one behind the other: `count` times `rows` rows of `row_bytes` bytes.
+struct place_shape {
+  std::size_t count;
+  std::size_t rows;
+  std::size_t row_bytes;
 };
 
 /// Loads the kernels. Returns a `cudaError_t`.
 [[nodiscard]] int load_member_kernels();
-/// Queues copies of `bytes` bytes from each of `members` addresses to `to`, one behind the other,
-/// and zeros up to `count` of them, on a stream of the current device. `members` is from 1 to
-/// `count`, and `bytes` is not 0. Returns a `cudaError_t`.
-[[nodiscard]] int launch_gather(const member_addresses& from, std::size_t members, void* to,
-                                std::size_t bytes, std::size_t count, native_stream* stream);
-/// Queues copies of `bytes` bytes from `from`, one behind the other, to each of `members`
-/// addresses. Likewise.
-[[nodiscard]] int launch_scatter(const void* from, const member_addresses& to, std::size_t members,
-                                 std::size_t bytes, native_stream* stream);
+/// Queues copies from each member to its place at `to`, and zeros into what is left of the places,
+/// on a stream of the current device. There are from 1 to `places.count` members, and no place is
+/// empty. Returns a `cudaError_t`.
+[[nodiscard]] int launch_gather(const member_rows& from, void* to, const place_shape& places,
+                                native_stream* stream);
+/// Queues copies from the places at `from` to each member. Likewise.
+[[nodiscard]] int launch_scatter(const void* from, const member_rows& to, const place_shape& places,
+                                 native_stream* stream);
 
 }  // namespace sluice::operations

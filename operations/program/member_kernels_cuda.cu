@@ -13,36 +13,53 @@ namespace {
 constexpr unsigned threads_per_block = 256;
 constexpr std::size_t max_blocks_of_member = 256;
 
-template <class Word>
-__global__ void __launch_bounds__(threads_per_block)
-    gather(member_addresses from, unsigned members, Word* to, std::size_t words) {
-  const unsigned member = blockIdx.y;
-  const auto* const source = member < members ? static_cast<const Word*>(from.of[member]) : nullptr;
+/// Calls `copy(place, row, column)` for the words of one place, in which a row has `row_words`.
+template <class Copy>
+__device__ void for_each_word(std::size_t rows, unsigned row_words, const Copy& copy) {
+  const std::size_t words = rows * row_words;
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * threads_per_block;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads_per_block + threadIdx.x;
        i < words; i += stride) {
-    to[member * words + i] = source != nullptr ? source[i] : Word{};
+    const std::size_t row = rows == 1 ? 0 : i / row_words;
+    copy(i, row, static_cast<unsigned>(i - row * row_words));
   }
 }
 
 template <class Word>
 __global__ void __launch_bounds__(threads_per_block)
-    scatter(const Word* from, member_addresses to, std::size_t words) {
+    gather(const __grid_constant__ member_rows from, Word* to, std::size_t rows,
+           unsigned row_words) {
   const unsigned member = blockIdx.y;
-  auto* const target = static_cast<Word*>(to.of[member]);
-  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * threads_per_block;
-  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-       i < words; i += stride) {
-    target[i] = from[member * words + i];
-  }
+  const bool is_there = member < from.count;
+  const auto* const source = is_there ? static_cast<const Word*>(from.addresses[member]) : nullptr;
+  const unsigned own_words = is_there ? from.row_bytes[member] / sizeof(Word) : 0;
+  Word* const place = to + member * rows * row_words;
+  for_each_word(rows, row_words, [&](std::size_t at, std::size_t row, unsigned column) {
+    place[at] = column < own_words ? source[row * own_words + column] : Word{};
+  });
+}
+
+template <class Word>
+__global__ void __launch_bounds__(threads_per_block)
+    scatter(const Word* from, const __grid_constant__ member_rows to, std::size_t rows,
+            unsigned row_words) {
+  const unsigned member = blockIdx.y;
+  auto* const target = static_cast<Word*>(to.addresses[member]);
+  const unsigned own_words = to.row_bytes[member] / sizeof(Word);
+  const Word* const place = from + member * rows * row_words;
+  for_each_word(rows, row_words, [&](std::size_t at, std::size_t row, unsigned column) {
+    if (column < own_words) target[row * own_words + column] = place[at];
+  });
 }
 
 /// Calls `launch` with a value of the largest word in which everything can be copied.
 template <class Launch>
-int with_word(const member_addresses& all, std::size_t members, const void* stacked,
-              std::size_t bytes, const Launch& launch) {
-  auto bits = reinterpret_cast<std::uintptr_t>(stacked) | bytes;
-  for (std::size_t i = 0; i < members; ++i) bits |= reinterpret_cast<std::uintptr_t>(all.of[i]);
+int with_word(const member_rows& all, const void* places, std::size_t row_bytes,
+              const Launch& launch) {
+  auto bits = reinterpret_cast<std::uintptr_t>(places) | row_bytes;
+  for (unsigned i = 0; i < all.count; ++i) {
+    bits |= reinterpret_cast<std::uintptr_t>(all.addresses[i]) | all.row_bytes[i];
+  }
   if (bits % sizeof(uint4) == 0) return launch(uint4{});
   if (bits % sizeof(std::uint32_t) == 0) return launch(std::uint32_t{});
   return launch(std::uint8_t{});
@@ -70,26 +87,26 @@ int load_member_kernels() {
   return cudaSuccess;
 }
 
-int launch_gather(const member_addresses& from, std::size_t members, void* to, std::size_t bytes,
-                  std::size_t count, native_stream* stream) {
-  return with_word(from, members, to, bytes, [&](auto word) -> int {
+int launch_gather(const member_rows& from, void* to, const place_shape& places,
+                  native_stream* stream) {
+  return with_word(from, to, places.row_bytes, [&](auto word) -> int {
     using word_type = decltype(word);
-    const std::size_t words = bytes / sizeof(word_type);
-    gather<<<blocks_for(words, count), threads_per_block, 0,
-             reinterpret_cast<cudaStream_t>(stream)>>>(from, static_cast<unsigned>(members),
-                                                       static_cast<word_type*>(to), words);
+    const auto words = static_cast<unsigned>(places.row_bytes / sizeof(word_type));
+    gather<<<blocks_for(places.rows * words, places.count), threads_per_block, 0,
+             reinterpret_cast<cudaStream_t>(stream)>>>(from, static_cast<word_type*>(to),
+                                                       places.rows, words);
     return cudaGetLastError();
   });
 }
 
-int launch_scatter(const void* from, const member_addresses& to, std::size_t members,
-                   std::size_t bytes, native_stream* stream) {
-  return with_word(to, members, from, bytes, [&](auto word) -> int {
+int launch_scatter(const void* from, const member_rows& to, const place_shape& places,
+                   native_stream* stream) {
+  return with_word(to, from, places.row_bytes, [&](auto word) -> int {
     using word_type = decltype(word);
-    const std::size_t words = bytes / sizeof(word_type);
-    scatter<<<blocks_for(words, members), threads_per_block, 0,
+    const auto words = static_cast<unsigned>(places.row_bytes / sizeof(word_type));
+    scatter<<<blocks_for(places.rows * words, to.count), threads_per_block, 0,
               reinterpret_cast<cudaStream_t>(stream)>>>(static_cast<const word_type*>(from), to,
-                                                        words);
+                                                        places.rows, words);
     return cudaGetLastError();
   });
 }

@@ -58,6 +58,11 @@ program_value program_builder::input(std::string name) {
 program_value program_builder::input(std::string name, per_request_t) {
   return {graph_, graph_->add_input(std::move(name), true)};
 }
+program_value program_builder::input(std::string name, per_request_t, padded along) {
+  if (along.axis == 0)
+    throw invalid_argument(name, "padded: axis is 0, which numbers the requests");
+  return {graph_, graph_->add_input(std::move(name), true, along.axis)};
+}
 scalar program_builder::scalar(std::string name) {
   return graph_->add_scalar(std::move(name));
 }

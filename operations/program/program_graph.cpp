@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/program_graph.hpp"
 
+#include "operations/program/batch_layout.hpp"
 #include "operations/program/stacked_runs.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -62,9 +63,10 @@ std::uint32_t program_graph::add(step one) {
   return add({value_kind::result, static_cast<std::uint32_t>(steps_.size() - 1)});
 }
 
-std::uint32_t program_graph::add_input(std::string name, bool per_request) {
+std::uint32_t program_graph::add_input(std::string name, bool per_request, int padded_axis) {
   require_open();
   per_request_.push_back(per_request);
+  padded_axes_.push_back(padded_axis);
   inputs_.push_back(std::move(name));
   return add({value_kind::input, static_cast<std::uint32_t>(inputs_.size() - 1)});
 }
@@ -275,6 +277,40 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
   built_ = true;
 }
 
+bool program_graph::pads() const noexcept {
+  return std::any_of(padded_axes_.begin(), padded_axes_.end(), [](int axis) { return axis != 0; });
+}
+
+std::shared_ptr<const operations::batch_layout> program_graph::padded_runs(
+    const operations::program_inference& alone) const {
+  if (!pads() || !operations::may_share_batch(*this, alone)) return nullptr;
+  const auto wanted = operations::padded_inputs(*this, alone);
+  if (!wanted) return nullptr;
+  std::shared_ptr<const operations::batch_layout> found;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::find_if(
+        recent_layouts_.begin(), recent_layouts_.end(),
+        [&](const auto& one) { return operations::has_layout(*this, alone, *wanted, *one); });
+    if (at != recent_layouts_.end()) {
+      std::rotate(recent_layouts_.begin(), at, at + 1);
+      found = recent_layouts_.front();
+    }
+  }
+  if (!found) {
+    found = std::make_shared<const operations::batch_layout>(
+        operations::padded_layout(*this, alone, *wanted));
+    std::shared_ptr<const operations::batch_layout> dropped;  // destroyed without the lock
+    const std::lock_guard lock(mutex_);
+    if (recent_layouts_.size() == most_recent) {
+      dropped = std::move(recent_layouts_.back());
+      recent_layouts_.pop_back();
+    }
+    recent_layouts_.insert(recent_layouts_.begin(), found);
+  }
+  return operations::fits(*this, alone, *found) ? found : nullptr;
+}
+
 operations::inferred_run program_graph::infer(
     std::span<const tensor_spec> inputs, std::span<const scalar> scalars,
     std::span<const operations::given_output> outputs) const {
@@ -301,7 +337,8 @@ operations::inferred_run program_graph::infer(
   }
   auto made = [&] {
     auto alone = operations::infer_program(*this, inputs, scalars, outputs);
-    alone.stacks = operations::can_be_stacked(*this, alone);
+    alone.padded = padded_runs(alone);
+    alone.stacks = alone.padded || operations::can_be_stacked(*this, alone);
     return std::make_shared<const program_inference>(std::move(alone));
   }();
   auto calls = operations::calls_of(*made);
@@ -370,7 +407,9 @@ std::string program_graph::text() const {
   for (std::uint32_t i = 0; i < values_.size(); ++i) {
     const auto& v = values_[i];
     if (v.kind == value_kind::input) {
-      text += name_of(i) + (per_request_[v.of] ? " = input per request\n" : " = input\n");
+      text += name_of(i) + (per_request_[v.of] ? " = input per request" : " = input");
+      const auto axis = padded_axes_[v.of];
+      text += axis != 0 ? ", padded along " + std::to_string(axis) + "\n" : "\n";
     } else if (v.kind == value_kind::constant) {
       const auto read = constants_[v.of].spec();
       text += name_of(i) + " = constant " + std::string(to_string(read.type)) +

@@ -53,7 +53,8 @@ class program_graph {
 
   program_graph();
 
-  [[nodiscard]] std::uint32_t add_input(std::string name, bool per_request = false);
+  [[nodiscard]] std::uint32_t add_input(std::string name, bool per_request = false,
+                                        int padded_axis = 0);
   [[nodiscard]] scalar add_scalar(std::string name);
   [[nodiscard]] std::uint32_t add_constant(constant one);
   [[nodiscard]] std::uint32_t add_step(std::string name, std::shared_ptr<program_step> operation);
@@ -93,6 +94,10 @@ class program_graph {
   [[nodiscard]] bool is_per_request(std::size_t input) const noexcept {
     return per_request_[input];
   }
+  /// The axis along which an input may be padded, as the author states it; 0: none.
+  [[nodiscard]] int padded_axis(std::size_t input) const noexcept { return padded_axes_[input]; }
+  /// Whether an input may be padded.
+  [[nodiscard]] bool pads() const noexcept;
   [[nodiscard]] const std::vector<std::string>& scalars() const noexcept { return scalars_; }
   [[nodiscard]] const std::vector<constant>& constants() const noexcept { return constants_; }
   [[nodiscard]] const std::vector<step>& steps() const noexcept { return steps_; }
@@ -115,6 +120,9 @@ class program_graph {
  private:
   class addition;
 
+  /// How a GPU computes runs like `alone` with rounded extents; nullptr if it does not.
+  [[nodiscard]] std::shared_ptr<const operations::batch_layout> padded_runs(
+      const operations::program_inference& alone) const;
   void require_open() const;
   [[nodiscard]] std::uint32_t add(value one);
   /// Within an `addition`.
@@ -127,6 +135,7 @@ class program_graph {
   std::uint64_t id_;
   std::vector<std::string> inputs_;
   std::vector<bool> per_request_;  // by input
+  std::vector<int> padded_axes_;   // likewise; 0: none
   std::vector<std::string> scalars_;
   std::vector<constant> constants_;
   std::vector<step> steps_;
@@ -138,10 +147,11 @@ class program_graph {
   program_options options_;
   bool built_ = false;
 
-  // The inferences that were used last.
+  // What was used last.
   static constexpr std::size_t most_recent = 16;
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const operations::program_inference>> recent_;
+  mutable std::vector<std::shared_ptr<const operations::batch_layout>> recent_layouts_;
   mutable operations::constants_on_devices uploaded_;
 };
 

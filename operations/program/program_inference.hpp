@@ -32,6 +32,8 @@ struct given_output {
   [[nodiscard]] bool operator==(const given_output&) const noexcept = default;
 };
 
+struct batch_layout;
+
 /// What a run of a program computes, once the properties of its inputs and outputs are known: the
 /// shapes of all values and the calls of all steps, without memory and without a device. Immutable.
 ///
@@ -77,7 +79,9 @@ struct program_inference {
   std::vector<written_memory> written{};
   /// Of the inputs, the constants and `written`, in this order. Their operands belong to the run.
   std::vector<inference::use> uses{};
-  bool stacks = false;    ///< several of these runs may be launched as one; see `per_request`
+  bool stacks = false;  ///< several of these runs may be launched as one; see `per_request`
+  /// How a GPU computes such runs with rounded extents; nullptr if it does not. See `padded`.
+  std::shared_ptr<const batch_layout> padded{};
   std::size_t bytes = 0;  ///< its size in host memory
 
   /// The number of the memory, among `written`, that holds the output. It is a part of the result

@@ -2,6 +2,7 @@
 #include "operations/program/program_request.hpp"
 
 #include "operations/core/enumerators.hpp"
+#include "operations/program/batch_layout.hpp"
 #include "operations/program/executable.hpp"
 
 #include <sluice/operations/executor.hpp>
@@ -20,6 +21,17 @@ struct program_call {
   std::shared_ptr<const detail::program_graph> of;
   std::shared_ptr<const program_inference> inferred;
   std::size_t most_in_batch = 0;  // with runs like this one
+  bool pads = false;              // on a GPU
+
+  /// What the plan on devices of this kind is made for.
+  [[nodiscard]] const program_inference& planned_on(device_kind kind) const noexcept {
+    const auto* const padded = padded_on(kind);
+    return padded != nullptr ? *padded->one : *inferred;
+  }
+  /// How runs are padded on devices of this kind; nullptr if they are not.
+  [[nodiscard]] const batch_layout* padded_on(device_kind kind) const noexcept {
+    return pads && kind != device_kind::host ? inferred->padded.get() : nullptr;
+  }
 };
 
 namespace {
@@ -50,30 +62,40 @@ class row_of_programs final : public operation_row {
   }
   void check(device_kind kind, const call_storage& call) const override {
     const auto& of = get(call);
-    check_steps(*of.of, *of.inferred, kind);
+    check_steps(*of.of, of.planned_on(kind), kind);
   }
   launch_facts facts(const call_storage& call) const noexcept override {
     return {.sizes = {static_cast<std::int64_t>(get(call).inferred->steps.size())}, .commands = 0};
   }
   bool has_libraries(device_kind) const noexcept override { return true; }
   bool makes_plans(device_kind) const noexcept override { return true; }
-  std::span<const std::byte> key(device_kind, const call_storage& call) const noexcept override {
-    return std::as_bytes(std::span(get(call).inferred->key));
+  std::span<const std::byte> key(device_kind kind,
+                                 const call_storage& call) const noexcept override {
+    const auto& of = get(call);
+    const auto* const padded = of.padded_on(kind);
+    return std::as_bytes(std::span(padded != nullptr ? padded->key : of.inferred->key));
   }
   std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
-    return bytes_of_plans(*get(call).inferred, kind);
+    return bytes_of_plans(get(call).planned_on(kind), kind);
   }
   void prepare(lane_libraries&) const override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
     const auto& of = get(call);
+    if (of.padded_on(kind_of(libraries)) != nullptr) {
+      return std::make_shared<executable>(of.of, of.inferred->padded, libraries);
+    }
     return std::make_shared<executable>(of.of, of.inferred, libraries);
   }
   std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
                                           const call_storage& call) const override {
     const auto& parts = *static_cast<const run_parts*>(operation);
-    if (parts.host_inputs.empty() && parts.calls.empty() && !parts.downloads) return nullptr;
+    const auto* const padded = get(call).padded_on(kind_of(libraries));
+    if (parts.host_inputs.empty() && parts.calls.empty() && !parts.downloads && padded == nullptr) {
+      return nullptr;
+    }
     auto made = std::make_shared<program_launch>();
+    if (padded != nullptr) made->row_bytes = row_bytes(*get(call).of, *get(call).inferred, *padded);
     for (const auto& [number, values] : parts.host_inputs) {
       made->uploads.push_back(
           {number, 0, host_transfer::upload(libraries.stream(), values.data(), values.bytes())});
@@ -94,7 +116,7 @@ class row_of_programs final : public operation_row {
   void enqueue_batch(lane_libraries& libraries, const call_storage&,
                      const launch_memory& memory) const override {
     static_cast<const executable*>(memory.plan)
-        ->enqueue_batch(libraries, memory.addresses, memory.workspace);
+        ->enqueue_batch(libraries, {memory.addresses, memory.members}, memory.workspace);
   }
   bool composes() const noexcept override { return false; }
   void compute(const call_storage&, const launch_memory&) const override {}
@@ -220,7 +242,8 @@ void program_request::infer_steps() {
     if (asked_.inputs[i].on_host() && !graph->is_per_request(i)) stacks = false;
   }
   call_ = std::make_shared<const program_call>(
-      program_call{graph, inferred, stacks ? graph->max_in_batch() : 0});
+      program_call{graph, inferred, stacks ? graph->max_in_batch() : 0,
+                   stacks && options.bits != result_bits::as_if_alone && inferred->padded});
   row_of_programs::store(call_.get(), call);
 
   operands_.reserve(inferred->uses.size());
@@ -360,7 +383,8 @@ void prepare_request::infer_steps() {
   }
   for (auto& one : outputs) one.is_downloaded = asked_.to_host;
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
-  call_ = std::make_shared<const program_call>(program_call{graph, std::move(run.shared)});
+  call_ = std::make_shared<const program_call>(
+      program_call{graph, run.shared, 0, run.shared->padded != nullptr});
   row_of_programs::store(call_.get(), call);
 }
 

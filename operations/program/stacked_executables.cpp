@@ -32,20 +32,37 @@ std::size_t aligned(std::size_t bytes) noexcept {
 
 }  // namespace
 
-stacked_executables::stacked_executables(std::shared_ptr<const program_inference> inferred,
-                                         const executable& alone) noexcept
-    : inferred_(std::move(inferred)), alone_(alone), externals_(inferred_->uses.size()) {}
+stacked_executables::stacked_executables(std::shared_ptr<const batch_layout> layout,
+                                         const executable& alone)
+    : layout_(std::move(layout)), alone_(alone) {
+  for (const auto* all : {&layout_->inputs, &layout_->outputs}) {
+    for (const auto& one : *all) {
+      offsets_.push_back(place_bytes_);
+      place_bytes_ += aligned(one.bytes());  // a multiple of it is aligned, too
+    }
+  }
+}
 stacked_executables::~stacked_executables() = default;
+
+void stacked_executables::add_one(const detail::program_graph& of, lane_libraries& libraries) {
+  load_copies(libraries);
+  pieces_.push_back(piece_of(of, *layout_->one, 1));
+  pieces_.back().runs = &alone_;
+  workspace_bytes_ = workspace_bytes_of_one();
+}
+
+std::size_t stacked_executables::workspace_bytes_of_one() const noexcept {
+  return place_bytes_ + alone_.scratch_bytes();
+}
 
 void stacked_executables::add(const detail::program_graph& of, lane_libraries& libraries,
                               const plan_limits& limits) noexcept {
   try {
     load_copies(libraries);
-    add_inputs(of);
     for (std::size_t count = 2; count <= of.max_in_batch(); count *= 2) {
       auto made = make(of, libraries, limits, count);
       if (!made) return;
-      const auto bytes = made->scratch_offset + made->runs->workspace_bytes();
+      const auto bytes = place_bytes_ * count + made->runs->workspace_bytes();
       pieces_.push_back(std::move(*made));
       workspace_bytes_ = std::max(workspace_bytes_, bytes);
     }
@@ -54,21 +71,23 @@ void stacked_executables::add(const detail::program_graph& of, lane_libraries& l
   }
 }
 
-void stacked_executables::add_inputs(const detail::program_graph& of) {
-  for (std::uint32_t i = 0; i < of.inputs().size(); ++i) {
-    if (!of.is_per_request(i)) continue;
-    inputs_.push_back({i, i, inferred_->inputs[i].bytes(), input_bytes_});
-    input_bytes_ += aligned(inputs_.back().bytes);  // a multiple of it is aligned, too
+stacked_executables::piece stacked_executables::piece_of(const detail::program_graph& of,
+                                                         const program_inference& stacked,
+                                                         std::size_t count) const {
+  piece made{.count = count, .externals = stacked.uses.size()};
+  for (const auto& one : layout_->outputs) {
+    made.outputs.push_back(external_of_output(of, stacked, one.number));
   }
+  return made;
 }
 
 std::optional<stacked_executables::piece> stacked_executables::make(const detail::program_graph& of,
                                                                     lane_libraries& libraries,
                                                                     const plan_limits& limits,
                                                                     std::size_t count) const {
-  if (input_bytes_ > max_workspace_bytes / count) return std::nullopt;
+  if (place_bytes_ > max_workspace_bytes / count) return std::nullopt;
   const auto kind = libraries.runtime().device().id().kind;
-  const auto stacked = stacked_runs(of, *inferred_, count);
+  const auto stacked = stacked_runs(of, *layout_->one, count);
   check_steps(of, stacked, kind);
   const auto host_bytes = alone_.bytes();  // with the pieces that there are
   const auto exceeds = [](std::size_t limit, std::size_t used, std::size_t more) {
@@ -76,25 +95,16 @@ std::optional<stacked_executables::piece> stacked_executables::make(const detail
   };
   if (exceeds(limits.host_bytes, host_bytes, bytes_of_plans(stacked, kind))) return std::nullopt;
 
-  piece made{.count = count, .externals = stacked.uses.size()};
-  const auto roots = static_cast<std::uint32_t>(of.inputs().size() + of.constants().size());
-  auto end = input_bytes_;
-  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-    made.outputs.push_back({roots + static_cast<std::uint32_t>(inferred_->memory_of_output(of, i)),
-                            roots + static_cast<std::uint32_t>(stacked.memory_of_output(of, i)),
-                            inferred_->values[of.outputs()[i]].spec().bytes(), end});
-    end += aligned(made.outputs.back().bytes);
-  }
-  if (end > max_workspace_bytes / count) return std::nullopt;
-  made.scratch_offset = end * count;
-  made.runs = std::make_unique<const executable>(of, stacked, libraries);
-  const auto workspace = std::max(made.scratch_offset + made.runs->workspace_bytes(),
-                                  std::max(workspace_bytes_, alone_.workspace_bytes()));
+  auto made = piece_of(of, stacked, count);
+  made.own = std::make_unique<const executable>(of, stacked, libraries);
+  made.runs = made.own.get();
+  const auto workspace = place_bytes_ * count + made.runs->workspace_bytes();
+  const auto largest = std::max({workspace, workspace_bytes_, alone_.workspace_bytes()});
   const auto device_bytes = made.runs->device_bytes();
-  if (workspace > std::max(max_workspace_bytes, alone_.workspace_bytes()) ||
+  if (workspace > max_workspace_bytes ||
       exceeds(limits.host_bytes, host_bytes, made.runs->bytes()) ||
       exceeds(limits.device_bytes, alone_.device_bytes(), device_bytes) ||
-      exceeds(limits.device_bytes, alone_.device_bytes() + device_bytes, workspace)) {
+      exceeds(limits.device_bytes, alone_.device_bytes() + device_bytes, largest)) {
     return std::nullopt;
   }
   if (device_bytes != 0) {
@@ -104,32 +114,33 @@ std::optional<stacked_executables::piece> stacked_executables::make(const detail
 }
 
 std::size_t stacked_executables::bytes() const noexcept {
-  std::size_t sum = sizeof(*this) + inputs_.size() * sizeof(part);
+  std::size_t sum = sizeof(*this) + offsets_.size() * sizeof(std::size_t);
   for (const auto& one : pieces_) {
-    sum += sizeof(one) + one.outputs.size() * sizeof(part) + one.runs->bytes();
+    sum +=
+        sizeof(one) + one.outputs.size() * sizeof(std::uint32_t) + (one.own ? one.own->bytes() : 0);
   }
   return sum;
 }
 
 std::size_t stacked_executables::device_bytes() const noexcept {
   std::size_t sum = 0;
-  for (const auto& one : pieces_) sum += one.runs->device_bytes();
+  for (const auto& one : pieces_) sum += one.own ? one.own->device_bytes() : 0;
   return sum;
 }
 
 std::size_t stacked_executables::shared_device_bytes() const noexcept {
   std::size_t sum = 0;
-  for (const auto& one : pieces_) sum += one.runs->shared_device_bytes();
+  for (const auto& one : pieces_) sum += one.own ? one.own->shared_device_bytes() : 0;
   return sum;
 }
 
 const stacked_executables::piece* stacked_executables::next_piece(std::size_t left) const noexcept {
-  if (left < 2 || pieces_.empty()) return nullptr;
+  if (pieces_.empty() || left < pieces_.front().count) return nullptr;
   if (left >= pieces_.back().count) return &pieces_.back();
   // Rounded up if at most a quarter is missing.
   const auto up = std::bit_ceil(left);
   const auto count = 4 * left >= 3 * up ? up : std::bit_floor(left);
-  return &pieces_[static_cast<std::size_t>(std::countr_zero(count)) - 1];
+  return &pieces_[static_cast<std::size_t>(std::countr_zero(count / pieces_.front().count))];
 }
 
 std::size_t stacked_executables::commands(std::size_t count) const noexcept {
@@ -141,18 +152,18 @@ std::size_t stacked_executables::commands(std::size_t count) const noexcept {
       --count;
       continue;
     }
-    sum += inputs_.size() + next->runs->commands() + next->outputs.size();
+    sum += layout_->inputs.size() + next->runs->step_commands() + layout_->outputs.size();
     count -= std::min(count, next->count);
   }
   return sum;
 }
 
-void stacked_executables::enqueue(lane_libraries& libraries, std::span<void* const> externals,
-                                  void* scratch) const {
+void stacked_executables::enqueue(lane_libraries& libraries, members all, void* scratch) const {
+  const auto externals = layout_->externals;
   // In advance: nothing is on the stream yet.
   lists with;
   try {
-    with.addresses.reserve(externals.size() / externals_);
+    with.members.reserve(all.externals.size() / externals);
     std::size_t most = 0;
     for (const auto& one : pieces_) most = std::max(most, one.externals);
     with.stacked.reserve(most);
@@ -160,56 +171,69 @@ void stacked_executables::enqueue(lane_libraries& libraries, std::span<void* con
     throw nothing_enqueued(current_error());
   }
   parts_of_launch parts;
-  while (!externals.empty()) {
-    const auto left = externals.size() / externals_;
+  while (!all.externals.empty()) {
+    const auto left = all.externals.size() / externals;
     const auto* const next = next_piece(left);
-    const auto here =
-        externals.first((next == nullptr ? 1 : std::min(left, next->count)) * externals_);
+    const auto count = next == nullptr ? 1 : std::min(left, next->count);
+    const members here{all.externals.first(count * externals),
+                       pads() ? all.own.first(count) : all.own};
     parts.enqueue([&] {
-      if (next == nullptr) return alone_.enqueue(libraries, here, scratch, nullptr);
+      if (next == nullptr) return alone_.enqueue(libraries, here.externals, scratch, nullptr);
       enqueue_piece(libraries, *next, here, scratch, with);
     });
-    externals = externals.subspan(here.size());
+    all.externals = all.externals.subspan(count * externals);
+    if (pads()) all.own = all.own.subspan(count);
   }
 }
 
 void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& of,
-                                        std::span<void* const> externals, void* scratch,
-                                        lists& with) const {
-  const auto members = externals.size() / externals_;
-  const auto addresses_of = [&](const part& one) -> std::span<void* const> {
-    with.addresses.clear();
-    for (std::size_t i = 0; i < members; ++i) {
-      with.addresses.push_back(externals[i * externals_ + one.alone]);
+                                        const members& all, void* scratch, lists& with) const {
+  const auto externals = layout_->externals;
+  const auto count = all.externals.size() / externals;
+  // The parts of an input or output; `which` counts both.
+  const auto members_of = [&](const batch_layout::part& one, std::size_t which) -> const auto& {
+    with.members.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto row =
+          pads() ? static_cast<const program_launch*>(all.own[i])->row_bytes[which] : one.row_bytes;
+      with.members.push_back({all.externals[i * externals + one.external], row});
     }
-    return with.addresses;
+    return with.members;
   };
-  const auto stacked_at = [&](const part& one) -> void* {
-    return static_cast<std::byte*>(scratch) + one.offset * of.count;
+  const auto place_of = [&](std::size_t which) -> void* {
+    return static_cast<std::byte*>(scratch) + offsets_[which] * of.count;
   };
+  const auto shape_of = [&](const batch_layout::part& one) {
+    return cuda::member_places{of.count, one.rows, one.row_bytes};
+  };
+  const auto& inputs = layout_->inputs;
+  const auto& outputs = layout_->outputs;
   auto& stacked = with.stacked;
   stacked.assign(of.externals, nullptr);
   // Inputs that are not per request and constants are the same for all.
-  std::copy_n(externals.begin(), std::min(externals_, of.externals), stacked.begin());
-  for (const auto& one : inputs_) stacked[one.stacked] = stacked_at(one);
-  for (const auto& one : of.outputs) stacked[one.stacked] = stacked_at(one);
+  std::copy_n(all.externals.begin(), std::min(externals, of.externals), stacked.begin());
+  for (std::size_t i = 0; i < inputs.size(); ++i) stacked[inputs[i].number] = place_of(i);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    stacked[of.outputs[i]] = place_of(inputs.size() + i);
+  }
 
   parts_of_launch parts;
-  for (const auto& one : inputs_) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     parts.enqueue([&] {
       try {
-        gather(libraries, addresses_of(one), stacked_at(one), one.bytes, of.count);
+        gather(libraries, members_of(inputs[i], i), place_of(i), shape_of(inputs[i]));
       } catch (...) {
         throw nothing_enqueued(current_error());
       }
     });
   }
   parts.enqueue([&] {
-    of.runs->enqueue_steps(libraries, stacked, static_cast<std::byte*>(scratch) + of.scratch_offset,
-                           nullptr);
+    of.runs->enqueue_steps(libraries, stacked,
+                           static_cast<std::byte*>(scratch) + place_bytes_ * of.count, nullptr);
   });
-  for (const auto& one : of.outputs) {
-    scatter(libraries, stacked_at(one), addresses_of(one), one.bytes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto which = inputs.size() + i;
+    scatter(libraries, place_of(which), members_of(outputs[i], which), shape_of(outputs[i]));
   }
 }
 

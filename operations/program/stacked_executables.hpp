@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operations/program/program_inference.hpp"
+#include "operations/program/batch_layout.hpp"
+#include "operations/program/member_copies.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>
@@ -18,79 +19,89 @@ namespace sluice::operations {
 
 class executable;
 
-/// The executables of a program on a GPU for two, four, eight … runs as one.
+/// The executables of a program on a GPU for two, four, eight … runs as one; also for one run if
+/// runs are padded.
 ///
 /// A batch of runs is cut into pieces for which there is an executable. A piece gathers the inputs
-/// of its runs into scratch memory, with inputs of zeros for those that are missing, runs the
-/// executable, and scatters the results.
+/// of its runs into scratch memory, with zeros for what is missing, runs the executable, and
+/// scatters the results.
 class stacked_executables {
  public:
-  /// None yet. `alone` is the executable of one run. It must outlive this object.
-  stacked_executables(std::shared_ptr<const program_inference> inferred,
-                      const executable& alone) noexcept;
+  /// None yet. `alone` is the executable of
+  /// `layout->one`. It must outlive this object.
+  stacked_executables(std::shared_ptr<const batch_layout> layout, const executable& alone);
   stacked_executables(const stacked_executables&) = delete;
   stacked_executables& operator=(const stacked_executables&) = delete;
   ~stacked_executables();
 
+  /// Adds that for one run, which is padded.
+  /// @throws error `library_failure`, std::bad_alloc
+  void add_one(const detail::program_graph& of, lane_libraries& libraries);
   /// Makes those with which the plan of `alone` stays within `limits`, and for which there is
   /// memory. Call it once.
   void add(const detail::program_graph& of, lane_libraries& libraries,
            const plan_limits& limits) noexcept;
-  /// Whether there is none.
-  [[nodiscard]] bool empty() const noexcept { return pieces_.empty(); }
+  /// Whether there is one for several runs.
+  [[nodiscard]] bool takes_batches() const noexcept {
+    return !pieces_.empty() && pieces_.back().count > 1;
+  }
   [[nodiscard]] std::size_t bytes() const noexcept;
   /// Charged to the memory budget already.
   [[nodiscard]] std::size_t device_bytes() const noexcept;
   [[nodiscard]] std::size_t shared_device_bytes() const noexcept;
   /// The scratch memory that a batch needs, in bytes.
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_bytes_; }
+  /// The scratch memory that one padded run needs, in bytes.
+  [[nodiscard]] std::size_t workspace_bytes_of_one() const noexcept;
   /// The most device commands of a batch of `count` runs.
   [[nodiscard]] std::size_t commands(std::size_t count) const noexcept;
 
-  /// Enqueues runs. `externals` are those of one run after the other.
+  /// Runs on their way: one external after the other of one run after the other. If runs are
+  /// padded, also what each launch needs of its own, with the bytes of its rows.
+  struct members {
+    std::span<void* const> externals{};
+    std::span<operation_launch* const> own{};
+  };
+  /// Enqueues runs.
   /// @throws nothing_enqueued
   /// @throws error what a step refuses or a library fails with, after other parts were enqueued
-  void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch) const;
+  void enqueue(lane_libraries& libraries, members all, void* scratch) const;
 
  private:
-  /// An input or output of which each run has a part.
-  struct part {
-    std::uint32_t alone = 0;    ///< number of the external of one run
-    std::uint32_t stacked = 0;  ///< number of the external of the stacked runs
-    std::size_t bytes = 0;      ///< of one run
-    std::size_t offset = 0;     ///< of all in the scratch memory, for one run; times their number
-  };
   struct piece {
     std::size_t count = 0;
-    std::unique_ptr<const executable> runs{};
+    const executable* runs = nullptr;
+    std::unique_ptr<const executable> own{};  ///< nullptr: `runs` is that of one run
     memory_reservation charge{};
-    std::vector<part> outputs{};
+    std::vector<std::uint32_t> outputs{};  ///< numbers of their externals
     std::size_t externals = 0;
-    std::size_t scratch_offset = 0;
   };
 
-  /// Memory for lists of addresses.
+  /// Memory for what a piece needs.
   struct lists {
-    std::vector<void*> addresses{};
+    std::vector<cuda::member_row> members{};
     std::vector<void*> stacked{};
   };
 
-  void add_inputs(const detail::program_graph& of);
+  [[nodiscard]] bool pads() const noexcept { return !layout_->key.empty(); }
+  [[nodiscard]] piece piece_of(const detail::program_graph& of, const program_inference& stacked,
+                               std::size_t count) const;
   /// The executable for `count` runs; nothing if the plan would exceed `limits`.
   [[nodiscard]] std::optional<piece> make(const detail::program_graph& of,
                                           lane_libraries& libraries, const plan_limits& limits,
                                           std::size_t count) const;
   /// The executable for the next piece of a batch with `left` runs; nullptr: one run alone.
   [[nodiscard]] const piece* next_piece(std::size_t left) const noexcept;
-  void enqueue_piece(lane_libraries& libraries, const piece& of, std::span<void* const> externals,
-                     void* scratch, lists& with) const;
+  void enqueue_piece(lane_libraries& libraries, const piece& of, const members& all, void* scratch,
+                     lists& with) const;
 
-  std::shared_ptr<const program_inference> inferred_;
+  const std::shared_ptr<const batch_layout> layout_;
   const executable& alone_;
-  std::size_t externals_ = 0;  // of one run
-  std::vector<part> inputs_;
-  std::size_t input_bytes_ = 0;  // of one run in the scratch memory
-  std::vector<piece> pieces_;    // of 2, 4, 8 … runs
+  // Of the places in the scratch memory, for one run; times the number of runs. Inputs, then
+  // outputs.
+  std::vector<std::size_t> offsets_;
+  std::size_t place_bytes_ = 0;  // of all of them, for one run
+  std::vector<piece> pieces_;    // of 1 if runs are padded, 2, 4, 8 … runs
   std::size_t workspace_bytes_ = 0;
 };
 

@@ -46,6 +46,13 @@ bool run_alone(const program_graph& of, const program_inference& alone) {
   return false;
 }
 
+bool all_are_whole(const program_graph& of, const program_inference& alone) {
+  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+    if (!is_whole(of, alone, i)) return false;
+  }
+  return true;
+}
+
 /// The inputs of `count` runs together.
 std::vector<tensor_spec> stacked_inputs(const program_graph& of, const program_inference& alone,
                                         std::int64_t count) {
@@ -56,7 +63,8 @@ std::vector<tensor_spec> stacked_inputs(const program_graph& of, const program_i
   return inputs;
 }
 
-/// Checks that each output of two runs together has a part for each of them.
+}  // namespace
+
 void require_parts(const program_graph& of, const program_inference& alone) {
   constexpr std::int64_t count = 2;
   const auto all = infer_program(of, stacked_inputs(of, alone, count), {},
@@ -71,15 +79,14 @@ void require_parts(const program_graph& of, const program_inference& alone) {
   }
 }
 
-}  // namespace
+bool may_share_batch(const program_graph& of, const program_inference& alone) {
+  return !run_alone(of, alone) && all_are_whole(of, alone);
+}
 
 bool can_be_stacked(const program_graph& of, const program_inference& alone) {
   if (run_alone(of, alone)) return false;
-  require_parts(of, alone);
-  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-    if (!is_whole(of, alone, i)) return false;
-  }
-  return true;
+  require_parts(of, alone);  // also if an output is not whole
+  return all_are_whole(of, alone);
 }
 
 program_inference stacked_runs(const program_graph& of, const program_inference& alone,

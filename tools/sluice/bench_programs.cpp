@@ -70,6 +70,10 @@ class mel_steps {
   [[nodiscard]] const tensor& input() const { return clip_; }
   /// New clips, one behind the other.
   [[nodiscard]] tensor clips(std::int64_t count) { return make_.noise({count, samples}); }
+  /// A new clip of a random length from half a second to one.
+  [[nodiscard]] tensor clip_of_random_length() {
+    return make_.noise({1, std::uniform_int_distribution(samples / 2, samples)(random_)});
+  }
   [[nodiscard]] host_tensor on_host(const tensor& clip) { return make_.on_host(clip); }
   /// Adds the steps to a `program_builder` or to `plain_calls`.
   template <class To, class Value>
@@ -87,6 +91,7 @@ class mel_steps {
   static constexpr std::int64_t bands = 128;
 
   operands_of_steps make_;
+  std::mt19937_64 random_;
   tensor clip_;
   tensor window_;
   tensor filterbank_;
@@ -174,14 +179,26 @@ paired_rounds measure_many(session& current) {
   (void)steps.add_to(one, steps.clips(1));
   plain_calls many(current.device().service().runtime());
   (void)steps.add_to(many, steps.clips(stacked));
-  const auto build = [&](std::size_t max_in_batch) {
+  std::vector<std::unique_ptr<plain_calls>> of_random_lengths;
+  for (std::int64_t i = 0; i < stacked; ++i) {
+    auto& made = *of_random_lengths.emplace_back(
+        std::make_unique<plain_calls>(current.device().service().runtime()));
+    (void)steps.add_to(made, steps.clip_of_random_length());
+  }
+  const auto build = [&](std::size_t max_in_batch, bool pads = false) {
     program_builder builder;
-    const auto mel = steps.add_to(builder, builder.input("clip", per_request));
+    const auto clip =
+        pads ? builder.input("clip", per_request, padded{1}) : builder.input("clip", per_request);
     return std::move(builder).build(
-        {mel}, {.capture = capture_policy::automatic, .max_in_batch = max_in_batch});
+        {steps.add_to(builder, clip)},
+        {.capture = capture_policy::automatic, .max_in_batch = max_in_batch});
   };
   std::vector<tensor> clips;
-  for (std::size_t i = 0; i < clients * clips_of_client; ++i) clips.push_back(steps.clips(1));
+  std::vector<tensor> unequal_clips;
+  for (std::size_t i = 0; i < clients * clips_of_client; ++i) {
+    clips.push_back(steps.clips(1));
+    unequal_clips.push_back(steps.clip_of_random_length());
+  }
   std::vector<host_tensor> clips_on_host;
   clips_on_host.reserve(clips.size());
   for (const auto& clip : clips) clips_on_host.push_back(steps.on_host(clip));
@@ -202,6 +219,12 @@ paired_rounds measure_many(session& current) {
     for (std::int64_t i = 0; i < n; i += stacked) many.call();
     many.synchronize();
   });
+  all.add("plain calls, clips of random lengths", [&](std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      of_random_lengths[static_cast<std::size_t>(i % stacked)]->call();
+    }
+    for (const auto& each : of_random_lengths) each->synchronize();
+  });
   const auto alone = load_of(build(1), clips);
   all.add("4 clients, launched alone", [alone](std::int64_t n) { alone->send(n); });
   const auto together = load_of(build(bench_in_flight), clips);
@@ -210,6 +233,9 @@ paired_rounds measure_many(session& current) {
   const auto from_host = load_of(build(bench_in_flight), clips_on_host);
   all.add("the same, with clips from the host",
           [from_host](std::int64_t n) { from_host->send(n); });
+  const auto unequal = load_of(build(bench_in_flight, true), unequal_clips);
+  all.add("the same, with clips of random lengths",
+          [unequal](std::int64_t n) { unequal->send(n); });
   all.measure();
   return all;
 }

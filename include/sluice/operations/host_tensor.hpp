@@ -77,6 +77,11 @@ class SLUICE_EXPORT host_tensor {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   /// The size of the elements in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return size_ * size_of(type_); }
+  /// The same elements with another shape, shared with this tensor.
+  /// @throws error `invalid_argument` if `shape` has another number of elements
+  [[nodiscard]] host_tensor reshape(const extents& shape) const {
+    return {type_, shape, size_, data_};
+  }
   /// The elements, shared with this tensor; nullptr if there is no tensor.
   ///@{
   [[nodiscard]] std::shared_ptr<const void> data() const noexcept { return data_; }

@@ -105,6 +105,8 @@ struct launch_memory {
   const operation_plan* plan = nullptr;  ///< nullptr if the operation makes none
   void* workspace = nullptr;             ///< `operation_plan::workspace_bytes`, aligned to 256
   operation_launch* own = nullptr;       ///< what `begin` has made; nullptr if there is no `begin`
+  /// Of a batch, what `begin` has made for each of its launches.
+  std::span<operation_launch* const> members{};
 };
 
 /// The memory and the plan of one launch of an operation.
@@ -312,6 +314,12 @@ class SLUICE_EXPORT operation_row {
   [[nodiscard]] virtual bool can_be_captured() const noexcept { return false; }
   /// Computes a call in the thread of a host stream. Only if `composes()`.
   virtual void compute(const call_storage& call, const launch_memory& memory) const = 0;
+
+ protected:
+  /// The kind of device of a lane.
+  [[nodiscard]] static device_kind kind_of(const lane_libraries& libraries) noexcept {
+    return libraries.runtime().device().id().kind;
+  }
 };
 
 /// The row of an operation, made from its functions.
@@ -436,9 +444,6 @@ class typed_operation_row final : public operation_row {
   static std::span<const std::byte> bytes_of(const Key& key) noexcept {
     static_assert(std::has_unique_object_representations_v<Key>);
     return std::as_bytes(std::span(&key, 1));
-  }
-  static device_kind kind_of(const lane_libraries& libraries) noexcept {
-    return libraries.runtime().device().id().kind;
   }
   const device_functions<Operation, Call>& on(device_kind kind) const noexcept {
     return kind == device_kind::host ? functions_.host : functions_.cuda;

@@ -173,6 +173,24 @@ struct per_request_t {};
 /// in row-major order without gaps, or more than four tensors in all.
 inline constexpr per_request_t per_request{};
 
+/// Marks an axis of a `per_request` input along which the runs of a batch may have different
+/// extents: recordings of different lengths, for example.
+///
+///     const auto clip = p.input("clip", per_request, padded{1});  // of shape (1, samples)
+///
+/// A GPU computes such runs with an extent that is rounded up by less than one eighth, with zeros
+/// behind the elements of the input, and cuts each result to the extents that it has without them.
+/// Runs whose extents are rounded to the same one share an executable and batches. The elements
+/// that remain must not depend on the zeros: a step that reduces along this axis or reverses it
+/// does not fit.
+///
+/// The extents of a run are not rounded if two axes of an output depend on them, if its inputs take
+/// more than 64 MiB, with `result_bits::as_if_alone`, or if the run would not be part of a batch
+/// for one of the reasons that `per_request` states. Runs with rounded extents are not captured.
+struct padded {
+  int axis = 0;  ///< not 0; negative: from the last
+};
+
 /// A value of a program that is being built: an input, a constant, the result of a step, or a view
 /// of one of these. It stands where an operation takes an operand. It has no shape until the
 /// program runs.
@@ -233,6 +251,9 @@ class SLUICE_EXPORT program_builder {
   [[nodiscard]] program_value input(std::string name);
   /// An input of which each run gives a part along axis 0; see `per_request`.
   [[nodiscard]] program_value input(std::string name, per_request_t);
+  /// Likewise, of different extents along an axis; see `padded`.
+  /// @throws error `invalid_argument` if the axis is 0
+  [[nodiscard]] program_value input(std::string name, per_request_t, padded along);
   /// A number that each run gives, for parameters of type `scalar`. Scalars are numbered in the
   /// order of the calls.
   ///

@@ -239,6 +239,14 @@ TEST(host_tensor, shares_its_elements) {
   EXPECT_TRUE(host_tensor(std::vector<float>()));
 }
 
+TEST(host_tensor, has_another_shape_with_the_same_elements) {
+  const host_tensor rows(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  const auto columns = rows.reshape({3, 1, 2});
+  EXPECT_EQ(columns.shape(), (extents{3, 1, 2}));
+  EXPECT_EQ(columns.data(), rows.data());
+  EXPECT_TRUE(throws(errc::invalid_argument, "", [&] { (void)rows.reshape({7}); }));
+}
+
 TEST(host_tensor, leaves_nothing_behind_when_it_is_moved) {
   host_tensor from(std::vector<float>{1, 2, 3});
   const auto address = from.data();

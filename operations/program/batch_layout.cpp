@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/batch_layout.hpp"
+
+#include "operations/program/program_graph.hpp"
+#include "operations/program/stacked_runs.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace sluice::operations {
+namespace {
+
+using detail::program_graph;
+
+// All inputs per request of a run that is padded, in bytes.
+constexpr std::size_t max_padded_bytes = std::size_t{64} << 20U;
+// The extents in an octave to which extents are rounded.
+constexpr std::uint64_t extents_of_octave = 8;
+
+/// The distance between the extents to which those near `extent` are rounded.
+std::int64_t step_at(std::int64_t extent) noexcept {
+  const auto octave =
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(extent - 1, 1)));
+  return static_cast<std::int64_t>(std::max<std::uint64_t>(octave / extents_of_octave, 1));
+}
+std::int64_t rounded(std::int64_t extent) noexcept {
+  const auto step = step_at(extent);
+  return (extent + step - 1) / step * step;
+}
+
+/// The axis along which an input of a run is padded; 0: none.
+std::size_t axis_of(const program_graph& of, std::size_t input, const tensor_spec& spec) {
+  const auto stated = of.padded_axis(input);
+  if (stated == 0) return 0;
+  const auto rank = static_cast<int>(spec.rank());
+  const auto axis = stated < 0 ? stated + rank : stated;
+  if (axis > 0 && axis < rank) return static_cast<std::size_t>(axis);
+  throw invalid_argument(of.inputs()[input], "is padded along axis " + std::to_string(stated) +
+                                                 ", but its shape is " + to_string(spec.shape));
+}
+
+std::size_t rows_of(const tensor_spec& spec, std::size_t axis) noexcept {
+  std::size_t rows = 1;
+  for (std::size_t i = 0; i < axis; ++i) rows *= static_cast<std::size_t>(spec.shape[i]);
+  return rows;
+}
+
+batch_layout::part part_of(std::size_t number, std::size_t external, const tensor_spec& place,
+                           std::size_t axis) noexcept {
+  const auto rows = rows_of(place, axis);
+  return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(external), axis, rows,
+          place.bytes() / rows};
+}
+
+tensor_spec output_of(const program_graph& of, const program_inference& run, std::size_t output) {
+  return run.values[of.outputs()[output]].spec();
+}
+
+/// The axis in which two shapes differ; 0: none. Nothing if it is not one of those behind axis 0.
+std::optional<std::size_t> different_axis(const extents& a, const extents& b) {
+  if (a.size() != b.size()) return std::nullopt;
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    if (i == 0 || found != 0) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+program_inference infer_new_outputs(const program_graph& of,
+                                    const std::vector<tensor_spec>& inputs) {
+  return infer_program(of, inputs, {}, std::vector<given_output>(of.outputs().size()));
+}
+
+/// The least extents that are rounded to those of `inputs`.
+std::vector<tensor_spec> least_of(const program_graph& of, std::vector<tensor_spec> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto axis = axis_of(of, i, inputs[i]);
+    if (axis == 0) continue;
+    auto shape = inputs[i].shape;
+    shape[axis] -= step_at(shape[axis]) - 1;
+    inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::uint32_t external_of_output(const program_graph& of, const program_inference& run,
+                                 std::uint32_t output) {
+  const auto roots = of.inputs().size() + of.constants().size();
+  return static_cast<std::uint32_t>(roots + run.memory_of_output(of, output));
+}
+
+batch_layout layout_of(const program_graph& of, std::shared_ptr<const program_inference> alone) {
+  batch_layout made;
+  made.externals = alone->uses.size();
+  for (std::size_t i = 0; i < of.inputs().size(); ++i) {
+    if (of.is_per_request(i)) made.inputs.push_back(part_of(i, i, alone->inputs[i], 0));
+  }
+  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+    made.outputs.push_back(
+        part_of(i, external_of_output(of, *alone, i), output_of(of, *alone, i), 0));
+  }
+  made.one = std::move(alone);
+  return made;
+}
+
+std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& of,
+                                                      const program_inference& alone) {
+  auto inputs = alone.inputs;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!of.is_per_request(i)) continue;
+    auto shape = inputs[i].shape;
+    if (const auto axis = axis_of(of, i, inputs[i]); axis != 0) shape[axis] = rounded(shape[axis]);
+    if (inputs[i].bytes() > max_padded_bytes) return std::nullopt;
+    inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
+    bytes += inputs[i].bytes();
+    if (bytes > max_padded_bytes) return std::nullopt;
+  }
+  return inputs;
+}
+
+bool has_layout(const program_graph& of, const program_inference& alone,
+                const std::vector<tensor_spec>& inputs, const batch_layout& layout) {
+  if (layout.externals != alone.uses.size() || layout.one->inputs != inputs) return false;
+  return std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& one) {
+    return one.external == external_of_output(of, alone, one.number);
+  });
+}
+
+batch_layout padded_layout(const program_graph& of, const program_inference& alone,
+                           const std::vector<tensor_spec>& inputs) {
+  batch_layout made;
+  made.externals = alone.uses.size();
+  auto place = infer_new_outputs(of, inputs);
+  require_parts(of, place);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (of.is_per_request(i)) {
+      made.inputs.push_back(part_of(i, i, inputs[i], axis_of(of, i, inputs[i])));
+    }
+  }
+  made.one = std::make_shared<const program_inference>(stacked_runs(of, place, 1));
+  try {
+    const auto least = infer_new_outputs(of, least_of(of, inputs));
+    for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+      const auto spec = output_of(of, *made.one, i);
+      const auto axis = different_axis(output_of(of, least, i).shape, spec.shape);
+      if (!axis || spec.size() == 0) {
+        made.outputs.clear();
+        return made;
+      }
+      made.outputs.push_back(part_of(i, external_of_output(of, alone, i), spec, *axis));
+    }
+  } catch (const error&) {
+    made.outputs.clear();  // a step does not take the least extents
+    return made;
+  }
+  made.key = "padded " + std::to_string(made.externals);
+  for (const auto& one : made.outputs) made.key += ' ' + std::to_string(one.external);
+  made.key += made.one->key;
+  return made;
+}
+
+bool fits(const program_graph& of, const program_inference& alone,
+          const batch_layout& layout) noexcept {
+  return !layout.outputs.empty() &&
+         std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& one) {
+           const auto& found = alone.values[of.outputs()[one.number]].layout.shape();
+           const auto& place = layout.one->values[of.outputs()[one.number]].layout.shape();
+           if (found.size() != place.size()) return false;
+           for (std::size_t i = 0; i < found.size(); ++i) {
+             if (found[i] > place[i] || (found[i] != place[i] && i != one.axis)) return false;
+           }
+           return true;
+         });
+}
+
+std::vector<std::uint32_t> row_bytes(const program_graph& of, const program_inference& alone,
+                                     const batch_layout& layout) {
+  std::vector<std::uint32_t> all;
+  all.reserve(layout.inputs.size() + layout.outputs.size());
+  for (const auto& one : layout.inputs) {
+    all.push_back(static_cast<std::uint32_t>(alone.inputs[one.number].bytes() / one.rows));
+  }
+  for (const auto& one : layout.outputs) {
+    all.push_back(static_cast<std::uint32_t>(output_of(of, alone, one.number).bytes() / one.rows));
+  }
+  return all;
+}
+
+}  // namespace sluice::operations

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/operations/batch_trace.hpp"
+#include "tests/operations/program/programs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+/// Programs whose runs are launched together.
+class batched_programs : public programs {
+ protected:
+  static constexpr float tolerance = 1e-4F;
+  static constexpr std::int64_t n_mels = 5;
+  static constexpr std::int64_t samples = 61;
+  using sizes = std::vector<std::size_t>;
+
+  void SetUp() override {
+    programs::SetUp();
+    if (IsSkipped()) return;
+    set_options({});
+    shift_ = numbers({n_mels, 1});
+    window_ = get(numbers({16}));
+    filterbank_ = get(numbers({n_mels, 9}));
+  }
+  void TearDown() override {
+    traced_.reset();
+    shift_ = tensor();
+    programs::TearDown();
+  }
+
+  [[nodiscard]] executor& traced() { return *traced_; }
+  void set_options(executor_options options) {
+    traced_ = std::make_unique<executor>(service(), trace_, options);
+    traced_->on_wake(waking());
+    traced_->on_more([this] { return gathers_; });
+  }
+  [[nodiscard]] const tensor& shift() const { return shift_; }
+  /// Runs each of them alone, then submits all so that they wait together, then lets them go.
+  std::vector<pending<tensors>> submit_together(
+      std::vector<sluice::run> runs, const request_options& options = {},
+      const std::function<void()>& before_launch = [] {}) {
+    for (const auto& one : runs) (void)run(traced(), one);  // makes the executables
+    seen_ = trace_->batches().size();
+    gathers_ = true;
+    std::vector<pending<tensors>> all;
+    for (auto& one : runs) all.push_back(submit(traced(), std::move(one), options));
+    before_launch();
+    gathers_ = false;
+    traced().work();
+    return all;
+  }
+  tensors answer_of(pending<tensors>& answer) { return wait(traced(), answer); }
+  [[nodiscard]] sizes launches() const {
+    auto all = trace_->batches();
+    return {all.begin() + static_cast<std::ptrdiff_t>(seen_), all.end()};
+  }
+
+  /// Spectrograms of clips, and their rows' sums. The input "shift" is not per request.
+  program spectrogram(const program_options& options = {.max_in_batch = 128}) {
+    program_builder p;
+    const auto clip = p.input("clip", per_request);
+    const auto shift = p.input("shift");
+    const auto frames = p.add(
+        "frames", frame_signal{.signal = clip, .window = p.constant("window", window_), .hop = 7});
+    const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
+    const auto mel =
+        p.add("mel", gemm{.a = p.constant("filterbank", filterbank_), .b = power.transposed()});
+    const auto shifted = p.add("shifted", add{.a = mel, .b = shift});
+    const auto sums = p.add("sums", reduce{.x = shifted, .axes = extents{2}});
+    return std::move(p).build({shifted, sums}, options);
+  }
+  void expect_equal(const tensors& found, const tensors& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].shape(), expected[i].shape());
+      const auto a = values(found[i]);
+      const auto b = values(expected[i]);
+      float largest = 1;
+      for (const auto x : b) largest = std::max(largest, std::abs(x));
+      for (std::size_t j = 0; j < b.size(); ++j) ASSERT_NEAR(a[j], b[j], tolerance * largest);
+    }
+  }
+  std::vector<tensor> clips(std::size_t count, std::int64_t rows = 1) {
+    std::vector<tensor> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(numbers({rows, samples}));
+    return all;
+  }
+
+ private:
+  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
+  std::unique_ptr<executor> traced_;
+  bool gathers_ = false;
+  std::size_t seen_ = 0;
+  tensor shift_;
+  host_tensor window_;
+  host_tensor filterbank_;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of a program with different extents that are launched together.
+#include "operations/program/batch_layout.hpp"
+#include "operations/program/program_graph.hpp"
+#include "tests/operations/program/batched_programs.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class padded_programs : public batched_programs {
+ protected:
+  void SetUp() override {
+    batched_programs::SetUp();
+    if (IsSkipped()) return;
+    window_ = get(numbers({16}));
+    filterbank_ = get(numbers({n_mels, 9}));
+  }
+  /// Spectrograms of clips, and the loudest band of each frame.
+  program spectrogram(bool pads, std::size_t max_in_batch = 128) {
+    program_builder p;
+    const auto clip = pads ? p.input("clip", per_request, padded{-1}) : p.input("clip");
+    const auto frames = p.add(
+        "frames", frame_signal{.signal = clip, .window = p.constant("window", window_), .hop = 7});
+    const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
+    const auto mel =
+        p.add("mel", gemm{.a = p.constant("filterbank", filterbank_), .b = power.transposed()});
+    const auto loudest =
+        p.add("loudest", reduce{.x = mel, .kind = reduction::max, .axes = extents{1}});
+    return std::move(p).build({mel, loudest}, {.max_in_batch = pads ? max_in_batch : 1});
+  }
+  /// Clips of random lengths, the first one of the longest and the last one of the shortest.
+  std::vector<tensor> clips_of(std::size_t count, std::int64_t shortest, std::int64_t longest,
+                               std::int64_t rows = 1) {
+    std::uniform_int_distribution<std::int64_t> length(shortest, longest);
+    std::vector<tensor> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool last = i + 1 == count;
+      all.push_back(numbers({rows, i == 0 ? longest : last ? shortest : length(generator_)}));
+    }
+    return all;
+  }
+  [[nodiscard]] bool on_host() const { return GetParam() == "host"; }
+
+ private:
+  host_tensor window_;
+  host_tensor filterbank_;
+  std::mt19937_64 generator_ = make_generator();
+};
+
+TEST_P(padded_programs, compute_what_each_run_computes_alone) {
+  const auto what = spectrogram(true);
+  const auto reference = spectrogram(false);
+  for (const std::size_t count : {1, 2, 3, 7, 33, 128}) {
+    // Rounded to 64.
+    const auto all = clips_of(count, 61, 64, count == 7 ? 3 : 1);
+    std::vector<sluice::run> runs;
+    for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip}});
+    auto answers = submit_together(std::move(runs));
+    for (std::size_t i = 0; i < count; ++i) {
+      expect_equal(answer_of(answers[i]), results_of({reference, {all[i]}}));
+    }
+    if (!on_host()) {
+      EXPECT_EQ(launches(), sizes{count});
+    }
+  }
+}
+
+TEST_P(padded_programs, take_clips_of_all_lengths) {
+  const auto what = spectrogram(true);
+  const auto reference = spectrogram(false);
+  auto all = clips_of(60, 1, 3000);
+  for (std::int64_t length = 1; length < 40; ++length) all.push_back(numbers({1, length}));
+  std::vector<sluice::run> runs;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    runs.push_back({.what = what, .inputs = {i % 3 == 1 ? run_input(get(all[i])) : all[i]}});
+  }
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    expect_equal(answer_of(answers[i]), results_of({reference, {all[i]}}));
+  }
+}
+
+TEST_P(padded_programs, share_executables) {
+  const auto what = spectrogram(true);
+  const auto made_before = traced().status().plans.made;
+  // Eight extents in an octave.
+  for (std::int64_t length = 1025; length <= 2048; length += 31) {
+    (void)run(traced(), sluice::run{what, {numbers({1, length})}});
+  }
+  const auto made = traced().status().plans.made - made_before;
+  EXPECT_EQ(made, on_host() ? 34U : 8U);
+}
+
+TEST_P(padded_programs, write_outputs_that_are_given) {
+  const auto what = spectrogram(true);
+  const auto reference = spectrogram(false);
+  const auto all = clips_of(9, 61, 64);
+  std::vector<sluice::run> runs;
+  std::vector<tensors> given;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto expected = results_of({reference, {all[i]}});
+    given.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
+    runs.push_back({.what = what, .inputs = {all[i]}});
+    if (i % 2 == 0) runs.back().outputs = {given.back()[0], given.back()[1]};
+  }
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto found = answer_of(answers[i]);
+    if (i % 2 == 0) {
+      EXPECT_EQ(found[0], given[i][0]);
+      EXPECT_EQ(found[1], given[i][1]);
+    }
+    expect_equal(found, results_of({reference, {all[i]}}));
+  }
+}
+
+TEST_P(padded_programs, are_bit_for_bit_as_if_alone_on_request) {
+  const auto what = spectrogram(true);
+  const auto reference = spectrogram(false);
+  for (const auto& clip : clips_of(5, 50, 150)) {
+    const auto found = results_of({what, {clip}}, {.bits = result_bits::as_if_alone});
+    const auto expected = results_of({reference, {clip}});
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(bits(found[i]), bits(expected[i]));
+  }
+}
+
+TEST_P(padded_programs, are_prepared_for_all_extents_that_are_rounded_alike) {
+  const auto what = spectrogram(true);
+  const auto clip = [](std::int64_t length) {
+    return tensor_spec::row_major(element_type::f32, {1, length});
+  };
+  (void)run(traced(), sluice::prepare{.what = what, .inputs = {clip(61)}});
+  const auto made = traced().status().plans.made;
+  (void)run(traced(), sluice::run{what, {numbers({1, 64})}});
+  EXPECT_EQ(traced().status().plans.made - made, on_host() ? 1U : 0U);
+}
+
+TEST_P(padded_programs, fail_alone) {
+  const auto what = spectrogram(true);
+  const auto reference = spectrogram(false);
+  const auto all = clips_of(6, 61, 64);
+  const auto bad = runtime().allocate<float>(63, stream());
+  std::vector<sluice::run> runs;
+  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip}});
+  runs[2].inputs[0] = tensor(bad.block(), element_type::f32, {1, 63});
+  auto answers = submit_together(std::move(runs), {}, [&] { runtime().deallocate(bad.block()); });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 2) {
+      EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      expect_equal(answer_of(answers[i]), results_of({reference, {all[i]}}));
+    }
+  }
+}
+
+TEST_P(padded_programs, are_refused_without_the_axis) {
+  const auto built = [](int axis) {
+    program_builder p;
+    const auto x = p.input("x", per_request, padded{axis});
+    return std::move(p).build({p.add("twice", add{.a = x, .b = x})}, {.max_in_batch = 2});
+  };
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: padded: axis is 0", [&] { (void)built(0); }));
+  for (const int axis : {2, -2, -3, 1000}) {
+    EXPECT_TRUE(
+        throws(errc::invalid_argument, "x: is padded along axis " + std::to_string(axis), [&] {
+          (void)results_of({built(axis), {numbers({2, 3})}});
+        }));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, padded_programs, every_device(), parameter_name);
+
+/// Layouts of runs of a program with an input "x" that is padded along axis 1.
+class padded_layouts : public ::testing::Test {
+ protected:
+  using layout = std::shared_ptr<const operations::batch_layout>;
+  /// The result has the values that `view` makes of twice the input.
+  template <class View>
+  static program twice(const View& view) {
+    program_builder p;
+    const auto x = p.input("x", per_request, padded{1});
+    const auto doubled = p.add("doubled", add{.a = x, .b = x});
+    return std::move(p).build({p.add("result", add{.a = view(doubled), .b = view(doubled)})},
+                              {.max_in_batch = 8});
+  }
+  static program twice() {
+    return twice([](const program_value& x) { return x; });
+  }
+  static layout of(const program& what, const extents& shape) {
+    const std::vector inputs{tensor_spec::row_major(element_type::f32, shape)};
+    return what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
+  }
+};
+
+TEST_F(padded_layouts, round_extents_to_eight_in_an_octave) {
+  const auto what = twice();
+  std::int64_t before = 0;
+  for (std::int64_t n = 1; n <= 5000; ++n) {
+    const auto found = of(what, {1, n});
+    ASSERT_NE(found, nullptr);
+    const auto rounded = found->one->inputs[0].shape[1];
+    ASSERT_GE(rounded, n);
+    ASSERT_LT(8 * (rounded - n), n) << n;
+    ASSERT_GE(rounded, before);
+    if (n <= 16 || (n & (n - 1)) == 0) {
+      ASSERT_EQ(rounded, n);
+    }
+    before = rounded;
+  }
+  EXPECT_EQ(of(what, {1, 1025}), of(what, {1, 1152}));
+  EXPECT_NE(of(what, {1, 1152}), of(what, {1, 1153}));
+}
+
+TEST_F(padded_layouts, have_a_row_for_each_index_in_front_of_the_axis) {
+  const auto what = twice();
+  const auto found = of(what, {3, 63, 5});
+  ASSERT_NE(found, nullptr);
+  for (const auto& part : {found->inputs[0], found->outputs[0]}) {
+    EXPECT_EQ(part.rows, 3U);
+    EXPECT_EQ(part.row_bytes, 64U * 5 * sizeof(float));
+  }
+  const auto transposed = twice([](const program_value& x) { return x.transposed(); });
+  EXPECT_EQ(of(transposed, {3, 63, 5})->outputs[0].rows, 3U * 5);
+}
+
+TEST_F(padded_layouts, are_only_of_outputs_that_depend_in_one_axis) {
+  program_builder p;
+  const auto x = p.input("x", per_request, padded{1});
+  const auto square = p.add("square", gemm{.a = x.transposed(), .b = x});
+  const auto what = std::move(p).build({square}, {.max_in_batch = 8});
+  EXPECT_EQ(of(what, {2, 63, 5}), of(what, {2, 64, 5})) << "the axis is multiplied away";
+  program_builder q;
+  const auto y = q.input("x", per_request, padded{1});
+  const auto outer = q.add("outer", gemm{.a = y, .b = y.transposed()});
+  const auto squares = std::move(q).build({outer}, {.max_in_batch = 8});
+  EXPECT_EQ(of(squares, {2, 63, 5}), nullptr);
+}
+
+TEST_F(padded_layouts, are_not_of_large_inputs) {
+  const auto what = twice();
+  constexpr std::int64_t most = std::int64_t{16} << 20U;  // elements of 64 MiB
+  EXPECT_NE(of(what, {1, most}), nullptr);
+  EXPECT_EQ(of(what, {1, most + 1}), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::test
