@@ -211,6 +211,11 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
                                               device_service& on, const allocate& request) {
                                             return allocate_tensor(on, stream, request);
                                           }),
+      immediate_handler<allocate_pinned, host_tensor>(
+          self,
+          [](device_service& on, const allocate_pinned& request) {
+            return host_tensor::pinned(on.runtime(), request.type, request.shape);
+          }),
       library_handler<get_blas>(self, &library_actors::blas, &spawn_blas),
       library_handler<get_dnn>(self, &library_actors::dnn, &spawn_dnn),
       library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),

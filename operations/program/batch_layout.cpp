@@ -19,18 +19,21 @@ using detail::program_graph;
 
 // All inputs per request of a run that is padded, in bytes.
 constexpr std::size_t max_padded_bytes = std::size_t{64} << 20U;
-// The extents in an octave to which extents are rounded.
-constexpr std::uint64_t extents_of_octave = 8;
+// The extents in an octave to which extents are rounded. Small runs leave a GPU idle, so that it
+// helps more to have few executables and large batches of them.
+constexpr std::int64_t extents_of_octave = 8;
+constexpr std::int64_t extents_of_small_octave = 2;
+constexpr std::int64_t small_bytes = std::int64_t{128} << 10U;  // where the octave begins
 
-/// The distance between the extents to which those near `extent` are rounded.
-std::int64_t step_at(std::int64_t extent) noexcept {
-  const auto octave =
-      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(extent - 1, 1)));
-  return static_cast<std::int64_t>(std::max<std::uint64_t>(octave / extents_of_octave, 1));
-}
-std::int64_t rounded(std::int64_t extent) noexcept {
-  const auto step = step_at(extent);
-  return (extent + step - 1) / step * step;
+/// The distance between the extents to which those near `shape[axis]` are rounded.
+std::int64_t step_at(const tensor_spec& spec, std::size_t axis) {
+  const auto extent = spec.shape[axis];
+  const auto bytes_of_one = static_cast<std::int64_t>(spec.bytes()) / extent;
+  const auto octave = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(extent - 1, 1))));
+  const bool is_small = octave <= small_bytes / bytes_of_one;
+  return std::max<std::int64_t>(octave / (is_small ? extents_of_small_octave : extents_of_octave),
+                                1);
 }
 
 /// The axis along which an input of a run is padded; 0: none.
@@ -84,7 +87,7 @@ std::vector<tensor_spec> least_of(const program_graph& of, std::vector<tensor_sp
     const auto axis = axis_of(of, i, inputs[i]);
     if (axis == 0) continue;
     auto shape = inputs[i].shape;
-    shape[axis] -= step_at(shape[axis]) - 1;
+    shape[axis] -= step_at(inputs[i], axis) - 1;
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
   }
   return inputs;
@@ -119,7 +122,10 @@ std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& of,
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!of.is_per_request(i)) continue;
     auto shape = inputs[i].shape;
-    if (const auto axis = axis_of(of, i, inputs[i]); axis != 0) shape[axis] = rounded(shape[axis]);
+    if (const auto axis = axis_of(of, i, inputs[i]); axis != 0) {
+      const auto step = step_at(inputs[i], axis);
+      shape[axis] = (shape[axis] + step - 1) / step * step;
+    }
     if (inputs[i].bytes() > max_padded_bytes) return std::nullopt;
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
     bytes += inputs[i].bytes();

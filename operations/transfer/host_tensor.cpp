@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/tensor_spec.hpp>
+#include <sluice/runtime/device_runtime.hpp>
 
 #include <algorithm>
 #include <new>
@@ -33,6 +34,11 @@ host_tensor::host_tensor(element_type type, const extents& shape, std::size_t co
   }
   // The elements of an empty vector have no address.
   if (data_ == nullptr) data_ = std::make_shared<char>();
+}
+
+host_tensor host_tensor::pinned(device_runtime& runtime, element_type type, const extents& shape) {
+  const auto spec = tensor_spec::row_major(type, shape);
+  return {type, shape, spec.size(), runtime.allocate_pinned(spec.bytes())};
 }
 
 host_tensor::host_tensor(const std::vector<bool>& values, const extents& shape)

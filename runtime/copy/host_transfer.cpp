@@ -57,7 +57,8 @@ class transfer_base : public host_transfer {
   bool enqueued_ = false;
 };
 
-/// A transfer of a host device: the stream's thread copies.
+/// A transfer of a host device: the stream's thread copies. Or one from or to pinned memory of a
+/// client: the device copies.
 class direct_transfer final : public transfer_base {
  public:
   direct_transfer(timeline& stream, std::shared_ptr<void> memory, std::size_t bytes,
@@ -133,6 +134,9 @@ std::shared_ptr<host_transfer> make_transfer(stream_ref on, std::shared_ptr<void
     throw error(errc::invalid_argument, std::string(up ? "source" : "target") + " is null");
   }
   if (bytes == 0 || core.id().kind == device_kind::host) {
+    return std::make_shared<direct_transfer>(stream, std::move(memory), bytes, direction);
+  }
+  if (core.staging().clients().contain(memory.get(), bytes)) {
     return std::make_shared<direct_transfer>(stream, std::move(memory), bytes, direction);
   }
   if (bytes <= host_transfer::max_at_once) {

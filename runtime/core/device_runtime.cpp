@@ -21,7 +21,7 @@ device_runtime::device_runtime(std::shared_ptr<sluice::device> device, runtime_o
   auto resource = options.resource ? std::move(options.resource) : make_default_resource();
   core_ =
       detail::runtime_core::make(std::move(device), std::move(resource), options.explicit_waits);
-  core_->limit_pinned(options.pinned_limit);
+  core_->limit_pinned({options.pinned_limit, options.client_pinned_limit});
 }
 
 device_runtime::~device_runtime() {
@@ -89,6 +89,11 @@ std::size_t device_runtime::trim_memory() {
   reap_pending();
   core_->trim_staging();
   return core_->resource().trim();
+}
+
+std::shared_ptr<void> device_runtime::allocate_pinned(std::size_t bytes) {
+  core_->require_open();
+  return core_->staging().clients().allocate(bytes);
 }
 
 bool device_runtime::supports_use_tracking() const noexcept {

@@ -179,13 +179,15 @@ void runtime_core::leave_out(timeline& t) noexcept {
 
 transfer_staging& runtime_core::staging() {
   const std::lock_guard lock(staging_mutex_);
-  if (!staging_) staging_ = std::make_unique<transfer_staging>(*this, pinned_limit_);
+  if (!staging_) staging_ = std::make_unique<transfer_staging>(*this, pinned_limits_);
   return *staging_;
 }
 
 void runtime_core::trim_staging() noexcept {
   const std::lock_guard lock(staging_mutex_);
-  if (staging_) staging_->pool().trim();
+  if (!staging_) return;
+  staging_->pool().trim();
+  staging_->clients().pool().trim();
 }
 
 void runtime_core::end_staging(clock::time_point end) noexcept {
@@ -385,7 +387,10 @@ runtime_statistics runtime_core::statistics() const {
       std::chrono::nanoseconds(lease_wait_longest_.load(std::memory_order_relaxed));
   {
     const std::lock_guard lock(staging_mutex_);
-    if (staging_) s.pinned_bytes = staging_->pool().held();
+    if (staging_) {
+      s.pinned_bytes = staging_->pool().held();
+      s.client_pinned_bytes = staging_->clients().pool().held();
+    }
   }
   {
     const std::lock_guard lock(records_lock_);

@@ -83,8 +83,8 @@ class runtime_core final : public runtime_context,
   /// @throws error `device_lost`
   /// @throws std::bad_alloc
   [[nodiscard]] transfer_staging& staging();
-  /// Sets `runtime_options::pinned_limit`, in bytes. Only before the first transfer.
-  void limit_pinned(std::size_t bytes) noexcept { pinned_limit_ = bytes; }
+  /// Sets the limits of pinned memory. Only before the first transfer.
+  void limit_pinned(transfer_staging::limits limits) noexcept { pinned_limits_ = limits; }
   /// Releases the pinned memory kept for later transfers.
   void trim_staging() noexcept;
 
@@ -401,7 +401,7 @@ class runtime_core final : public runtime_context,
 
   mutable std::mutex staging_mutex_;  // covers the creation of `staging_`
   std::unique_ptr<transfer_staging> staging_;
-  std::size_t pinned_limit_ = 0;
+  transfer_staging::limits pinned_limits_;
 
   const std::shared_ptr<release_list> releases_ = std::make_shared<release_list>();
   reclaim_thread reclaimer_;

@@ -12,11 +12,12 @@ pinned_memory::~pinned_memory() {
   if (pool_) pool_->give_back(address_, bytes_);
 }
 
-pinned_pool::pinned_pool(runtime_context& context, std::size_t limit)
-    : device_(context.shared_device()), limit_(limit), context_(&context) {}
+pinned_pool::pinned_pool(runtime_context& context, std::size_t limit, const char* option)
+    : device_(context.shared_device()), limit_(limit), option_(option), context_(&context) {}
 
-std::shared_ptr<pinned_pool> pinned_pool::make(runtime_context& context, std::size_t limit) {
-  return std::shared_ptr<pinned_pool>(new pinned_pool(context, limit));
+std::shared_ptr<pinned_pool> pinned_pool::make(runtime_context& context, std::size_t limit,
+                                               const char* option) {
+  return std::shared_ptr<pinned_pool>(new pinned_pool(context, limit, option));
 }
 
 pinned_pool::~pinned_pool() {
@@ -56,11 +57,11 @@ pinned_memory pinned_pool::try_acquire(std::size_t bytes) {
 
 void pinned_pool::refuse(std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
-  throw error(errc::over_budget,
-              "pinned memory: " + std::to_string(bytes) +
-                  " bytes for a transfer would exceed the limit of " + std::to_string(limit_) +
-                  " bytes (runtime_options::pinned_limit): " + std::to_string(held_) +
-                  " are held, of which " + std::to_string(awaiting_) + " await release");
+  throw error(errc::over_budget, "pinned memory: " + std::to_string(bytes) +
+                                     " bytes would exceed the limit of " + std::to_string(limit_) +
+                                     " bytes (runtime_options::" + option_ +
+                                     "): " + std::to_string(held_) + " are held, of which " +
+                                     std::to_string(awaiting_) + " await release");
 }
 
 void pinned_pool::give_back(std::byte* address, std::size_t bytes) noexcept {

@@ -46,7 +46,7 @@ class pinned_memory {
   std::size_t bytes_ = 0;
 };
 
-/// The pinned memory of one runtime.
+/// A limited amount of pinned memory of one runtime.
 ///
 ///     if (auto piece = pool->try_acquire(bytes)) {
 ///       std::memcpy(piece.get(), source, bytes);
@@ -60,8 +60,9 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
   /// The pool keeps returned pieces for reuse up to this total size, in bytes.
   static constexpr std::size_t max_kept = std::size_t{64} << 20U;
 
+  /// `option` names the limit in errors. It must outlive the pool.
   [[nodiscard]] static std::shared_ptr<pinned_pool> make(runtime_context& context,
-                                                         std::size_t limit);
+                                                         std::size_t limit, const char* option);
   pinned_pool(const pinned_pool&) = delete;
   pinned_pool& operator=(const pinned_pool&) = delete;
   ~pinned_pool();
@@ -91,7 +92,7 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
   friend class pinned_memory;
   using pieces = std::multimap<std::size_t, std::byte*>;  // by size
 
-  pinned_pool(runtime_context& context, std::size_t limit);
+  pinned_pool(runtime_context& context, std::size_t limit, const char* option);
   void give_back(std::byte* address, std::size_t bytes) noexcept;
   /// Hands a piece to the reclaim thread, under the lock. False if that is impossible.
   [[nodiscard]] bool reclaim(std::byte* address, std::size_t bytes) noexcept;
@@ -103,6 +104,7 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
 
   const std::shared_ptr<device> device_;
   const std::size_t limit_;
+  const char* const option_;
   mutable std::mutex mutex_;
   runtime_context* context_;  // null after the runtime's end
   pieces kept_;

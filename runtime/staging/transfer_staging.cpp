@@ -25,9 +25,12 @@ std::size_t usual_limit(runtime_context& context) {
 
 }  // namespace
 
-transfer_staging::transfer_staging(runtime_context& context, std::size_t limit)
+transfer_staging::transfer_staging(runtime_context& context, limits of)
     : context_(context),
-      pool_(pinned_pool::make(context, limit != 0 ? limit : usual_limit(context))) {}
+      pool_(pinned_pool::make(context, of.transfers != 0 ? of.transfers : usual_limit(context),
+                              "pinned_limit")),
+      clients_(pinned_pool::make(context, of.clients != 0 ? of.clients : usual_limit(context),
+                                 "client_pinned_limit")) {}
 
 std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::size_t bytes) {
   if (!context_.device().supports_words()) {
@@ -101,6 +104,7 @@ void transfer_staging::close(std::chrono::steady_clock::time_point end) noexcept
     ending->stop();
   }
   pool_->close();
+  clients_.pool().close();
 }
 
 }  // namespace sluice::detail

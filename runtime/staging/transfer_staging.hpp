@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/staging/client_buffers.hpp"
 #include "runtime/staging/pinned_pool.hpp"
 #include "runtime/staging/staging_ring.hpp"
 
@@ -23,7 +24,13 @@ class transfer_staging {
   /// Transfers up to this size, in bytes, use a piece of their own instead of a ring.
   static constexpr std::size_t piece_bytes = std::size_t{64} << 10U;
 
-  transfer_staging(runtime_context& context, std::size_t limit);
+  /// The limits of pinned memory in bytes; see `runtime_options`. 0: the usual one.
+  struct limits {
+    std::size_t transfers = 0;
+    std::size_t clients = 0;
+  };
+
+  transfer_staging(runtime_context& context, limits of);
   transfer_staging(const transfer_staging&) = delete;
   transfer_staging& operator=(const transfer_staging&) = delete;
   ~transfer_staging() { close({}); }
@@ -45,6 +52,7 @@ class transfer_staging {
   [[nodiscard]] std::shared_ptr<staging_ring> ring_for(timeline& stream, std::size_t bytes);
 
   [[nodiscard]] pinned_pool& pool() noexcept { return *pool_; }
+  [[nodiscard]] client_buffers& clients() noexcept { return clients_; }
   /// Waits until `end` for transfers in progress, ends the staging thread, and frees the memory
   /// that the pool keeps. Called at the runtime's end.
   void close(std::chrono::steady_clock::time_point end) noexcept;
@@ -57,6 +65,7 @@ class transfer_staging {
 
   runtime_context& context_;
   const std::shared_ptr<pinned_pool> pool_;
+  client_buffers clients_;
   std::mutex mutex_;
   std::shared_ptr<staging_thread> thread_;
   bool closed_ = false;

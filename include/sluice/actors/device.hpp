@@ -34,6 +34,14 @@ struct allocate {
   element_type type = element_type::f32;  ///< type of an element
 };
 
+/// Asks for a `host_tensor` of undefined elements in pinned memory, for uploads and downloads at
+/// full speed; see `device_runtime::allocate_pinned`. A client keeps it for many transfers. Errors:
+/// those of `allocate`.
+struct allocate_pinned {
+  extents shape{};                        ///< number of elements along each dimension
+  element_type type = element_type::f32;  ///< type of an element
+};
+
 /// The answer to `download`: the target of the request, which is new if none is given.
 template <>
 struct request_reply<download> {
@@ -91,9 +99,10 @@ class device_end;
 /// It takes the operations `upload`, `download`, `fill` and `strided_copy` as an `operation_actor`
 /// does.
 using device_actor = operation_actor<upload, download, fill, strided_copy>::extend<
-    takes<tensor(allocate)>, takes<blas_actor(get_blas)>, takes<dnn_actor(get_dnn)>,
-    takes<fft_actor(get_fft)>, takes<rng_actor(get_rng)>, takes<elementwise_actor(get_elementwise)>,
-    takes<program_actor(get_programs)>, takes<device_status(get_statistics)>>;
+    takes<tensor(allocate)>, takes<host_tensor(allocate_pinned)>, takes<blas_actor(get_blas)>,
+    takes<dnn_actor(get_dnn)>, takes<fft_actor(get_fft)>, takes<rng_actor(get_rng)>,
+    takes<elementwise_actor(get_elementwise)>, takes<program_actor(get_programs)>,
+    takes<device_status(get_statistics)>>;
 
 /// Starts a device actor over `service`, on a thread of its own. `trace` watches the launches of
 /// the device and of every library actor that it makes. @throws error as
@@ -156,4 +165,4 @@ class SLUICE_EXPORT scoped_device {
 SLUICE_MESSAGES(sluice_device, 1080, sluice::allocate, sluice::upload, sluice::download,
                 sluice::fill, sluice::host_tensor, sluice::get_blas, sluice::get_dnn,
                 sluice::get_fft, sluice::get_rng, sluice::get_elementwise, sluice::get_programs,
-                sluice::get_statistics, sluice::device_status)
+                sluice::get_statistics, sluice::device_status, sluice::allocate_pinned)

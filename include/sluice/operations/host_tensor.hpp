@@ -18,6 +18,8 @@
 
 namespace sluice {
 
+class device_runtime;
+
 /// A tensor in memory of the process: row-major, without gaps.
 ///
 ///     const host_tensor x(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
@@ -66,6 +68,13 @@ class SLUICE_EXPORT host_tensor {
   // NOLINTNEXTLINE(google-explicit-constructor): every vector of elements is a tensor.
   host_tensor(const std::vector<bool>& values);
   ///@}
+
+  /// A tensor of undefined elements in pinned memory of `runtime`, for transfers of it at full
+  /// speed; see `device_runtime::allocate_pinned`.
+  /// @throws error `invalid_argument` as the constructor
+  /// @throws error the errors of `device_runtime::allocate_pinned`
+  [[nodiscard]] static host_tensor pinned(device_runtime& runtime, element_type type,
+                                          const extents& shape);
 
   /// Whether there is a tensor.
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }

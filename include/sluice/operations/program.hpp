@@ -178,11 +178,12 @@ inline constexpr per_request_t per_request{};
 ///
 ///     const auto clip = p.input("clip", per_request, padded{1});  // of shape (1, samples)
 ///
-/// A GPU computes such runs with an extent that is rounded up by less than one eighth, with zeros
-/// behind the elements of the input, and cuts each result to the extents that it has without them.
-/// Runs whose extents are rounded to the same one share an executable and batches. The elements
-/// that remain must not depend on the zeros: a step that reduces along this axis or reverses it
-/// does not fit.
+/// A GPU computes such runs with an extent that is rounded up, with zeros behind the elements of
+/// the input, and cuts each result to the extents that it has without them. It rounds to one of two
+/// extents in an octave, and to one of eight where the input takes more than 128 KiB at the
+/// beginning of the octave. Runs whose extents are rounded to the same one share an executable and
+/// batches. The elements that remain must not depend on the zeros: a step that reduces along this
+/// axis or reverses it does not fit.
 ///
 /// The extents of a run are not rounded if two axes of an output depend on them, if its inputs take
 /// more than 64 MiB, with `result_bits::as_if_alone`, or if the run would not be part of a batch

@@ -51,6 +51,8 @@ struct runtime_statistics {
   /// Pinned memory that transfers have allocated and that has not been freed: in use, kept for
   /// later, or waiting for the reclaim thread. In bytes.
   std::size_t pinned_bytes = 0;
+  /// Likewise, of the buffers of clients; see `device_runtime::allocate_pinned`.
+  std::size_t client_pinned_bytes = 0;
 };
 
 /// Whether the environment variable SLUICE_EXPLICIT_WAITS is 1.
@@ -74,6 +76,9 @@ struct runtime_options {
   /// allocated on demand. A transfer larger than `host_transfer::max_at_once` needs about 1/64 of
   /// its size, and at least 1 MiB. More makes it faster.
   std::size_t pinned_limit = 0;
+  /// The limit of pinned memory that clients own, in bytes; see `device_runtime::allocate_pinned`.
+  /// 0 stands for the same as above.
+  std::size_t client_pinned_limit = 0;
   /// Queue a wait also for a point that is known to have completed. This costs driver calls and
   /// changes no result. compute-sanitizer needs it, because it learns an order only from waits.
   bool explicit_waits = explicit_waits_by_default();
@@ -257,8 +262,20 @@ class SLUICE_EXPORT device_runtime {
   /// that a destructor of an owner needs.
   /// @throws error `device_lost` in a child of `fork()`, for a runtime of the parent
   void reap_pending();
+  /// Allocates memory of the process that a GPU reads and writes at full speed: it is pinned.
+  ///
+  /// A transfer from or to this memory passes through no other memory: the device copies the bytes,
+  /// and no thread does. It returns with its last owner, on any thread, and is kept for the next
+  /// call. Allocating it anew may take milliseconds. Any thread may call the function.
+  /// @throws error `over_budget` if `runtime_options::client_pinned_limit` would be exceeded;
+  ///   retryable
+  /// @throws error `out_of_memory` if there is no memory
+  /// @throws error `shutting_down` if the runtime is shutting down
+  /// @throws error `device_lost` if the device is lost
+  /// @throws std::bad_alloc if the host has no memory
+  [[nodiscard]] std::shared_ptr<void> allocate_pinned(std::size_t bytes);
   /// Returns memory that the resource keeps, after its last uses, and pinned memory that is kept
-  /// for transfers.
+  /// for transfers and clients.
   ///
   /// Returns the number of bytes without the pinned ones. The call drains the release list like
   /// `reap_pending`. It may wait for up to a second for frees whose uses have completed.

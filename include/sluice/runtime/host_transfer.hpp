@@ -27,7 +27,8 @@ namespace sluice {
 /// pinned memory of the runtime, which `runtime_options::pinned_limit` limits. Up to `max_at_once`
 /// bytes pass through a piece of their own. More bytes pass through a few slots that all transfers
 /// of the stream share. The staging thread of the runtime copies between the slots and the memory
-/// of the process. Other streams do not wait.
+/// of the process. Other streams do not wait. Memory of `device_runtime::allocate_pinned` needs
+/// none of this: the device copies from it or to it.
 ///
 /// A transfer must live until its launch has completed. If the device is lost, it must live until
 /// the stream is quiescent. Keep it as an owner of the launch. The destructor makes no driver call.
@@ -46,8 +47,8 @@ class SLUICE_EXPORT host_transfer {
   ///
   /// The source must not be written before the launch has completed. On a GPU the transfer drops
   /// its share of the source as soon as it has read the bytes: during this call, or on a thread of
-  /// the runtime. On a host device it keeps the share. Any thread may call the function. It does
-  /// not wait for the device.
+  /// the runtime. On a host device, and for memory of `device_runtime::allocate_pinned`, it keeps
+  /// the share. Any thread may call the function. It does not wait for the device.
   /// @throws error `over_budget` if pinned memory would exceed its limit; retryable
   /// @throws error `out_of_memory` if no pinned memory can be allocated
   /// @throws error `unsupported` if the GPU has no stream memory operations and the transfer needs

@@ -158,6 +158,21 @@ TEST_P(device_actor_tests, orders_downloads_after_writes) {
   EXPECT_EQ(to->wait()[0].value->to_vector<float>(), std::vector<float>(100'000, 4.0F));
 }
 
+TEST_P(device_actor_tests, gives_clients_pinned_memory) {
+  const auto before = s().ask<device_status>(actor(), get_statistics{}).memory;
+  auto values = s().ask<host_tensor>(actor(), allocate_pinned{.shape = {300, 1000}});
+  EXPECT_EQ(values.shape(), (extents{300, 1000}));
+  EXPECT_EQ(values.type(), element_type::f32);
+  const auto numbers = s().numbers<float>(values.size());
+  std::copy(numbers.begin(), numbers.end(), values.values<float>().begin());
+  const auto x = s().ask<tensor>(actor(), upload{.values = values});
+  EXPECT_EQ(s().get(x.as<float>()), numbers);
+  const auto after = s().ask<device_status>(actor(), get_statistics{}).memory;
+  EXPECT_EQ(after.client_pinned_bytes - before.client_pinned_bytes, values.bytes());
+  EXPECT_TRUE(throws(errc::invalid_argument, "",
+                     [&] { (void)s().ask<host_tensor>(actor(), allocate_pinned{.shape = {-1}}); }));
+}
+
 TEST_P(device_actor_tests, tells_what_it_has_in_its_hands) {
   const auto before = s().ask<device_status>(actor(), get_statistics{});
   EXPECT_EQ(before.info.id, s().device().id());

@@ -74,6 +74,23 @@ TEST_P(transfer, brings_elements_of_all_types_there_and_back) {
   }
 }
 
+TEST_P(transfer, takes_pinned_memory) {
+  for (const auto count : {std::int64_t{10}, std::int64_t{1'000'000}}) {
+    const auto values = random(element_type::f32, {count});
+    const auto before = runtime().statistics().pinned_bytes;
+    auto pinned = host_tensor::pinned(runtime(), element_type::f32, {count});
+    std::memcpy(pinned.data().get(), values.data().get(), values.bytes());
+    const auto x = put(pinned);
+    const auto to =
+        std::make_shared<host_tensor>(host_tensor::pinned(runtime(), element_type::f32, {count}));
+    const auto memory = to->data();
+    (void)run(on(), sluice::download{.x = x, .to = to});
+    EXPECT_EQ(to->data(), memory);
+    EXPECT_TRUE(same_bytes(*to, values));
+    EXPECT_EQ(runtime().statistics().pinned_bytes, before) << "the bytes passed through a slot";
+  }
+}
+
 TEST_P(transfer, writes_a_part_of_a_tensor) {
   const auto all = put(host_tensor(std::vector<float>(20, 1), {5, 4}));
   const auto y = run(on(), sluice::upload{.values = host_tensor(std::vector<float>(8, 2), {2, 4}),
