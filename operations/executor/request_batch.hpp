@@ -106,7 +106,8 @@ class request_batch final : public detail::batch_closure {
     parts_of_launch parts;
     for (const auto i : which) {
       auto* const one = memory_.own[i];
-      if (one != nullptr) parts.enqueue([&] { one->enqueue_before_batch(addresses_of(i)); });
+      if (one == nullptr || !one->precedes_batch()) continue;
+      parts.enqueue([&] { one->enqueue_before_batch(addresses_of(i)); });
     }
     parts.enqueue([&] {
       auto memory = memory_of(addresses, own_.get());

@@ -17,24 +17,14 @@ namespace {
 
 using detail::program_graph;
 
-// All inputs per request of a run that is padded, in bytes.
-constexpr std::size_t max_padded_bytes = std::size_t{64} << 20U;
+// Of a run that is padded, in bytes: all inputs per request, and all outputs.
+constexpr std::size_t max_input_bytes = std::size_t{64} << 20U;
+constexpr std::size_t max_place_bytes = std::size_t{256} << 20U;
 // The extents in an octave to which extents are rounded. Small runs leave a GPU idle, so that it
 // helps more to have few executables and large batches of them.
 constexpr std::int64_t extents_of_octave = 8;
 constexpr std::int64_t extents_of_small_octave = 2;
 constexpr std::int64_t small_bytes = std::int64_t{128} << 10U;  // where the octave begins
-
-/// The distance between the extents to which those near `shape[axis]` are rounded.
-std::int64_t step_at(const tensor_spec& spec, std::size_t axis) {
-  const auto extent = spec.shape[axis];
-  const auto bytes_of_one = static_cast<std::int64_t>(spec.bytes()) / extent;
-  const auto octave = static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(extent - 1, 1))));
-  const bool is_small = octave <= small_bytes / bytes_of_one;
-  return std::max<std::int64_t>(octave / (is_small ? extents_of_small_octave : extents_of_octave),
-                                1);
-}
 
 /// The axis along which an input of a run is padded; 0: none.
 std::size_t axis_of(const program_graph& of, std::size_t input, const tensor_spec& spec) {
@@ -45,6 +35,30 @@ std::size_t axis_of(const program_graph& of, std::size_t input, const tensor_spe
   if (axis > 0 && axis < rank) return static_cast<std::size_t>(axis);
   throw invalid_argument(of.inputs()[input], "is padded along axis " + std::to_string(stated) +
                                                  ", but its shape is " + to_string(spec.shape));
+}
+
+/// The distances between the extents to which those of the inputs are rounded; 0: it is not padded.
+/// Equal extents are rounded alike.
+std::vector<std::int64_t> steps_of(const program_graph& of,
+                                   const std::vector<tensor_spec>& inputs) {
+  std::vector<std::int64_t> steps(inputs.size(), 0);
+  std::int64_t bytes_of_one = 1;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const auto axis = axis_of(of, i, inputs[i]); axis != 0) {
+      const auto extent = inputs[i].shape[axis];
+      bytes_of_one = std::max(bytes_of_one, static_cast<std::int64_t>(inputs[i].bytes()) / extent);
+      // The octave that ends at a power of two contains it.
+      steps[i] = static_cast<std::int64_t>(
+          std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(extent - 1, 1))));
+    }
+  }
+  for (auto& step : steps) {
+    if (step == 0) continue;
+    const bool is_small = step <= small_bytes / bytes_of_one;
+    step =
+        std::max<std::int64_t>(step / (is_small ? extents_of_small_octave : extents_of_octave), 1);
+  }
+  return steps;
 }
 
 std::size_t rows_of(const tensor_spec& spec, std::size_t axis) noexcept {
@@ -83,14 +97,44 @@ program_inference infer_new_outputs(const program_graph& of,
 
 /// The least extents that are rounded to those of `inputs`.
 std::vector<tensor_spec> least_of(const program_graph& of, std::vector<tensor_spec> inputs) {
+  const auto steps = steps_of(of, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto axis = axis_of(of, i, inputs[i]);
-    if (axis == 0) continue;
+    if (steps[i] == 0) continue;
     auto shape = inputs[i].shape;
-    shape[axis] -= step_at(inputs[i], axis) - 1;
+    shape[axis_of(of, i, inputs[i])] -= steps[i] - 1;
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
   }
   return inputs;
+}
+
+/// Adds the places of runs with the padded inputs `layout.given`.
+/// @throws error what a step refuses
+/// @throws error `unsupported` if the outputs cannot be padded
+void add_places(const program_graph& of, const program_inference& alone, batch_layout& layout) {
+  const auto place = infer_new_outputs(of, layout.given);
+  require_parts(of, place);
+  auto one = std::make_shared<const program_inference>(stacked_runs(of, place, 1));
+  const auto least = infer_new_outputs(of, least_of(of, layout.given));
+  std::vector<batch_layout::part> outputs;
+  std::size_t bytes = 0;
+  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
+    const auto spec = output_of(of, *one, i);
+    const auto axis = different_axis(output_of(of, least, i).shape, spec.shape);
+    if (!axis || spec.size() == 0 || spec.bytes() > max_place_bytes - bytes) {
+      throw error(errc::unsupported, "the outputs are not padded");
+    }
+    bytes += spec.bytes();
+    outputs.push_back(part_of(i, external_of_output(of, alone, i), spec, *axis));
+  }
+  for (std::size_t i = 0; i < layout.given.size(); ++i) {
+    if (!of.is_per_request(i)) continue;
+    layout.inputs.push_back(part_of(i, i, layout.given[i], axis_of(of, i, layout.given[i])));
+  }
+  layout.key = "padded " + std::to_string(layout.externals);
+  for (const auto& part : outputs) layout.key += ' ' + std::to_string(part.external);
+  layout.key += one->key;
+  layout.outputs = std::move(outputs);
+  layout.one = std::move(one);
 }
 
 }  // namespace
@@ -118,25 +162,26 @@ batch_layout layout_of(const program_graph& of, std::shared_ptr<const program_in
 std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& of,
                                                       const program_inference& alone) {
   auto inputs = alone.inputs;
+  const auto steps = steps_of(of, inputs);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!of.is_per_request(i)) continue;
+    if (inputs[i].bytes() > max_input_bytes) return std::nullopt;
     auto shape = inputs[i].shape;
-    if (const auto axis = axis_of(of, i, inputs[i]); axis != 0) {
-      const auto step = step_at(inputs[i], axis);
-      shape[axis] = (shape[axis] + step - 1) / step * step;
+    if (steps[i] != 0) {
+      auto& extent = shape[axis_of(of, i, inputs[i])];
+      extent = (extent + steps[i] - 1) / steps[i] * steps[i];
     }
-    if (inputs[i].bytes() > max_padded_bytes) return std::nullopt;
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
     bytes += inputs[i].bytes();
-    if (bytes > max_padded_bytes) return std::nullopt;
+    if (bytes > max_input_bytes) return std::nullopt;
   }
   return inputs;
 }
 
 bool has_layout(const program_graph& of, const program_inference& alone,
                 const std::vector<tensor_spec>& inputs, const batch_layout& layout) {
-  if (layout.externals != alone.uses.size() || layout.one->inputs != inputs) return false;
+  if (layout.externals != alone.uses.size() || layout.given != inputs) return false;
   return std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& one) {
     return one.external == external_of_output(of, alone, one.number);
   });
@@ -146,38 +191,18 @@ batch_layout padded_layout(const program_graph& of, const program_inference& alo
                            const std::vector<tensor_spec>& inputs) {
   batch_layout made;
   made.externals = alone.uses.size();
-  auto place = infer_new_outputs(of, inputs);
-  require_parts(of, place);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (of.is_per_request(i)) {
-      made.inputs.push_back(part_of(i, i, inputs[i], axis_of(of, i, inputs[i])));
-    }
-  }
-  made.one = std::make_shared<const program_inference>(stacked_runs(of, place, 1));
+  made.given = inputs;
   try {
-    const auto least = infer_new_outputs(of, least_of(of, inputs));
-    for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-      const auto spec = output_of(of, *made.one, i);
-      const auto axis = different_axis(output_of(of, least, i).shape, spec.shape);
-      if (!axis || spec.size() == 0) {
-        made.outputs.clear();
-        return made;
-      }
-      made.outputs.push_back(part_of(i, external_of_output(of, alone, i), spec, *axis));
-    }
+    add_places(of, alone, made);
   } catch (const error&) {
-    made.outputs.clear();  // a step does not take the least extents
-    return made;
+    // Such runs are computed as they are. If a step refuses these, too, that is the error.
   }
-  made.key = "padded " + std::to_string(made.externals);
-  for (const auto& one : made.outputs) made.key += ' ' + std::to_string(one.external);
-  made.key += made.one->key;
   return made;
 }
 
 bool fits(const program_graph& of, const program_inference& alone,
           const batch_layout& layout) noexcept {
-  return !layout.outputs.empty() &&
+  return layout.one != nullptr &&
          std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& one) {
            const auto& found = alone.values[of.outputs()[one.number]].layout.shape();
            const auto& place = layout.one->values[of.outputs()[one.number]].layout.shape();

@@ -29,7 +29,8 @@ struct batch_layout {
     [[nodiscard]] std::size_t bytes() const noexcept { return rows * row_bytes; }
   };
 
-  std::shared_ptr<const program_inference> one{};  ///< a run that fills its place
+  std::vector<tensor_spec> given{};                ///< the padded inputs; empty if none is
+  std::shared_ptr<const program_inference> one{};  ///< a run that fills its place; see `fits`
   std::size_t externals = 0;                       ///< of one run
   std::vector<part> inputs{};
   std::vector<part> outputs{};
@@ -52,13 +53,12 @@ struct batch_layout {
 /// its inputs and its externals say.
 [[nodiscard]] bool has_layout(const detail::program_graph& of, const program_inference& alone,
                               const std::vector<tensor_spec>& inputs, const batch_layout& layout);
-/// The layout of runs like `alone` with the padded inputs `inputs`. If they cannot be padded, `one`
-/// is a run without a place for its outputs, and `outputs` is empty.
-/// @throws error as `can_be_stacked`
+/// The layout of runs like `alone` with the padded inputs `inputs`. `one` is null if such runs
+/// cannot be padded.
 [[nodiscard]] batch_layout padded_layout(const detail::program_graph& of,
                                          const program_inference& alone,
                                          const std::vector<tensor_spec>& inputs);
-/// Whether all outputs of a run like `alone` fit into their places.
+/// Whether runs can be padded so, and all outputs of a run like `alone` fit into their places.
 [[nodiscard]] bool fits(const detail::program_graph& of, const program_inference& alone,
                         const batch_layout& layout) noexcept;
 /// The bytes of the rows of a run like `alone`, which has the layout `layout`: those of its inputs,

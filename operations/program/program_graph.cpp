@@ -3,6 +3,7 @@
 
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/stacked_runs.hpp"
+#include "runtime/recording/joint_launches.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -284,6 +285,13 @@ bool program_graph::pads() const noexcept {
 std::shared_ptr<const operations::batch_layout> program_graph::padded_runs(
     const operations::program_inference& alone) const {
   if (!pads() || !operations::may_share_batch(*this, alone)) return nullptr;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < alone.uses.size(); ++i) {
+    const bool is_constant = i >= inputs_.size() && i < inputs_.size() + constants_.size();
+    if (alone.uses[i].ignored || (is_constant && constants_[i - inputs_.size()].on_host)) continue;
+    ++used;
+  }
+  if (used > joint_launches::max_uses) return nullptr;
   const auto wanted = operations::padded_inputs(*this, alone);
   if (!wanted) return nullptr;
   std::shared_ptr<const operations::batch_layout> found;
@@ -339,6 +347,7 @@ operations::inferred_run program_graph::infer(
     auto alone = operations::infer_program(*this, inputs, scalars, outputs);
     alone.padded = padded_runs(alone);
     alone.stacks = alone.padded || operations::can_be_stacked(*this, alone);
+    if (alone.padded) alone.bytes += alone.padded->one->bytes;
     return std::make_shared<const program_inference>(std::move(alone));
   }();
   auto calls = operations::calls_of(*made);

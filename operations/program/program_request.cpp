@@ -383,8 +383,8 @@ void prepare_request::infer_steps() {
   }
   for (auto& one : outputs) one.is_downloaded = asked_.to_host;
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
-  call_ = std::make_shared<const program_call>(
-      program_call{graph, run.shared, 0, run.shared->padded != nullptr});
+  call_ = std::make_shared<const program_call>(program_call{
+      graph, run.shared, 0, run.shared->padded && options.bits != result_bits::as_if_alone});
   row_of_programs::store(call_.get(), call);
 }
 

@@ -49,6 +49,7 @@ void stacked_executables::add_one(const detail::program_graph& of, lane_librarie
   pieces_.push_back(piece_of(of, *layout_->one, 1));
   pieces_.back().runs = &alone_;
   workspace_bytes_ = workspace_bytes_of_one();
+  count_commands(1);
 }
 
 std::size_t stacked_executables::workspace_bytes_of_one() const noexcept {
@@ -61,13 +62,18 @@ void stacked_executables::add(const detail::program_graph& of, lane_libraries& l
     load_copies(libraries);
     for (std::size_t count = 2; count <= of.max_in_batch(); count *= 2) {
       auto made = make(of, libraries, limits, count);
-      if (!made) return;
+      if (!made) break;
       const auto bytes = place_bytes_ * count + made->runs->workspace_bytes();
       pieces_.push_back(std::move(*made));
       workspace_bytes_ = std::max(workspace_bytes_, bytes);
     }
   } catch (...) {
     // A library refuses so many runs, or there is no memory. Larger batches are cut.
+  }
+  try {
+    count_commands(of.max_in_batch());
+  } catch (...) {
+    pieces_.resize(pads() ? 1 : 0);
   }
 }
 
@@ -114,7 +120,8 @@ std::optional<stacked_executables::piece> stacked_executables::make(const detail
 }
 
 std::size_t stacked_executables::bytes() const noexcept {
-  std::size_t sum = sizeof(*this) + offsets_.size() * sizeof(std::size_t);
+  std::size_t sum = sizeof(*this) + layout_->one->bytes +
+                    (offsets_.size() + most_commands_.size()) * sizeof(std::size_t);
   for (const auto& one : pieces_) {
     sum +=
         sizeof(one) + one.outputs.size() * sizeof(std::uint32_t) + (one.own ? one.own->bytes() : 0);
@@ -144,18 +151,22 @@ const stacked_executables::piece* stacked_executables::next_piece(std::size_t le
 }
 
 std::size_t stacked_executables::commands(std::size_t count) const noexcept {
-  std::size_t sum = 0;
-  while (count != 0) {
-    const auto* const next = next_piece(count);
-    if (next == nullptr) {
-      sum += alone_.commands();
-      --count;
-      continue;
+  return count < most_commands_.size() ? most_commands_[count] : count * alone_.commands();
+}
+
+void stacked_executables::count_commands(std::size_t max_in_batch) {
+  most_commands_.assign(1, 0);
+  for (std::size_t count = 1; count <= max_in_batch; ++count) {
+    std::size_t sum = 0;
+    for (auto left = count; left != 0;) {
+      const auto* const next = next_piece(left);
+      sum += next == nullptr
+                 ? alone_.commands()
+                 : layout_->inputs.size() + next->runs->step_commands() + layout_->outputs.size();
+      left -= next == nullptr ? 1 : std::min(left, next->count);
     }
-    sum += layout_->inputs.size() + next->runs->step_commands() + layout_->outputs.size();
-    count -= std::min(count, next->count);
+    most_commands_.push_back(std::max(sum, most_commands_.back()));
   }
-  return sum;
 }
 
 void stacked_executables::enqueue(lane_libraries& libraries, members all, void* scratch) const {

@@ -53,7 +53,7 @@ class stacked_executables {
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_bytes_; }
   /// The scratch memory that one padded run needs, in bytes.
   [[nodiscard]] std::size_t workspace_bytes_of_one() const noexcept;
-  /// The most device commands of a batch of `count` runs.
+  /// The most device commands of a batch of up to `count` runs.
   [[nodiscard]] std::size_t commands(std::size_t count) const noexcept;
 
   /// Runs on their way: one external after the other of one run after the other. If runs are
@@ -71,9 +71,9 @@ class stacked_executables {
   struct piece {
     std::size_t count = 0;
     const executable* runs = nullptr;
+    memory_reservation charge{};              ///< until `own` has been destroyed
     std::unique_ptr<const executable> own{};  ///< nullptr: `runs` is that of one run
-    memory_reservation charge{};
-    std::vector<std::uint32_t> outputs{};  ///< numbers of their externals
+    std::vector<std::uint32_t> outputs{};     ///< numbers of their externals
     std::size_t externals = 0;
   };
 
@@ -90,6 +90,7 @@ class stacked_executables {
   [[nodiscard]] std::optional<piece> make(const detail::program_graph& of,
                                           lane_libraries& libraries, const plan_limits& limits,
                                           std::size_t count) const;
+  void count_commands(std::size_t max_in_batch);
   /// The executable for the next piece of a batch with `left` runs; nullptr: one run alone.
   [[nodiscard]] const piece* next_piece(std::size_t left) const noexcept;
   void enqueue_piece(lane_libraries& libraries, const piece& of, const members& all, void* scratch,
@@ -100,8 +101,9 @@ class stacked_executables {
   // Of the places in the scratch memory, for one run; times the number of runs. Inputs, then
   // outputs.
   std::vector<std::size_t> offsets_;
-  std::size_t place_bytes_ = 0;  // of all of them, for one run
-  std::vector<piece> pieces_;    // of 1 if runs are padded, 2, 4, 8 … runs
+  std::size_t place_bytes_ = 0;             // of all of them, for one run
+  std::vector<piece> pieces_;               // of 1 if runs are padded, 2, 4, 8 … runs
+  std::vector<std::size_t> most_commands_;  // of batches of up to so many runs
   std::size_t workspace_bytes_ = 0;
 };
 

@@ -34,10 +34,17 @@ bool is_whole(const program_graph& of, const program_inference& alone, std::uint
          value.spec().bytes() == written.spec.bytes();
 }
 
+// All inputs per request of two runs, in bytes.
+constexpr std::size_t max_input_bytes = std::size_t{256} << 20U;
+
 bool run_alone(const program_graph& of, const program_inference& alone) {
   if (of.max_in_batch() < 2 || !alone.varying.empty()) return true;
+  std::size_t bytes = 0;
   for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
-    if (of.is_per_request(i) && !has_parts(alone.inputs[i])) return true;
+    if (!of.is_per_request(i)) continue;
+    if (!has_parts(alone.inputs[i])) return true;
+    bytes += alone.inputs[i].bytes();
+    if (bytes > max_input_bytes / 2) return true;
   }
   for (std::uint32_t i = 0; i < alone.outputs.size(); ++i) {
     const auto& given = alone.outputs[i];

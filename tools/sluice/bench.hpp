@@ -66,8 +66,14 @@ inline nlohmann::ordered_json json_of(const times& t) {
 [[nodiscard]] bench_report bench_hostile(session& current);
 /// Requests to the mel service.
 [[nodiscard]] bench_report bench_mel(session& current);
+/// Allocations by several threads, beside calls of the driver.
+[[nodiscard]] bench_report bench_memory(session& current);
 /// Runs of programs beside plain calls of the same operations.
 [[nodiscard]] bench_report bench_programs(session& current);
+/// Products on all lanes, beside plain library calls of as many threads.
+[[nodiscard]] bench_report bench_scaling(session& current);
+/// Large transfers from and to the host, beside copies of the driver.
+[[nodiscard]] bench_report bench_transfer(session& current);
 /// Many small products at once, beside plain library calls.
 [[nodiscard]] bench_report bench_throughput(session& current);
 ///@}

@@ -80,18 +80,25 @@ void add_bench_command(CLI::App& program) {
               options->measure = bench_mel;
             } else if (what == "programs") {
               options->measure = bench_programs;
+            } else if (what == "memory") {
+              options->measure = bench_memory;
+            } else if (what == "scaling") {
+              options->measure = bench_scaling;
+            } else if (what == "transfer") {
+              options->measure = bench_transfer;
             } else if (what == "throughput") {
               options->measure = bench_throughput;
             } else {
-              throw error(
-                  errc::invalid_argument,
-                  fmt::format("WHAT: '{}' is not calls, hostile, mel, programs or throughput",
-                              what));
+              throw error(errc::invalid_argument,
+                          fmt::format("WHAT: '{}' is not calls, hostile, mel, memory, programs, "
+                                      "scaling, throughput or transfer",
+                                      what));
             }
           },
           "calls (requests beside plain library calls), hostile (a client beside a hostile one), "
-          "mel (the mel service), programs (runs beside plain calls of their steps) or throughput "
-          "(many small products) [calls]")
+          "mel (the mel service), memory (allocations beside those of the driver), programs (runs "
+          "beside plain calls of their steps), scaling (products on all lanes), throughput (many "
+          "small products) or transfer (large transfers) [calls]")
       ->type_name("WHAT");
   command.add_option("--lanes", options->lanes, "Number of lanes of each actor")
       ->capture_default_str()

@@ -3,6 +3,7 @@
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/load_client.hpp"
 #include "tools/sluice/paired_rounds.hpp"
+#include "tools/sluice/products.hpp"
 
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
@@ -26,145 +27,6 @@ namespace sluice::cli {
 
 namespace {
 
-/// The operands of one product.
-struct product {
-  std::int64_t m, n, k;
-  std::vector<float> a_values{}, b_values{};
-  gpu_ref<float> a{}, b{}, c{};
-
-  [[nodiscard]] sgemm request(bool gives_output) const {
-    sgemm made{.m = m, .n = n, .k = k, .a = a, .b = b};
-    if (gives_output) made.c = c;
-    return made;
-  }
-  [[nodiscard]] std::array<void*, 3> addresses() const { return {a.data(), b.data(), c.data()}; }
-};
-
-class products {
- public:
-  static constexpr std::size_t count = 1024;
-
-  explicit products(session& current) : session_(current) {}
-
-  /// Adds products of these sizes until there are `count`.
-  void add(const std::vector<std::array<std::int64_t, 3>>& sizes) {
-    for (std::size_t i = 0; all_.size() < count; ++i) {
-      const auto [m, n, k] = sizes[i % sizes.size()];
-      product made{.m = m, .n = n, .k = k, .a_values = numbers(m * k), .b_values = numbers(k * n)};
-      made.a = upload_values(session_, made.a_values);
-      made.b = upload_values(session_, made.b_values);
-      made.c = upload_values(session_, std::vector<float>(static_cast<std::size_t>(m * n)));
-      all_.push_back(std::move(made));
-    }
-  }
-  [[nodiscard]] const product& operator[](std::size_t i) const { return all_[i % count]; }
-  /// `size` products in one message.
-  [[nodiscard]] bulk bulk_of(std::size_t first, std::size_t size) const {
-    bulk many;
-    for (std::size_t i = 0; i < size; ++i) many.add((*this)[first + i].request(true));
-    return many;
-  }
-
-  /// Checks the results of a few random products. @throws error `library_failure` if one is wrong
-  void check() {
-    std::uniform_int_distribution<std::size_t> pick(0, count - 1);
-    for (int i = 0; i < 8; ++i) check(all_[pick(random_)]);
-  }
-
- private:
-  void check(const product& p) {
-    const auto found = download_values(session_, p.c);
-    double difference = 0;
-    double size = 0;
-    for (std::int64_t row = 0; row < p.m; ++row) {
-      for (std::int64_t column = 0; column < p.n; ++column) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < p.k; ++i) {
-          sum += static_cast<double>(p.a_values[static_cast<std::size_t>(row * p.k + i)]) *
-                 static_cast<double>(p.b_values[static_cast<std::size_t>(i * p.n + column)]);
-        }
-        const double found_here = found[static_cast<std::size_t>(row * p.n + column)];
-        difference += (found_here - sum) * (found_here - sum);
-        size += sum * sum;
-      }
-    }
-    if (!(std::sqrt(difference) <= 1e-5 * std::sqrt(size))) {
-      throw error(errc::library_failure, fmt::format("a product of {} x {} x {} is wrong by {:.2g}",
-                                                     p.m, p.n, p.k, std::sqrt(difference / size)));
-    }
-  }
-  std::vector<float> numbers(std::int64_t count_of_one) {
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<float> values(static_cast<std::size_t>(count_of_one));
-    for (float& value : values) value = uniform(random_);
-    return values;
-  }
-
-  session& session_;
-  std::mt19937_64 random_{std::random_device()()};
-  std::vector<product> all_;
-};
-
-/// The same products as calls of the library on one stream, by one thread, with nothing around
-/// them.
-class by_hand {
- public:
-  by_hand(session& current, const products& of)
-      : runtime_(current.device().service().runtime()),
-        of_(of),
-        stream_(runtime_.create_stream()),
-        libraries_(runtime_, stream_.ref()) {
-    row_.prepare(libraries_);
-    for (std::size_t i = 0; i < products::count; ++i) {
-      auto operation = to_operation(of[i].request(true));
-      inference_of<detail::operand_count<gemm>()> inferred(detail::operands_of(operation));
-      row_.infer(&operation, inferred, calls_.emplace_back());
-    }
-  }
-
-  /// One call for each product, then one wait.
-  void one_by_one(std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto which = static_cast<std::size_t>(i) % products::count;
-      row_.enqueue(libraries_, calls_[which], {.addresses = of_[which].addresses()});
-    }
-    stream_.synchronize();
-  }
-  /// One call for each `size` products, whose addresses are uploaded each time. For GPUs.
-  void batches_of(std::size_t size, std::int64_t count) {
-    const auto batches = (static_cast<std::size_t>(count) + size - 1) / size;
-    std::vector<void*> addresses;
-    for (std::size_t batch = 0; batch < batches; ++batch) {
-      addresses.clear();
-      for (std::size_t i = 0; i < size; ++i) {
-        const auto of = of_[batch * size + i].addresses();
-        addresses.insert(addresses.end(), of.begin(), of.end());
-      }
-      // The copy of a table may still be queued when the next ones are filled.
-      if (tables_.size() == kept_tables) {
-        tables_.push_back(std::move(tables_.front()));
-        tables_.pop_front();
-      } else {
-        tables_.push_back(row_.begin_batch(libraries_, size));
-      }
-      row_.enqueue_batch(libraries_, calls_[0],
-                         {.addresses = addresses, .own = tables_.back().get()});
-    }
-    stream_.synchronize();
-  }
-
- private:
-  static constexpr std::size_t kept_tables = 64;
-
-  device_runtime& runtime_;
-  const products& of_;
-  stream stream_;
-  lane_libraries libraries_;
-  const operation_row& row_ = row_of(operation_type<gemm>{});
-  std::deque<operation_row::call_storage> calls_;
-  std::deque<std::shared_ptr<operation_launch>> tables_;
-};
-
 /// Answers a request at once, with its output.
 using echo_actor = caf::typed_actor<takes<gpu_ref<float>(sgemm)>>;
 
@@ -176,45 +38,29 @@ echo_actor spawn_echo(caf::actor_system& system) {
   });
 }
 
-using clients_of_sgemm = load_clients<gpu_ref<float>>;
-
-/// Requests for `of`, by `clients` clients, each of which has products of its own. `options` follow
-/// each request.
-template <class Handle, class... Options>
-std::shared_ptr<clients_of_sgemm> make_clients(session& current, const products& of,
-                                               std::size_t clients, const Handle& target,
-                                               bool gives_output, const Options&... options) {
-  return std::make_shared<clients_of_sgemm>(
-      current.system(), clients, bench_in_flight, target,
-      [&of, gives_output, share = products::count / clients, options...](std::size_t client,
-                                                                         std::size_t i) {
-        return std::tuple(of[client * share + i % share].request(gives_output), options...);
-      });
-}
-
 }  // namespace
 
 bench_report bench_throughput(session& current) {
   const bool on_gpu = current.device().service().device().id().kind != device_kind::host;
-  products equal(current);
-  equal.add({{64, 64, 64}});
-  products mixed(current);
-  mixed.add({{64, 64, 64},
-             {32, 32, 32},
-             {128, 128, 128},
-             {64, 32, 128},
-             {16, 64, 64},
-             {128, 16, 32},
-             {96, 96, 96},
-             {48, 48, 48},
-             {128, 64, 128},
-             {64, 128, 64},
-             {32, 128, 64},
-             {8, 128, 128},
-             {100, 60, 20},
-             {33, 65, 127},
-             {120, 40, 80},
-             {128, 128, 16}});
+  constexpr std::size_t count = 1024;
+  products equal(current, count, {{64, 64, 64}});
+  products mixed(current, count,
+                 {{64, 64, 64},
+                  {32, 32, 32},
+                  {128, 128, 128},
+                  {64, 32, 128},
+                  {16, 64, 64},
+                  {128, 16, 32},
+                  {96, 96, 96},
+                  {48, 48, 48},
+                  {128, 64, 128},
+                  {64, 128, 64},
+                  {32, 128, 64},
+                  {8, 128, 128},
+                  {100, 60, 20},
+                  {33, 65, 127},
+                  {120, 40, 80},
+                  {128, 128, 16}});
   by_hand equal_by_hand(current, equal);
   by_hand mixed_by_hand(current, mixed);
   const auto blas = current.device().blas();
@@ -239,7 +85,7 @@ bench_report bench_throughput(session& current) {
   same_shape.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
   for (const std::size_t size : {64, 256}) {
     constexpr std::size_t clients = 4;
-    constexpr auto share = products::count / clients;
+    constexpr auto share = count / clients;
     const auto load = std::make_shared<load_clients<bulk_results>>(
         current.system(), clients, share / size, blas,
         [&equal, size](std::size_t client, std::size_t i) {

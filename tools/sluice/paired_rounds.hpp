@@ -27,11 +27,16 @@ class paired_rounds {
   static constexpr auto shortest = std::chrono::milliseconds(50);  // of one way in one round
   static constexpr auto warm_up = std::chrono::seconds(1);         // of all of them
 
-  /// Adds a way that does `n` pieces of work in `run(n)`. The first one is the reference of the
-  /// ratios.
-  void add(std::string name, std::function<void(std::int64_t n)> run) {
-    ways_.push_back({std::move(name), std::move(run)});
+  /// Adds a way that does `n` pieces of work in `run(n)`. `reference` is the number of the way to
+  /// which its ratio is taken. Returns its own number.
+  std::size_t add(std::string name, std::function<void(std::int64_t n)> run,
+                  std::size_t reference = 0) {
+    ways_.push_back({std::move(name), std::move(run), reference});
+    return ways_.size() - 1;
   }
+
+  /// Takes the ratios of a way to another one, or to itself.
+  void refer(std::size_t way, std::size_t reference) { ways_[way].reference = reference; }
 
   /// Measures all.
   void measure() {
@@ -64,8 +69,9 @@ class paired_rounds {
   };
   /// The pieces of work per second.
   [[nodiscard]] spread rate(std::size_t way) const { return spread_of(ways_[way].rates); }
-  /// How many times as fast as the way `reference`.
-  [[nodiscard]] spread ratio(std::size_t way, std::size_t reference = 0) const {
+  /// How many times as fast as its reference.
+  [[nodiscard]] spread ratio(std::size_t way) const {
+    const auto reference = ways_[way].reference;
     std::vector<double> all;
     for (std::size_t i = 0; i < ways_[way].rates.size(); ++i) {
       all.push_back(ways_[way].rates[i] / ways_[reference].rates[i]);
@@ -100,6 +106,7 @@ class paired_rounds {
   struct way_of_work {
     std::string name;
     std::function<void(std::int64_t)> run;
+    std::size_t reference = 0;
     std::int64_t pieces = 256;
     std::vector<double> rates{};
   };

@@ -83,8 +83,9 @@ class SLUICE_EXPORT operation_launch {
   virtual ~operation_launch() = default;
   /// The most device commands that the launch enqueues because of it.
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 0; }
-  /// Enqueues what the launch needs before a batch that it is a member of, whose operands are at
-  /// `addresses`.
+  /// Whether the launch needs something before a batch that it is a member of.
+  [[nodiscard]] virtual bool precedes_batch() const noexcept { return false; }
+  /// Enqueues it. The operands of the launch are at `addresses`. Called if `precedes_batch()`.
   virtual void enqueue_before_batch(std::span<void* const> /*addresses*/) {}
   /// Whether the reply waits for the device in any case, and for `finish`.
   [[nodiscard]] virtual bool must_finish() const noexcept { return false; }

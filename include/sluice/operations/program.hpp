@@ -185,9 +185,10 @@ inline constexpr per_request_t per_request{};
 /// batches. The elements that remain must not depend on the zeros: a step that reduces along this
 /// axis or reverses it does not fit.
 ///
-/// The extents of a run are not rounded if two axes of an output depend on them, if its inputs take
-/// more than 64 MiB, with `result_bits::as_if_alone`, or if the run would not be part of a batch
-/// for one of the reasons that `per_request` states. Runs with rounded extents are not captured.
+/// The extents of a run are not rounded if a step refuses the rounded ones, if two axes of an
+/// output depend on them, if its inputs take more than 64 MiB or its outputs more than 256 MiB,
+/// with `result_bits::as_if_alone`, or if the run would not be part of a batch for one of the
+/// reasons that `per_request` states. Runs with rounded extents are not captured.
 struct padded {
   int axis = 0;  ///< not 0; negative: from the last
 };

@@ -141,7 +141,10 @@ TEST_P(padded_programs, are_prepared_for_all_extents_that_are_rounded_alike) {
     return tensor_spec::row_major(element_type::f32, {1, length});
   };
   (void)run(traced(), sluice::prepare{.what = what, .inputs = {clip(61)}});
+  const request_options alone{.bits = result_bits::as_if_alone};
+  (void)run(traced(), sluice::prepare{.what = what, .inputs = {clip(62)}}, alone);
   const auto made = traced().status().plans.made;
+  (void)run(traced(), sluice::run{what, {numbers({1, 62})}}, alone);
   (void)run(traced(), sluice::run{what, {numbers({1, 64})}});
   EXPECT_EQ(traced().status().plans.made - made, on_host() ? 1U : 0U);
 }
@@ -254,11 +257,63 @@ TEST_F(padded_layouts, are_only_of_outputs_that_depend_in_one_axis) {
   EXPECT_EQ(of(squares, {2, 63, 5}), nullptr);
 }
 
-TEST_F(padded_layouts, are_not_of_large_inputs) {
+TEST_F(padded_layouts, are_not_of_large_inputs_and_outputs) {
   const auto what = twice();
   constexpr std::int64_t most = std::int64_t{16} << 20U;  // elements of 64 MiB
   EXPECT_NE(of(what, {1, most}), nullptr);
   EXPECT_EQ(of(what, {1, most + 1}), nullptr);
+  program_builder p;
+  const auto x = p.input("x", per_request, padded{1});
+  const auto weights = p.constant("weights", host_tensor(element_type::f32, {64, 4096}));
+  const auto wide = p.add("wide", gemm{.a = x, .b = weights});
+  const auto widened = std::move(p).build({wide}, {.max_in_batch = 8});
+  EXPECT_NE(of(widened, {1, 16384, 64}), nullptr);  // 256 MiB
+  EXPECT_EQ(of(widened, {1, 16385, 64}), nullptr);
+}
+
+TEST_F(padded_layouts, leave_runs_as_they_are_that_a_step_takes_only_so) {
+  const auto reshaped = twice([](const program_value& x) { return x.reshape({-1, 100}); });
+  EXPECT_EQ(of(reshaped, {1, 1100}), nullptr);
+  program_builder p;
+  const auto x = p.input("x", per_request, padded{1});
+  const auto y = p.input("y", per_request, padded{1});
+  const auto what =
+      std::move(p).build({p.add("sum", add{.a = x.slice(1, 1), .b = y})}, {.max_in_batch = 8});
+  const auto infer = [&](std::int64_t of_x, std::int64_t of_y) {
+    const std::vector inputs{tensor_spec::row_major(element_type::f32, {1, of_x}),
+                             tensor_spec::row_major(element_type::f32, {1, of_y})};
+    return what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
+  };
+  EXPECT_EQ(infer(1025, 1024), nullptr);
+}
+
+TEST_F(padded_layouts, round_equal_extents_alike) {
+  program_builder p;
+  const auto x = p.input("x", per_request, padded{-1});
+  const auto y = p.input("y", per_request, padded{-1});
+  const auto what =
+      std::move(p).build({p.add("scaled", multiply{.a = x, .b = y})}, {.max_in_batch = 8});
+  const std::vector inputs{tensor_spec::row_major(element_type::f32, {1, 80, 5000}),
+                           tensor_spec::row_major(element_type::f32, {1, 1, 5000})};
+  const auto found =
+      what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->given[0].shape[2], 5120);
+  EXPECT_EQ(found->given[1].shape[2], 5120);
+}
+
+TEST_F(padded_layouts, are_not_of_runs_with_more_tensors_than_a_batch_takes) {
+  program_builder p;
+  auto sum = p.input("x0", per_request, padded{1});
+  for (int i = 1; i < 4; ++i) {
+    const auto n = std::to_string(i);
+    sum = p.add("sum" + n, add{.a = sum, .b = p.input("x" + n, per_request)});
+  }
+  const auto what = std::move(p).build({sum}, {.max_in_batch = 8});
+  const std::vector inputs(4, tensor_spec::row_major(element_type::f32, {1, 64}));
+  EXPECT_EQ(
+      what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded,
+      nullptr);
 }
 
 }  // namespace
