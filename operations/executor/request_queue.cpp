@@ -18,6 +18,7 @@ using use = inference::use;
 
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
+constexpr std::size_t max_held_back_of_sender = 16;
 /// The number of earlier requests with which one is compared, and of those that are visited for it.
 constexpr std::size_t max_compared = 64;
 constexpr std::size_t max_visited = 4096;
@@ -43,7 +44,7 @@ void request_queue::require_room(const operation_request& r) const {
     throw error(errc::overloaded, std::to_string(count_) + " requests wait already");
   }
   const auto own = of_sender_.find(r.sender.id);
-  if (own != of_sender_.end()) {
+  if (r.sender.id != 0 && own != of_sender_.end()) {
     const auto& waiting = own->second;
     if (waiting.requests >= limits_.requests_of_sender) {
       throw error(errc::overloaded,
@@ -65,14 +66,12 @@ std::size_t request_queue::charge_of(const operation_request& r, std::size_t byt
 }
 
 void request_queue::count_sender(const operation_request& r) {
-  if (r.sender.id == 0) return;
   auto& own = of_sender_[r.sender.id];
   ++own.requests;
   own.bytes += r.counted_bytes;
 }
 
 void request_queue::uncount_sender(const operation_request& r) noexcept {
-  if (r.sender.id == 0) return;
   const auto own = of_sender_.find(r.sender.id);
   own->second.bytes -= r.counted_bytes;
   if (--own->second.requests == 0) of_sender_.erase(own);
@@ -109,18 +108,42 @@ void request_queue::add(pointer& r) {
   if (lane_ != nullptr) lane_->note_added(r->sender);
   made.request = std::move(r);
   look_for_blocker(made);
+  if (&to != &planning_) line_up(made);
   to.splice(to.end(), node);
+}
+
+void request_queue::line_up(item& r) noexcept {
+  const auto priority = static_cast<std::size_t>(r->options.priority);
+  auto& own = of_sender_.find(r->sender.id)->second.turns[priority];
+  if (own.requests.empty()) turns_[priority].push_back(own);
+  auto* earlier = own.requests.last();
+  while (earlier != nullptr && (*earlier)->number > r->number) earlier = earlier->previous;
+  own.requests.insert_behind(earlier, r);
+  r.of_sender = &own;
+}
+
+void request_queue::leave_line(item& r) noexcept {
+  if (r.of_sender == nullptr) return;
+  auto& own = *std::exchange(r.of_sender, nullptr);
+  auto& all = turns_[static_cast<std::size_t>(r->options.priority)];
+  own.requests.erase(r);
+  all.erase(own);
+  if (!own.requests.empty()) all.push_back(own);
 }
 
 request_queue::place request_queue::next(bool batches) noexcept {
   std::size_t passed = 0;
-  for (auto& waiting : ready_) {
-    for (auto at = waiting.begin(); at != waiting.end(); ++at) {
-      if (is_wanted(*at, batches) && may_pass(*at)) return {&waiting, at};
-      if (++passed == max_held_back) return next_of_the_oldest(batches);
+  for (std::size_t priority = 0; priority < ready_.size(); ++priority) {
+    for (auto* of = turns_[priority].first(); of != nullptr; of = of->next) {
+      std::size_t passed_of_sender = 0;
+      for (auto* r = of->requests.first(); r != nullptr; r = r->next) {
+        if (is_wanted(*r, batches) && may_pass(*r)) return {&ready_[priority], r->at};
+        if (++passed == max_held_back) return next_of_the_oldest(batches);
+        if (of->next != nullptr && ++passed_of_sender == max_held_back_of_sender) break;
+      }
     }
   }
-  return {};
+  return next_of_the_oldest(batches);
 }
 
 request_queue::place request_queue::next_of_the_oldest(bool batches) noexcept {
@@ -160,6 +183,7 @@ void request_queue::give_plan(const void* by,
     while (later != to.end() && (**later)->number < r.number) ++*later;
     to.splice(*later, planning_, here);
     here->in = &to;
+    line_up(*here);
   }
 }
 
@@ -243,6 +267,7 @@ void request_queue::unblock(item& r) noexcept {
 void request_queue::forget(item& r) noexcept {
   for (auto* const used : r.used) used_.remove(used);
   r.used.clear();
+  leave_line(r);
   ++taken_;
   if (r.blocker != nullptr) unblock(r);
   while (r.first_blocked != nullptr) unblock(*r.first_blocked);

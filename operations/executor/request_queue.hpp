@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operations/executor/byte_index.hpp"
+#include "operations/executor/chain.hpp"
 
 #include <sluice/operations/lane_choice.hpp>
 #include <sluice/operations/operation_request.hpp>
@@ -26,7 +27,12 @@ namespace sluice::operations {
 ///
 /// A request waits for its plan, for room on the lane, or for an earlier request with which it has
 /// a hazard. Only these hold it back: it passes all other requests.
+///
+/// Senders take turns: after a request of one of them, those of the others are next. Requests of
+/// one sender keep their order as far as their hazards and plans allow.
 class request_queue {
+  struct turn;
+
  public:
   using pointer = detail::owner_pointer<detail::operation_request>;
   /// A request in a list.
@@ -42,6 +48,10 @@ class request_queue {
     item* first_blocked = nullptr;
     item* next_blocked = nullptr;
     item* previous_blocked = nullptr;
+    // Among those of its sender with its priority, while it is ready.
+    turn* of_sender = nullptr;
+    item* next = nullptr;
+    item* previous = nullptr;
     [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
     [[nodiscard]] detail::operation_request& operator*() const noexcept { return *request; }
   };
@@ -75,7 +85,8 @@ class request_queue {
     [[nodiscard]] explicit operator bool() const noexcept { return in != nullptr; }
     [[nodiscard]] const detail::operation_request& operator*() const noexcept { return **at; }
   };
-  /// The next request that may be launched; without `batches`, of those that are launched alone.
+  /// The next request that may be launched, of the sender whose turn it is; without `batches`, of
+  /// those that are launched alone.
   [[nodiscard]] place next(bool batches = true) noexcept;
   /// Takes a request.
   [[nodiscard]] pointer take(const place& from) noexcept;
@@ -135,10 +146,17 @@ class request_queue {
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
 
  private:
+  /// The requests of one sender with one priority that are ready, in the order of their numbers.
+  struct turn {
+    chain<item> requests{};
+    turn* next = nullptr;
+    turn* previous = nullptr;
+  };
   /// What waits of one sender.
   struct sender_share {
     std::size_t requests = 0;
     std::size_t bytes = 0;
+    std::array<turn, 3> turns{};  ///< by priority
   };
   /// The requests of a sender with an id, in the order of their numbers.
   using id_of_request = std::tuple<request_sender, std::uint64_t, std::uint64_t>;
@@ -153,6 +171,10 @@ class request_queue {
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,
                                       std::size_t bytes) const noexcept;
+  /// Puts a request that is ready among those of its sender.
+  void line_up(item& r) noexcept;
+  /// Ends the turn of its sender.
+  void leave_line(item& r) noexcept;
   void count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r) noexcept;
   /// Whether no earlier request has a hazard with `r`.
@@ -171,6 +193,7 @@ class request_queue {
   list planning_{memory_};  // in the order of arrival
   // By priority; each in the order of arrival.
   std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};
+  std::array<chain<turn>, 3> turns_;  // by priority: senders with requests that are ready
   std::size_t count_ = 0;
   std::size_t blocked_ = 0;  // those with a blocker
   std::size_t planned_ = 0;

@@ -43,8 +43,9 @@ struct cancel_launched {
 ///     request(self, blas, caf::infinite, gemm{.a = a, .b = b},
 ///             request_options{.reply = reply_on::enqueued});
 ///
-/// Requests are launched by priority, then in the order of arrival. A request does not pass an
-/// earlier one if either of them writes bytes that the other one uses.
+/// Requests are launched by priority. Among those of one priority, senders take turns, and the
+/// requests of one sender keep their order. A request does not pass an earlier one if either of
+/// them writes bytes that the other one uses.
 ///
 /// A `bulk` takes many operations in one message. The sender of requests may cancel them with
 /// `cancel_request`. `get_queue_status` is answered with a `queue_status`.

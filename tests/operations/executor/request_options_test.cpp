@@ -280,6 +280,38 @@ TEST_P(request_options_test, launches_by_priority_and_then_by_arrival) {
   EXPECT_EQ(order, (std::vector<std::uint32_t>{3, 5, 2, 4, 1}));
 }
 
+TEST_P(request_options_test, senders_take_turns) {
+  gate closed;
+  auto before = fill_lane(closed);
+  std::vector<std::uint32_t> order;
+  const auto note = [&](std::uint32_t digit, request_sender sender, std::int64_t key = 2) {
+    on().submit(
+        planned{.x = words(1), .key = key}, {},
+        reply_token<tensor>::from([&order, digit](const tensor&) { order.push_back(digit); },
+                                  [](const error&) { ADD_FAILURE(); }),
+        sender);
+  };
+  constexpr request_sender carol{3};
+  script().hold(1);
+  note(1, alice, 1);  // has no plan yet
+  for (const std::uint32_t digit : {2, 3, 4, 5}) note(digit, alice);
+  for (const std::uint32_t digit : {6, 7}) note(digit, bob);
+  note(8, carol);
+  closed.open();
+  for (auto& a : before) (void)wait(a);
+  await([&] {
+    on().work();
+    return order.size() == 7;
+  });
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{2, 6, 8, 3, 7, 4, 5}));
+  script().open(1);
+  await([&] {
+    on().work();
+    return order.size() == 8;
+  });
+  EXPECT_EQ(order.back(), 1U);
+}
+
 TEST_P(request_options_test, a_priority_does_not_pass_a_hazard) {
   make_plan(2);
   script().hold(1);
