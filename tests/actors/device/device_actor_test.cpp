@@ -165,7 +165,7 @@ TEST_P(device_actor_tests, gives_clients_pinned_memory) {
   EXPECT_EQ(values.type(), element_type::f32);
   const auto numbers = s().numbers<float>(values.size());
   std::copy(numbers.begin(), numbers.end(), values.values<float>().begin());
-  const auto x = s().ask<tensor>(actor(), upload{.values = values});
+  const auto x = s().ask<tensor>(actor(), sluice::upload{.values = values});
   EXPECT_EQ(s().get(x.as<float>()), numbers);
   const auto after = s().ask<device_status>(actor(), get_statistics{}).memory;
   EXPECT_EQ(after.client_pinned_bytes - before.client_pinned_bytes, values.bytes());
