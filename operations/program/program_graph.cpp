@@ -3,7 +3,7 @@
 
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/stacked_runs.hpp"
-#include "runtime/recording/joint_launches.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/error.hpp>
 

@@ -41,8 +41,9 @@ class threads_by_hand {
 bench_report bench_scaling(session& current) {
   const auto lanes = current.device().service().lanes_per_actor();
   const auto blas = current.device().blas();
-  bench_report made;
-  made.library = library_of(row_of(operation_type<gemm>{}), current);
+  bench_report made{.library = library_of(row_of(operation_type<gemm>{}), current),
+                    .json = nlohmann::ordered_json::object(),
+                    .table = {}};
   for (const std::int64_t side : {64, 512}) {
     const std::size_t count = side == 64 ? 1024 : 64;
     products of(current, count, {{side, side, side}});
