@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -204,7 +205,10 @@ class request_queue {
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
   std::map<id_of_request, item*> by_id_;
-  std::unordered_map<std::uint64_t, sender_share> of_sender_;
+  using senders =
+      std::unordered_map<std::uint64_t, sender_share, std::hash<std::uint64_t>, std::equal_to<>,
+                         detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
+  senders of_sender_{memory_};
   byte_index used_{memory_};
 };
 
