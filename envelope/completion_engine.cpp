@@ -378,8 +378,9 @@ void completion_engine::run(const std::shared_ptr<state>& shared) noexcept {
     } else if (const auto waited = clock::now() - waits_since; waited < spin) {
       std::this_thread::yield();
     } else {
-      // A launch is found to be complete at most an eighth of its time too late.
-      const auto pause = std::clamp<clock::duration>(waited / 8, shortest, longest);
+      // A launch is found to be complete at most this part of its time too late.
+      const auto part = s.waiting == wait_policy::frugal ? 8 : 32;
+      const auto pause = std::clamp<clock::duration>(waited / part, shortest, longest);
       s.wake->changed.wait_for(pause, [&] {
         return s.inbox.load(std::memory_order_acquire) != nullptr ||
                s.wake->wakes.load(std::memory_order_acquire) != wakes;

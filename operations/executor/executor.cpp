@@ -134,7 +134,11 @@ class executor::core {
     bool waits = false;
     if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
     if (!refusal && waits) refusal = failure_of([&] { wait(asked); });
-    if (refusal) return r.fail(*refusal);
+    if (refusal) {
+      // It makes no batch larger, so few of them may keep others waiting.
+      gathered_ += weight_of_refusal - 1;
+      return r.fail(*refusal);
+    }
     if (waits) return;
     launch(r);
     if (!waiting_.empty() && !gather()) launch_waiting();
@@ -587,6 +591,7 @@ class executor::core {
   }
 
   static constexpr std::size_t fullest_batch = 128;
+  static constexpr std::size_t weight_of_refusal = 8;
   static constexpr std::size_t max_planned = 64;  // that wait when the next plans are made
 
   // Made in advance, because answering must not throw.
@@ -614,7 +619,7 @@ class executor::core {
   bool launching_ = false;
   std::function<bool()> more_;  // null: the owner never has a request at hand
   bool gathering_ = false;      // the owner is woken after the requests at hand
-  std::size_t gathered_ = 0;    // requests since then
+  std::size_t gathered_ = 0;    // requests since then, with the weight of those refused
   std::size_t in_bulk_ = 0;     // a receiver may submit one within another
 };
 

@@ -152,6 +152,25 @@ TEST_P(batches, take_the_requests_at_hand_and_two_of_them_are_in_flight) {
   EXPECT_EQ(traced().lane().in_flight(), 0U);
 }
 
+TEST_P(batches, are_not_kept_waiting_by_many_refused_requests) {
+  const auto a = any();
+  const auto b = any();
+  gather();
+  auto answer = send(product_of(a, b));
+  std::size_t refused = 0;
+  while (launched().empty() && refused < 128) {
+    auto bad = product_of(a, b);
+    bad.a = tensor();
+    auto why = send(std::move(bad));
+    EXPECT_TRUE(throws(errc::invalid_argument, "a", [&] { (void)why.get(); }));
+    ++refused;
+    if (traced().waiting() == 0) break;
+  }
+  EXPECT_LE(refused, 17U);
+  launch_gathered();
+  (void)answer_of(answer);
+}
+
 TEST_P(batches, have_members_of_one_call_only) {
   const auto a = any();
   const auto b = any();
