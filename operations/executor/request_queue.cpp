@@ -19,6 +19,9 @@ using use = inference::use;
 /// The number of requests held back by a hazard among which `next` looks for one that may pass.
 constexpr std::size_t max_held_back = 64;
 constexpr std::size_t max_held_back_of_sender = 16;
+/// The senders of whom nothing waits and who are remembered, so that their next request finds its
+/// entry.
+constexpr std::size_t max_idle_senders = 64;
 /// The number of earlier requests with which one is compared, and of those that are visited for it.
 constexpr std::size_t max_compared = 64;
 constexpr std::size_t max_visited = 4096;
@@ -65,16 +68,23 @@ std::size_t request_queue::charge_of(const operation_request& r, std::size_t byt
   return r.sender.id == 0 ? bytes : std::min(bytes, limits_.bytes_of_sender);
 }
 
-void request_queue::count_sender(const operation_request& r) {
-  auto& own = of_sender_[r.sender.id];
+request_queue::sender_share& request_queue::count_sender(const operation_request& r) {
+  const auto [at, is_new] = of_sender_.try_emplace(r.sender.id);
+  auto& own = at->second;
+  if (!is_new && own.requests == 0) --idle_senders_;
   ++own.requests;
   own.bytes += r.counted_bytes;
+  return own;
 }
 
-void request_queue::uncount_sender(const operation_request& r) noexcept {
-  const auto own = of_sender_.find(r.sender.id);
-  own->second.bytes -= r.counted_bytes;
-  if (--own->second.requests == 0) of_sender_.erase(own);
+void request_queue::uncount_sender(const operation_request& r, sender_share& own) noexcept {
+  own.bytes -= r.counted_bytes;
+  if (--own.requests == 0 && ++idle_senders_ > max_idle_senders) forget_senders();
+}
+
+void request_queue::forget_senders() noexcept {
+  std::erase_if(of_sender_, [](const auto& entry) { return entry.second.requests == 0; });
+  idle_senders_ = 0;
 }
 
 void request_queue::add(pointer& r) {
@@ -86,7 +96,8 @@ void request_queue::add(pointer& r) {
   made.at = node.begin();
   r->counted_bytes = r->bytes();
   r->number = last_number_ + 1;
-  count_sender(*r);
+  auto& own = count_sender(*r);
+  made.own = &own;
   try {
     made.used.reserve(r->uses().size());
     for (const auto& u : r->uses()) {
@@ -97,7 +108,7 @@ void request_queue::add(pointer& r) {
     if (r->options.id != 0) by_id_.try_emplace({r->sender, r->options.id, r->number}, &made);
   } catch (...) {
     for (auto* const used : made.used) used_.remove(used);
-    uncount_sender(*r);
+    uncount_sender(*r, own);
     throw;
   }
   ++last_number_;
@@ -114,19 +125,21 @@ void request_queue::add(pointer& r) {
 
 void request_queue::line_up(item& r) noexcept {
   const auto priority = static_cast<std::size_t>(r->options.priority);
-  auto& own = of_sender_.find(r->sender.id)->second.turns[priority];
+  auto& own = r.own->turns[priority];
   if (own.requests.empty()) turns_[priority].push_back(own);
   auto* earlier = own.requests.last();
   while (earlier != nullptr && (*earlier)->number > r->number) earlier = earlier->previous;
   own.requests.insert_behind(earlier, r);
-  r.of_sender = &own;
+  r.lines_up = true;
 }
 
 void request_queue::leave_line(item& r) noexcept {
-  if (r.of_sender == nullptr) return;
-  auto& own = *std::exchange(r.of_sender, nullptr);
-  auto& all = turns_[static_cast<std::size_t>(r->options.priority)];
+  if (!std::exchange(r.lines_up, false)) return;
+  const auto priority = static_cast<std::size_t>(r->options.priority);
+  auto& own = r.own->turns[priority];
+  auto& all = turns_[priority];
   own.requests.erase(r);
+  if (!own.requests.empty() && all.last() == &own) return;
   all.erase(own);
   if (!own.requests.empty()) all.push_back(own);
 }
@@ -276,7 +289,7 @@ void request_queue::forget(item& r) noexcept {
   if (r->plan) --planned_;
   bytes_ -= r->counted_bytes;
   charged_ -= charge_of(*r, r->counted_bytes);
-  uncount_sender(*r);
+  uncount_sender(*r, *r.own);
   if (lane_ != nullptr) lane_->note_left(r->sender);
 }
 

@@ -33,6 +33,7 @@ namespace sluice::operations {
 /// one sender keep their order as far as their hazards and plans allow.
 class request_queue {
   struct turn;
+  struct sender_share;
 
  public:
   using pointer = detail::owner_pointer<detail::operation_request>;
@@ -49,8 +50,9 @@ class request_queue {
     item* first_blocked = nullptr;
     item* next_blocked = nullptr;
     item* previous_blocked = nullptr;
+    sender_share* own = nullptr;  // of its sender
     // Among those of its sender with its priority, while it is ready.
-    turn* of_sender = nullptr;
+    bool lines_up = false;
     item* next = nullptr;
     item* previous = nullptr;
     [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
@@ -176,8 +178,10 @@ class request_queue {
   void line_up(item& r) noexcept;
   /// Ends the turn of its sender.
   void leave_line(item& r) noexcept;
-  void count_sender(const detail::operation_request& r);
-  void uncount_sender(const detail::operation_request& r) noexcept;
+  [[nodiscard]] sender_share& count_sender(const detail::operation_request& r);
+  void uncount_sender(const detail::operation_request& r, sender_share& own) noexcept;
+  /// Drops the entries of senders of whom nothing waits, if there are many.
+  void forget_senders() noexcept;
   /// Whether no earlier request has a hazard with `r`.
   [[nodiscard]] bool may_pass(item& r) noexcept;
   /// Compares `r` with earlier requests that are near it in memory, until one has a hazard with it.
@@ -209,6 +213,7 @@ class request_queue {
       std::unordered_map<std::uint64_t, sender_share, std::hash<std::uint64_t>, std::equal_to<>,
                          detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
   senders of_sender_{memory_};
+  std::size_t idle_senders_ = 0;  // those of whom nothing waits
   byte_index used_{memory_};
 };
 
