@@ -25,7 +25,7 @@ namespace sluice {
 
 /// The size that a plan may have, in bytes.
 struct plan_limits {
-  std::size_t host_bytes = 0;
+  std::size_t host_bytes = 0;    ///< of the process
   std::size_t device_bytes = 0;  ///< with the workspace
 };
 
