@@ -18,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 namespace sluice::operations {
@@ -209,9 +208,8 @@ class request_queue {
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
   std::map<id_of_request, item*> by_id_;
-  using senders =
-      std::unordered_map<std::uint64_t, sender_share, std::hash<std::uint64_t>, std::equal_to<>,
-                         detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
+  using senders = std::map<std::uint64_t, sender_share, std::less<>,
+                           detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
   senders of_sender_{memory_};
   std::size_t idle_senders_ = 0;  // those of whom nothing waits
   byte_index used_{memory_};

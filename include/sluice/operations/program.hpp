@@ -163,7 +163,8 @@ struct per_request_t {};
 ///
 /// On a GPU, runs that wait together and have inputs of equal properties are launched as one: their
 /// inputs are put one behind the other along axis 0, the program runs once, and each run gets its
-/// part of the results. The number of runs is rounded up to a power of two with inputs of zeros.
+/// part of the results. A batch is cut into pieces of 2, 4, 8 … runs; a piece is rounded up,
+/// with inputs of zeros, if at most a quarter of it is missing.
 /// All outputs are per request: their extent along axis 0 is proportional to that of the inputs.
 /// An input that is not per request must be the same tensor in all of them.
 ///

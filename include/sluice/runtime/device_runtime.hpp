@@ -77,7 +77,7 @@ struct runtime_options {
   /// its size, and at least 1 MiB. More makes it faster.
   std::size_t pinned_limit = 0;
   /// The limit of pinned memory that clients own, in bytes; see `device_runtime::allocate_pinned`.
-  /// 0 stands for the same as above.
+  /// 0 stands for 256 MiB or 1/32 of the memory of the device, whichever is more.
   std::size_t client_pinned_limit = 0;
   /// Queue a wait also for a point that is known to have completed. This costs driver calls and
   /// changes no result. compute-sanitizer needs it, because it learns an order only from waits.
@@ -265,8 +265,9 @@ class SLUICE_EXPORT device_runtime {
   /// Allocates memory of the process that a GPU reads and writes at full speed: it is pinned.
   ///
   /// A transfer from or to this memory passes through no other memory: the device copies the bytes,
-  /// and no thread does. It returns with its last owner, on any thread, and is kept for the next
-  /// call. Allocating it anew may take milliseconds. Any thread may call the function.
+  /// and no thread does. It returns with its last owner, on any thread. Up to 64 MiB
+  /// are kept for later calls. Allocating it anew may take milliseconds. Any thread may call the
+  /// function.
   /// @throws error `over_budget` if `runtime_options::client_pinned_limit` would be exceeded;
   ///   retryable
   /// @throws error `out_of_memory` if there is no memory
