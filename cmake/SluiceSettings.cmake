@@ -68,7 +68,7 @@ function(sluice_settings target)
 
   if(SLUICE_SANITIZE)
     target_compile_options(${target} PRIVATE
-      "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>")
+      "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>")
     target_link_options(${target} PRIVATE -fsanitize=${SLUICE_SANITIZE})
   endif()
 

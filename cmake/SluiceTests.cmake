@@ -33,6 +33,8 @@ function(sluice_add_test)
     target_sources(${test_NAME} PRIVATE ${test_CUDA_SOURCES})
   endif()
   sluice_settings(${test_NAME})
+  # The code of tests runs once: a third of its time to compile is worth more than its speed.
+  target_compile_options(${test_NAME} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
   sluice_link_test_main(${test_NAME})
   target_link_libraries(${test_NAME} PRIVATE sluice_objects ${test_LIBRARIES} GTest::gtest Threads::Threads)
   set(libraries "$ORIGIN/${sluice_tests_to_libraries}")

@@ -120,7 +120,6 @@ class executor::core {
 
   [[nodiscard]] detail::owner_memory& memory() noexcept { return waiting_.memory(); }
   void submit(request_queue::pointer asked) noexcept {
-    // Also requests that are refused keep the others waiting.
     if (gathering_ && in_bulk_ == 0 && ++gathered_ >= fullest_batch) {
       gathered_ = 0;
       launch_waiting();
@@ -135,9 +134,13 @@ class executor::core {
     if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
     if (!refusal && waits) refusal = failure_of([&] { wait(asked); });
     if (refusal) {
-      // It makes no batch larger, so few of them may keep others waiting.
-      gathered_ += weight_of_refusal - 1;
-      return r.fail(*refusal);
+      r.fail(*refusal);
+      // It makes no batch larger, so it keeps the others waiting no longer.
+      if (gathering_ && in_bulk_ == 0 && !waiting_.empty()) {
+        gathered_ = 0;
+        launch_waiting();
+      }
+      return;
     }
     if (waits) return;
     launch(r);
@@ -591,7 +594,6 @@ class executor::core {
   }
 
   static constexpr std::size_t fullest_batch = 128;
-  static constexpr std::size_t weight_of_refusal = 8;
   static constexpr std::size_t max_planned = 64;  // that wait when the next plans are made
 
   // Made in advance, because answering must not throw.

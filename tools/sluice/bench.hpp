@@ -58,31 +58,36 @@ inline nlohmann::ordered_json json_of(const times& t) {
   return {{"median_us", t.median()}, {"p99_us", t.quantile(0.99)}};
 }
 
+/// The options of a mode.
+struct bench_settings {
+  int rounds = 20;  ///< how often everything is measured
+};
+
 /// The modes. @throws error the error of a reply
 ///@{
-/// Requests to the blas actor beside plain calls of its library.
-[[nodiscard]] bench_report bench_calls(session& current);
 /// A client of the blas actor that has one request in flight, alone and beside a hostile client.
-[[nodiscard]] bench_report bench_hostile(session& current);
+[[nodiscard]] bench_report bench_hostile(session& current, const bench_settings& settings);
+/// The times of requests that are sent at half of the highest rate, and beside a flood.
+[[nodiscard]] bench_report bench_latency(session& current, const bench_settings& settings);
 /// Requests to the mel service.
-[[nodiscard]] bench_report bench_mel(session& current);
+[[nodiscard]] bench_report bench_mel(session& current, const bench_settings& settings);
 /// Allocations by several threads, beside calls of the driver.
-[[nodiscard]] bench_report bench_memory(session& current);
+[[nodiscard]] bench_report bench_memory(session& current, const bench_settings& settings);
+/// What a request costs beside plain calls of its library.
+[[nodiscard]] bench_report bench_overhead(session& current, const bench_settings& settings);
 /// Runs of programs beside plain calls of the same operations.
-[[nodiscard]] bench_report bench_programs(session& current);
+[[nodiscard]] bench_report bench_programs(session& current, const bench_settings& settings);
 /// Products on all lanes, beside plain library calls of as many threads.
-[[nodiscard]] bench_report bench_scaling(session& current);
+[[nodiscard]] bench_report bench_scaling(session& current, const bench_settings& settings);
 /// Large transfers from and to the host, beside copies of the driver.
-[[nodiscard]] bench_report bench_transfer(session& current);
+[[nodiscard]] bench_report bench_transfer(session& current, const bench_settings& settings);
 /// Many small products at once, beside plain library calls.
-[[nodiscard]] bench_report bench_throughput(session& current);
+[[nodiscard]] bench_report bench_throughput(session& current, const bench_settings& settings);
 ///@}
 
 /// The medians over the rounds of a mode, each of which has measured many times.
 class rounds {
  public:
-  static constexpr int count = 5;
-
   void add(const times& t) {
     medians_.add(t.median());
     p99_.add(t.quantile(0.99));

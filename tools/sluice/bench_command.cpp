@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,10 +19,46 @@ namespace sluice::cli {
 
 namespace {
 
+/// What `sluice bench` can measure.
+struct bench_mode {
+  const char* name;
+  const char* what;
+  bench_report (*measure)(session&, const bench_settings&);
+};
+constexpr std::array modes{
+    bench_mode{"overhead", "requests beside plain library calls", bench_overhead},
+    bench_mode{"throughput", "many small products", bench_throughput},
+    bench_mode{"latency", "a client beside a flood, and requests at half of the highest rate",
+               bench_latency},
+    bench_mode{"programs", "runs beside plain calls of their steps", bench_programs},
+    bench_mode{"scaling", "products on all lanes", bench_scaling},
+    bench_mode{"transfer", "large transfers", bench_transfer},
+    bench_mode{"memory", "allocations beside those of the driver", bench_memory},
+    bench_mode{"mel", "the mel service", bench_mel},
+    bench_mode{"hostile", "a client beside a hostile one", bench_hostile}};
+
+/// "overhead (requests ...), throughput (...) or hostile (...)"; without `with_what` only the
+/// names.
+std::string list_of_modes(bool with_what) {
+  std::string text;
+  for (const auto& mode : modes) {
+    if (&mode != &modes.front()) text += &mode == &modes.back() ? " or " : ", ";
+    text += mode.name;
+    if (with_what) text += fmt::format(" ({})", mode.what);
+  }
+  return text;
+}
+
+const std::map<std::string, wait_policy> wait_policies{{"latency", wait_policy::latency},
+                                                       {"balanced", wait_policy::balanced},
+                                                       {"frugal", wait_policy::frugal}};
+
 struct bench_options {
   common_options common;
-  bench_report (*measure)(session&) = bench_calls;
+  const bench_mode* mode = &modes.front();
   std::size_t lanes = 1;
+  wait_policy waiting = wait_policy::balanced;
+  bench_settings settings;
   bool json = false;
 };
 
@@ -57,8 +95,9 @@ std::string table_text(const bench_report& report, session& current) {
 
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
-  session current(options.common, session::watch::nothing, {.lanes_per_actor = options.lanes});
-  const auto report = options.measure(current);
+  session current(options.common, session::watch::nothing,
+                  {.lanes_per_actor = options.lanes, .waiting = options.waiting});
+  const auto report = options.mode->measure(current, options.settings);
   current.finish();
   print(options.json ? json_text(report, current) : table_text(report, current));
 }
@@ -72,37 +111,25 @@ void add_bench_command(CLI::App& program) {
       .add_option_function<std::string>(
           "WHAT",
           [options](const std::string& what) {
-            if (what == "calls") {
-              options->measure = bench_calls;
-            } else if (what == "hostile") {
-              options->measure = bench_hostile;
-            } else if (what == "mel") {
-              options->measure = bench_mel;
-            } else if (what == "programs") {
-              options->measure = bench_programs;
-            } else if (what == "memory") {
-              options->measure = bench_memory;
-            } else if (what == "scaling") {
-              options->measure = bench_scaling;
-            } else if (what == "transfer") {
-              options->measure = bench_transfer;
-            } else if (what == "throughput") {
-              options->measure = bench_throughput;
-            } else {
-              throw error(errc::invalid_argument,
-                          fmt::format("WHAT: '{}' is not calls, hostile, mel, memory, programs, "
-                                      "scaling, throughput or transfer",
-                                      what));
+            for (const auto& mode : modes) {
+              if (what == mode.name) return void(options->mode = &mode);
             }
+            throw error(errc::invalid_argument,
+                        fmt::format("WHAT: '{}' is not {}", what, list_of_modes(false)));
           },
-          "calls (requests beside plain library calls), hostile (a client beside a hostile one), "
-          "mel (the mel service), memory (allocations beside those of the driver), programs (runs "
-          "beside plain calls of their steps), scaling (products on all lanes), throughput (many "
-          "small products) or transfer (large transfers) [calls]")
+          list_of_modes(true) + fmt::format(" [{}]", modes.front().name))
       ->type_name("WHAT");
   command.add_option("--lanes", options->lanes, "Number of lanes of each actor")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
+  command.add_option("--rounds", options->settings.rounds, "How often everything is measured")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command
+      .add_option("--wait", options->waiting,
+                  "How threads wait: latency, balanced or frugal [balanced]")
+      ->transform(CLI::CheckedTransformer(wait_policies))
+      ->type_name("POLICY");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/hostile_client.hpp"
-#include "tools/sluice/sgemm_bench.hpp"
+#include "tools/sluice/products.hpp"
+#include "tools/sluice/request_times.hpp"
 
 #include <fmt/format.h>
 
@@ -20,22 +21,26 @@ struct figures {
   times replies_per_second;
 };
 
-figures measure(session& current) {
+figures measure(session& current, const bench_settings& settings) {
   constexpr int requests = 1000;
-  sgemm_bench innocent(current);
+  products of(current, 1, {{64, 64, 64}});
+  const auto round_trips = [&](int count, times& into) {
+    time_round_trips<gpu_ref<float>>(current.system(), current.device().blas(), of[0].request(true),
+                                     count, into);
+  };
   figures result;
   times warm_up;
-  innocent.round_trips(300, warm_up);
-  for (int round = 0; round < rounds::count; ++round) {
+  round_trips(300, warm_up);
+  for (int round = 0; round < settings.rounds; ++round) {
     times alone;
-    innocent.round_trips(requests, alone);
+    round_trips(requests, alone);
     result.alone.add(alone);
 
     times beside;
     hostile_client hostile(current);
     const auto begun = clock::now();
-    innocent.round_trips(300, warm_up);
-    innocent.round_trips(requests, beside);
+    round_trips(300, warm_up);
+    round_trips(requests, beside);
     result.beside.add(beside);
     double replies = 0;
     for (const auto& [kind, codes] : hostile.stop()) {
@@ -46,6 +51,7 @@ figures measure(session& current) {
     }
     result.replies_per_second.add(replies / (microseconds_since(begun) / 1e6));
   }
+  of.check();
   return result;
 }
 
@@ -87,8 +93,8 @@ std::string table(const figures& f) {
 
 }  // namespace
 
-bench_report bench_hostile(session& current) {
-  const auto result = measure(current);
+bench_report bench_hostile(session& current, const bench_settings& settings) {
+  const auto result = measure(current, settings);
   return {.library = library_of(row_of(operation_type<gemm>{}), current),
           .json = json_of(result),
           .table = table(result)};

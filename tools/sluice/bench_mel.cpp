@@ -28,7 +28,7 @@ std::vector<float> noise() {
 
 }  // namespace
 
-bench_report bench_mel(session& current) {
+bench_report bench_mel(session& current, const bench_settings& settings) {
   const auto service = examples::spawn_mel_service(current.system(), current.device().actor());
   const examples::mel_spectrogram segment{.sample_rate = sample_rate, .samples = noise()};
   const auto requests = [&](int count, times& into) {
@@ -42,7 +42,7 @@ bench_report bench_mel(session& current) {
   times warm_up;
   requests(10, warm_up);
   rounds measured;
-  for (int round = 0; round < rounds::count; ++round) {
+  for (int round = 0; round < settings.rounds; ++round) {
     times of_round;
     requests(50, of_round);
     measured.add(of_round);

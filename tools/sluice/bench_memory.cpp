@@ -34,9 +34,9 @@ void on_threads(device_runtime& runtime, std::size_t threads, std::int64_t n, co
 
 }  // namespace
 
-bench_report bench_memory(session& current) {
+bench_report bench_memory(session& current, const bench_settings& settings) {
   auto& runtime = current.device().service().runtime();
-  paired_rounds all;
+  paired_rounds all(settings);
   for (const std::size_t threads : {1, 4}) {
     const auto plain = all.add(
         fmt::format("calls of the driver, threads: {}", threads), [&, threads](std::int64_t n) {

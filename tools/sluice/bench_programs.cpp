@@ -135,7 +135,7 @@ struct figures {
 };
 
 template <class Steps>
-figures measure(session& current) {
+figures measure(session& current, const bench_settings& settings) {
   const Steps steps(current);
   plain_calls plain(current.device().service().runtime());
   (void)steps.add_to(plain, steps.input());
@@ -165,12 +165,12 @@ figures measure(session& current) {
   measure_into(warm_up, 20, 100);
   figures measured;
   // In turn, so that other load on the machine affects all alike.
-  for (int round = 0; round < 10; ++round) measure_into(measured, 20, 200);
+  for (int round = 0; round < settings.rounds; ++round) measure_into(measured, 20, 200);
   return measured;
 }
 
 /// Mel spectrograms of many clips: plain calls by one thread, and runs that clients send.
-paired_rounds measure_many(session& current) {
+paired_rounds measure_many(session& current, const bench_settings& settings) {
   constexpr std::size_t clients = 4;
   constexpr std::size_t clips_of_client = 2 * bench_in_flight;
   constexpr std::int64_t stacked = 32;
@@ -210,7 +210,7 @@ paired_rounds measure_many(session& current) {
           return std::tuple(run{what, {inputs[client * clips_of_client + i % clips_of_client]}});
         });
   };
-  paired_rounds all;
+  paired_rounds all(settings);
   all.add("plain calls, one clip each", [&](std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) one.call();
     one.synchronize();
@@ -261,10 +261,10 @@ std::string table(const std::string& name, const figures& f) {
 
 }  // namespace
 
-bench_report bench_programs(session& current) {
-  const auto mel = measure<mel_steps>(current);
-  const auto small = measure<small_steps>(current);
-  const auto many = measure_many(current);
+bench_report bench_programs(session& current, const bench_settings& settings) {
+  const auto mel = measure<mel_steps>(current, settings);
+  const auto small = measure<small_steps>(current, settings);
+  const auto many = measure_many(current, settings);
   return {.library = library_of(row_of(operation_type<rfft>{}), current) + ", " +
                      library_of(row_of(operation_type<gemm>{}), current),
           .json = {{mel_steps::key, json_of(mel)},

@@ -38,7 +38,7 @@ class threads_by_hand {
 
 }  // namespace
 
-bench_report bench_scaling(session& current) {
+bench_report bench_scaling(session& current, const bench_settings& settings) {
   const auto lanes = current.device().service().lanes_per_actor();
   const auto blas = current.device().blas();
   bench_report made{.library = library_of(row_of(operation_type<gemm>{}), current),
@@ -48,9 +48,9 @@ bench_report bench_scaling(session& current) {
     const std::size_t count = side == 64 ? 1024 : 64;
     products of(current, count, {{side, side, side}});
     threads_by_hand plain(current, of, lanes);
-    const auto clients = make_clients(current, of, lanes, blas, true,
+    const auto clients = make_clients(current, of, lanes, bench_in_flight, blas, true,
                                       request_options{.bits = result_bits::as_if_alone});
-    paired_rounds all;
+    paired_rounds all(settings);
     (void)all.add(fmt::format("library calls, {} threads", lanes),
                   [&](std::int64_t n) { plain.one_by_one(n); });
     (void)all.add(fmt::format("{} clients, no batches", lanes),

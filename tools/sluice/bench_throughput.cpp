@@ -5,6 +5,7 @@
 #include "tools/sluice/paired_rounds.hpp"
 #include "tools/sluice/products.hpp"
 
+#include <sluice/envelope/chrome_trace.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/lane_libraries.hpp>
@@ -40,7 +41,7 @@ echo_actor spawn_echo(caf::actor_system& system) {
 
 }  // namespace
 
-bench_report bench_throughput(session& current) {
+bench_report bench_throughput(session& current, const bench_settings& settings) {
   const bool on_gpu = current.device().service().device().id().kind != device_kind::host;
   constexpr std::size_t count = 1024;
   products equal(current, count, {{64, 64, 64}});
@@ -64,23 +65,29 @@ bench_report bench_throughput(session& current) {
   by_hand equal_by_hand(current, equal);
   by_hand mixed_by_hand(current, mixed);
   const auto blas = current.device().blas();
+  const auto traced = spawn_blas(
+      current.system(), current.device().shared_service(),
+      std::make_shared<chrome_trace>(chrome_trace_options{.full = when_full::overwrite_oldest}));
   const auto echo = spawn_echo(current.system());
 
-  paired_rounds same_shape;
+  paired_rounds same_shape(settings);
   const auto add = [&](paired_rounds& to, const std::string& name, const products& of,
-                       std::size_t clients, bool gives_output) {
-    const auto load = make_clients(current, of, clients, blas, gives_output);
-    to.add(name, [load](std::int64_t n) { load->send(n); });
+                       std::size_t clients, bool gives_output, const blas_actor& target,
+                       std::size_t reference = 0) {
+    const auto load = make_clients(current, of, clients, bench_in_flight, target, gives_output);
+    return to.add(
+        name, [load](std::int64_t n) { load->send(n); }, reference);
   };
   same_shape.add("library calls, one thread", [&](auto n) { equal_by_hand.one_by_one(n); });
   if (on_gpu) {
     same_shape.add("library calls, batches of 64",
                    [&](auto n) { equal_by_hand.batches_of(64, n); });
   }
-  add(same_shape, "4 clients", equal, 4, true);
-  add(same_shape, "4 clients, outputs allocated", equal, 4, false);
-  add(same_shape, "1 client", equal, 1, true);
-  const auto alone = make_clients(current, equal, 4, blas, true,
+  const auto four = add(same_shape, "4 clients", equal, 4, true, blas);
+  add(same_shape, "  the same, traced, beside not traced", equal, 4, true, traced, four);
+  add(same_shape, "4 clients, outputs allocated", equal, 4, false, blas);
+  add(same_shape, "1 client", equal, 1, true, blas);
+  const auto alone = make_clients(current, equal, 4, bench_in_flight, blas, true,
                                   request_options{.bits = result_bits::as_if_alone});
   same_shape.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
   for (const std::size_t size : {64, 256}) {
@@ -95,14 +102,14 @@ bench_report bench_throughput(session& current) {
         fmt::format("4 clients, messages of {}, 256 in flight", size),
         [load, size](std::int64_t n) { load->send(n / static_cast<std::int64_t>(size)); });
   }
-  const auto echoed = make_clients(current, equal, 4, echo, true);
+  const auto echoed = make_clients(current, equal, 4, bench_in_flight, echo, true);
   same_shape.add("4 clients of an actor that answers at once",
                  [echoed](std::int64_t n) { echoed->send(n); });
   same_shape.measure();
 
-  paired_rounds mixed_shapes;
+  paired_rounds mixed_shapes(settings);
   mixed_shapes.add("library calls, one thread", [&](auto n) { mixed_by_hand.one_by_one(n); });
-  add(mixed_shapes, "4 clients", mixed, 4, true);
+  add(mixed_shapes, "4 clients", mixed, 4, true, blas);
   mixed_shapes.measure();
   equal.check();
   mixed.check();

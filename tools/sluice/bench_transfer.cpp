@@ -66,14 +66,14 @@ class transfers {
 
 }  // namespace
 
-bench_report bench_transfer(session& current) {
+bench_report bench_transfer(session& current, const bench_settings& settings) {
   const extents shape{mebibytes << 18U};
   const host_tensor ordinary(element_type::f32, shape);
   std::memset(host_tensor(ordinary).data().get(), 0, ordinary.bytes());
   transfers of_ordinary(current, ordinary);
   transfers of_pinned(
       current, current.ask<host_tensor>(current.device().actor(), allocate_pinned{.shape = shape}));
-  paired_rounds all;
+  paired_rounds all(settings);
   for (const bool to_device : {true, false}) {
     for (const bool is_pinned : {true, false}) {
       auto& of = is_pinned ? of_pinned : of_ordinary;

@@ -23,9 +23,9 @@ namespace sluice::cli {
 /// so that other load on the machine affects all alike. The ratios are those within a round.
 class paired_rounds {
  public:
-  static constexpr int count = 20;
   static constexpr auto shortest = std::chrono::milliseconds(50);  // of one way in one round
-  static constexpr auto warm_up = std::chrono::seconds(1);         // of all of them
+
+  explicit paired_rounds(const bench_settings& settings) : rounds_(settings.rounds) {}
 
   /// Adds a way that does `n` pieces of work in `run(n)`. `reference` is the number of the way to
   /// which its ratio is taken. Returns its own number.
@@ -40,6 +40,8 @@ class paired_rounds {
 
   /// Measures all.
   void measure() {
+    // A second, or as long as the rounds.
+    const auto warm_up = std::min<clock::duration>(std::chrono::seconds(1), rounds_ * shortest);
     const auto begun = clock::now();
     do {
       for (auto& way : ways_) {
@@ -51,7 +53,7 @@ class paired_rounds {
     }
     std::vector<std::size_t> order(ways_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    for (int round = 0; round < count; ++round) {
+    for (int round = 0; round < rounds_; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
       for (const auto i : order) {
         auto& way = ways_[i];
@@ -79,25 +81,35 @@ class paired_rounds {
     return spread_of(std::move(all));
   }
 
+  /// The microseconds of a piece of work.
+  [[nodiscard]] spread took(std::size_t way) const { return of_inverse(1e6, rate(way)); }
+  /// How many times as long as its reference.
+  [[nodiscard]] spread slower(std::size_t way) const { return of_inverse(1, ratio(way)); }
+
   [[nodiscard]] nlohmann::ordered_json json() const {
     auto all = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       all.push_back({{"name", ways_[i].name},
                      {"per_second", json_of(rate(i))},
-                     {"ratio", json_of(ratio(i))}});
+                     {"us", json_of(took(i))},
+                     {"ratio", json_of(ratio(i))},
+                     {"time_ratio", json_of(slower(i))}});
     }
     return all;
   }
+  /// Rates, and how many times as fast each way is.
   [[nodiscard]] std::string table() const {
-    std::string text = fmt::format("  {:<52}  {:>24}  {:>20}\n", "", "thousands a second", "ratio");
+    std::string text = line("", "thousands a second", "times as fast");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
-      const auto per_second = rate(i);
-      const auto faster = ratio(i);
-      text += fmt::format(
-          "  {:<52}  {:>24}  {:>20}\n", ways_[i].name,
-          fmt::format("{:.1f} ({:.1f} - {:.1f})", per_second.median / 1e3, per_second.low / 1e3,
-                      per_second.high / 1e3),
-          fmt::format("{:.2f} ({:.2f} - {:.2f})", faster.median, faster.low, faster.high));
+      text += line(ways_[i].name, text_of(rate(i), 1e-3, 1), text_of(ratio(i), 1, 2));
+    }
+    return text;
+  }
+  /// Times, and how many times as long each way takes.
+  [[nodiscard]] std::string table_of_times() const {
+    std::string text = line("", "us each", "times as long");
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      text += line(ways_[i].name, text_of(took(i), 1, 2), text_of(slower(i), 1, 2));
     }
     return text;
   }
@@ -107,7 +119,7 @@ class paired_rounds {
     std::string name;
     std::function<void(std::int64_t)> run;
     std::size_t reference = 0;
-    std::int64_t pieces = 256;
+    std::int64_t pieces = 32;
     std::vector<double> rates{};
   };
 
@@ -124,10 +136,22 @@ class paired_rounds {
     };
     return {at(0.5), at(0.05), at(0.95)};
   }
+  [[nodiscard]] static spread of_inverse(double dividend, const spread& s) {
+    return {dividend / s.median, dividend / s.high, dividend / s.low};
+  }
+  [[nodiscard]] static std::string line(const std::string& name, const std::string& first,
+                                        const std::string& second) {
+    return fmt::format("  {:<52}  {:>24}  {:>20}\n", name, first, second);
+  }
+  [[nodiscard]] static std::string text_of(const spread& s, double unit, int digits) {
+    return fmt::format("{:.{}f} ({:.{}f} - {:.{}f})", s.median * unit, digits, s.low * unit, digits,
+                       s.high * unit, digits);
+  }
   [[nodiscard]] static nlohmann::ordered_json json_of(const spread& s) {
     return {{"median", s.median}, {"p5", s.low}, {"p95", s.high}};
   }
 
+  int rounds_;
   std::vector<way_of_work> ways_;
   std::mt19937_64 random_{std::random_device()()};
 };

@@ -70,21 +70,22 @@ class products {
   }
 
  private:
+  /// Checks a thousand random elements.
   void check(const product& p) {
     const auto found = download_values(session_, p.c);
     double difference = 0;
     double size = 0;
-    for (std::int64_t row = 0; row < p.m; ++row) {
-      for (std::int64_t column = 0; column < p.n; ++column) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < p.k; ++i) {
-          sum += static_cast<double>(p.a_values[static_cast<std::size_t>(row * p.k + i)]) *
-                 static_cast<double>(p.b_values[static_cast<std::size_t>(i * p.n + column)]);
-        }
-        const double found_here = found[static_cast<std::size_t>(row * p.n + column)];
-        difference += (found_here - sum) * (found_here - sum);
-        size += sum * sum;
+    for (int element = 0; element < 1000; ++element) {
+      const auto row = std::uniform_int_distribution<std::int64_t>(0, p.m - 1)(random_);
+      const auto column = std::uniform_int_distribution<std::int64_t>(0, p.n - 1)(random_);
+      double sum = 0;
+      for (std::int64_t i = 0; i < p.k; ++i) {
+        sum += static_cast<double>(p.a_values[static_cast<std::size_t>(row * p.k + i)]) *
+               static_cast<double>(p.b_values[static_cast<std::size_t>(i * p.n + column)]);
       }
+      const double found_here = found[static_cast<std::size_t>(row * p.n + column)];
+      difference += (found_here - sum) * (found_here - sum);
+      size += sum * sum;
     }
     if (!(std::sqrt(difference) <= 1e-5 * std::sqrt(size))) {
       throw error(errc::library_failure, fmt::format("a product of {} x {} x {} is wrong by {:.2g}",
@@ -120,11 +121,17 @@ class by_hand {
     }
   }
 
+  /// One call, and a wait for its end, after each other.
+  void one_at_a_time(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      call(static_cast<std::size_t>(i) % of_.count());
+      stream_.synchronize();
+    }
+  }
   /// One call for each product, then one wait.
   void one_by_one(std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto which = static_cast<std::size_t>(i) % of_.count();
-      row_.enqueue(libraries_, calls_[which], {.addresses = of_[which].addresses()});
+      call(static_cast<std::size_t>(i) % of_.count());
     }
     stream_.synchronize();
   }
@@ -154,6 +161,11 @@ class by_hand {
  private:
   static constexpr std::size_t kept_tables = 64;
 
+  void call(std::size_t which) {
+    const auto addresses = of_[which].addresses();
+    row_.enqueue(libraries_, calls_[which], {.addresses = addresses});
+  }
+
   device_runtime& runtime_;
   const products& of_;
   stream stream_;
@@ -165,14 +177,15 @@ class by_hand {
 
 using clients_of_sgemm = load_clients<gpu_ref<float>>;
 
-/// Requests for `of`, by `clients` clients, each of which has products of its own. `options` follow
-/// each request.
+/// Requests for `of`, by `clients` clients, each of which has products of its own and `in_flight`
+/// requests in flight. `options` follow each request.
 template <class Handle, class... Options>
 std::shared_ptr<clients_of_sgemm> make_clients(session& current, const products& of,
-                                               std::size_t clients, const Handle& target,
-                                               bool gives_output, const Options&... options) {
+                                               std::size_t clients, std::size_t in_flight,
+                                               const Handle& target, bool gives_output,
+                                               const Options&... options) {
   return std::make_shared<clients_of_sgemm>(
-      current.system(), clients, bench_in_flight, target,
+      current.system(), clients, in_flight, target,
       [&of, gives_output, share = of.count() / clients, options...](std::size_t client,
                                                                     std::size_t i) {
         return std::tuple(of[client * share + i % share].request(gives_output), options...);

@@ -17,7 +17,7 @@ class bench_command : public program_test {
   nlohmann::json figures(std::vector<std::string> arguments,
                          std::initializer_list<const char*> paths) const {
     arguments.insert(arguments.begin(), "bench");
-    arguments.insert(arguments.end(), {"--json", "--device", "host"});
+    arguments.insert(arguments.end(), {"--json", "--device", "host", "--rounds", "1"});
     const auto outcome = run(arguments);
     EXPECT_EQ(outcome.status, 0) << outcome.errors;
     EXPECT_EQ(outcome.errors, "");
@@ -31,13 +31,27 @@ class bench_command : public program_test {
 };
 
 TEST_F(bench_command, compares_requests_with_library_calls) {
-  const auto all =
-      figures({}, {"/sgemm_64/raw/median_us", "/sgemm_64/raw/p99_us", "/sgemm_64/actor/median_us",
-                   "/sgemm_64/actor/p99_us", "/sgemm_64/ratio",
-                   "/sgemm_64_pipelined/raw_per_second", "/sgemm_64_pipelined/actor_per_second",
-                   "/sgemm_64_pipelined/actor_with_deadline_and_id_per_second",
-                   "/sgemm_64_pipelined/ratio", "/preflight_and_commit_3_blocks/median_us"});
+  const auto all = figures({"--wait", "latency"},
+                           {"/one_at_a_time/0/us/median", "/one_at_a_time/2/time_ratio/median",
+                            "/in_a_row/2/time_ratio/median", "/in_a_row/4/ratio/p95",
+                            "/sgemm_256/1/ratio/median", "/sgemm_1024/1/ratio/median"});
   EXPECT_FALSE(all.at("library").get<std::string>().empty());
+}
+
+TEST_F(bench_command, measures_latencies) {
+  (void)figures({"latency"}, {"/sgemm_64/alone/p99_us", "/sgemm_64/beside_a_flood/median_us",
+                              "/sgemm_64/p99_ratio_beside_a_flood", "/sgemm_64/capacity_per_second",
+                              "/sgemm_64/at_half_of_the_capacity/p99_us"});
+}
+
+TEST_F(bench_command, measures_throughput) {
+  (void)figures({"throughput"}, {"/sgemm_64/2/ratio/median", "/sgemm_16_shapes/1/ratio/median"});
+}
+
+TEST_F(bench_command, measures_the_rest) {
+  (void)figures({"scaling", "--lanes", "2"}, {"/sgemm_64/1/ratio/median"});
+  (void)figures({"memory"}, {"/allocations/1/ratio/median"});
+  (void)figures({"transfer"}, {"/transfers/1/ratio/median"});
 }
 
 TEST_F(bench_command, measures_a_client_beside_a_hostile_one) {
@@ -71,7 +85,7 @@ TEST_F(bench_command, compares_programs_with_plain_calls) {
 }
 
 TEST_F(bench_command, prints_tables) {
-  const auto outcome = run({"bench", "mel", "--device", "host"});
+  const auto outcome = run({"bench", "mel", "--device", "host", "--rounds", "1"});
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   for (const char* const word : {"host:0", "median", "p99", "mel spectrogram"}) {
     EXPECT_NE(outcome.output.find(word), std::string::npos) << outcome.output;
@@ -80,6 +94,8 @@ TEST_F(bench_command, prints_tables) {
 
 TEST_F(bench_command, refuses_other_measurements) {
   expect_refused({"WHAT", "friendly"}, {"bench", "friendly", "--device", "host"});
+  expect_refused({"--rounds"}, {"bench", "--rounds", "0", "--device", "host"});
+  expect_refused({"--wait"}, {"bench", "--wait", "patient", "--device", "host"});
 }
 
 }  // namespace
