@@ -78,7 +78,7 @@ class executor::core {
  public:
   core(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
        executor_options options)
-      : lane_(std::move(service)),
+      : lane_(std::move(service), {.priority = options.priority}),
         trace_(std::move(trace)),
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
         workspace_(lane_.runtime(), lane_.stream(), "workspace of a lane"),

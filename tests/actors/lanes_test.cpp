@@ -136,7 +136,7 @@ TEST_P(several_lanes, cancel_what_their_sender_has_launched_on_another_one) {
   // Messages of others, as far as the choice knows, until the other lane has fewer of them.
   std::array<std::size_t, 2> loads{};
   for (std::uint64_t other = 1; loads[first] <= loads[1 - first]; ++other) {
-    choice->route({other << 32U}, [&](std::size_t to) { ++loads[to]; });
+    choice->route({other << 32U}, request_priority::normal, [&](std::size_t to) { ++loads[to]; });
   }
   request(self, all, caf::infinite, cancel_request{id})
       .receive([] {}, [](const caf::error&) { FAIL(); });
@@ -193,6 +193,59 @@ TEST_P(several_lanes, all_end_if_one_of_them_does) {
   }
 }
 
+class lanes_of_priorities : public several_lanes {
+ protected:
+  [[nodiscard]] std::size_t lanes() const override { return 1; }
+  [[nodiscard]] std::size_t high_priority_lanes() const override { return 1; }
+};
+
+// The ordinary lane waits for a gate, so that only another lane can answer meanwhile.
+TEST_P(lanes_of_priorities, launch_requests_of_high_priority_past_full_lanes) {
+  const auto blas = device().blas();
+  const auto one = put(1);
+  const auto sum = put(1);
+  (void)s().ask<gpu_ref<double>>(blas, add(1, 0, one, put(0)));
+  gate g;
+  s().hold(g, sum);
+  std::vector<caf::message> requests;
+  for (std::size_t i = 0; i < max_in_flight + 9; ++i) {
+    requests.push_back(caf::make_message(add(1, 1, one, sum), options_of(0)));
+  }
+  const auto flood = s().send<gpu_ref<double>>(untyped(blas), std::move(requests));
+  await([&] { return s().ask<queue_status>(blas, get_queue_status{}).requests == 9; });
+  auto options = options_of(0);
+  options.priority = request_priority::high;
+  const auto own = put(5);
+  const auto answered =
+      s().send<gpu_ref<double>>(untyped(blas), {caf::make_message(add(2, 3, one, own), options)});
+  EXPECT_TRUE(succeeded(answered->wait().front()));
+  EXPECT_EQ(s().get(own), std::vector<double>{17});
+  g.open();
+  for (const auto& a : flood->wait()) ASSERT_TRUE(succeeded(a));
+  EXPECT_EQ(streams_of("gemm").size(), 2U);
+}
+
+TEST_P(lanes_of_priorities, keep_the_order_of_one_sender) {
+  constexpr std::size_t each = 300;
+  const auto one = put(1);
+  const auto sum = put(1);
+  double expected = 1;
+  std::vector<caf::message> requests;
+  for (std::size_t i = 0; i < each; ++i) {
+    const auto added = static_cast<double>(s().number<int>(1, 50));
+    const double factor = i % 16 == 0 ? 0.0 : -2.0;
+    auto options = options_of(0);
+    if (s().coin()) options.priority = request_priority::high;
+    if (s().coin()) options.reply = reply_on::enqueued;
+    requests.push_back(caf::make_message(add(added, factor, one, sum), options));
+    expected = factor * expected + added;
+  }
+  const auto all = s().send<gpu_ref<double>>(untyped(device().blas()), std::move(requests));
+  for (const auto& a : all->wait()) ASSERT_TRUE(succeeded(a));
+  EXPECT_EQ(s().get(sum), std::vector<double>{expected});
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, lanes_of_priorities, every_device(), parameter_name);
 INSTANTIATE_TEST_SUITE_P(devices, several_lanes, every_device(), parameter_name);
 
 }  // namespace

@@ -22,11 +22,14 @@ class session_test : public named_device_test {
   }
   void open(std::shared_ptr<sluice::device> on) {
     device_.reset();
-    session_ = std::make_unique<session>(std::move(on), completion_strategy::polled, lanes());
+    session_ = std::make_unique<session>(std::move(on), completion_strategy::polled, lanes(),
+                                         high_priority_lanes());
     device_ = std::make_unique<scoped_device>(session_->system(), session_->service(), trace());
   }
   /// The lanes of each library actor.
   [[nodiscard]] virtual std::size_t lanes() const { return 1; }
+  /// Their further lanes for requests of high priority.
+  [[nodiscard]] virtual std::size_t high_priority_lanes() const { return 0; }
   /// What watches the launches.
   [[nodiscard]] virtual std::shared_ptr<kernel_trace> trace() const { return nullptr; }
   [[nodiscard]] session& s() { return *session_; }

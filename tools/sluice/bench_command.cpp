@@ -57,6 +57,7 @@ struct bench_options {
   common_options common;
   const bench_mode* mode = &modes.front();
   std::size_t lanes = 1;
+  std::size_t high_priority_lanes = 0;
   wait_policy waiting = wait_policy::balanced;
   bench_settings settings;
   bool json = false;
@@ -96,7 +97,9 @@ std::string table_text(const bench_report& report, session& current) {
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
   session current(options.common, session::watch::nothing,
-                  {.lanes_per_actor = options.lanes, .waiting = options.waiting});
+                  {.lanes_per_actor = options.lanes,
+                   .high_priority_lanes = options.high_priority_lanes,
+                   .waiting = options.waiting});
   const auto report = options.mode->measure(current, options.settings);
   current.finish();
   print(options.json ? json_text(report, current) : table_text(report, current));
@@ -122,6 +125,11 @@ void add_bench_command(CLI::App& program) {
   command.add_option("--lanes", options->lanes, "Number of lanes of each actor")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
+  command
+      .add_option("--high-priority-lanes", options->high_priority_lanes,
+                  "Number of further lanes for requests of high priority")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
   command.add_option("--rounds", options->settings.rounds, "How often everything is measured")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

@@ -125,10 +125,12 @@ figures measure(session& current, const products& of, const bench_settings& sett
     constexpr int requests = 1000;
     times warm_up;
     times of_round;
-    time_round_trips<gpu_ref<float>>(current.system(), blas, of[0].request(true), requests / 4,
-                                     warm_up);
-    time_round_trips<gpu_ref<float>>(current.system(), blas, of[0].request(true), requests,
-                                     of_round);
+    const auto send = [&](int count, times& into) {
+      time_round_trips<gpu_ref<float>>(current.system(), blas, of[0].request(true), count, into,
+                                       request_options{.priority = request_priority::high});
+    };
+    send(requests / 4, warm_up);
+    send(requests, of_round);
     to.add(of_round);
   };
   figures result;

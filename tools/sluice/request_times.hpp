@@ -26,14 +26,15 @@ void receive_reply(caf::actor_system& system, Pending pending) {
   if (failure) throw *failure;
 }
 
-/// Sends one request and waits for its reply, `count` times. Adds the time of each.
+/// Sends one request, followed by `more`, and waits for its reply, `count` times. Adds the time of
+/// each.
 /// @throws error the error of a reply
-template <class Reply, class Handle, class Request>
+template <class Reply, class Handle, class Request, class... More>
 void time_round_trips(caf::actor_system& system, const Handle& target, const Request& request,
-                      int count, times& into) {
+                      int count, times& into, const More&... more) {
   for (int i = 0; i < count; ++i) {
     const auto begun = clock::now();
-    (void)ask<Reply>(system, target, request);
+    (void)ask<Reply>(system, target, request, more...);
     into.add(microseconds_since(begun));
   }
 }

@@ -28,6 +28,15 @@ template <class... Requests>
          content.template match_elements<cancel_request>();
 }
 
+/// The priority of a message for a lane.
+[[nodiscard]] inline request_priority priority_of(caf::mailbox_element& element) {
+  const auto& content = element.content();
+  if (content.size() != 2 || !content.match_element<request_options>(1)) {
+    return request_options{}.priority;
+  }
+  return content.get_as<request_options>(1).priority;
+}
+
 /// One lane of an actor.
 struct lane_of_actor {
   const char* name;
@@ -81,7 +90,7 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
   using base::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
     if (!is_for_lane<Requests...>(*element)) return base::enqueue(std::move(element), context);
-    return lanes_->route(sender_of(element->sender), [&](std::size_t lane) {
+    return lanes_->route(sender_of(element->sender), priority_of(*element), [&](std::size_t lane) {
       cancel_on_other_lanes(*element, lane);
       if (lane == 0) return base::enqueue(std::move(element), context);
       return caf::actor_cast<caf::abstract_actor*>(others_[lane - 1])
@@ -151,12 +160,16 @@ template <class... Requests>
     caf::actor_system& system, const char* name, const std::shared_ptr<device_service>& service,
     const std::shared_ptr<kernel_trace>& trace, const std::vector<const operation_row*>& prepared) {
   // The executors first, so that a failure is an error of this function.
-  std::vector<lane_of_actor> lanes(service->lanes_per_actor());
-  for (auto& lane : lanes) {
-    lane = {.name = name, .on = std::make_unique<executor>(service, trace), .prepared = prepared};
+  std::vector<lane_of_actor> lanes(service->lanes_per_actor() + service->high_priority_lanes());
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    executor_options options;
+    if (i >= service->lanes_per_actor()) options.priority = stream_priority::high;
+    lanes[i] = {.name = name,
+                .on = std::make_unique<executor>(service, trace, options),
+                .prepared = prepared};
   }
   if (lanes.size() == 1) return spawn_lane<Requests...>(system, std::move(lanes.front()));
-  const auto choice = std::make_shared<lane_choice>(lanes.size());
+  const auto choice = std::make_shared<lane_choice>(lanes.size(), service->high_priority_lanes());
   std::vector<caf::actor> others;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     lanes[i].lanes = choice;

@@ -36,6 +36,10 @@ struct device_service_options {
   /// The number of lanes of each library actor and of the program actor, each with a thread of its
   /// own; 0: 1. The device actor has one lane.
   std::size_t lanes_per_actor = 1;
+  /// The number of further lanes of each of these actors, which take only requests with
+  /// `request_priority::high`. Their streams have `stream_priority::high`. 0: such requests share
+  /// the other lanes.
+  std::size_t high_priority_lanes = 0;
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
   std::shared_ptr<sluice::timer> timer{};
@@ -75,7 +79,8 @@ class device_service {
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
-        lanes_per_actor_(std::max(options.lanes_per_actor, std::size_t{1})) {}
+        lanes_per_actor_(std::max(options.lanes_per_actor, std::size_t{1})),
+        high_priority_lanes_(options.high_priority_lanes) {}
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
@@ -100,6 +105,8 @@ class device_service {
   [[nodiscard]] std::size_t max_commands() const noexcept { return max_commands_; }
   /// The number of lanes of each library actor and of the program actor.
   [[nodiscard]] std::size_t lanes_per_actor() const noexcept { return lanes_per_actor_; }
+  /// The number of further lanes of each, for requests of high priority.
+  [[nodiscard]] std::size_t high_priority_lanes() const noexcept { return high_priority_lanes_; }
 
  private:
   friend class kernel_envelope;
@@ -113,6 +120,7 @@ class device_service {
   std::size_t max_in_flight_;
   std::size_t max_commands_;
   std::size_t lanes_per_actor_;
+  std::size_t high_priority_lanes_;
 };
 
 }  // namespace sluice

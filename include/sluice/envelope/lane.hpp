@@ -26,6 +26,7 @@ struct lane_options {
   /// The number of batches in flight while further requests for batches wait and make the next one
   /// larger. One request alone is a batch, too. At least 1.
   std::size_t max_batches = 2;
+  stream_priority priority = stream_priority::normal;  ///< of the stream of the lane
 };
 
 namespace detail {
@@ -76,7 +77,7 @@ class SLUICE_EXPORT lane {
   explicit lane(std::shared_ptr<device_service> service, lane_options options = {})
       : service_(service ? std::move(service)
                          : throw error(errc::invalid_argument, "service is null")),
-        stream_(service_->runtime().create_stream()) {
+        stream_(service_->runtime().create_stream(options.priority)) {
     load_->max_in_flight =
         options.max_in_flight != 0 ? options.max_in_flight : service_->max_in_flight();
     load_->max_commands =

@@ -53,6 +53,7 @@ struct executor_options {
   /// and without the copies of constants. A request that needs a larger one is answered with
   /// `unsupported`.
   std::size_t max_device_bytes_of_plan = std::size_t{16} << 30U;
+  stream_priority priority = stream_priority::normal;  ///< of the stream of the lane
 };
 
 /// Runs operations on a lane of a device. Requests wait in a bounded queue.

@@ -23,6 +23,9 @@ namespace sluice::detail {
 /// launch recorder orders what follows behind launches. It moves if its lane is busy or asleep and
 /// another one is idle and awake, or if its lane is busy and another one has fewer requests in
 /// front of it.
+///
+/// The last lanes may be for messages of high priority only, and then these go nowhere else. A
+/// message follows those of its sender that wait, whatever its priority.
 class SLUICE_EXPORT lane_choice {
   /// Senders with one hash share a slot.
   static constexpr std::size_t slot_bits = 8;
@@ -32,18 +35,19 @@ class SLUICE_EXPORT lane_choice {
   }
 
  public:
+  /// The last `high` lanes are for messages of high priority only; 0: all lanes are for all.
   /// @throws std::bad_alloc if there is no memory
-  explicit lane_choice(std::size_t lanes);
+  explicit lane_choice(std::size_t lanes, std::size_t high = 0);
 
   /// Returns `pass_on(lane)` with the lane of the next message of a sender. Calls for one sender
   /// come one after the other, so the messages arrive in this order. If `pass_on` throws, the
   /// message has not been sent.
   template <class PassOn>
-  auto route(request_sender sender, const PassOn& pass_on) {
+  auto route(request_sender sender, request_priority priority, const PassOn& pass_on) {
     const auto which = slot_of(sender);
     auto& from = slots_[which];
     const std::lock_guard lock(from.mutex);
-    choose(from, which);
+    choose(from, which, lanes_for(priority));
     ++from.routed;
     // Before the message is on its way: a lane that has taken fewer is not idle.
     auto& to = of_lanes_[*from.lane].routed;
@@ -124,11 +128,18 @@ class SLUICE_EXPORT lane_choice {
 
   /// The messages and requests in front of a lane.
   [[nodiscard]] static std::uint64_t load_of(const lane_state& of) noexcept;
-  void choose(slot& from, std::size_t which) noexcept;
-  /// The lane for a sender whose lane was `mine`.
-  [[nodiscard]] std::size_t best(std::optional<std::size_t> mine) noexcept;
+  /// The lanes from `first` on.
+  struct range {
+    std::size_t first;
+    std::size_t count;
+  };
+  [[nodiscard]] range lanes_for(request_priority priority) const noexcept;
+  void choose(slot& from, std::size_t which, range among) noexcept;
+  /// The lane among those in question for a sender whose lane was `mine`.
+  [[nodiscard]] std::size_t best(std::optional<std::size_t> mine, range among) noexcept;
 
   std::vector<lane_state> of_lanes_;
+  const std::size_t high_;
   std::array<slot, slot_count> slots_;
   std::atomic<std::size_t> next_{0};
 };

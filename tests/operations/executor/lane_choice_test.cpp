@@ -25,11 +25,11 @@ namespace {
 class lane_choice : public ::testing::Test {
  protected:
   /// The lane of the next message of a sender.
-  std::size_t route(std::uint64_t sender) {
-    return choice_->route({sender}, [](std::size_t lane) { return lane; });
+  std::size_t route(std::uint64_t sender, request_priority priority = request_priority::normal) {
+    return choice_->route({sender}, priority, [](std::size_t lane) { return lane; });
   }
   void fail_to_send(std::uint64_t sender) {
-    choice_->route({sender}, [](std::size_t) { throw std::bad_alloc(); });
+    choice_->route({sender}, request_priority::normal, [](std::size_t) { throw std::bad_alloc(); });
   }
   /// A lane handles a message and leaves `waiting` requests of it in its queue.
   void handle(std::size_t lane, std::uint64_t sender, int waiting = 0, bool awake = false) {
@@ -114,6 +114,38 @@ TEST_F(lane_choice, prefers_a_lane_that_is_idle_and_awake) {
   EXPECT_EQ(route(0), 0U) << "no idle lane is awake: its own one is as good as another one";
 }
 
+TEST_F(lane_choice, keeps_lanes_for_messages_of_high_priority) {
+  const auto choice = std::make_shared<detail::lane_choice>(count, 1);
+  detail::lane_choice::lane ordinary(choice, 0);
+  const auto lane_of = [&](std::uint64_t sender, request_priority priority) {
+    return choice->route({sender}, priority, [](std::size_t lane) { return lane; });
+  };
+  for (std::uint64_t sender = 1; sender < 9; ++sender) {
+    EXPECT_EQ(lane_of(100 + sender, request_priority::high), count - 1);
+    EXPECT_LT(lane_of(200 + sender, request_priority::normal), count - 1);
+    EXPECT_LT(lane_of(300 + sender, request_priority::low), count - 1);
+  }
+}
+
+TEST_F(lane_choice, keeps_the_order_of_a_sender_with_several_priorities) {
+  const auto choice = std::make_shared<detail::lane_choice>(2, 1);
+  detail::lane_choice::lane ordinary(choice, 0);
+  const auto lane_of = [&](request_priority priority) {
+    return choice->route({1}, priority, [](std::size_t lane) { return lane; });
+  };
+  ASSERT_EQ(lane_of(request_priority::normal), 0U);
+  EXPECT_EQ(lane_of(request_priority::high), 0U) << "an earlier message is on its way";
+  ordinary.note_added({1});
+  ordinary.note_handled({1});
+  ordinary.note_handled({1});
+  ordinary.publish(true);
+  EXPECT_EQ(lane_of(request_priority::high), 0U) << "an earlier request waits";
+  ordinary.note_handled({1});
+  ordinary.note_left({1});
+  ordinary.publish(true);
+  EXPECT_EQ(lane_of(request_priority::high), 1U);
+}
+
 TEST_F(lane_choice, keeps_a_sender_that_has_come_back) {
   EXPECT_EQ(route(1), 0U);
   handle(0, 1);
@@ -193,7 +225,7 @@ TEST(lane_choices, keep_the_order_of_each_sender) {
     threads.emplace_back([&, sender, random = std::mt19937_64(generator())]() mutable {
       std::size_t before = lanes;
       for (std::uint64_t i = 1; i <= each; ++i) {
-        choice->route({sender}, [&](std::size_t lane) {
+        choice->route({sender}, request_priority::normal, [&](std::size_t lane) {
           const std::lock_guard lock(mailboxes[lane].mutex);
           mailboxes[lane].messages.push_back({sender, i});
           if (before != lane && before != lanes) ++moves;
