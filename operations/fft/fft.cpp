@@ -4,6 +4,8 @@
 #include "operations/cuda_build.hpp"
 #include "operations/fft/fft_functions.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -132,9 +134,21 @@ void compute(const fft_call& call, const launch_of<Operation>& at) {
 template <class Operation>
 void enqueue(lane_libraries& libraries, const fft_call& call, const launch_of<Operation>& at) {
   if (call.key.batch == 0) return;
-  cuda::enqueue_fft(libraries, call, &at.template plan<operation_plan>(), at.workspace(),
+  cuda::enqueue_fft(libraries, call, at.template plan<operation_plan>(), at.workspace(),
                     at.template get<const void>(&Operation::x),
                     at.template get<void>(&Operation::y));
+}
+
+template <class Operation>
+void enqueue_together(lane_libraries& libraries, const fft_call& call,
+                      const batch_of<Operation>& batch) {
+  std::array<cuda::fft_operands, operations::most_transforms> all{};
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    all[i] = {batch[i].template get<const void>(&Operation::x),
+              batch[i].template get<void>(&Operation::y)};
+  }
+  cuda::enqueue_ffts(libraries, call, batch.template plan<operation_plan>(), batch.workspace(),
+                     {all.data(), batch.size()});
 }
 
 template <class Operation>
@@ -151,11 +165,25 @@ const operation_row& make_row(std::string_view name) {
                 .prepare = operations::with_cuda<cuda::prepare_fft>(),
                 .make_plan = operations::with_cuda<cuda::make_fft_plan>()},
        .enqueue = operations::with_cuda<enqueue<Operation>>(),
-       .can_be_captured = true});
+       .can_be_captured = true,
+       .batches = {.most = [](const fft_call& call) { return operations::most_in_batch(call.key); },
+                   .same = [](const fft_call& a,
+                              const fft_call& b) { return a.key == b.key && a.scale == b.scale; },
+                   .enqueue = operations::with_cuda<enqueue_together<Operation>>()}});
   return row;
 }
 
 }  // namespace
+
+std::size_t operations::most_in_batch(const fft_key& key) noexcept {
+  // Larger transforms keep a GPU busy alone.
+  constexpr std::int64_t most_bytes = 64 << 10U;
+  if (key.batch == 0 || key.batch > most_bytes || key.length > most_bytes) return 0;
+  const bool has_gaps = key.batch != 1 && (key.input_distance != key.input_row() ||
+                                           key.output_distance != key.output_row());
+  const auto row = key.input_row_bytes() + key.output_row_bytes();
+  return has_gaps || row > most_bytes / key.batch ? 0 : most_transforms;
+}
 
 const operation_row& row_of(operation_type<fft>) {
   return make_row<fft>("fft");

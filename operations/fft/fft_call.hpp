@@ -3,6 +3,7 @@
 
 #include <sluice/operations/fft.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice::operations {
@@ -24,6 +25,19 @@ struct fft_row {
   [[nodiscard]] std::int64_t output_row() const noexcept {
     return kind == fft_kind::r2c ? length / 2 + 1 : length;
   }
+  /// Their size in bytes.
+  ///@{
+  [[nodiscard]] std::int64_t input_row_bytes() const noexcept {
+    return input_row() * real_bytes() * (kind == fft_kind::r2c ? 1 : 2);
+  }
+  [[nodiscard]] std::int64_t output_row_bytes() const noexcept {
+    return output_row() * real_bytes() * (kind == fft_kind::c2r ? 1 : 2);
+  }
+  ///@}
+  friend bool operator==(const fft_row&, const fft_row&) noexcept = default;
+
+ private:
+  [[nodiscard]] std::int64_t real_bytes() const noexcept { return is_double != 0 ? 8 : 4; }
 };
 
 /// What a plan of cuFFT depends on: all rows.
@@ -31,9 +45,17 @@ struct fft_key : fft_row {
   std::int64_t batch = 1;            ///< number of rows
   std::int64_t input_distance = 1;   ///< between rows of X, in elements
   std::int64_t output_distance = 1;  ///< between rows of Y, in elements
+
+  friend bool operator==(const fft_key&, const fft_key&) noexcept = default;
 };
 
-/// A batch of transforms.
+/// The largest number of launches in a batch.
+inline constexpr std::size_t most_transforms = 64;
+/// The largest number of launches of transforms with this key in a batch; 0: they are launched
+/// alone.
+[[nodiscard]] std::size_t most_in_batch(const fft_key& key) noexcept;
+
+/// The transforms of the rows of one tensor.
 struct fft_call {
   fft_key key{};
   double scale = 1;  ///< exact in the type of the real numbers

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 // The implementations of the transforms; see `operation_functions`.
@@ -30,5 +31,14 @@ void prepare_fft(lane_libraries& libraries);
                                                                   const operations::fft_call& call);
 /// Enqueues with cuFFT.
 void enqueue_fft(lane_libraries& libraries, const operations::fft_call& call,
-                 const operation_plan* plan, void* workspace, const void* x, void* y);
+                 const operation_plan& plan, void* workspace, const void* x, void* y);
+/// The operands of one transform of a batch.
+struct fft_operands {
+  const void* x;
+  void* y;
+};
+/// Enqueues several transforms with equal calls, at most `most_transforms`.
+/// @throws nothing_enqueued, error `library_failure`
+void enqueue_ffts(lane_libraries& libraries, const operations::fft_call& call,
+                  const operation_plan& plan, void* workspace, std::span<const fft_operands> all);
 }  // namespace sluice::cuda

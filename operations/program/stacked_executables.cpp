@@ -4,7 +4,7 @@
 #include "operations/cuda_build.hpp"
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/executable.hpp"
-#include "operations/program/member_copies.hpp"
+#include "operations/core/member_copies.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/stacked_runs.hpp"
 

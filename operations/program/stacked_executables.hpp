@@ -2,7 +2,7 @@
 #pragma once
 
 #include "operations/program/batch_layout.hpp"
-#include "operations/program/member_copies.hpp"
+#include "operations/core/member_copies.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>

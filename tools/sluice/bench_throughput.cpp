@@ -3,11 +3,13 @@
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/load_client.hpp"
 #include "tools/sluice/paired_rounds.hpp"
+#include "tools/sluice/plain_calls.hpp"
 #include "tools/sluice/products.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
+#include <sluice/operations/fft.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 
 #include <fmt/format.h>
@@ -37,6 +39,42 @@ echo_actor spawn_echo(caf::actor_system& system) {
       return std::move(request.c);
     }};
   });
+}
+
+/// Transforms of rows of `length` real numbers.
+paired_rounds measure_transforms(session& current, std::int64_t length,
+                                 const bench_settings& settings) {
+  constexpr std::size_t clients = 4;
+  std::mt19937_64 random{std::random_device()()};
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<tensor> rows;
+  for (std::size_t i = 0; i < clients * bench_in_flight; ++i) {
+    std::vector<float> values(static_cast<std::size_t>(length));
+    for (float& value : values) value = uniform(random);
+    rows.emplace_back(upload_values(current, values));
+  }
+  plain_calls plain(current.device().service().runtime());
+  for (const auto& row : rows) (void)plain.add("", rfft{.x = row});
+  const auto load_with = [&](result_bits bits) {
+    return std::make_shared<load_clients<tensor>>(
+        current.system(), clients, bench_in_flight, current.device().fft(),
+        [&rows, bits](std::size_t client, std::size_t i) {
+          return std::tuple(rfft{.x = rows[client * bench_in_flight + i % bench_in_flight]},
+                            request_options{.bits = bits});
+        });
+  };
+  const auto calls = static_cast<std::int64_t>(rows.size());
+  paired_rounds all(settings);
+  all.add("library calls, one thread", [&](std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += calls) plain.call(std::min(calls, n - i));
+    plain.synchronize();
+  });
+  const auto together = load_with(result_bits::any);
+  all.add("4 clients", [together](std::int64_t n) { together->send(n); });
+  const auto alone = load_with(result_bits::as_if_alone);
+  all.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
+  all.measure();
+  return all;
 }
 
 }  // namespace
@@ -113,14 +151,19 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
   mixed_shapes.measure();
   equal.check();
   mixed.check();
+  const auto transforms = measure_transforms(
+      current, std::getenv("LEN") ? std::atol(std::getenv("LEN")) : 1024, settings);
 
   const auto line = [](const char* what) {
     return fmt::format("{}, {} requests of each client in flight\n", what, bench_in_flight);
   };
   return {.library = library_of(row_of(operation_type<gemm>{}), current),
-          .json = {{"sgemm_64", same_shape.json()}, {"sgemm_16_shapes", mixed_shapes.json()}},
+          .json = {{"sgemm_64", same_shape.json()},
+                   {"sgemm_16_shapes", mixed_shapes.json()},
+                   {"rfft_1024", transforms.json()}},
           .table = line("sgemm(64)") + same_shape.table() + '\n' +
-                   line("sgemm of 16 shapes up to 128") + mixed_shapes.table()};
+                   line("sgemm of 16 shapes up to 128") + mixed_shapes.table() + '\n' +
+                   line("rfft(1024)") + transforms.table()};
 }
 
 }  // namespace sluice::cli

@@ -7,6 +7,7 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/tensor.hpp>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string_view>
@@ -55,9 +56,12 @@ class plain_calls {
   }
 
   /// Makes all calls.
-  void call() {
+  void call() { call(static_cast<std::int64_t>(calls_.size())); }
+  /// Makes the first `count` calls.
+  void call(std::int64_t count) {
     const bool on_host = runtime_.device().id().kind == device_kind::host;
-    for (const auto& one : calls_) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto& one = calls_[static_cast<std::size_t>(i)];
       const launch_memory memory{.addresses = one.addresses,
                                  .plan = one.plan.get(),
                                  .workspace = one.workspace ? one.workspace.address() : nullptr};

@@ -169,9 +169,12 @@ struct device_functions {
 template <class Operation>
 class batch_of {
  public:
-  /// The addresses of the operands of each launch, and what `begin` has made for the batch.
-  batch_of(std::span<void* const> addresses, operation_launch* own) noexcept
-      : addresses_(addresses), own_(own) {}
+  /// The batch with the memory `memory`: its addresses are those of the operands of each launch.
+  explicit batch_of(const launch_memory& memory) noexcept
+      : addresses_(memory.addresses),
+        plan_(memory.plan),
+        workspace_(memory.workspace),
+        own_(memory.own) {}
   /// The number of launches.
   [[nodiscard]] std::size_t size() const noexcept {
     return addresses_.size() / detail::operand_count<Operation>();
@@ -179,8 +182,17 @@ class batch_of {
   /// The memory of launch `i`.
   [[nodiscard]] launch_of<Operation> operator[](std::size_t i) const noexcept {
     constexpr auto count = detail::operand_count<Operation>();
-    return launch_of<Operation>({.addresses = addresses_.subspan(i * count, count)});
+    return launch_of<Operation>({.addresses = addresses_.subspan(i * count, count),
+                                 .plan = plan_,
+                                 .workspace = workspace_});
   }
+  /// The plan of the launches, which is of type `Plan`.
+  template <class Plan>
+  [[nodiscard]] const Plan& plan() const noexcept {
+    return static_cast<const Plan&>(*plan_);
+  }
+  /// Scratch memory of `operation_plan::batch_workspace_bytes`; nullptr if the plan needs none.
+  [[nodiscard]] void* workspace() const noexcept { return workspace_; }
   /// What `begin` has made for this batch, which is of type `Own`.
   template <class Own>
   [[nodiscard]] Own& own() const noexcept {
@@ -189,11 +201,13 @@ class batch_of {
 
  private:
   std::span<void* const> addresses_;
+  const operation_plan* plan_;
+  void* workspace_;
   operation_launch* own_;
 };
 
-/// The functions with which requests of an operation that makes no plans are launched together. On
-/// the host device they are computed one by one.
+/// The functions with which requests of an operation are launched together. On the host device they
+/// are computed one by one.
 template <class Operation, class Call>
 struct batch_functions {
   /// The largest number of launches with this call in a batch; at most 1: none. Null: no batches.
@@ -426,8 +440,7 @@ class typed_operation_row final : public operation_row {
   }
   void enqueue_batch(lane_libraries& libraries, const call_storage& call,
                      const launch_memory& memory) const override {
-    functions_.batches.enqueue(libraries, typed(call),
-                               batch_of<Operation>(memory.addresses, memory.own));
+    functions_.batches.enqueue(libraries, typed(call), batch_of<Operation>(memory));
   }
   bool composes() const noexcept override {
     return functions_.begin == nullptr && functions_.enqueue_on_any == nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/program/member_kernels.hpp"
+#include "operations/core/member_kernels.hpp"
 
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/program/member_copies.hpp"
-#include "operations/program/member_kernels.hpp"
+#include "operations/core/member_copies.hpp"
+#include "operations/core/member_kernels.hpp"
 #include "runtime/cuda/check.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transforms of several requests in one launch.
+#include "tests/operations/batch_trace.hpp"
+#include "tests/operations/executing.hpp"
+#include "tests/operations/fft/dft.hpp"
+#include "tests/support/random_values.hpp"
+#include "tests/support/relative_error.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/operations/fft.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class fft_batches : public executor_test {
+ protected:
+  void SetUp() override {
+    executor_test::SetUp();
+    if (IsSkipped()) return;
+    traced_ = std::make_unique<executor>(service(), trace_);
+    traced_->on_wake(waking());
+    traced_->on_more([this] { return gathers_; });
+  }
+  void TearDown() override {
+    traced_.reset();
+    executor_test::TearDown();
+  }
+
+  /// Runs transforms of `inputs`, of `rows` rows each, that wait together. Returns the results.
+  template <class Operation, class Result, class Value>
+  std::vector<std::vector<Result>> together(const Operation& like,
+                                            const std::vector<std::vector<Value>>& inputs,
+                                            std::int64_t rows,
+                                            const request_options& options = {}) {
+    const auto request = [&](const std::vector<Value>& values) {
+      auto made = like;
+      made.x = tensor(upload(runtime(), stream(), values)).reshape({rows, -1});
+      return made;
+    };
+    // The plan is made first: requests that wait for it would be launched one after the other.
+    (void)wait(*traced_, submit_one(request(inputs.front()), options));
+    launches_before_ = trace_->batches().size();
+    gathers_ = true;
+    std::vector<pending_answer> answers;
+    answers.reserve(inputs.size());
+    for (const auto& values : inputs) answers.push_back(submit_one(request(values), options));
+    gathers_ = false;
+    std::vector<std::vector<Result>> results;
+    for (auto& answer : answers) {
+      const auto y = wait(*traced_, answer);
+      results.push_back(download(y.reshape({-1}).template as<Result>(), stream()));
+    }
+    return results;
+  }
+  /// The sizes of the launches of the last call of `together`.
+  [[nodiscard]] std::vector<std::size_t> launched() const {
+    const auto all = trace_->batches();
+    return {all.begin() + static_cast<std::ptrdiff_t>(launches_before_), all.end()};
+  }
+  template <class Value>
+  std::vector<std::vector<Value>> inputs(std::size_t count, std::int64_t elements) {
+    std::vector<std::vector<Value>> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      all.push_back(random_values<Value>(random_, static_cast<std::size_t>(elements)));
+    }
+    return all;
+  }
+  std::int64_t number(std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution(from, to)(random_);
+  }
+
+  /// Compares each row of results with `reference(row)`, times `scale`.
+  template <class Value, class Result, class Reference>
+  void expect_right(const std::vector<std::vector<Value>>& in,
+                    const std::vector<std::vector<Result>>& out, std::size_t rows, double scale,
+                    double bound, const Reference& reference) {
+    ASSERT_EQ(in.size(), out.size());
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      std::vector<typename decltype(reference(in[i].data()))::value_type> expected;
+      for (std::size_t row = 0; row < rows; ++row) {
+        auto of_row = reference(in[i].data() + row * (in[i].size() / rows));
+        of_row.resize(out[i].size() / rows);
+        for (const auto& value : of_row) expected.push_back(value * scale);
+      }
+      ASSERT_LE(relative_error(out[i], expected), bound) << "request " << i << " of " << in.size();
+    }
+  }
+
+ private:
+  template <class Operation>
+  pending_answer submit_one(Operation operation, const request_options& options) {
+    return submit(*traced_, std::move(operation), options);
+  }
+  using executor_test::wait;
+  tensor wait(executor& from, pending_answer&& answer) { return executor_test::wait(from, answer); }
+
+  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
+  std::unique_ptr<executor> traced_;
+  std::size_t launches_before_ = 0;
+  bool gathers_ = false;
+  std::mt19937_64 random_ = make_generator();
+};
+
+TEST_P(fft_batches, give_each_request_its_own_result) {
+  // Transforms for 8 and for 64 requests, full and with places left, and single ones.
+  for (const std::size_t count : {2, 3, 5, 8, 9, 20, 33, 64, 70, 130}) {
+    const auto rows = number(1, 3);
+    const auto length = number(2, 96);
+    const auto n = static_cast<std::size_t>(length);
+    const auto r = static_cast<std::size_t>(rows);
+    const double scale = count % 2 == 0 ? 1 : 0.5;
+    SCOPED_TRACE(::testing::Message()
+                 << count << " requests, " << rows << " rows of length " << length);
+    const auto reals = inputs<float>(count, rows * length);
+    expect_right(reals, together<rfft, std::complex<float>>({.scale = scale}, reals, rows), r,
+                 scale, 1e-5, [&](const float* row) { return dft(row, n, -1); });
+    const auto values = inputs<std::complex<double>>(count, rows * length);
+    expect_right(values,
+                 together<fft, std::complex<double>>(
+                     {.direction = fft_direction::inverse, .scale = scale}, values, rows),
+                 r, scale, 1e-13, [&](const std::complex<double>* row) { return dft(row, n, +1); });
+    const auto bins = inputs<std::complex<float>>(count, rows * (length / 2 + 1));
+    expect_right(bins, together<irfft, float>({.length = length, .scale = scale}, bins, rows), r,
+                 scale, 1e-5,
+                 [&](const std::complex<float>* row) { return inverse_real_dft(row, n); });
+  }
+}
+
+TEST_P(fft_batches, are_formed_by_requests_that_wait_together) {
+  (void)together<rfft, std::complex<float>>({}, inputs<float>(130, 48), 1);
+  EXPECT_EQ(launched(), (std::vector<std::size_t>{64, 64, 2}));
+  (void)together<rfft, std::complex<float>>({}, inputs<float>(20, 48), 1,
+                                            {.bits = result_bits::as_if_alone});
+  EXPECT_EQ(launched(), std::vector<std::size_t>(20, 1));
+  // More than 64 KiB each.
+  (void)together<rfft, std::complex<float>>({}, inputs<float>(4, 1 << 14U), 1);
+  EXPECT_EQ(launched(), std::vector<std::size_t>(4, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, fft_batches, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
