@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sluice/operations/lane_choice.hpp>
 
-#include <bit>
 #include <limits>
 #include <utility>
 
@@ -11,12 +10,11 @@ lane_choice::lane_choice(std::size_t lanes, std::size_t high) : of_lanes_(lanes)
 
 void lane_choice::lane::publish(bool awake) noexcept {
   auto& own = of_->of_lanes_[which_];
-  for (std::size_t word = 0; word < changed_.size(); ++word) {
-    for (auto bits = std::exchange(changed_[word], 0); bits != 0; bits &= bits - 1) {
-      const auto at = word * word_bits + static_cast<std::size_t>(std::countr_zero(bits));
-      if (slots_[at].waiting != 0) continue;
-      own.slots[at].handled.store(slots_[at].handled, std::memory_order_release);
-    }
+  for (; changes_ != 0; --changes_) {
+    const std::size_t at = changed_[changes_ - 1];
+    slots_[at].changed = false;
+    if (slots_[at].waiting != 0) continue;
+    own.slots[at].store(slots_[at].handled, std::memory_order_release);
   }
   own.waiting.store(waiting_, std::memory_order_relaxed);
   own.handled.store(handled_, std::memory_order_release);
@@ -37,7 +35,7 @@ lane_choice::range lane_choice::lanes_for(request_priority priority) const noexc
 
 void lane_choice::choose(slot& from, std::size_t which, range among) noexcept {
   const auto handled = [&] {
-    return of_lanes_[*from.lane].slots[which].handled.load(std::memory_order_acquire);
+    return of_lanes_[*from.lane].slots[which].load(std::memory_order_acquire);
   };
   if (from.lane && handled() != from.routed) return;
   const bool is_among =

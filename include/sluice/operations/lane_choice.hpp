@@ -27,8 +27,9 @@ namespace sluice::detail {
 /// The last lanes may be for messages of high priority only, and then these go nowhere else. A
 /// message follows those of its sender that wait, whatever its priority.
 class SLUICE_EXPORT lane_choice {
-  /// Senders with one hash share a slot.
-  static constexpr std::size_t slot_bits = 8;
+  /// Senders with one hash share a slot. There are so many that a sender rarely shares one with a
+  /// sender whose requests wait.
+  static constexpr std::size_t slot_bits = 12;
   static constexpr std::size_t slot_count = std::size_t{1} << slot_bits;
   [[nodiscard]] static std::size_t slot_of(request_sender sender) noexcept {
     return (sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits);
@@ -91,34 +92,33 @@ class SLUICE_EXPORT lane_choice {
     void publish(bool awake) noexcept;
 
    private:
-    static constexpr std::size_t word_bits = 64;
     void note_change(std::size_t slot) noexcept {
-      changed_[slot / word_bits] |= std::uint64_t{1} << (slot % word_bits);
+      if (std::exchange(slots_[slot].changed, true)) return;
+      changed_[changes_++] = static_cast<std::uint16_t>(slot);
     }
 
     struct of_senders {
       std::uint64_t handled = 0;
-      std::size_t waiting = 0;
+      std::uint32_t waiting = 0;
+      bool changed = false;  // and in the list
     };
     const std::shared_ptr<lane_choice> of_;
     const std::size_t which_;
     std::uint64_t handled_ = 0;
     std::size_t waiting_ = 0;
     std::array<of_senders, slot_count> slots_;
-    std::array<std::uint64_t, slot_count / word_bits> changed_{};  // a bit for each slot
+    std::array<std::uint16_t, slot_count> changed_{};  // the slots that are to be published
+    std::size_t changes_ = 0;
   };
 
  private:
-  /// What different threads write is on different cache lines.
-  struct alignas(64) published {
-    std::atomic<std::uint64_t> handled{0};  // the messages up to the last one that left nothing
-  };
   struct lane_state {
     alignas(64) std::atomic<std::uint64_t> routed{0};
     alignas(64) std::atomic<std::uint64_t> handled{0};
     std::atomic<std::uint64_t> waiting{0};
     std::atomic<bool> awake{false};
-    std::array<published, slot_count> slots;
+    // Of each slot, the messages up to the last one that left nothing.
+    std::array<std::atomic<std::uint64_t>, slot_count> slots{};
   };
   struct alignas(64) slot {
     std::mutex mutex;

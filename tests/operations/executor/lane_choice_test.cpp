@@ -127,6 +127,22 @@ TEST_F(lane_choice, keeps_lanes_for_messages_of_high_priority) {
   }
 }
 
+TEST_F(lane_choice, seldom_holds_a_sender_to_the_lane_of_others) {
+  const auto choice = std::make_shared<detail::lane_choice>(2, 1);
+  const auto lane_of = [&](std::uint64_t sender, request_priority priority) {
+    return choice->route({sender}, priority, [](std::size_t lane) { return lane; });
+  };
+  // Their messages are on their way all the time.
+  for (std::uint64_t sender = 0; sender < 8; ++sender) {
+    ASSERT_EQ(lane_of(sender, request_priority::normal), 0U);
+  }
+  int held = 0;
+  for (std::uint64_t sender = 1000; sender < 11'000; ++sender) {
+    if (lane_of(sender, request_priority::high) != 1) ++held;
+  }
+  EXPECT_LT(held, 50);
+}
+
 TEST_F(lane_choice, keeps_the_order_of_a_sender_with_several_priorities) {
   const auto choice = std::make_shared<detail::lane_choice>(2, 1);
   detail::lane_choice::lane ordinary(choice, 0);
