@@ -135,7 +135,7 @@ class batch_launch {
       if (together) {
         commands_alone_ = one.commands_;
         one.commands_ = n == ending ? commands_ : 0;
-        if (one.info_.timed) one.commands_ += 2;  // its timestamps
+        if (n == ending && one.info_.timed) one.commands_ += 2;  // the timestamps of the batch
       }
       one.begin(now);
     }
@@ -145,7 +145,9 @@ class batch_launch {
   [[nodiscard]] bool enqueue_together() noexcept {
     std::optional<error> failure;
     bool enqueued = true;
-    for (std::size_t n = 0; n < left_.size(); ++n) work(n).timing_.begin(on_.stream());
+    auto& timing = work(0).timing_;
+    timing.begin(on_.stream());
+    for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.begin_with(timing);
     try {
       device_of_lane().require_usable();
       closure_.enqueue_together({on_.stream()}, left_.view());
@@ -154,8 +156,10 @@ class batch_launch {
     } catch (...) {
       failure = current_error();
     }
-    for (std::size_t n = 0; n < left_.size(); ++n) work(n).timing_.end(on_.stream());
+    timing.end(on_.stream());
+    for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.end_with(timing);
     if (!enqueued) {
+      for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.forget();
       for (std::size_t n = 0; n < left_.size(); ++n) {
         work(n).commands_ += commands_alone_;
         work(n).load_->commands.fetch_add(commands_alone_, std::memory_order_relaxed);

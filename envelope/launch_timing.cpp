@@ -25,6 +25,23 @@ void launch_timing::record_end(stream_ref stream) noexcept {
   launch_->ended = stream.device().record_timestamp(launch_->pair->end, stream.native());
 }
 
+void launch_timing::begin_with(const launch_timing& first) noexcept {
+  if (!launch_) return;
+  if (!first.launch_) return forget();
+  launch_->share(*first.launch_);
+  launch_->begun = first.launch_->begun;
+}
+
+void launch_timing::end_with(const launch_timing& first) noexcept {
+  if (launch_ && first.launch_) launch_->ended = first.launch_->ended;
+}
+
+void launch_timing::forget() noexcept {
+  if (!launch_) return;
+  launch_->give_back();
+  launch_->begun = launch_->ended = false;
+}
+
 void launch_timing::complete(kernel_trace& trace, const kernel_info& info,
                              const kernel_times& known) noexcept {
   if (launch_ == nullptr) {

@@ -39,6 +39,8 @@ std::unique_ptr<timed_launch> timestamp_reader::make() {
   auto made = std::make_unique<timed_launch>();
   start();
   made->pair = take();
+  if (made->pair != nullptr)
+    made->use_of_pair = made->pair->times_taken.load(std::memory_order_relaxed);
   made->reader = shared_from_this();
   if (outstanding_.fetch_add(1, std::memory_order_relaxed) == 0) changed_.raise();
   return made;
@@ -52,8 +54,19 @@ timed_launch::~timed_launch() {
 void timed_launch::give_back() noexcept {
   // Release orders this thread's reads of the timestamps before their next records. `take` acquires
   // nothing, because a launching thread must not synchronize with completed launches.
-  if (pair != nullptr) pair->free->fetch_or(pair->bit, std::memory_order_release);
+  // The last of several users also releases the reads of the others.
+  if (pair != nullptr && pair->users.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    pair->free->fetch_or(pair->bit, std::memory_order_release);
+  }
   pair = nullptr;
+}
+
+void timed_launch::share(const timed_launch& with) noexcept {
+  give_back();
+  if (with.pair == nullptr) return;
+  with.pair->users.fetch_add(1, std::memory_order_relaxed);
+  pair = with.pair;
+  use_of_pair = with.use_of_pair;
 }
 
 timestamp_pair* timestamp_reader::take() noexcept {
@@ -65,7 +78,10 @@ timestamp_pair* timestamp_reader::take() noexcept {
         const auto bit = bits & (~bits + 1);
         // Relaxed, as explained in `timed_launch::give_back`.
         if (free.compare_exchange_weak(bits, bits & ~bit, std::memory_order_relaxed)) {
-          return &chunks_[i]->pairs[static_cast<std::size_t>(std::countr_zero(bit))];
+          auto& taken = chunks_[i]->pairs[static_cast<std::size_t>(std::countr_zero(bit))];
+          taken.users.store(1, std::memory_order_relaxed);
+          taken.times_taken.fetch_add(1, std::memory_order_relaxed);
+          return &taken;
         }
       }
     }
@@ -188,11 +204,16 @@ void timestamp_reader::read(timed_launch& launch) noexcept {
       (void)clock_->anchor();
       anchored_ = now;
     }
+    if (launch.pair != last_read_.pair || launch.use_of_pair != last_read_.use) {
+      last_read_ = {launch.pair, launch.use_of_pair};
+      if (launch.ended) last_read_.ended = clock_->time_of(launch.pair->end);
+      if (launch.begun) last_read_.begun = clock_->time_of(launch.pair->begin);
+    }
     // The comparison of the clocks is accurate to microseconds only, so the order of the times is
     // enforced.
-    if (launch.ended) times.ended = clock_->time_of(launch.pair->end);
+    times.ended = last_read_.ended;
     if (times.ended) times.ended = std::clamp(*times.ended, times.enqueued, times.detected);
-    if (launch.begun) times.begun = clock_->time_of(launch.pair->begin);
+    times.begun = last_read_.begun;
     if (times.begun) {
       times.begun = std::clamp(*times.begun, times.enqueued, times.ended.value_or(times.detected));
     }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -20,12 +21,14 @@ namespace sluice::detail {
 
 class timestamp_reader;
 
-/// The two timestamps around the work of a launch.
+/// The two timestamps around the work of a launch, or of a batch of launches.
 struct timestamp_pair {
   native_timestamp* begin = nullptr;
   native_timestamp* end = nullptr;
   std::atomic<std::uint64_t>* free = nullptr;  // the word of its chunk
   std::uint64_t bit = 0;                       // its bit in that word
+  std::atomic<std::size_t> users{0};           // launches
+  std::atomic<std::uint64_t> times_taken{0};
 };
 
 /// The state that the timestamp thread needs of one launch.
@@ -37,8 +40,10 @@ struct timed_launch {
   timed_launch(const timed_launch&) = delete;
   timed_launch& operator=(const timed_launch&) = delete;
   ~timed_launch();
-  /// Makes the timestamps available to other launches.
+  /// Gives up the timestamps. They become available to others when nobody shares them any more.
   void give_back() noexcept;
+  /// Takes part in the timestamps of another launch, in place of its own.
+  void share(const timed_launch& with) noexcept;
 
   std::shared_ptr<timestamp_reader> reader;
   std::shared_ptr<kernel_trace> trace;
@@ -46,6 +51,7 @@ struct timed_launch {
   kernel_info info;
   kernel_times times;
   timestamp_pair* pair = nullptr;
+  std::uint64_t use_of_pair = 0;
   bool begun = false;  // the first timestamp has been recorded
   bool ended = false;  // the second timestamp has been recorded
   timed_launch* next = nullptr;
@@ -114,6 +120,12 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   // Only the timestamp thread uses these:
   std::unique_ptr<timestamp_clock> clock_;
   std::chrono::steady_clock::time_point anchored_{};
+  struct {
+    const timestamp_pair* pair = nullptr;
+    std::uint64_t use = 0;
+    std::optional<std::chrono::steady_clock::time_point> begun{};
+    std::optional<std::chrono::steady_clock::time_point> ended{};
+  } last_read_;  // the launches of a batch share it
 };
 
 }  // namespace sluice::detail

@@ -2,6 +2,7 @@
 // Launches that are made together. The device is a host device that presents itself as a GPU: all
 // members of a batch are one call, and one event stands for them.
 #include "tests/envelope/launches.hpp"
+#include "tests/envelope/timing_trace.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/pretended_gpu.hpp"
 
@@ -53,10 +54,22 @@ class filling final : public detail::batch_closure {
   }
 };
 
+/// A pretended GPU that counts the timestamps that are recorded.
+class stamping_gpu final : public pretended_gpu {
+ public:
+  stamping_gpu() : pretended_gpu(0, open_host_device()) {}
+  std::atomic<int> stamps{0};
+
+  bool record_timestamp(native_timestamp* t, native_stream* s) noexcept override {
+    ++stamps;
+    return pretended_gpu::record_timestamp(t, s);
+  }
+};
+
 class batch_launch : public ::testing::Test {
  protected:
   void SetUp() override {
-    gpu_ = std::make_shared<pretended_gpu>(0, open_host_device());
+    gpu_ = std::make_shared<stamping_gpu>();
     gpu_->watch = [this](pretended_gpu::call which) {
       if (which != pretended_gpu::call::record) return;
       records_.fetch_add(1);
@@ -75,6 +88,8 @@ class batch_launch : public ::testing::Test {
   [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
   [[nodiscard]] lane& on() { return *lane_; }
   [[nodiscard]] int records() const { return records_.load(); }
+  [[nodiscard]] int stamps() const { return gpu_->stamps.load(); }
+  void trace(std::shared_ptr<kernel_trace> by) { envelope_.trace(std::move(by)); }
   void fail_next_record() { fails_record_ = true; }
   [[nodiscard]] bytes block(std::size_t count = 16) {
     return runtime().allocate<std::uint8_t>(count, stream_.ref(), "test");
@@ -115,7 +130,7 @@ class batch_launch : public ::testing::Test {
  private:
   std::atomic<int> records_{0};
   std::atomic<bool> fails_record_{false};
-  std::shared_ptr<pretended_gpu> gpu_;
+  std::shared_ptr<stamping_gpu> gpu_;
   std::shared_ptr<device_service> service_;
   std::unique_ptr<lane> lane_;
   stream stream_;
@@ -137,6 +152,33 @@ TEST_F(batch_launch, records_one_event_for_all_members) {
     EXPECT_EQ(records() - before, 1) << count;
     EXPECT_EQ(closure().calls_together - calls, 1) << count;
     for (std::size_t i = 0; i < count; ++i) expect_filled(i);
+    expect_rest();
+  }
+}
+
+TEST_F(batch_launch, records_two_timestamps_for_all_members) {
+  const auto traced = std::make_shared<timing_trace>();
+  trace(traced);
+  for (std::size_t batch = 1; batch <= 3; ++batch) {
+    const std::size_t count = 100;
+    closure().blocks.clear();
+    boxes().clear();
+    works().clear();
+    for (std::size_t i = 0; i < count; ++i) add(block());
+    launch();
+    for (std::size_t i = 0; i < count; ++i) expect_filled(i);
+    const auto all = traced->wait(batch * count);
+    EXPECT_EQ(stamps(), static_cast<int>(2 * batch));
+    for (std::size_t i = (batch - 1) * count; i < all.size(); ++i) {
+      const auto& times = all[i].times;
+      ASSERT_TRUE(times.begun && times.ended) << i;
+      EXPECT_LE(times.enqueued, *times.begun);
+      EXPECT_LE(*times.begun, *times.ended);
+      EXPECT_LE(*times.ended, times.detected);
+      // The stamps of this batch, and not those of an earlier one with the same pair.
+      EXPECT_GE(*times.ended, all[(batch - 1) * count].times.enqueued);
+      EXPECT_LE(*times.ended - *times.begun, times.detected - times.enqueued);
+    }
     expect_rest();
   }
 }

@@ -29,6 +29,14 @@ class SLUICE_EXPORT launch_timing {
   void end(stream_ref stream) noexcept {
     if (launch_) record_end(stream);
   }
+  /// The same for a launch that is enqueued together with `first`, which has been stamped: it has
+  /// the timestamps of `first`.
+  ///@{
+  void begin_with(const launch_timing& first) noexcept;
+  void end_with(const launch_timing& first) noexcept;
+  ///@}
+  /// The launch has no timestamps.
+  void forget() noexcept;
   /// Passes a launch with `info.timed` to the timestamp thread, which calls `after_timestamps`.
   ///
   /// Call it after `after_complete`. Without timestamps it calls `after_timestamps` itself.
