@@ -26,17 +26,6 @@ constexpr std::int64_t extents_of_octave = 8;
 constexpr std::int64_t extents_of_small_octave = 2;
 constexpr std::int64_t small_bytes = std::int64_t{128} << 10U;  // where the octave begins
 
-/// The axis along which an input of a run is padded; 0: none.
-std::size_t axis_of(const program_graph& of, std::size_t input, const tensor_spec& spec) {
-  const auto stated = of.padded_axis(input);
-  if (stated == 0) return 0;
-  const auto rank = static_cast<int>(spec.rank());
-  const auto axis = stated < 0 ? stated + rank : stated;
-  if (axis > 0 && axis < rank) return static_cast<std::size_t>(axis);
-  throw invalid_argument(of.inputs()[input], "is padded along axis " + std::to_string(stated) +
-                                                 ", but its shape is " + to_string(spec.shape));
-}
-
 /// The distances between the extents to which those of the inputs are rounded; 0: it is not padded.
 /// Equal extents are rounded alike.
 std::vector<std::int64_t> steps_of(const program_graph& of,
@@ -44,7 +33,7 @@ std::vector<std::int64_t> steps_of(const program_graph& of,
   std::vector<std::int64_t> steps(inputs.size(), 0);
   std::int64_t bytes_of_one = 1;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (const auto axis = axis_of(of, i, inputs[i]); axis != 0) {
+    if (const auto axis = padded_axis(of, i, inputs[i]); axis != 0) {
       const auto extent = inputs[i].shape[axis];
       bytes_of_one = std::max(bytes_of_one, static_cast<std::int64_t>(inputs[i].bytes()) / extent);
       // The octave that ends at a power of two contains it.
@@ -101,7 +90,7 @@ std::vector<tensor_spec> least_of(const program_graph& of, std::vector<tensor_sp
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (steps[i] == 0) continue;
     auto shape = inputs[i].shape;
-    shape[axis_of(of, i, inputs[i])] -= steps[i] - 1;
+    shape[padded_axis(of, i, inputs[i])] -= steps[i] - 1;
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
   }
   return inputs;
@@ -128,7 +117,7 @@ void add_places(const program_graph& of, const program_inference& alone, batch_l
   }
   for (std::size_t i = 0; i < layout.given.size(); ++i) {
     if (!of.is_per_request(i)) continue;
-    layout.inputs.push_back(part_of(i, i, layout.given[i], axis_of(of, i, layout.given[i])));
+    layout.inputs.push_back(part_of(i, i, layout.given[i], padded_axis(of, i, layout.given[i])));
   }
   layout.key = "padded " + std::to_string(layout.externals);
   for (const auto& part : outputs) layout.key += ' ' + std::to_string(part.external);
@@ -169,7 +158,7 @@ std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& of,
     if (inputs[i].bytes() > max_input_bytes) return std::nullopt;
     auto shape = inputs[i].shape;
     if (steps[i] != 0) {
-      auto& extent = shape[axis_of(of, i, inputs[i])];
+      auto& extent = shape[padded_axis(of, i, inputs[i])];
       extent = (extent + steps[i] - 1) / steps[i] * steps[i];
     }
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);

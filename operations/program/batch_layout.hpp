@@ -40,7 +40,7 @@ struct batch_layout {
 /// The number of the external that holds an output of a run.
 [[nodiscard]] std::uint32_t external_of_output(const detail::program_graph& of,
                                                const program_inference& run, std::uint32_t output);
-/// The layout of runs like `alone`, which fill their places. Only if `can_be_stacked`.
+/// The layout of runs like `alone`, which fill their places. Only if `may_share_batch`.
 [[nodiscard]] batch_layout layout_of(const detail::program_graph& of,
                                      std::shared_ptr<const program_inference> alone);
 

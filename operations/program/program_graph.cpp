@@ -345,8 +345,9 @@ operations::inferred_run program_graph::infer(
   }
   auto made = [&] {
     auto alone = operations::infer_program(*this, inputs, scalars, outputs);
+    operations::check_marks(*this, alone);
     alone.padded = padded_runs(alone);
-    alone.stacks = alone.padded || operations::can_be_stacked(*this, alone);
+    alone.stacks = alone.padded || operations::may_share_batch(*this, alone);
     if (alone.padded) alone.bytes += alone.padded->one->bytes;
     return std::make_shared<const program_inference>(std::move(alone));
   }();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/stacked_executables.hpp"
 
+#include "operations/core/member_copies.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/executable.hpp"
-#include "operations/core/member_copies.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/stacked_runs.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operations/program/batch_layout.hpp"
 #include "operations/core/member_copies.hpp"
+#include "operations/program/batch_layout.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>

@@ -74,8 +74,14 @@ std::vector<tensor_spec> stacked_inputs(const program_graph& of, const program_i
 
 void require_parts(const program_graph& of, const program_inference& alone) {
   constexpr std::int64_t count = 2;
-  const auto all = infer_program(of, stacked_inputs(of, alone, count), {},
-                                 std::vector<given_output>(of.outputs().size()));
+  const auto all = [&] {
+    try {
+      return infer_program(of, stacked_inputs(of, alone, count), {},
+                           std::vector<given_output>(of.outputs().size()));
+    } catch (const error& e) {
+      throw error(e.code(), std::string(e.what()) + ", when two runs are computed as one");
+    }
+  }();
   for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
     const auto one = alone.values[of.outputs()[i]].spec();
     const auto found = all.values[of.outputs()[i]].spec();
@@ -90,10 +96,28 @@ bool may_share_batch(const program_graph& of, const program_inference& alone) {
   return !run_alone(of, alone) && all_are_whole(of, alone);
 }
 
-bool can_be_stacked(const program_graph& of, const program_inference& alone) {
-  if (run_alone(of, alone)) return false;
-  require_parts(of, alone);  // also if an output is not whole
-  return all_are_whole(of, alone);
+std::size_t padded_axis(const program_graph& of, std::size_t input, const tensor_spec& spec) {
+  const auto stated = of.padded_axis(input);
+  if (stated == 0) return 0;
+  const auto rank = static_cast<int>(spec.rank());
+  const auto axis = stated < 0 ? stated + rank : stated;
+  if (axis > 0 && axis < rank) return static_cast<std::size_t>(axis);
+  throw invalid_argument(of.inputs()[input], "is padded along axis " + std::to_string(stated) +
+                                                 ", but its shape is " + to_string(spec.shape));
+}
+
+void check_marks(const program_graph& of, const program_inference& alone) {
+  std::size_t bytes = 0;
+  bool have_parts = of.max_in_batch() > 1 && alone.varying.empty();
+  for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
+    if (!of.is_per_request(i)) continue;
+    const auto& input = alone.inputs[i];
+    (void)padded_axis(of, i, input);
+    have_parts = have_parts && input.rank() != 0 && input.size() != 0 &&
+                 input.bytes() <= max_input_bytes / 2 - bytes;
+    if (have_parts) bytes += input.bytes();
+  }
+  if (have_parts) require_parts(of, alone);
 }
 
 program_inference stacked_runs(const program_graph& of, const program_inference& alone,

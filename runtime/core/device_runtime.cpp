@@ -93,7 +93,15 @@ std::size_t device_runtime::trim_memory() {
 
 std::shared_ptr<void> device_runtime::allocate_pinned(std::size_t bytes) {
   core_->require_open();
-  return core_->staging().clients().allocate(bytes);
+  auto& buffers = core_->staging().clients();
+  try {
+    return buffers.allocate(bytes);
+  } catch (const error& e) {
+    if (e.code() != errc::over_budget) throw;
+  }
+  // The owners of launches that have been answered may be about to end.
+  core_->releases().drain_and_wait();
+  return buffers.allocate(bytes);
 }
 
 bool device_runtime::supports_use_tracking() const noexcept {

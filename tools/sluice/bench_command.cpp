@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/command.hpp"
+#include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/version.hpp>
@@ -9,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -122,21 +125,34 @@ void add_bench_command(CLI::App& program) {
           },
           list_of_modes(true) + fmt::format(" [{}]", modes.front().name))
       ->type_name("WHAT");
-  command.add_option("--lanes", options->lanes, "Number of lanes of each actor")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
+  const auto add_count = [&](const char* name, std::int64_t smallest, std::int64_t largest,
+                             const std::string& what, const auto& set) {
+    command
+        .add_option_function<std::string>(
+            name,
+            [=](const std::string& text) { set(parse_integer(name, text, smallest, largest)); },
+            what)
+        ->type_name("N");
+  };
+  add_count("--lanes", 1, 64, "Number of lanes of each actor [1]",
+            [options](std::int64_t n) { options->lanes = static_cast<std::size_t>(n); });
+  add_count(
+      "--high-priority-lanes", 0, 64, "Number of further lanes for requests of high priority [0]",
+      [options](std::int64_t n) { options->high_priority_lanes = static_cast<std::size_t>(n); });
+  add_count("--rounds", 1, 1000, "How often everything is measured [20]",
+            [options](std::int64_t n) { options->settings.rounds = static_cast<int>(n); });
   command
-      .add_option("--high-priority-lanes", options->high_priority_lanes,
-                  "Number of further lanes for requests of high priority")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 64));
-  command.add_option("--rounds", options->settings.rounds, "How often everything is measured")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  command
-      .add_option("--wait", options->waiting,
-                  "How threads wait: latency, balanced or frugal [balanced]")
-      ->transform(CLI::CheckedTransformer(wait_policies))
+      .add_option_function<std::string>(
+          "--wait",
+          [options](const std::string& text) {
+            const auto found = wait_policies.find(text);
+            if (found == wait_policies.end()) {
+              throw error(errc::invalid_argument,
+                          fmt::format("--wait: '{}' is not latency, balanced or frugal", text));
+            }
+            options->waiting = found->second;
+          },
+          "How threads wait: latency, balanced or frugal [balanced]")
       ->type_name("POLICY");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });

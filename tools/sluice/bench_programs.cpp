@@ -271,7 +271,7 @@ bench_report bench_programs(session& current, const bench_settings& settings) {
                    {small_steps::key, json_of(small)},
                    {"many_mel", many.json()}},
           .table = fmt::format("  {:<44}  {:>12}  {:>12}  {:>7}\n", "", "plain calls", "program",
-                               "ratio") +
+                               "as long") +
                    table(mel_steps::name, mel) + table(small_steps::name, small) +
                    fmt::format("\n{}, {} runs of each client in flight\n", mel_steps::name,
                                bench_in_flight) +

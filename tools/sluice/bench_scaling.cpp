@@ -51,9 +51,9 @@ bench_report bench_scaling(session& current, const bench_settings& settings) {
     const auto clients = make_clients(current, of, lanes, bench_in_flight, blas, true,
                                       request_options{.bits = result_bits::as_if_alone});
     paired_rounds all(settings);
-    (void)all.add(fmt::format("library calls, {} threads", lanes),
+    (void)all.add(fmt::format("library calls, threads: {}", lanes),
                   [&](std::int64_t n) { plain.one_by_one(n); });
-    (void)all.add(fmt::format("{} clients, no batches", lanes),
+    (void)all.add(fmt::format("requests without batches, clients: {}", lanes),
                   [clients](std::int64_t n) { clients->send(n); });
     all.measure();
     of.check();

@@ -122,7 +122,7 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
                    [&](auto n) { equal_by_hand.batches_of(64, n); });
   }
   const auto four = add(same_shape, "4 clients", equal, 4, true, blas);
-  add(same_shape, "  the same, traced, beside not traced", equal, 4, true, traced, four);
+  add(same_shape, "  the same with a trace, beside the row above", equal, 4, true, traced, four);
   add(same_shape, "4 clients, outputs allocated", equal, 4, false, blas);
   add(same_shape, "1 client", equal, 1, true, blas);
   const auto alone = make_clients(current, equal, 4, bench_in_flight, blas, true,
@@ -151,8 +151,7 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
   mixed_shapes.measure();
   equal.check();
   mixed.check();
-  const auto transforms = measure_transforms(
-      current, std::getenv("LEN") ? std::atol(std::getenv("LEN")) : 1024, settings);
+  const auto transforms = measure_transforms(current, 1024, settings);
 
   const auto line = [](const char* what) {
     return fmt::format("{}, {} requests of each client in flight\n", what, bench_in_flight);

@@ -89,7 +89,7 @@ bench_report bench_transfer(session& current, const bench_settings& settings) {
   all.measure();
   return {.library = "copies of the driver",
           .json = {{"mebibytes", mebibytes}, {"transfers", all.json()}},
-          .table = fmt::format("Transfers of {} MiB, in MiB\n", mebibytes) + all.table()};
+          .table = fmt::format("Transfers of {} MiB\n", mebibytes) + all.table("GiB/s", 1024)};
 }
 
 }  // namespace sluice::cli

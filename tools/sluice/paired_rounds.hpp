@@ -89,7 +89,8 @@ class paired_rounds {
   [[nodiscard]] nlohmann::ordered_json json() const {
     auto all = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < ways_.size(); ++i) {
-      all.push_back({{"name", ways_[i].name},
+      const auto& name = ways_[i].name;
+      all.push_back({{"name", name.substr(name.find_first_not_of(' '))},
                      {"per_second", json_of(rate(i))},
                      {"us", json_of(took(i))},
                      {"ratio", json_of(ratio(i))},
@@ -97,24 +98,27 @@ class paired_rounds {
     }
     return all;
   }
-  /// Rates, and how many times as fast each way is.
-  [[nodiscard]] std::string table() const {
-    std::string text = line("", "thousands a second", "times as fast");
+  /// Rates in a unit of so many pieces a second, and how many times as fast each way is.
+  [[nodiscard]] std::string table(const std::string& unit = "thousands a second",
+                                  double pieces = 1e3) const {
+    std::string text = line(what_is_shown, unit, "times as fast");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
-      text += line(ways_[i].name, text_of(rate(i), 1e-3, 1), text_of(ratio(i), 1, 2));
+      text += line(ways_[i].name, text_of(rate(i), 1 / pieces), text_of(ratio(i)));
     }
     return text;
   }
   /// Times, and how many times as long each way takes.
   [[nodiscard]] std::string table_of_times() const {
-    std::string text = line("", "us each", "times as long");
+    std::string text = line(what_is_shown, "us each", "times as long");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
-      text += line(ways_[i].name, text_of(took(i), 1, 2), text_of(slower(i), 1, 2));
+      text += line(ways_[i].name, text_of(took(i)), text_of(slower(i)));
     }
     return text;
   }
 
  private:
+  static constexpr auto what_is_shown = "median (5th - 95th percentile) of the rounds";
+
   struct way_of_work {
     std::string name;
     std::function<void(std::int64_t)> run;
@@ -134,7 +138,9 @@ class paired_rounds {
       const double place = part * static_cast<double>(all.size() - 1);
       return all[static_cast<std::size_t>(std::lround(place))];
     };
-    return {at(0.5), at(0.05), at(0.95)};
+    const auto middle = all.size() / 2;
+    const double median = all.size() % 2 != 0 ? all[middle] : (all[middle - 1] + all[middle]) / 2;
+    return {median, at(0.05), at(0.95)};
   }
   [[nodiscard]] static spread of_inverse(double dividend, const spread& s) {
     return {dividend / s.median, dividend / s.high, dividend / s.low};
@@ -143,9 +149,14 @@ class paired_rounds {
                                         const std::string& second) {
     return fmt::format("  {:<52}  {:>24}  {:>20}\n", name, first, second);
   }
-  [[nodiscard]] static std::string text_of(const spread& s, double unit, int digits) {
-    return fmt::format("{:.{}f} ({:.{}f} - {:.{}f})", s.median * unit, digits, s.low * unit, digits,
-                       s.high * unit, digits);
+  /// With three digits, or all of those before the point.
+  [[nodiscard]] static std::string text_of(double value) {
+    const int digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
+    return fmt::format("{:.{}f}", value, digits);
+  }
+  [[nodiscard]] static std::string text_of(const spread& s, double unit = 1) {
+    return fmt::format("{} ({} - {})", text_of(s.median * unit), text_of(s.low * unit),
+                       text_of(s.high * unit));
   }
   [[nodiscard]] static nlohmann::ordered_json json_of(const spread& s) {
     return {{"median", s.median}, {"p5", s.low}, {"p95", s.high}};

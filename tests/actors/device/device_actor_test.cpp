@@ -173,6 +173,18 @@ TEST_P(device_actor_tests, gives_clients_pinned_memory) {
                      [&] { (void)s().ask<host_tensor>(actor(), allocate_pinned{.shape = {-1}}); }));
 }
 
+TEST_P(device_actor_tests, gives_pinned_memory_again_after_a_transfer) {
+  device_service_options options;
+  options.runtime.client_pinned_limit = 6 << 20U;  // one of the tensors
+  const scoped_device limited(
+      s().system(), std::make_shared<device_service>(open_device(GetParam()), std::move(options)));
+  const auto x = s().ask<tensor>(limited.actor(), allocate{.shape = {1 << 20}});
+  for (int i = 0; i < 100; ++i) {
+    auto values = s().ask<host_tensor>(limited.actor(), allocate_pinned{.shape = {1 << 20}});
+    (void)s().ask<tensor>(limited.actor(), sluice::upload{.values = std::move(values), .y = x});
+  }
+}
+
 TEST_P(device_actor_tests, tells_what_it_has_in_its_hands) {
   const auto before = s().ask<device_status>(actor(), get_statistics{});
   EXPECT_EQ(before.info.id, s().device().id());

@@ -196,6 +196,9 @@ TEST_P(batched_programs, refuse_outputs_that_are_not_per_request) {
   EXPECT_TRUE(throws(errc::invalid_argument, "outputs[0]: is not per request", [&] {
     (void)results_of({what, {given}});
   }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "outputs[0]: is not per request", [&] {
+    (void)executor_test::run(traced(), run_to_host{what, {given}});
+  }));
 }
 
 TEST_P(batched_programs, refuse_options_without_meaning) {
