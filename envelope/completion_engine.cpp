@@ -29,6 +29,9 @@ constexpr std::size_t released_between_replies = 32;
 // Between two replies the thread releases items only if the backlog exceeds the pending launches by
 // more than this.
 constexpr std::size_t backlog_allowance = 512;
+// The replies of one stream before those of the next one: a large batch keeps no other lane
+// waiting.
+constexpr std::size_t replies_in_turn = 16;
 
 }  // namespace
 
@@ -56,6 +59,7 @@ struct completion_engine::state {
     detail::timeline* timeline = nullptr;
     continuation* oldest = nullptr;
     continuation* newest = nullptr;
+    std::uint64_t watermark = 0;  // known to have completed
   };
   std::vector<queue> queues;
   continuation* unreleased = nullptr;  // answered after a loss; their streams may not be quiescent
@@ -105,21 +109,25 @@ struct completion_engine::state {
     }
   }
 
-  /// Completes every continuation whose ticket has completed, or all after a loss. Returns whether
-  /// there was one.
+  /// Completes continuations whose tickets have completed, or any after a loss, of each stream at
+  /// most those of one turn. Returns whether there was one.
   bool complete_ready() noexcept {
     bool any = false;
     const bool lost = core->device().lost();
     for (auto& q : queues) {
       if (q.oldest == nullptr) continue;
-      const auto watermark = q.timeline->advance();
-      if (q.oldest->ticket_ <= watermark) q.timeline->acquire(watermark);
-      while (q.oldest != nullptr && (q.oldest->ticket_ <= watermark || lost)) {
+      if (q.oldest->ticket_ > q.watermark) {
+        q.watermark = q.timeline->advance();
+        if (q.oldest->ticket_ <= q.watermark) q.timeline->acquire(q.watermark);
+      }
+      for (std::size_t n = 0;
+           n < replies_in_turn && q.oldest != nullptr && (q.oldest->ticket_ <= q.watermark || lost);
+           ++n) {
         auto* item = q.oldest;
         q.oldest = item->next_;
         if (q.oldest == nullptr) q.newest = nullptr;
         const auto backlog = core->releases().size();
-        complete(item, item->ticket_ <= watermark);
+        complete(item, item->ticket_ <= q.watermark);
         bound_backlog(backlog);
         any = true;
       }

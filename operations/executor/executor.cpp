@@ -236,7 +236,9 @@ class executor::core {
   }
   [[nodiscard]] static bool share_batch(const operation_request& founder,
                                         const operation_request& r) noexcept {
-    return r.most_in_batch != 0 && &r.row == &founder.row && founder.shares_batch(r);
+    // Equal keys may have different plans, because a dropped one is made again.
+    return r.most_in_batch != 0 && &r.row == &founder.row && r.plan == founder.plan &&
+           founder.shares_batch(r);
   }
 
   /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan

@@ -54,12 +54,17 @@ class filling final : public detail::batch_closure {
   }
 };
 
-/// A pretended GPU that counts the timestamps that are recorded.
+/// A pretended GPU that counts the timestamps that are recorded. While it is held, no event
+/// completes.
 class stamping_gpu final : public pretended_gpu {
  public:
   stamping_gpu() : pretended_gpu(0, open_host_device()) {}
   std::atomic<int> stamps{0};
+  std::atomic<bool> held{false};
 
+  event_state query(native_event* e, std::uint64_t value) noexcept override {
+    return held ? event_state::pending : pretended_gpu::query(e, value);
+  }
   bool record_timestamp(native_timestamp* t, native_stream* s) noexcept override {
     ++stamps;
     return pretended_gpu::record_timestamp(t, s);
@@ -87,7 +92,9 @@ class batch_launch : public ::testing::Test {
 
   [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
   [[nodiscard]] lane& on() { return *lane_; }
+  [[nodiscard]] const std::shared_ptr<device_service>& service() const { return service_; }
   [[nodiscard]] int records() const { return records_.load(); }
+  void hold(bool held) { gpu_->held = held; }
   [[nodiscard]] int stamps() const { return gpu_->stamps.load(); }
   void trace(std::shared_ptr<kernel_trace> by) { envelope_.trace(std::move(by)); }
   void fail_next_record() { fails_record_ = true; }
@@ -154,6 +161,42 @@ TEST_F(batch_launch, records_one_event_for_all_members) {
     for (std::size_t i = 0; i < count; ++i) expect_filled(i);
     expect_rest();
   }
+}
+
+/// Counts the launches that have completed before one of another lane.
+class order_trace final : public kernel_trace {
+ public:
+  void after_complete(const kernel_info& info, const kernel_outcome&) override {
+    if (info.operation == "other") {
+      before_other = completed_;
+    } else {
+      ++completed_;
+    }
+  }
+  std::atomic<int> before_other{-1};
+
+ private:
+  int completed_ = 0;  // only the completion thread
+};
+
+TEST_F(batch_launch, keeps_no_other_lane_waiting_for_all_its_replies) {
+  const auto order = std::make_shared<order_trace>();
+  trace(order);
+  lane other(service());
+  kernel_envelope by({.library = "test", .operation = "other"});
+  by.trace(order);
+  hold(true);
+  for (int i = 0; i < 100; ++i) add(block());
+  launch();
+  mailbox<int> box;
+  by.run(other, operands(), box.token(), 0, {}, [](const launch_context&) {});
+  // Both have completed, but nobody can know.
+  on().stream().device().synchronize(on().stream().native());
+  other.stream().device().synchronize(other.stream().native());
+  hold(false);
+  EXPECT_EQ(box.value(), 0);
+  for (std::size_t i = 0; i < 100; ++i) expect_filled(i);
+  EXPECT_LE(order->before_other, 32);
 }
 
 TEST_F(batch_launch, records_two_timestamps_for_all_members) {

@@ -3,6 +3,7 @@
 #include "tests/operations/batch_trace.hpp"
 #include "tests/operations/executing.hpp"
 #include "tests/operations/fft/dft.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"
@@ -97,14 +98,14 @@ class fft_batches : public executor_test {
     }
   }
 
+  using executor_test::wait;
+  tensor wait(executor& from, pending_answer&& answer) { return executor_test::wait(from, answer); }
+
  private:
   template <class Operation>
   pending_answer submit_one(Operation operation, const request_options& options) {
     return submit(*traced_, std::move(operation), options);
   }
-  using executor_test::wait;
-  tensor wait(executor& from, pending_answer&& answer) { return executor_test::wait(from, answer); }
-
   std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
   std::unique_ptr<executor> traced_;
   std::size_t launches_before_ = 0;
@@ -146,6 +147,37 @@ TEST_P(fft_batches, are_formed_by_requests_that_wait_together) {
   // More than 64 KiB each.
   (void)together<rfft, std::complex<float>>({}, inputs<float>(4, 1 << 14U), 1);
   EXPECT_EQ(launched(), std::vector<std::size_t>(4, 1));
+}
+
+// The plan of the first request leaves the cache while it waits, and those behind it get a new one.
+TEST_P(fft_batches, are_of_requests_with_the_same_plan) {
+  const auto trace = std::make_shared<batch_trace>();
+  executor small(service(), trace, {.max_plan_bytes = 1});
+  small.on_wake(waking());
+  const auto row = [&](std::int64_t length) {
+    return tensor(upload(runtime(), stream(), inputs<float>(1, length).front()));
+  };
+  const auto made = [&](std::uint64_t plans) {
+    await([&] {
+      small.work();
+      return small.status().plans.made == plans;
+    });
+  };
+  for (const std::int64_t length : {100, 200}) (void)run(small, rfft{.x = row(length)});
+  const auto before = trace->batches().size();
+  gate closed;
+  closed.hold(small.lane().stream());
+  std::vector<pending_answer> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(submit(small, rfft{.x = row(200)}));
+  answers.push_back(submit(small, rfft{.x = row(100)}));
+  made(3);
+  for (int i = 0; i < 5; ++i) answers.push_back(submit(small, rfft{.x = row(200)}));
+  made(4);
+  closed.open();
+  for (auto& answer : answers) (void)wait(small, std::move(answer));
+  const auto all = trace->batches();
+  EXPECT_EQ(std::vector(all.begin() + static_cast<std::ptrdiff_t>(before), all.end()),
+            (std::vector<std::size_t>{1, 1, 1, 1, 5}));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, fft_batches, every_device(), parameter_name);
