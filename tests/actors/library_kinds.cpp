@@ -154,7 +154,8 @@ sample make_conv2d(session& s, const sample_options& options) {
   gpu_ref<float> output;
   give_output(s, options, made.expected.size(), output, made);
   if (output) r.y = tensor(output).reshape(output_shape(d));
-  made.request = caf::make_message(std::move(r), request_options{.reply = options.reply});
+  made.request = caf::make_message(std::move(r),
+                                   request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 
@@ -226,7 +227,8 @@ sample make_c2r(session& s, const sample_options& options) {
   gpu_ref<float> output;
   give_output(s, options, n * batch, output, made);
   if (output) r.y = tensor(output).reshape({rows, signed_n});
-  made.request = caf::make_message(std::move(r), request_options{.reply = options.reply});
+  made.request = caf::make_message(std::move(r),
+                                   request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 
@@ -280,7 +282,7 @@ sample make_uniform(session& s, const sample_options& options) {
                                        .seed = seed,
                                        .offset = offset,
                                        .y = output},
-                        request_options{.reply = options.reply});
+                        request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 
@@ -309,7 +311,7 @@ sample make_power(session& s, const sample_options& options) {
   gpu_ref<float> output;
   give_output(s, options, in.size(), output, made);
   made.request = caf::make_message(power_spectrum{.x = s.put(in), .y = output},
-                                   request_options{.reply = options.reply});
+                                   request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 
@@ -411,7 +413,7 @@ sample make_copy(session& s, const sample_options& options) {
   gpu_ref<float> output;
   give_output(s, options, x.size(), output, made);
   made.request = caf::make_message(strided_copy{.x = s.put(x), .y = output},
-                                   request_options{.reply = options.reply});
+                                   request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 
@@ -422,7 +424,7 @@ sample make_upload(session& s, const sample_options& options) {
   gpu_ref<float> output;
   give_output(s, options, values.size(), output, made);
   made.request = caf::make_message(sluice::upload{.values = values, .y = output},
-                                   request_options{.reply = options.reply});
+                                   request_options{.reply = options.reply, .bits = options.bits});
   return made;
 }
 

@@ -244,7 +244,8 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
   if (s().on_host()) s().hold(g, input);
   std::vector<caf::message> requests;
   for (std::size_t n = 1; n <= lengths; ++n) {
-    requests.push_back(caf::make_message(sluice::fft{.x = input.subspan(0, n)}));
+    requests.push_back(caf::make_message(sluice::fft{.x = input.subspan(0, n)},
+                                         request_options{.bits = result_bits::as_if_alone}));
   }
   const auto to = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
   if (s().on_host()) {

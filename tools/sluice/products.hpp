@@ -178,18 +178,20 @@ class by_hand {
 using clients_of_sgemm = load_clients<gpu_ref<float>>;
 
 /// Requests for `of`, by `clients` clients, each of which has products of its own and `in_flight`
-/// requests in flight. `options` follow each request.
+/// requests in flight. `options` follow each request. Each product has been computed once.
 template <class Handle, class... Options>
 std::shared_ptr<clients_of_sgemm> make_clients(session& current, const products& of,
                                                std::size_t clients, std::size_t in_flight,
                                                const Handle& target, bool gives_output,
                                                const Options&... options) {
-  return std::make_shared<clients_of_sgemm>(
+  auto made = std::make_shared<clients_of_sgemm>(
       current.system(), clients, in_flight, target,
       [&of, gives_output, share = of.count() / clients, options...](std::size_t client,
                                                                     std::size_t i) {
         return std::tuple(of[client * share + i % share].request(gives_output), options...);
       });
+  made->send(static_cast<std::int64_t>(of.count()));
+  return made;
 }
 
 }  // namespace sluice::cli

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct bulk_results {
 /// share its lane. Copies share nothing. Not thread-safe.
 class bulk {
  public:
+  /// The most operations of a bulk. An actor takes all of one before its next message.
+  static constexpr std::size_t max_size = 4096;
+
   bulk() = default;
   bulk(bulk&& other) noexcept
       : runs_(std::move(other.runs_)), size_(std::exchange(other.size_, 0)) {}
@@ -56,8 +60,9 @@ class bulk {
   bulk& operator=(const bulk& other) { return *this = bulk(other); }
   ~bulk() = default;
 
-  /// Appends an operation, or what a `to_operation` turns into one. Its result is a tensor.
-  /// @throws error as `to_operation`
+  /// Appends an operation, or what a `to_operation` turns into one. Its result is a tensor. Runs of
+  /// programs are no operations.
+  /// @throws error `invalid_argument` if there are `max_size` of them; as `to_operation`
   /// @throws std::bad_alloc if there is no memory
   template <class Request>
   bulk& add(Request request) {
@@ -104,6 +109,10 @@ class bulk {
 
   template <class Operation>
   bulk& append(Operation operation) {
+    if (size_ == max_size) {
+      throw error(errc::invalid_argument,
+                  "bulk: has " + std::to_string(max_size) + " operations already");
+    }
     auto* last = runs_.empty() ? nullptr : dynamic_cast<run_of<Operation>*>(runs_.back().get());
     if (last == nullptr) {
       auto made = std::make_unique<run_of<Operation>>();

@@ -65,7 +65,8 @@ struct executor_options {
 /// queue: a refused request queues, plans and allocates nothing. It waits for its plan, which the
 /// planner of the device makes, and for room on the lane. Requests pass each other, unless one
 /// writes bytes that the other one uses. Among those that may be launched, the highest priority
-/// comes first, then the longest wait.
+/// comes first. Senders of one priority take turns, and the requests of a sender come in the order
+/// of their arrival.
 ///
 /// One thread owns an executor: only this thread calls its functions. It also destroys the
 /// executor, unless the function of `on_wake` does so.

@@ -180,9 +180,9 @@ inline constexpr per_request_t per_request{};
 ///     const auto clip = p.input("clip", per_request, padded{1});  // of shape (1, samples)
 ///
 /// A GPU computes such runs with an extent that is rounded up, with zeros behind the elements of
-/// the input, and cuts each result to the extents that it has without them. It rounds to one of two
-/// extents in an octave, and to one of eight where the input takes more than 128 KiB at the
-/// beginning of the octave. Runs whose extents are rounded to the same one share an executable and
+/// the input, and cuts each result to the extents that it has without them. It rounds up to 2^k or
+/// 1.5 * 2^k, and to one of eight extents from 2^k to 2^(k+1) where the input takes more than
+/// 128 KiB at an extent of 2^k. Runs whose extents are rounded to the same one share an executable and
 /// batches. The elements that remain must not depend on the zeros: a step that reduces along this
 /// axis or reverses it does not fit.
 ///

@@ -39,8 +39,7 @@ struct request_options {
   request_priority priority = request_priority::normal;
   /// The request is dropped if its sender ends before it is launched.
   bool while_alive = false;
-  /// Whether the bits of the result may depend on other requests. A run of a program is always
-  /// launched alone.
+  /// Whether the bits of the result may depend on other requests.
   result_bits bits = result_bits::any;
 };
 

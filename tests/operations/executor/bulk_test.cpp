@@ -74,6 +74,14 @@ TEST_P(bulk_test, without_operations_is_answered_at_once) {
   EXPECT_TRUE(answers({}).empty());
 }
 
+TEST_P(bulk_test, has_a_largest_size) {
+  const auto a = values({1, 2, 3, 4});
+  bulk many;
+  while (many.size() < bulk::max_size) many.add(add{.a = a, .b = a});
+  EXPECT_TRUE(throws(errc::invalid_argument, "bulk", [&] { many.add(add{.a = a, .b = a}); }));
+  EXPECT_EQ(answers(std::move(many)).size(), bulk::max_size);
+}
+
 TEST_P(bulk_test, can_be_copied) {
   const auto a = values({1, 2, 3, 4});
   bulk many;
