@@ -182,9 +182,9 @@ inline constexpr per_request_t per_request{};
 /// A GPU computes such runs with an extent that is rounded up, with zeros behind the elements of
 /// the input, and cuts each result to the extents that it has without them. It rounds up to 2^k or
 /// 1.5 * 2^k, and to one of eight extents from 2^k to 2^(k+1) where the input takes more than
-/// 128 KiB at an extent of 2^k. Runs whose extents are rounded to the same one share an executable and
-/// batches. The elements that remain must not depend on the zeros: a step that reduces along this
-/// axis or reverses it does not fit.
+/// 128 KiB at an extent of 2^k. Runs whose extents are rounded to the same one share an executable
+/// and batches. The elements that remain must not depend on the zeros: a step that reduces along
+/// this axis or reverses it does not fit.
 ///
 /// The extents of a run are not rounded if a step refuses the rounded ones, if two axes of an
 /// output depend on them, if its inputs take more than 64 MiB or its outputs more than 256 MiB,
