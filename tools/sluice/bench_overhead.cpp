@@ -22,7 +22,9 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr request_options as_if_alone{.bits = result_bits::as_if_alone};
+request_options as_if_alone() {
+  return {.bits = result_bits::as_if_alone};
+}
 
 /// An executor that this thread serves, without an actor.
 class lone_executor {
@@ -36,7 +38,7 @@ class lone_executor {
       return submitted - state->answered.load(std::memory_order_acquire);
     };
     for (std::int64_t i = 0; i < count; ++i) {
-      executor_.submit(to_operation(of[static_cast<std::size_t>(i)].request(true)), as_if_alone,
+      executor_.submit(to_operation(of[static_cast<std::size_t>(i)].request(true)), as_if_alone(),
                        reply_token<tensor>::from([state](tensor) { ++state->answered; },
                                                  [state](const error&) {
                                                    state->failed = true;
@@ -86,8 +88,8 @@ paired_rounds measure_in_a_row(session& current, const products& of, by_hand& pl
   const auto blas = current.device().blas();
   lone_executor without_actors(current.device().shared_service());
   stream own = current.device().service().runtime().create_stream();
-  const auto client = make_clients(current, of, 1, bench_in_flight, blas, true, as_if_alone);
-  auto followed_options = as_if_alone;
+  const auto client = make_clients(current, of, 1, bench_in_flight, blas, true, as_if_alone());
+  auto followed_options = as_if_alone();
   followed_options.deadline = clock::now() + std::chrono::hours(1);
   followed_options.id = 1;
   const auto followed = make_clients(current, of, 1, bench_in_flight, blas, true, followed_options);
