@@ -59,7 +59,7 @@ struct completion_engine::state {
     detail::timeline* timeline = nullptr;
     continuation* oldest = nullptr;
     continuation* newest = nullptr;
-    std::uint64_t watermark = 0;  // known to have completed
+    std::uint64_t watermark = 0;  // the last one that was acquired
   };
   std::vector<queue> queues;
   continuation* unreleased = nullptr;  // answered after a loss; their streams may not be quiescent
@@ -117,8 +117,8 @@ struct completion_engine::state {
     for (auto& q : queues) {
       if (q.oldest == nullptr) continue;
       if (q.oldest->ticket_ > q.watermark) {
-        q.watermark = q.timeline->advance();
-        if (q.oldest->ticket_ <= q.watermark) q.timeline->acquire(q.watermark);
+        const auto completed = q.timeline->advance();
+        if (q.oldest->ticket_ <= completed) q.timeline->acquire(q.watermark = completed);
       }
       for (std::size_t n = 0;
            n < replies_in_turn && q.oldest != nullptr && (q.oldest->ticket_ <= q.watermark || lost);

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/scratch_layout.hpp"
 
+#include "operations/aligned.hpp"
+
 #include <algorithm>
 
 namespace sluice::operations {
-namespace {
-
-constexpr std::size_t alignment = 256;
-
-std::size_t aligned(std::size_t bytes) noexcept {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::size_t lay_out(std::vector<scratch_buffer>& buffers) {
   std::vector<scratch_buffer*> by_size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/stacked_executables.hpp"
 
+#include "operations/aligned.hpp"
 #include "operations/core/member_copies.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/parts_of_launch.hpp"
@@ -24,11 +25,6 @@ constexpr std::size_t max_workspace_bytes = std::size_t{512} << 20U;
 constexpr auto load_copies = with_cuda<cuda::load_member_copies>();
 constexpr auto gather = with_cuda<cuda::gather_members>();
 constexpr auto scatter = with_cuda<cuda::scatter_members>();
-
-std::size_t aligned(std::size_t bytes) noexcept {
-  constexpr auto to = tensor_spec::max_alignment;
-  return (bytes + to - 1) / to * to;
-}
 
 }  // namespace
 

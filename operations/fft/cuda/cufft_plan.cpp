@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/fft/cuda/cufft_plan.hpp"
 
+#include "operations/aligned.hpp"
 #include "operations/core/member_copies.hpp"
 #include "operations/fft/scale_kernel.hpp"
 #include "operations/parts_of_launch.hpp"
@@ -16,6 +17,7 @@
 namespace sluice::cuda {
 namespace {
 
+using operations::aligned;
 using operations::fft_key;
 using operations::fft_kind;
 
@@ -27,11 +29,6 @@ fft_key stacked(fft_key key, std::size_t count) {
   key.input_distance = key.input_row();
   key.output_distance = key.output_row();
   return key;
-}
-
-std::size_t aligned(std::size_t bytes) noexcept {
-  constexpr auto to = tensor_spec::max_alignment;
-  return (bytes + to - 1) / to * to;
 }
 
 template <class Real>
