@@ -2,6 +2,7 @@
 #include "runtime/staging/staging_ring.hpp"
 
 #include "runtime/staging/staging_thread.hpp"
+#include "runtime/staging/uncached_copy.hpp"
 #include "runtime/timelines/timeline.hpp"
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 
 namespace sluice::detail {
 namespace {
+
+// Of a larger download the caches of a processor would not keep the beginning.
+constexpr std::size_t most_cached_bytes = std::size_t{4} << 20U;
 
 bool reached(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
   return static_cast<std::int32_t>(word.load(std::memory_order_acquire) - value) >= 0;
@@ -90,7 +94,12 @@ staging_ring::progress staging_ring::advance(staging_job& job) noexcept {
     std::memcpy(slot(chunk), job.memory.get() + at, size);
   } else {
     if (!reached(moved_, chunk + 1)) return progress::none;
-    std::memcpy(job.memory.get() + at, slot(chunk), size);
+    auto* const to = job.memory.get() + at;
+    if (job.bytes > most_cached_bytes) {
+      uncached_copy(to, slot(chunk), size);
+    } else {
+      std::memcpy(to, slot(chunk), size);
+    }
   }
   staged_.store(chunk + 1, std::memory_order_release);
   return ++job.done == job.chunks ? progress::finished : progress::chunk;

@@ -19,7 +19,7 @@ namespace sluice {
 /// process may use are spun on by threads of actors and of `ask`. They sleep at once if there are
 /// fewer than four processors.
 enum class wait_policy : std::uint8_t {
-  latency,   ///< they spin for a millisecond before they sleep
+  latency,   ///< they spin for 10 ms before they sleep
   balanced,  ///< they spin for 50 µs before they sleep
   frugal,    ///< they sleep at once; the completion thread queries events every 10 to 250 µs
 };
@@ -30,7 +30,7 @@ namespace detail {
 [[nodiscard]] constexpr std::chrono::microseconds spin_time(wait_policy policy) noexcept {
   switch (policy) {
     case wait_policy::latency:
-      return std::chrono::microseconds(1000);
+      return std::chrono::milliseconds(10);
     case wait_policy::balanced:
       return std::chrono::microseconds(50);
     case wait_policy::frugal:
