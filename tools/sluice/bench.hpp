@@ -65,6 +65,8 @@ struct bench_settings {
 
 /// The modes. @throws error the error of a reply
 ///@{
+/// Requests on the host device beside the same library calls in a plain loop.
+[[nodiscard]] bench_report bench_host(session& current, const bench_settings& settings);
 /// A client of the blas actor that has one request in flight, alone and beside a hostile client.
 [[nodiscard]] bench_report bench_hostile(session& current, const bench_settings& settings);
 /// The times of requests that are sent at half of the highest rate, and beside a flood.

@@ -27,6 +27,7 @@ struct bench_mode {
   const char* name;
   const char* what;
   bench_report (*measure)(session&, const bench_settings&);
+  bool on_host = false;  ///< whether it runs on the host device alone
 };
 constexpr std::array modes{
     bench_mode{"overhead", "requests beside plain library calls", bench_overhead},
@@ -36,6 +37,7 @@ constexpr std::array modes{
     bench_mode{"programs", "runs beside plain calls of their steps", bench_programs},
     bench_mode{"scaling", "products on all lanes", bench_scaling},
     bench_mode{"transfer", "large transfers", bench_transfer},
+    bench_mode{"host", "requests on the host device", bench_host, true},
     bench_mode{"memory", "allocations beside those of the driver", bench_memory},
     bench_mode{"mel", "the mel service", bench_mel},
     bench_mode{"hostile", "a client beside a hostile one", bench_hostile}};
@@ -97,9 +99,22 @@ std::string table_text(const bench_report& report, session& current) {
                      current.device().service().lanes_per_actor(), report.table);
 }
 
+/// The options with the device that the mode measures. @throws error `invalid_argument` if that is
+/// not the one which they name
+common_options with_device(const bench_options& options) {
+  auto common = options.common;
+  if (!options.mode->on_host) return common;
+  if (common.device == "auto") common.device = "host";
+  if (common.device.rfind("host", 0) != 0) {
+    throw error(errc::invalid_argument, fmt::format("--device {}: bench {} runs on the host device",
+                                                    common.device, options.mode->name));
+  }
+  return common;
+}
+
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
-  session current(options.common, session::watch::nothing,
+  session current(with_device(options), session::watch::nothing,
                   {.lanes_per_actor = options.lanes,
                    .high_priority_lanes = options.high_priority_lanes,
                    .waiting = options.waiting});

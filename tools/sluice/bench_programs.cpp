@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
-#include "tools/sluice/arrays.hpp"
+#include "tools/sluice/bench_steps.hpp"
 #include "tools/sluice/load_client.hpp"
 #include "tools/sluice/paired_rounds.hpp"
 #include "tools/sluice/plain_calls.hpp"
 #include "tools/sluice/request_times.hpp"
 
 #include <sluice/operations/blas.hpp>
-#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/fft.hpp>
 #include <sluice/operations/program.hpp>
-#include <sluice/operations/reduce.hpp>
-#include <sluice/operations/rng.hpp>
-#include <sluice/operations/spectral.hpp>
 
 #include <fmt/format.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -28,103 +22,6 @@
 namespace sluice::cli {
 
 namespace {
-
-/// The tensors that the steps share. They have been written.
-class operands_of_steps {
- public:
-  explicit operands_of_steps(session& current) : session_(current) {}
-
-  [[nodiscard]] tensor values(const std::vector<float>& values, const extents& shape) {
-    return tensor(upload_values(session_, values)).reshape(shape);
-  }
-  [[nodiscard]] host_tensor on_host(const tensor& x) {
-    return session_.ask<host_tensor>(session_.device().actor(), download{.x = x});
-  }
-  [[nodiscard]] tensor noise(const extents& shape) {
-    std::size_t count = 1;
-    for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<float> numbers(count);
-    for (float& number : numbers) number = uniform(random_);
-    return values(numbers, shape);
-  }
-
- private:
-  session& session_;
-  std::mt19937_64 random_;
-};
-
-/// A mel spectrogram with 128 bands of 1 s at 16 kHz: four steps.
-class mel_steps {
- public:
-  static constexpr const char* name = "mel spectrogram, 1 s at 16 kHz";
-  static constexpr const char* key = "mel";
-
-  explicit mel_steps(session& current) : make_(current) {
-    auto& make = make_;
-    clip_ = make.noise({samples});
-    window_ = make.values(examples::periodic_hann(n_fft), {n_fft});
-    filterbank_ = make.values(examples::mel_filterbank(samples, n_fft, bands, 0, samples / 2.0),
-                              {bands, 1 + n_fft / 2});
-  }
-  [[nodiscard]] const tensor& input() const { return clip_; }
-  /// New clips, one behind the other.
-  [[nodiscard]] tensor clips(std::int64_t count) { return make_.noise({count, samples}); }
-  /// A new clip of a random length from half a second to one.
-  [[nodiscard]] tensor clip_of_random_length() {
-    return make_.noise({1, std::uniform_int_distribution(samples / 2, samples)(random_)});
-  }
-  [[nodiscard]] host_tensor on_host(const tensor& clip) { return make_.on_host(clip); }
-  /// Adds the steps to a `program_builder` or to `plain_calls`.
-  template <class To, class Value>
-  [[nodiscard]] Value add_to(To& to, const Value& clip) const {
-    const auto frames =
-        to.add("frames", frame_signal{.signal = clip, .window = window_, .hop = 512});
-    const auto spectrum = to.add("spectrum", rfft{.x = frames});
-    const auto power = to.add("power", power_spectrum{.x = spectrum});
-    return to.add("mel", gemm{.a = filterbank_, .b = power.transposed()});
-  }
-
- private:
-  static constexpr std::int64_t samples = 16000;
-  static constexpr std::int64_t n_fft = 2048;
-  static constexpr std::int64_t bands = 128;
-
-  operands_of_steps make_;
-  std::mt19937_64 random_;
-  tensor clip_;
-  tensor window_;
-  tensor filterbank_;
-};
-
-/// Eight steps on small operands.
-class small_steps {
- public:
-  static constexpr const char* name = "eight small steps";
-  static constexpr const char* key = "small";
-
-  explicit small_steps(session& current) {
-    operands_of_steps make(current);
-    x_ = make.noise({64, 64});
-    weights_ = make.noise({129, 16});
-  }
-  [[nodiscard]] const tensor& input() const { return x_; }
-  template <class To, class Value>
-  [[nodiscard]] Value add_to(To& to, const Value& x) const {
-    const auto noise = to.add("noise", random_uniform{.shape = extents{64, 64}, .seed = 1});
-    const auto scaled = to.add("scaled", affine{.x = noise, .factor = 2, .offset = -1});
-    const auto product = to.add("product", gemm{.a = scaled, .b = x});
-    const auto sum = to.add("sum", sluice::add{.a = product, .b = x});
-    const auto spectrum = to.add("spectrum", rfft{.x = sum.reshape({16, 256})});
-    const auto power = to.add("power", power_spectrum{.x = spectrum});
-    const auto features = to.add("features", gemm{.a = power, .b = weights_});
-    return to.add("reduced", reduce{.x = features, .axes = extents{0}});
-  }
-
- private:
-  tensor x_;
-  tensor weights_;
-};
 
 /// Times of one program and of plain calls of its steps.
 struct figures {
@@ -139,6 +36,7 @@ figures measure(session& current, const bench_settings& settings) {
   const Steps steps(current);
   plain_calls plain(current.device().service().runtime());
   (void)steps.add_to(plain, steps.input());
+  plain.end_set();
   program_builder builder;
   const auto result = steps.add_to(builder, builder.input("x"));
   const run request{std::move(builder).build({result}, {.capture = capture_policy::automatic}),
@@ -177,13 +75,16 @@ paired_rounds measure_many(session& current, const bench_settings& settings) {
   mel_steps steps(current);
   plain_calls one(current.device().service().runtime());
   (void)steps.add_to(one, steps.clips(1));
+  one.end_set();
   plain_calls many(current.device().service().runtime());
   (void)steps.add_to(many, steps.clips(stacked));
+  many.end_set();
   std::vector<std::unique_ptr<plain_calls>> of_random_lengths;
   for (std::int64_t i = 0; i < stacked; ++i) {
     auto& made = *of_random_lengths.emplace_back(
         std::make_unique<plain_calls>(current.device().service().runtime()));
     (void)steps.add_to(made, steps.clip_of_random_length());
+    made.end_set();
   }
   const auto build = [&](std::size_t max_in_batch, bool pads = false) {
     program_builder builder;

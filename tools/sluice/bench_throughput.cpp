@@ -54,7 +54,10 @@ paired_rounds measure_transforms(session& current, std::int64_t length,
     rows.emplace_back(upload_values(current, values));
   }
   plain_calls plain(current.device().service().runtime());
-  for (const auto& row : rows) (void)plain.add("", rfft{.x = row});
+  for (const auto& row : rows) {
+    (void)plain.add("", rfft{.x = row});
+    plain.end_set();
+  }
   const auto load_with = [&](result_bits bits) {
     return std::make_shared<load_clients<tensor>>(
         current.system(), clients, bench_in_flight, current.device().fft(),
@@ -63,10 +66,9 @@ paired_rounds measure_transforms(session& current, std::int64_t length,
                             request_options{.bits = bits});
         });
   };
-  const auto calls = static_cast<std::int64_t>(rows.size());
   paired_rounds all(settings);
   all.add("library calls, one thread", [&](std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += calls) plain.call(std::min(calls, n - i));
+    plain.call(n);
     plain.synchronize();
   });
   const auto together = load_with(result_bits::any);

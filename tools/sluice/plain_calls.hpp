@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/tensor.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice::cli {
@@ -18,34 +24,38 @@ namespace sluice::cli {
 /// Operations that are called by hand, one after the other on one stream, with nothing around them:
 /// no checks, no owners and no fences. The host device computes them on the calling thread. Not
 /// thread-safe.
+///
+/// The calls form sets: the steps of a program for one input, for example. Calls that need equal
+/// plans share one.
 class plain_calls {
  public:
-  explicit plain_calls(device_runtime& runtime)
-      : runtime_(runtime), stream_(runtime.create_stream()), libraries_(runtime, stream_.ref()) {}
+  explicit plain_calls(device_runtime& runtime) : plain_calls(runtime, runtime.create_stream()) {}
+  /// Calls on the stream `on` of `runtime`.
+  plain_calls(device_runtime& runtime, stream on)
+      : runtime_(runtime), stream_(std::move(on)), libraries_(runtime, stream_.ref()) {}
 
-  /// Adds a call of `operation`, and returns its result. An output that is not given is allocated.
-  /// The operands need no packing. @throws error what the operation refuses
+  /// From now on, operations with the same name write their results to the same memory, except
+  /// those called `result`.
+  void share_memory_except(std::string result) { own_memory_ = std::move(result); }
+
+  /// Adds a call of `operation` to the current set, and returns its result. An output that is not
+  /// given is allocated. The operands need no packing. @throws error what the operation refuses
   template <class Operation>
-  tensor add(std::string_view, Operation operation) {
+  tensor add(std::string_view name, Operation operation) {
     const auto& row = row_of(operation_type<Operation>{});
-    auto& made = calls_.emplace_back(row);
+    auto& made = calls_.emplace_back(&row);
     const auto operands = detail::operands_of(operation);
     inference_of<detail::operand_count<Operation>()> inferred(operands);
     row.infer(&operation, inferred, made.call);
     row.prepare(libraries_);
-    if (row.makes_plans(runtime_.device().id().kind)) {
-      made.plan = row.make_plan(libraries_, made.call);
-      if (const auto bytes = made.plan->workspace_bytes(); bytes != 0) {
-        made.workspace = runtime_.allocate_bytes(bytes, stream_.ref());
-      }
-    }
+    if (row.makes_plans(kind())) made.plan = plan_of(row, made.call);
     tensor result;
     for (const auto& u : inferred.uses()) {
       auto value = u.of.value->value();
       if (u.of.role == member_role::output) {
         if (!value) {
-          value = tensor(runtime_.allocate_bytes(u.spec->bytes(), stream_.ref()), u.spec->type,
-                         u.spec->shape, u.spec->strides);
+          value =
+              tensor(memory(name, u.spec->bytes()), u.spec->type, u.spec->shape, u.spec->strides);
         }
         result = value;
       }
@@ -54,42 +64,97 @@ class plain_calls {
     }
     return result;
   }
+  /// Adds a copy of `values` to the device to the current set, and returns the copy.
+  tensor add_copy(const host_tensor& values) {
+    auto& made = calls_.emplace_back(nullptr);
+    const tensor result(runtime_.allocate_bytes(values.bytes(), stream_.ref()), values.type(),
+                        values.shape());
+    made.source = values;
+    made.operands.push_back(result);
+    made.addresses.push_back(result.address());
+    return result;
+  }
+  /// Ends the current set.
+  void end_set() { ends_.push_back(calls_.size()); }
 
-  /// Makes all calls.
-  void call() { call(static_cast<std::int64_t>(calls_.size())); }
-  /// Makes the first `count` calls.
-  void call(std::int64_t count) {
-    const bool on_host = runtime_.device().id().kind == device_kind::host;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto& one = calls_[static_cast<std::size_t>(i)];
-      const launch_memory memory{.addresses = one.addresses,
-                                 .plan = one.plan.get(),
-                                 .workspace = one.workspace ? one.workspace.address() : nullptr};
-      if (on_host) {
-        one.row.compute(one.call, memory);
-      } else {
-        one.row.enqueue(libraries_, one.call, memory);
-      }
+  /// Makes the calls of `count` sets in their order; after the last one comes the first.
+  void call(std::int64_t count = 1) {
+    for (std::size_t set = 0; count > 0; --count, set = (set + 1) % ends_.size()) {
+      for (auto i = set == 0 ? 0 : ends_[set - 1]; i < ends_[set]; ++i) call(calls_[i]);
     }
   }
   /// Waits for the calls.
   void synchronize() { stream_.synchronize(); }
 
  private:
-  struct planned {
-    explicit planned(const operation_row& of) : row(of) {}
-    const operation_row& row;
-    operation_row::call_storage call;
-    std::vector<tensor> operands{};  // owners of the addresses
-    std::vector<void*> addresses{};
-    std::shared_ptr<const operation_plan> plan{};
+  struct shared_plan {
+    std::shared_ptr<const operation_plan> plan;
     block_ref workspace{};
   };
+  struct planned {
+    explicit planned(const operation_row* of) : row(of) {}
+    const operation_row* row;  // nullptr: a copy of `source`
+    operation_row::call_storage call;
+    host_tensor source{};
+    std::vector<tensor> operands{};  // owners of the addresses
+    std::vector<void*> addresses{};
+    const shared_plan* plan = nullptr;
+  };
+
+  [[nodiscard]] device_kind kind() const { return runtime_.device().id().kind; }
+  [[nodiscard]] const shared_plan* plan_of(const operation_row& row,
+                                           const operation_row::call_storage& call) {
+    const auto key = row.key(kind(), call);
+    auto& shared =
+        plans_[{&row, std::string(reinterpret_cast<const char*>(key.data()), key.size())}];
+    if (!shared.plan) {
+      shared.plan = row.make_plan(libraries_, call);
+      if (const auto bytes = shared.plan->workspace_bytes(); bytes != 0) {
+        shared.workspace = runtime_.allocate_bytes(bytes, stream_.ref());
+      }
+    }
+    return &shared;
+  }
+  [[nodiscard]] block_ref memory(std::string_view name, std::size_t bytes) {
+    if (own_memory_.empty() || name == own_memory_) {
+      return runtime_.allocate_bytes(bytes, stream_.ref());
+    }
+    auto& shared = memory_[std::string(name)];
+    if (!shared || shared.bytes() < bytes) shared = runtime_.allocate_bytes(bytes, stream_.ref());
+    return shared;
+  }
+  void call(const planned& one) {
+    const bool on_host = kind() == device_kind::host;
+    if (one.row == nullptr) {
+      const auto source = one.source.data();
+      if (on_host) {
+        std::memcpy(one.addresses[0], source.get(), one.source.bytes());
+      } else {
+        runtime_.device().copy(one.addresses[0], source.get(), one.source.bytes(),
+                               copy_direction::host_to_device, stream_.ref().native());
+      }
+      return;
+    }
+    launch_memory memory{.addresses = one.addresses};
+    if (one.plan != nullptr) {
+      memory.plan = one.plan->plan.get();
+      memory.workspace = one.plan->workspace ? one.plan->workspace.address() : nullptr;
+    }
+    if (on_host) {
+      one.row->compute(one.call, memory);
+    } else {
+      one.row->enqueue(libraries_, one.call, memory);
+    }
+  }
 
   device_runtime& runtime_;
   stream stream_;
   lane_libraries libraries_;
+  std::string own_memory_;
+  std::map<std::string, block_ref> memory_;
+  std::map<std::pair<const operation_row*, std::string>, shared_plan> plans_;
   std::deque<planned> calls_;
+  std::vector<std::size_t> ends_;
 };
 
 }  // namespace sluice::cli

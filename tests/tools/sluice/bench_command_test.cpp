@@ -50,6 +50,8 @@ TEST_F(bench_command, measures_throughput) {
 
 TEST_F(bench_command, measures_the_rest) {
   (void)figures({"scaling", "--lanes", "2"}, {"/sgemm_64/1/ratio/median"});
+  (void)figures({"host", "--lanes", "2"},
+                {"/threads/of_loop", "/sgemm_256/1/ratio/median", "/mel/1/ratio/median"});
   (void)figures({"memory"}, {"/allocations/1/ratio/median"});
   (void)figures({"transfer"}, {"/transfers/1/ratio/median"});
 }
@@ -94,6 +96,7 @@ TEST_F(bench_command, prints_tables) {
 
 TEST_F(bench_command, refuses_other_measurements) {
   expect_refused({"WHAT", "friendly"}, {"bench", "friendly", "--device", "host"});
+  expect_refused({"--device", "cuda"}, {"bench", "host", "--device", "cuda"});
   expect_refused({"--rounds"}, {"bench", "--rounds", "0", "--device", "host"});
   expect_refused({"--wait"}, {"bench", "--wait", "patient", "--device", "host"});
 }
