@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/bench.hpp"
+#include "tools/sluice/by_hand_on_gpu.hpp"
 #include "tools/sluice/load_client.hpp"
 #include "tools/sluice/paired_rounds.hpp"
 #include "tools/sluice/plain_calls.hpp"
@@ -10,7 +11,6 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/fft.hpp>
-#include <sluice/operations/lane_libraries.hpp>
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -82,7 +82,6 @@ paired_rounds measure_transforms(session& current, std::int64_t length,
 }  // namespace
 
 bench_report bench_throughput(session& current, const bench_settings& settings) {
-  const bool on_gpu = current.device().service().device().id().kind != device_kind::host;
   constexpr std::size_t count = 1024;
   products equal(current, count, {{64, 64, 64}});
   products mixed(current, count,
@@ -119,11 +118,19 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
         name, [load](std::int64_t n) { load->send(n); }, reference);
   };
   same_shape.add("library calls, one thread", [&](auto n) { equal_by_hand.one_by_one(n); });
-  if (on_gpu) {
-    same_shape.add("library calls, batches of 64",
-                   [&](auto n) { equal_by_hand.batches_of(64, n); });
+  std::map<std::size_t, std::size_t> ways_of_batches;  // by hand, by their sizes
+  if (const auto batches = make_batches_by_hand(current, equal)) {
+    for (const std::size_t size : {64, 256}) {
+      ways_of_batches[size] = same_shape.add(fmt::format("library calls, batches of {}", size),
+                                             [batches, size](std::int64_t n) { batches(size, n); });
+    }
   }
+  const auto compare_with_batches = [&](std::size_t way, std::size_t size) {
+    const auto found = ways_of_batches.find(size);
+    if (found != ways_of_batches.end()) same_shape.compare(way, found->second);
+  };
   const auto four = add(same_shape, "4 clients", equal, 4, true, blas);
+  compare_with_batches(four, 64);
   add(same_shape, "  the same with a trace, beside the row above", equal, 4, true, traced, four);
   add(same_shape, "4 clients, outputs allocated", equal, 4, false, blas);
   add(same_shape, "1 client", equal, 1, true, blas);
@@ -138,9 +145,10 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
         [&equal, size](std::size_t client, std::size_t i) {
           return std::tuple(equal.bulk_of(client * share + i * size % share, size));
         });
-    same_shape.add(
+    const auto way = same_shape.add(
         fmt::format("4 clients, messages of {}, 256 in flight", size),
         [load, size](std::int64_t n) { load->send(n / static_cast<std::int64_t>(size)); });
+    compare_with_batches(way, size);
   }
   const auto echoed = make_clients(current, equal, 4, bench_in_flight, echo, true);
   same_shape.add("4 clients of an actor that answers at once",

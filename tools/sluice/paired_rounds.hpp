@@ -38,6 +38,9 @@ class paired_rounds {
   /// Takes the ratios of a way to another one, or to itself.
   void refer(std::size_t way, std::size_t reference) { ways_[way].reference = reference; }
 
+  /// Shows the ratio of a way to `other`, too.
+  void compare(std::size_t way, std::size_t other) { ways_[way].others.push_back(other); }
+
   /// Measures all.
   void measure() {
     // A second, or as long as the rounds.
@@ -72,8 +75,9 @@ class paired_rounds {
   /// The pieces of work per second.
   [[nodiscard]] spread rate(std::size_t way) const { return spread_of(ways_[way].rates); }
   /// How many times as fast as its reference.
-  [[nodiscard]] spread ratio(std::size_t way) const {
-    const auto reference = ways_[way].reference;
+  [[nodiscard]] spread ratio(std::size_t way) const { return ratio(way, ways_[way].reference); }
+  /// How many times as fast as `reference`.
+  [[nodiscard]] spread ratio(std::size_t way, std::size_t reference) const {
     std::vector<double> all;
     for (std::size_t i = 0; i < ways_[way].rates.size(); ++i) {
       all.push_back(ways_[way].rates[i] / ways_[reference].rates[i]);
@@ -89,12 +93,15 @@ class paired_rounds {
   [[nodiscard]] nlohmann::ordered_json json() const {
     auto all = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < ways_.size(); ++i) {
-      const auto& name = ways_[i].name;
-      all.push_back({{"name", name.substr(name.find_first_not_of(' '))},
-                     {"per_second", json_of(rate(i))},
-                     {"us", json_of(took(i))},
-                     {"ratio", json_of(ratio(i))},
-                     {"time_ratio", json_of(slower(i))}});
+      nlohmann::ordered_json way = {{"name", plain_name(i)},
+                                    {"per_second", json_of(rate(i))},
+                                    {"us", json_of(took(i))},
+                                    {"ratio", json_of(ratio(i))},
+                                    {"time_ratio", json_of(slower(i))}};
+      for (const auto other : ways_[i].others) {
+        way["beside"].push_back({{"name", plain_name(other)}, {"ratio", json_of(ratio(i, other))}});
+      }
+      all.push_back(std::move(way));
     }
     return all;
   }
@@ -104,6 +111,9 @@ class paired_rounds {
     std::string text = line(what_is_shown, unit, "times as fast");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       text += line(ways_[i].name, text_of(rate(i), 1 / pieces), text_of(ratio(i)));
+      for (const auto other : ways_[i].others) {
+        text += line("    beside " + plain_name(other), "", text_of(ratio(i, other)));
+      }
     }
     return text;
   }
@@ -123,10 +133,16 @@ class paired_rounds {
     std::string name;
     std::function<void(std::int64_t)> run;
     std::size_t reference = 0;
+    std::vector<std::size_t> others{};
     std::int64_t pieces = 32;
     std::vector<double> rates{};
   };
 
+  /// Without the blanks that indent it.
+  [[nodiscard]] std::string plain_name(std::size_t way) const {
+    const auto& name = ways_[way].name;
+    return name.substr(name.find_first_not_of(' '));
+  }
   [[nodiscard]] static clock::duration timed(const way_of_work& way) {
     const auto begun = clock::now();
     way.run(way.pieces);

@@ -135,32 +135,8 @@ class by_hand {
     }
     stream_.synchronize();
   }
-  /// One call for each `size` products, whose addresses are uploaded each time. For GPUs.
-  void batches_of(std::size_t size, std::int64_t count) {
-    const auto batches = (static_cast<std::size_t>(count) + size - 1) / size;
-    std::vector<void*> addresses;
-    for (std::size_t batch = 0; batch < batches; ++batch) {
-      addresses.clear();
-      for (std::size_t i = 0; i < size; ++i) {
-        const auto of = of_[batch * size + i].addresses();
-        addresses.insert(addresses.end(), of.begin(), of.end());
-      }
-      // The copy of a table may still be queued when the next ones are filled.
-      if (tables_.size() == kept_tables) {
-        tables_.push_back(std::move(tables_.front()));
-        tables_.pop_front();
-      } else {
-        tables_.push_back(row_.begin_batch(libraries_, size));
-      }
-      row_.enqueue_batch(libraries_, calls_[0],
-                         {.addresses = addresses, .own = tables_.back().get()});
-    }
-    stream_.synchronize();
-  }
 
  private:
-  static constexpr std::size_t kept_tables = 64;
-
   void call(std::size_t which) {
     const auto addresses = of_[which].addresses();
     row_.enqueue(libraries_, calls_[which], {.addresses = addresses});
@@ -172,7 +148,6 @@ class by_hand {
   lane_libraries libraries_;
   const operation_row& row_ = row_of(operation_type<gemm>{});
   std::deque<operation_row::call_storage> calls_;
-  std::deque<std::shared_ptr<operation_launch>> tables_;
 };
 
 using clients_of_sgemm = load_clients<gpu_ref<float>>;

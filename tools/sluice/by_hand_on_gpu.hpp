@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tools/sluice/plain_calls.hpp"
+#include "tools/sluice/products.hpp"
+#include "tools/sluice/session.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace sluice::cli {
+
+/// Work on a GPU that is done by hand with calls of CUDA and its libraries. The functions are null
+/// on the host device. What they are made from must outlive them.
+///@{
+/// Makes batches of `size` products, at most 256, with one call of cuBLAS each: as many as `count`
+/// products need. Each uploads its addresses. Then waits.
+using batches_by_hand = std::function<void(std::size_t size, std::int64_t count)>;
+/// Batches of the products `of`, which have equal sizes. @throws error if a call fails
+[[nodiscard]] batches_by_hand make_batches_by_hand(session& current, const products& of);
+
+/// Launches one CUDA graph and waits for it.
+using graph_by_hand = std::function<void()>;
+/// A graph of the calls that `add` adds, without those of the runtime. @throws error if a call
+/// fails
+[[nodiscard]] graph_by_hand make_graph_by_hand(session& current,
+                                               const std::function<void(plain_calls&)>& add);
+///@}
+
+#ifndef SLUICE_HAS_CUDA
+inline batches_by_hand make_batches_by_hand(session&, const products&) {
+  return nullptr;
+}
+inline graph_by_hand make_graph_by_hand(session&, const std::function<void(plain_calls&)>&) {
+  return nullptr;
+}
+#endif
+
+}  // namespace sluice::cli
