@@ -52,12 +52,12 @@ class mel_steps {
 
   explicit mel_steps(session& current) : make_(current) {
     auto& make = make_;
-    clip_ = make.noise({samples});
     window_ = make.values(examples::periodic_hann(n_fft), {n_fft});
     filterbank_ = make.values(examples::mel_filterbank(samples, n_fft, bands, 0, samples / 2.0),
                               {bands, 1 + n_fft / 2});
   }
-  [[nodiscard]] const tensor& input() const { return clip_; }
+  /// A new clip.
+  [[nodiscard]] tensor input() { return make_.noise({samples}); }
   /// New clips, one behind the other.
   [[nodiscard]] tensor clips(std::int64_t count) { return make_.noise({count, samples}); }
   /// A new clip of a random length from half a second to one.
@@ -82,7 +82,6 @@ class mel_steps {
 
   operands_of_steps make_;
   std::mt19937_64 random_;
-  tensor clip_;
   tensor window_;
   tensor filterbank_;
 };
@@ -94,12 +93,9 @@ class small_steps {
   static constexpr const char* key = "small";
   static constexpr const char* result = "reduced";  // the last step
 
-  explicit small_steps(session& current) {
-    operands_of_steps make(current);
-    x_ = make.noise({64, 64});
-    weights_ = make.noise({129, 16});
-  }
-  [[nodiscard]] const tensor& input() const { return x_; }
+  explicit small_steps(session& current) : make_(current) { weights_ = make_.noise({129, 16}); }
+  /// A new matrix.
+  [[nodiscard]] tensor input() { return make_.noise({64, 64}); }
   template <class To, class Value>
   [[nodiscard]] Value add_to(To& to, const Value& x) const {
     const auto noise = to.add("noise", random_uniform{.shape = extents{64, 64}, .seed = 1});
@@ -113,7 +109,7 @@ class small_steps {
   }
 
  private:
-  tensor x_;
+  operands_of_steps make_;
   tensor weights_;
 };
 

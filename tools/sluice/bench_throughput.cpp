@@ -54,8 +54,9 @@ paired_rounds measure_transforms(session& current, std::int64_t length,
     rows.emplace_back(upload_values(current, values));
   }
   plain_calls plain(current.device().service().runtime());
+  std::vector<tensor> expected;
   for (const auto& row : rows) {
-    (void)plain.add("", rfft{.x = row});
+    expected.push_back(plain.add("", rfft{.x = row}));
     plain.end_set();
   }
   const auto load_with = [&](result_bits bits) {
@@ -76,6 +77,11 @@ paired_rounds measure_transforms(session& current, std::int64_t length,
   const auto alone = load_with(result_bits::as_if_alone);
   all.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
   all.measure();
+  plain.call(static_cast<std::int64_t>(rows.size()));
+  plain.synchronize();
+  check_sample<tensor>(
+      current, current.device().fft(), expected,
+      [&rows](std::size_t i) { return rfft{.x = rows[i]}; }, "a transform");
   return all;
 }
 

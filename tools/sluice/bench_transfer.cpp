@@ -33,14 +33,8 @@ class transfers {
 
   /// Copies of the driver. Each is awaited.
   void plain(bool to_device, std::int64_t n) {
-    auto& device = runtime_.device();
     for (std::int64_t i = 0; i < n; i += mebibytes) {
-      void* const host = host_.data().get();
-      device.copy(to_device ? on_device_.address() : host, to_device ? host : on_device_.address(),
-                  host_.bytes(),
-                  to_device ? copy_direction::host_to_device : copy_direction::device_to_host,
-                  stream_.ref().native());
-      stream_.synchronize();
+      copy(host_, to_device ? copy_direction::host_to_device : copy_direction::device_to_host);
     }
   }
   /// Requests. Each is awaited.
@@ -54,7 +48,35 @@ class transfers {
     }
   }
 
+  /// Transfers random numbers by requests and by copies of the driver, and compares what arrives.
+  /// @throws error `library_failure` if it differs
+  void check() {
+    host_tensor by_copy(host_.type(), host_.shape());
+    const auto require_same = [&](const char* what) {
+      if (std::memcmp(host_.data().get(), by_copy.data().get(), host_.bytes()) != 0) {
+        throw error(errc::library_failure, std::string(what) + " has changed the elements");
+      }
+    };
+    std::mt19937 random{std::random_device()()};
+    for (float& element : host_.values<float>()) element = static_cast<float>(random());
+    requests(true, mebibytes);
+    copy(by_copy, copy_direction::device_to_host);
+    require_same("an upload");
+    std::memset(host_.data().get(), 0, host_.bytes());
+    requests(false, mebibytes);
+    require_same("a download");
+  }
+
  private:
+  void copy(host_tensor& host, copy_direction direction) {
+    void* const of_host = host.data().get();
+    const bool to_device = direction == copy_direction::host_to_device;
+    runtime_.device().copy(to_device ? on_device_.address() : of_host,
+                           to_device ? of_host : on_device_.address(), host.bytes(), direction,
+                           stream_.ref().native());
+    stream_.synchronize();
+  }
+
   session& session_;
   device_runtime& runtime_;
   device_actor actor_;
@@ -87,6 +109,8 @@ bench_report bench_transfer(session& current, const bench_settings& settings) {
     }
   }
   all.measure();
+  of_ordinary.check();
+  of_pinned.check();
   return {.library = "copies of the driver",
           .json = {{"mebibytes", mebibytes}, {"transfers", all.json()}},
           .table = fmt::format("Transfers of {} MiB\n", mebibytes) + all.table("GiB/s", 1024)};

@@ -99,7 +99,10 @@ class paired_rounds {
                                     {"ratio", json_of(ratio(i))},
                                     {"time_ratio", json_of(slower(i))}};
       for (const auto other : ways_[i].others) {
-        way["beside"].push_back({{"name", plain_name(other)}, {"ratio", json_of(ratio(i, other))}});
+        const auto found = ratio(i, other);
+        way["beside"].push_back({{"name", plain_name(other)},
+                                 {"ratio", json_of(found)},
+                                 {"time_ratio", json_of(of_inverse(1, found))}});
       }
       all.push_back(std::move(way));
     }
@@ -122,6 +125,10 @@ class paired_rounds {
     std::string text = line(what_is_shown, "us each", "times as long");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       text += line(ways_[i].name, text_of(took(i)), text_of(slower(i)));
+      for (const auto other : ways_[i].others) {
+        text +=
+            line("    beside " + plain_name(other), "", text_of(of_inverse(1, ratio(i, other))));
+      }
     }
     return text;
   }

@@ -77,11 +77,14 @@ class plain_calls {
   /// Ends the current set.
   void end_set() { ends_.push_back(calls_.size()); }
 
-  /// Makes the calls of `count` sets in their order; after the last one comes the first.
+  /// Makes the calls of the first `count` sets; after the last one comes the first.
   void call(std::int64_t count = 1) {
-    for (std::size_t set = 0; count > 0; --count, set = (set + 1) % ends_.size()) {
-      for (auto i = set == 0 ? 0 : ends_[set - 1]; i < ends_[set]; ++i) call(calls_[i]);
-    }
+    for (std::int64_t i = 0; i < count; ++i) call_set(i);
+  }
+  /// Makes the calls of set `i`; after the last one comes the first.
+  void call_set(std::int64_t i) {
+    const auto set = static_cast<std::size_t>(i) % ends_.size();
+    for (auto at = set == 0 ? 0 : ends_[set - 1]; at < ends_[set]; ++at) call(calls_[at]);
   }
   /// Waits for the calls.
   void synchronize() { stream_.synchronize(); }

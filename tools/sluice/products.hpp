@@ -3,6 +3,7 @@
 
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/bench.hpp"
+#include "tools/sluice/check_results.hpp"
 #include "tools/sluice/load_client.hpp"
 
 #include <sluice/operations/blas.hpp>
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -73,8 +73,7 @@ class products {
   /// Checks a thousand random elements.
   void check(const product& p) {
     const auto found = download_values(session_, p.c);
-    double difference = 0;
-    double size = 0;
+    relative_difference difference;
     for (int element = 0; element < 1000; ++element) {
       const auto row = std::uniform_int_distribution<std::int64_t>(0, p.m - 1)(random_);
       const auto column = std::uniform_int_distribution<std::int64_t>(0, p.n - 1)(random_);
@@ -83,14 +82,9 @@ class products {
         sum += static_cast<double>(p.a_values[static_cast<std::size_t>(row * p.k + i)]) *
                static_cast<double>(p.b_values[static_cast<std::size_t>(i * p.n + column)]);
       }
-      const double found_here = found[static_cast<std::size_t>(row * p.n + column)];
-      difference += (found_here - sum) * (found_here - sum);
-      size += sum * sum;
+      difference.add(found[static_cast<std::size_t>(row * p.n + column)], sum);
     }
-    if (!(std::sqrt(difference) <= 1e-5 * std::sqrt(size))) {
-      throw error(errc::library_failure, fmt::format("a product of {} x {} x {} is wrong by {:.2g}",
-                                                     p.m, p.n, p.k, std::sqrt(difference / size)));
-    }
+    difference.require_small(fmt::format("a product of {} x {} x {}", p.m, p.n, p.k));
   }
   std::vector<float> numbers(std::int64_t count_of_one) {
     std::uniform_real_distribution<float> uniform(-1, 1);

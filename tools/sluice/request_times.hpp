@@ -14,9 +14,10 @@ namespace sluice::cli {
 
 /// Takes the reply to a request. @throws error the error of the reply
 template <class Reply, class Pending>
-void receive_reply(caf::actor_system& system, Pending pending) {
+Reply receive_reply(caf::actor_system& system, Pending pending) {
   std::optional<error> failure;
-  std::move(pending).receive([](const Reply&) {},
+  Reply reply;
+  std::move(pending).receive([&](Reply& found) { reply = std::move(found); },
                              [&](const caf::error& why) {
                                failure = from_caf_error(why);
                                if (!failure) {
@@ -24,6 +25,7 @@ void receive_reply(caf::actor_system& system, Pending pending) {
                                }
                              });
   if (failure) throw *failure;
+  return reply;
 }
 
 /// Sends one request, followed by `more`, and waits for its reply, `count` times. Adds the time of
