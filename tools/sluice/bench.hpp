@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tools/sluice/bench_conditions.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/operations/operation.hpp>
@@ -60,7 +61,8 @@ inline nlohmann::ordered_json json_of(const times& t) {
 
 /// The options of a mode.
 struct bench_settings {
-  int rounds = 20;  ///< how often everything is measured
+  int rounds = 20;                         ///< how often everything is measured
+  bench_conditions* conditions = nullptr;  ///< what the mode notes beside its figures
 };
 
 /// The modes. @throws error the error of a reply

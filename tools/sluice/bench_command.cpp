@@ -78,7 +78,8 @@ std::string processor() {
   return "unknown processor";
 }
 
-std::string json_text(const bench_report& report, session& current) {
+std::string json_text(const bench_report& report, const bench_conditions& conditions,
+                      session& current) {
   const auto info = current.info();
   nlohmann::ordered_json all = {
       {"version", version},
@@ -87,16 +88,19 @@ std::string json_text(const bench_report& report, session& current) {
       {"device",
        {{"id", current.device_name()}, {"name", info.name}, {"memory_bytes", info.memory_bytes}}},
       {"lanes", current.device().service().lanes_per_actor()},
-      {"library", report.library}};
+      {"library", report.library},
+      {"conditions", conditions.json()}};
   all.update(report.json);
   return all.dump(2) + '\n';
 }
 
-std::string table_text(const bench_report& report, session& current) {
-  return fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}\n\n{}",
-                     version, current.device_name(), current.info().name, report.library,
-                     processor(), std::thread::hardware_concurrency(),
-                     current.device().service().lanes_per_actor(), report.table);
+std::string table_text(const bench_report& report, const bench_conditions& conditions,
+                       session& current) {
+  return fmt::format(
+      "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}\n\n{}\n{}", version,
+      current.device_name(), current.info().name, report.library, processor(),
+      std::thread::hardware_concurrency(), current.device().service().lanes_per_actor(),
+      report.table, conditions.text());
 }
 
 /// The options with the device that the mode measures. @throws error `invalid_argument` if that is
@@ -118,9 +122,13 @@ void run(const bench_options& options) {
                   {.lanes_per_actor = options.lanes,
                    .high_priority_lanes = options.high_priority_lanes,
                    .waiting = options.waiting});
-  const auto report = options.mode->measure(current, options.settings);
+  bench_conditions conditions(current.device().service().device().id());
+  auto settings = options.settings;
+  settings.conditions = &conditions;
+  const auto report = options.mode->measure(current, settings);
   current.finish();
-  print(options.json ? json_text(report, current) : table_text(report, current));
+  print(options.json ? json_text(report, conditions, current)
+                     : table_text(report, conditions, current));
 }
 
 }  // namespace

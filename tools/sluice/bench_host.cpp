@@ -71,7 +71,8 @@ paired_rounds measure_mel(session& current, std::size_t lanes, const bench_setti
   program_builder builder;
   const auto mel = steps.add_to(builder, builder.input("clip", per_request));
   const auto spectrogram = std::move(builder).build({mel}, {.max_in_batch = bench_in_flight});
-  const auto clients = clients_of_runs(current, lanes, mel_in_flight, spectrogram, clips);
+  const auto clients = clients_of_runs(current, current.device().programs(), lanes, mel_in_flight,
+                                       spectrogram, clips);
   paired_rounds all(settings);
   all.add(name_of_loop, [&](std::int64_t n) {
     plain.run(n, [](auto& one, std::int64_t calls) { one.run(calls); });

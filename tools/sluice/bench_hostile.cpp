@@ -50,6 +50,7 @@ figures measure(session& current, const bench_settings& settings) {
       }
     }
     result.replies_per_second.add(replies / (microseconds_since(begun) / 1e6));
+    settings.conditions->note();
   }
   of.check();
   return result;

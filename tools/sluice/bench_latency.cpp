@@ -147,6 +147,7 @@ figures measure(session& current, const products& of, const bench_settings& sett
     const double per_second = static_cast<double>(requests) * 1e6 / microseconds_since(begun);
     result.capacity.add(per_second);
     result.half_speed.add(open_loop.send(requests, per_second / 2));
+    settings.conditions->note();
   }
   return result;
 }

@@ -46,6 +46,7 @@ bench_report bench_mel(session& current, const bench_settings& settings) {
     times of_round;
     requests(50, of_round);
     measured.add(of_round);
+    settings.conditions->note();
   }
   const auto what = fmt::format("mel spectrogram, {} s at {:g} Hz", seconds, sample_rate);
   return {.library = library_of(row_of(operation_type<rfft>{}), current) + ", " +

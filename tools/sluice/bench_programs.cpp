@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/sluice/batch_sizes.hpp"
 #include "tools/sluice/bench_steps.hpp"
 #include "tools/sluice/by_hand_on_gpu.hpp"
 #include "tools/sluice/paired_rounds.hpp"
@@ -61,7 +62,7 @@ figures measure(session& current, const bench_settings& settings) {
                                                 for (std::int64_t i = 0; i < n; ++i) graph();
                                               })
                                   : 0;
-  const auto one = clients_of_runs(current, 1, 1, built, inputs);
+  const auto one = clients_of_runs(current, programs, 1, 1, built, inputs);
   const auto request = alone.add("run of an actor", [one](std::int64_t n) { one->send(n); });
   if (graph) alone.compare(request, way_of_graph);
   alone.add("run of a thread that waits", [&](std::int64_t n) {
@@ -74,7 +75,7 @@ figures measure(session& current, const bench_settings& settings) {
 
   paired_rounds pipelined(settings);
   pipelined.add("plain calls", [&](std::int64_t n) { plain.run(n); });
-  const auto many = clients_of_runs(current, 1, bench_in_flight, built, inputs);
+  const auto many = clients_of_runs(current, programs, 1, bench_in_flight, built, inputs);
   pipelined.add(fmt::format("runs, {} in flight", bench_in_flight),
                 [many](std::int64_t n) { many->send(n); });
   pipelined.measure();
@@ -118,11 +119,20 @@ paired_rounds measure_many(session& current, const bench_settings& settings) {
                                  [&](std::int64_t n) { many.run((n + stacked - 1) / stacked); });
   const auto from_host_by_one = add_plain("one clip each, from the host", one_from_host);
   const auto unequal_by_one = add_plain("one clip of a random length each", one_unequal);
+  const auto programs = current.device().programs();
   const auto add_clients = [&](const std::string& what, const program& of, const auto& inputs,
                                std::size_t reference) {
-    const auto load = clients_of_runs(current, clients, bench_in_flight, of, inputs);
-    return all.add(
-        what, [load](std::int64_t n) { load->send(n); }, reference);
+    const auto load_on = [&current, of, &inputs](const program_actor& target) {
+      return clients_of_runs(current, target, clients, bench_in_flight, of, inputs);
+    };
+    const auto way = all.add(
+        what, [load = load_on(programs)](std::int64_t n) { load->send(n); }, reference);
+    all.show_batch(way, [&current, load_on] {
+      return mean_batch(current, spawn_programs, [&](const program_actor& target) {
+        load_on(target)->send(2 * clients * bench_in_flight);
+      });
+    });
+    return way;
   };
   add_clients("4 clients, launched alone", build(1), clips, by_one);
   const auto together =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/arrays.hpp"
+#include "tools/sluice/batch_sizes.hpp"
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/by_hand_on_gpu.hpp"
 #include "tools/sluice/load_client.hpp"
@@ -41,6 +42,19 @@ echo_actor spawn_echo(caf::actor_system& system) {
   });
 }
 
+/// Clients that send messages of `size` operations. They count operations.
+class bulk_clients {
+ public:
+  template <class... Arguments>
+  explicit bulk_clients(std::size_t size, Arguments&&... arguments)
+      : size_(static_cast<std::int64_t>(size)), clients_(std::forward<Arguments>(arguments)...) {}
+  void send(std::int64_t count) { clients_.send(count / size_); }
+
+ private:
+  std::int64_t size_;
+  load_clients<bulk_results> clients_;
+};
+
 /// Transforms of rows of `length` real numbers.
 paired_rounds measure_transforms(session& current, std::int64_t length,
                                  const bench_settings& settings) {
@@ -59,29 +73,34 @@ paired_rounds measure_transforms(session& current, std::int64_t length,
     expected.push_back(plain.add("", rfft{.x = row}));
     plain.end_set();
   }
-  const auto load_with = [&](result_bits bits) {
+  const auto load_on = [&](const fft_actor& target, result_bits bits) {
     return std::make_shared<load_clients<tensor>>(
-        current.system(), clients, bench_in_flight, current.device().fft(),
+        current.system(), clients, bench_in_flight, target,
         [&rows, bits](std::size_t client, std::size_t i) {
           return std::tuple(rfft{.x = rows[client * bench_in_flight + i % bench_in_flight]},
                             request_options{.bits = bits});
         });
   };
+  const auto fft = current.device().fft();
   paired_rounds all(settings);
   all.add("library calls, one thread", [&](std::int64_t n) {
     plain.call(n);
     plain.synchronize();
   });
-  const auto together = load_with(result_bits::any);
-  all.add("4 clients", [together](std::int64_t n) { together->send(n); });
-  const auto alone = load_with(result_bits::as_if_alone);
+  const auto together = load_on(fft, result_bits::any);
+  const auto way = all.add("4 clients", [together](std::int64_t n) { together->send(n); });
+  all.show_batch(way, [&] {
+    return mean_batch(current, spawn_fft, [&](const fft_actor& target) {
+      load_on(target, result_bits::any)->send(4096);
+    });
+  });
+  const auto alone = load_on(fft, result_bits::as_if_alone);
   all.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
   all.measure();
   plain.call(static_cast<std::int64_t>(rows.size()));
   plain.synchronize();
   check_sample<tensor>(
-      current, current.device().fft(), expected,
-      [&rows](std::size_t i) { return rfft{.x = rows[i]}; }, "a transform");
+      current, fft, expected, [&rows](std::size_t i) { return rfft{.x = rows[i]}; }, "a transform");
   return all;
 }
 
@@ -116,12 +135,19 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
   const auto echo = spawn_echo(current.system());
 
   paired_rounds same_shape(settings);
-  const auto add = [&](paired_rounds& to, const std::string& name, const products& of,
-                       std::size_t clients, bool gives_output, const blas_actor& target,
-                       std::size_t reference = 0) {
-    const auto load = make_clients(current, of, clients, bench_in_flight, target, gives_output);
-    return to.add(
-        name, [load](std::int64_t n) { load->send(n); }, reference);
+  // Adds a way whose requests gather. `load_on(actor)` makes its clients.
+  const auto add = [&](paired_rounds& to, const std::string& name, const auto& load_on) {
+    const auto way = to.add(name, [load = load_on(blas)](std::int64_t n) { load->send(n); });
+    to.show_batch(way, [&current, load_on] {
+      return mean_batch(current, spawn_blas,
+                        [&](const blas_actor& target) { load_on(target)->send(4096); });
+    });
+    return way;
+  };
+  const auto clients_of = [&](const products& of, std::size_t clients, bool gives_output) {
+    return [&current, &of, clients, gives_output](const blas_actor& target) {
+      return make_clients(current, of, clients, bench_in_flight, target, gives_output);
+    };
   };
   same_shape.add("library calls, one thread", [&](auto n) { equal_by_hand.one_by_one(n); });
   std::map<std::size_t, std::size_t> ways_of_batches;  // by hand, by their sizes
@@ -135,25 +161,28 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
     const auto found = ways_of_batches.find(size);
     if (found != ways_of_batches.end()) same_shape.compare(way, found->second);
   };
-  const auto four = add(same_shape, "4 clients", equal, 4, true, blas);
+  const auto four = add(same_shape, "4 clients", clients_of(equal, 4, true));
   compare_with_batches(four, 64);
-  add(same_shape, "  the same with a trace, beside the row above", equal, 4, true, traced, four);
-  add(same_shape, "4 clients, outputs allocated", equal, 4, false, blas);
-  add(same_shape, "1 client", equal, 1, true, blas);
+  same_shape.add(
+      "  the same with a trace, beside the row above",
+      [load = clients_of(equal, 4, true)(traced)](std::int64_t n) { load->send(n); }, four);
+  add(same_shape, "4 clients, outputs allocated", clients_of(equal, 4, false));
+  add(same_shape, "1 client", clients_of(equal, 1, true));
   const auto alone = make_clients(current, equal, 4, bench_in_flight, blas, true,
                                   request_options{.bits = result_bits::as_if_alone});
   same_shape.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
   for (const std::size_t size : {64, 256}) {
-    constexpr std::size_t clients = 4;
-    constexpr auto share = count / clients;
-    const auto load = std::make_shared<load_clients<bulk_results>>(
-        current.system(), clients, share / size, blas,
-        [&equal, size](std::size_t client, std::size_t i) {
-          return std::tuple(equal.bulk_of(client * share + i * size % share, size));
-        });
-    const auto way = same_shape.add(
-        fmt::format("4 clients, messages of {}, 256 in flight", size),
-        [load, size](std::int64_t n) { load->send(n / static_cast<std::int64_t>(size)); });
+    static constexpr std::size_t clients = 4;
+    static constexpr auto share = count / clients;
+    const auto load_on = [&current, &equal, size](const blas_actor& target) {
+      return std::make_shared<bulk_clients>(
+          size, current.system(), clients, share / size, target,
+          [&equal, size](std::size_t client, std::size_t i) {
+            return std::tuple(equal.bulk_of(client * share + i * size % share, size));
+          });
+    };
+    const auto way =
+        add(same_shape, fmt::format("4 clients, messages of {}, 256 in flight", size), load_on);
     compare_with_batches(way, size);
   }
   const auto echoed = make_clients(current, equal, 4, bench_in_flight, echo, true);
@@ -163,7 +192,7 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
 
   paired_rounds mixed_shapes(settings);
   mixed_shapes.add("library calls, one thread", [&](auto n) { mixed_by_hand.one_by_one(n); });
-  add(mixed_shapes, "4 clients", mixed, 4, true, blas);
+  add(mixed_shapes, "4 clients", clients_of(mixed, 4, true));
   mixed_shapes.measure();
   equal.check();
   mixed.check();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "tools/sluice/bench.hpp"
+#include "tools/sluice/disturbed_rounds.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +27,8 @@ class paired_rounds {
  public:
   static constexpr auto shortest = std::chrono::milliseconds(50);  // of one way in one round
 
-  explicit paired_rounds(const bench_settings& settings) : rounds_(settings.rounds) {}
+  explicit paired_rounds(const bench_settings& settings)
+      : rounds_(settings.rounds), conditions_(*settings.conditions) {}
 
   /// Adds a way that does `n` pieces of work in `run(n)`. `reference` is the number of the way to
   /// which its ratio is taken. Returns its own number.
@@ -41,7 +44,12 @@ class paired_rounds {
   /// Shows the ratio of a way to `other`, too.
   void compare(std::size_t way, std::size_t other) { ways_[way].others.push_back(other); }
 
-  /// Measures all.
+  /// Shows the mean size of the batches of a way. `measure` tells it, after the rounds.
+  void show_batch(std::size_t way, std::function<double()> measure) {
+    ways_[way].measure_batch = std::move(measure);
+  }
+
+  /// Measures all. Leaves out disturbed rounds.
   void measure() {
     // A second, or as long as the rounds.
     const auto warm_up = std::min<clock::duration>(std::chrono::seconds(1), rounds_ * shortest);
@@ -54,15 +62,24 @@ class paired_rounds {
     for (auto& way : ways_) {
       while (timed(way) < shortest) way.pieces *= 2;
     }
+    conditions_.note();
     std::vector<std::size_t> order(ways_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
+    round_sign switches{.slack = 2};
     for (int round = 0; round < rounds_; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
+      const auto switches_before = involuntary_switches();
       for (const auto i : order) {
         auto& way = ways_[i];
         const std::chrono::duration<double> took = timed(way);
         way.rates.push_back(static_cast<double>(way.pieces) / took.count());
       }
+      switches.of_round.push_back(static_cast<double>(involuntary_switches() - switches_before));
+      conditions_.note();
+    }
+    leave_out_disturbed(std::move(switches));
+    for (auto& way : ways_) {
+      if (way.measure_batch) way.batch = way.measure_batch();
     }
   }
 
@@ -98,6 +115,7 @@ class paired_rounds {
                                     {"us", json_of(took(i))},
                                     {"ratio", json_of(ratio(i))},
                                     {"time_ratio", json_of(slower(i))}};
+      if (ways_[i].batch != 0) way["mean_batch"] = ways_[i].batch;
       for (const auto other : ways_[i].others) {
         const auto found = ratio(i, other);
         way["beside"].push_back({{"name", plain_name(other)},
@@ -114,6 +132,7 @@ class paired_rounds {
     std::string text = line(what_is_shown, unit, "times as fast");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       text += line(ways_[i].name, text_of(rate(i), 1 / pieces), text_of(ratio(i)));
+      if (ways_[i].batch != 0) text += line("    mean batch", text_of(ways_[i].batch), "");
       for (const auto other : ways_[i].others) {
         text += line("    beside " + plain_name(other), "", text_of(ratio(i, other)));
       }
@@ -143,7 +162,33 @@ class paired_rounds {
     std::vector<std::size_t> others{};
     std::int64_t pieces = 32;
     std::vector<double> rates{};
+    std::function<double()> measure_batch{};
+    double batch = 0;
   };
+
+  /// How often the kernel has taken the processor from this thread.
+  [[nodiscard]] static long involuntary_switches() {
+    rusage used{};
+    (void)::getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nivcsw;
+  }
+  /// Signs of a disturbed round are the times of the references and the switches.
+  void leave_out_disturbed(round_sign switches) {
+    std::vector<round_sign> signs{std::move(switches)};
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      if (ways_[i].reference != i) continue;
+      auto& times = signs.emplace_back().of_round;
+      for (const double rate : ways_[i].rates) times.push_back(1 / rate);
+    }
+    const auto rounds = static_cast<std::size_t>(rounds_);
+    const auto disturbed = disturbed_rounds(rounds, signs);
+    for (auto& way : ways_) {
+      auto at = disturbed.begin();
+      std::erase_if(way.rates, [&](double) { return *at++; });
+    }
+    conditions_.note_rounds(
+        rounds, static_cast<std::size_t>(std::count(disturbed.begin(), disturbed.end(), true)));
+  }
 
   /// Without the blanks that indent it.
   [[nodiscard]] std::string plain_name(std::size_t way) const {
@@ -186,6 +231,7 @@ class paired_rounds {
   }
 
   int rounds_;
+  bench_conditions& conditions_;
   std::vector<way_of_work> ways_;
   std::mt19937_64 random_{std::random_device()()};
 };

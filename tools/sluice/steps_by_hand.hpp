@@ -6,6 +6,7 @@
 #include "tools/sluice/plain_calls.hpp"
 #include "tools/sluice/session.hpp"
 
+#include <sluice/actors/program.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/run.hpp>
@@ -51,12 +52,12 @@ struct steps_by_hand {
   std::vector<tensor> values{};
 };
 
-/// Clients that run `what` for each of `inputs`, which they share equally.
+/// Clients that have `target` run `what` for each of `inputs`, which they share equally.
 template <class Input>
-auto clients_of_runs(session& current, std::size_t clients, std::size_t in_flight,
-                     const program& what, const std::vector<Input>& inputs) {
+auto clients_of_runs(session& current, const program_actor& target, std::size_t clients,
+                     std::size_t in_flight, const program& what, const std::vector<Input>& inputs) {
   return std::make_shared<load_clients<tensors>>(
-      current.system(), clients, in_flight, current.device().programs(),
+      current.system(), clients, in_flight, target,
       [&inputs, what, share = inputs.size() / clients](std::size_t client, std::size_t i) {
         return std::tuple(run{what, {inputs[client * share + i % share]}});
       });

@@ -23,6 +23,9 @@ class bench_command : public program_test {
     EXPECT_EQ(outcome.errors, "");
     auto all = nlohmann::json::parse(outcome.output);
     EXPECT_EQ(all.at("device").at("id"), "host:0");
+    EXPECT_GT(all.at("conditions").at("threads").get<int>(), 1);
+    EXPECT_GT(all.at("conditions").at("processors").get<int>(), 0);
+    EXPECT_FALSE(all.at("conditions").contains("sm_clock"));
     for (const char* const path : paths) {
       EXPECT_GT(all.at(nlohmann::json::json_pointer(path)).get<double>(), 0) << path;
     }
@@ -45,7 +48,9 @@ TEST_F(bench_command, measures_latencies) {
 }
 
 TEST_F(bench_command, measures_throughput) {
-  (void)figures({"throughput"}, {"/sgemm_64/2/ratio/median", "/sgemm_16_shapes/1/ratio/median"});
+  (void)figures({"throughput"}, {"/sgemm_64/1/mean_batch", "/sgemm_64/2/ratio/median",
+                                 "/sgemm_16_shapes/1/ratio/median", "/rfft_1024/1/mean_batch",
+                                 "/conditions/rounds/measured"});
 }
 
 TEST_F(bench_command, measures_the_rest) {
@@ -91,7 +96,8 @@ TEST_F(bench_command, compares_programs_with_plain_calls) {
 TEST_F(bench_command, prints_tables) {
   const auto outcome = run({"bench", "mel", "--device", "host", "--rounds", "1"});
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
-  for (const char* const word : {"host:0", "median", "p99", "mel spectrogram"}) {
+  for (const char* const word :
+       {"host:0", "median", "p99", "mel spectrogram", "threads of the process"}) {
     EXPECT_NE(outcome.output.find(word), std::string::npos) << outcome.output;
   }
 }

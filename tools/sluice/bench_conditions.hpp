@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tools/sluice/sm_clock.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace sluice::cli {
+
+/// The conditions under which a mode of `sluice bench` measures, for its report. Not thread-safe.
+class bench_conditions {
+ public:
+  explicit bench_conditions(device_id measured) : clock_(measured) {}
+
+  /// Notes the threads of the process and the clock of the GPU. Modes call it when they are warm,
+  /// and after each round.
+  void note();
+  /// Notes that `disturbed` of so many rounds have been left out.
+  void note_rounds(std::size_t measured, std::size_t disturbed) {
+    rounds_ += measured;
+    disturbed_ += disturbed;
+  }
+
+  [[nodiscard]] nlohmann::ordered_json json() const;
+  /// Lines of text.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  sm_clock clock_;
+  std::size_t threads_ = 0;  // the most
+  std::size_t rounds_ = 0;
+  std::size_t disturbed_ = 0;
+  std::optional<unsigned> first_megahertz_;
+  unsigned last_megahertz_ = 0;
+  unsigned long long reasons_ = 0;  // of all times
+};
+
+}  // namespace sluice::cli
