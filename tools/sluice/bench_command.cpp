@@ -2,6 +2,7 @@
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
+#include "tools/sluice/processors.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/version.hpp>
@@ -65,6 +66,7 @@ struct bench_options {
   std::size_t high_priority_lanes = 0;
   wait_policy waiting = wait_policy::balanced;
   bench_settings settings;
+  bool pins_clients = false;
   bool json = false;
 };
 
@@ -118,6 +120,7 @@ common_options with_device(const bench_options& options) {
 
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
+  if (options.pins_clients) pinned_client::enable();
   session current(with_device(options), session::watch::nothing,
                   {.lanes_per_actor = options.lanes,
                    .high_priority_lanes = options.high_priority_lanes,
@@ -177,6 +180,8 @@ void add_bench_command(CLI::App& program) {
           },
           "How threads wait: latency, balanced or frugal [balanced]")
       ->type_name("POLICY");
+  command.add_flag("--pin", options->pins_clients,
+                   "Pin each client's thread to a processor, from the last one downwards");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run(*options); });
 }

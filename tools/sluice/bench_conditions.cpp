@@ -35,6 +35,7 @@ void bench_conditions::note() {
 nlohmann::ordered_json bench_conditions::json() const {
   nlohmann::ordered_json all = {{"threads", threads_},
                                 {"processors", processors_of_process().size()},
+                                {"pinned", pinned_client::enabled()},
                                 {"rounds", {{"measured", rounds_}, {"disturbed", disturbed_}}}};
   if (first_megahertz_) {
     all["sm_clock"] = {{"megahertz_before", *first_megahertz_},
@@ -45,8 +46,9 @@ nlohmann::ordered_json bench_conditions::json() const {
 }
 
 std::string bench_conditions::text() const {
-  auto text = fmt::format("  threads of the process: {}; processors: {}\n", threads_,
-                          processors_of_process().size());
+  auto text = fmt::format("  threads of the process: {}; processors: {}{}\n", threads_,
+                          processors_of_process().size(),
+                          pinned_client::enabled() ? "; clients are pinned" : "");
   if (rounds_ != 0) {
     text +=
         fmt::format("  rounds: {}, of which {} were disturbed and left out\n", rounds_, disturbed_);

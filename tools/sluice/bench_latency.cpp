@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench.hpp"
+#include "tools/sluice/processors.hpp"
 #include "tools/sluice/products.hpp"
 #include "tools/sluice/request_times.hpp"
 
@@ -35,6 +36,7 @@ class open_loop_clients {
       clients_.push_back(system.spawn<caf::detached>(
           [=, &of, state = shared_](caf::event_based_actor* self) -> caf::behavior {
             return {[=, &of](std::int64_t index) {
+              static thread_local const pinned_client here(i);
               const auto answered = [state, index] {
                 const auto place = static_cast<std::size_t>(index);
                 state->latencies[place] =

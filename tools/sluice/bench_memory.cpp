@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/paired_rounds.hpp"
+#include "tools/sluice/processors.hpp"
 
 #include <fmt/format.h>
 
@@ -22,9 +23,11 @@ void on_threads(device_runtime& runtime, std::size_t threads, std::int64_t n, co
   std::vector<std::thread> running;
   running.reserve(threads);
   for (std::size_t i = 0; i < threads; ++i) {
-    running.emplace_back([&runtime, &work, share = n / static_cast<std::int64_t>(threads)] {
+    running.emplace_back([&runtime, &work, i, share = n / static_cast<std::int64_t>(threads)] {
       runtime.device().prepare_own_thread();
+      use_all_processors();  // a stream of the host device has a thread
       auto on = runtime.create_stream();
+      const pinned_client here(i);
       work(on, share);
       on.synchronize();
     });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/sluice/bench.hpp"
+#include "tools/sluice/processors.hpp"
 
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/caf.hpp>
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -17,7 +19,7 @@
 namespace sluice::cli {
 
 /// Clients that send requests as fast as they are answered, each with a number of them in flight.
-/// Each is an actor with a thread of its own.
+/// Each is an actor with a thread of its own, which is pinned during a load with `--pin`.
 ///
 ///     load_clients<gpu_ref<float>> clients(system, 4, 64, blas, [&](std::size_t client,
 ///     std::size_t i) { ... }); clients.send(100000);
@@ -35,7 +37,7 @@ class load_clients {
             auto next = [i, at = std::size_t{0}, request]() mutable {
               return request(i, at++);
             };
-            return serve(self, target, in_flight, std::move(next));
+            return serve(self, i, target, in_flight, std::move(next));
           }));
     }
   }
@@ -72,7 +74,7 @@ class load_clients {
 
  private:
   template <class Handle, class Next>
-  static caf::behavior serve(caf::event_based_actor* self, const Handle& target,
+  static caf::behavior serve(caf::event_based_actor* self, std::size_t number, const Handle& target,
                              std::size_t in_flight, Next next) {
     struct load {
       Next next;
@@ -80,6 +82,7 @@ class load_clients {
       std::int64_t unanswered = 0;
       caf::response_promise answer{};
       caf::error failure{};
+      std::unique_ptr<pinned_client> pinned{};  // during a load
     };
     const auto state = std::make_shared<load>(load{std::move(next)});
     const auto send = [=](const auto& again) -> void {
@@ -87,6 +90,7 @@ class load_clients {
       --state->unsent;
       const auto answered = [=] {
         if (--state->unanswered == 0) {
+          state->pinned.reset();
           if (state->failure) return state->answer.deliver(state->failure);
           return state->answer.deliver(std::int64_t{0});
         }
@@ -104,6 +108,7 @@ class load_clients {
     };
     return {[=](std::int64_t count) {
       state->answer = self->make_response_promise();
+      state->pinned = std::make_unique<pinned_client>(number);
       state->unsent = state->unanswered = count;
       for (std::size_t i = 0; i < in_flight; ++i) send(send);
       return state->answer;

@@ -3,6 +3,7 @@
 
 #include "tools/sluice/bench.hpp"
 #include "tools/sluice/disturbed_rounds.hpp"
+#include "tools/sluice/processors.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -68,6 +69,7 @@ class paired_rounds {
     round_sign switches{.slack = 2};
     for (int round = 0; round < rounds_; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
+      const pinned_client here(0);
       const auto switches_before = involuntary_switches();
       for (const auto i : order) {
         auto& way = ways_[i];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tools/sluice/processors.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,9 +26,11 @@ class threads_by_hand {
   void run(std::int64_t count, const Work& work) {
     std::vector<std::thread> running;
     running.reserve(all_.size());
-    for (const auto& one : all_) {
-      running.emplace_back([&work, &one, share = count / static_cast<std::int64_t>(all_.size())] {
-        work(*one, share);
+    const auto share = count / static_cast<std::int64_t>(all_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      running.emplace_back([&work, &one = *all_[i], i, share] {
+        const pinned_client here(i);
+        work(one, share);
       });
     }
     for (auto& each : running) each.join();

@@ -57,7 +57,8 @@ TEST_F(bench_command, measures_the_rest) {
   (void)figures({"scaling", "--lanes", "2"}, {"/sgemm_64/1/ratio/median"});
   (void)figures({"host", "--lanes", "2"},
                 {"/threads/of_loop", "/sgemm_256/1/ratio/median", "/mel/1/ratio/median"});
-  (void)figures({"memory"}, {"/allocations/1/ratio/median"});
+  const auto pinned = figures({"memory", "--pin"}, {"/allocations/1/ratio/median"});
+  EXPECT_TRUE(pinned.at("conditions").at("pinned").get<bool>());
   (void)figures({"transfer"}, {"/transfers/1/ratio/median"});
 }
 
