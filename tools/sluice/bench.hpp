@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,10 @@ inline nlohmann::ordered_json json_of(const times& t) {
 
 /// The options of a mode.
 struct bench_settings {
-  int rounds = 20;                         ///< how often everything is measured
+  int rounds = 20;                    ///< how often everything is measured
+  std::vector<std::size_t> lanes{1};  ///< the numbers of lanes to measure with
+  /// The options of a device with so many lanes of each actor.
+  std::function<device_service_options(std::size_t lanes)> service{};
   bench_conditions* conditions = nullptr;  ///< what the mode notes beside its figures
 };
 

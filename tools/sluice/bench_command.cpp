@@ -8,6 +8,7 @@
 #include <sluice/version.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -16,8 +17,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace sluice::cli {
 
@@ -28,15 +31,16 @@ struct bench_mode {
   const char* name;
   const char* what;
   bench_report (*measure)(session&, const bench_settings&);
-  bool on_host = false;  ///< whether it runs on the host device alone
+  bool on_host = false;               ///< whether it runs on the host device alone
+  std::vector<std::size_t> lanes{1};  ///< the numbers of lanes to measure with by default
 };
-constexpr std::array modes{
+const std::array modes{
     bench_mode{"overhead", "requests beside plain library calls", bench_overhead},
     bench_mode{"throughput", "many small products", bench_throughput},
     bench_mode{"latency", "a client beside a flood, and requests at half of the highest rate",
                bench_latency},
     bench_mode{"programs", "runs beside plain calls of their steps", bench_programs},
-    bench_mode{"scaling", "products on all lanes", bench_scaling},
+    bench_mode{"scaling", "products on 1, 2, 4 and 8 lanes", bench_scaling, false, {1, 2, 4, 8}},
     bench_mode{"transfer", "large transfers", bench_transfer},
     bench_mode{"host", "requests on the host device", bench_host, true},
     bench_mode{"memory", "allocations beside those of the driver", bench_memory},
@@ -62,7 +66,7 @@ const std::map<std::string, wait_policy> wait_policies{{"latency", wait_policy::
 struct bench_options {
   common_options common;
   const bench_mode* mode = &modes.front();
-  std::size_t lanes = 1;
+  std::optional<std::size_t> lanes;
   std::size_t high_priority_lanes = 0;
   wait_policy waiting = wait_policy::balanced;
   bench_settings settings;
@@ -80,7 +84,7 @@ std::string processor() {
   return "unknown processor";
 }
 
-std::string json_text(const bench_report& report, const bench_conditions& conditions,
+std::string json_text(const bench_report& report, const bench_settings& settings,
                       session& current) {
   const auto info = current.info();
   nlohmann::ordered_json all = {
@@ -89,20 +93,21 @@ std::string json_text(const bench_report& report, const bench_conditions& condit
        {{"processor", processor()}, {"hardware_threads", std::thread::hardware_concurrency()}}},
       {"device",
        {{"id", current.device_name()}, {"name", info.name}, {"memory_bytes", info.memory_bytes}}},
-      {"lanes", current.device().service().lanes_per_actor()},
+      {"lanes", settings.lanes.size() == 1 ? nlohmann::ordered_json(settings.lanes.front())
+                                           : nlohmann::ordered_json(settings.lanes)},
       {"library", report.library},
-      {"conditions", conditions.json()}};
+      {"conditions", settings.conditions->json()}};
   all.update(report.json);
   return all.dump(2) + '\n';
 }
 
-std::string table_text(const bench_report& report, const bench_conditions& conditions,
+std::string table_text(const bench_report& report, const bench_settings& settings,
                        session& current) {
   return fmt::format(
       "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}\n\n{}\n{}", version,
       current.device_name(), current.info().name, report.library, processor(),
-      std::thread::hardware_concurrency(), current.device().service().lanes_per_actor(),
-      report.table, conditions.text());
+      std::thread::hardware_concurrency(), fmt::join(settings.lanes, ", "), report.table,
+      settings.conditions->text());
 }
 
 /// The options with the device that the mode measures. @throws error `invalid_argument` if that is
@@ -121,17 +126,21 @@ common_options with_device(const bench_options& options) {
 void run(const bench_options& options) {
   require_distinct_files(options.common, {}, {});
   if (options.pins_clients) pinned_client::enable();
-  session current(with_device(options), session::watch::nothing,
-                  {.lanes_per_actor = options.lanes,
-                   .high_priority_lanes = options.high_priority_lanes,
-                   .waiting = options.waiting});
-  bench_conditions conditions(current.device().service().device().id());
   auto settings = options.settings;
+  settings.lanes = options.lanes ? std::vector{*options.lanes} : options.mode->lanes;
+  settings.service = [&options](std::size_t lanes) {
+    return device_service_options{.lanes_per_actor = lanes,
+                                  .high_priority_lanes = options.high_priority_lanes,
+                                  .waiting = options.waiting};
+  };
+  session current(with_device(options), session::watch::nothing,
+                  settings.service(settings.lanes.front()));
+  bench_conditions conditions(current.device().service().device().id());
   settings.conditions = &conditions;
   const auto report = options.mode->measure(current, settings);
   current.finish();
-  print(options.json ? json_text(report, conditions, current)
-                     : table_text(report, conditions, current));
+  print(options.json ? json_text(report, settings, current)
+                     : table_text(report, settings, current));
 }
 
 }  // namespace
@@ -160,7 +169,7 @@ void add_bench_command(CLI::App& program) {
             what)
         ->type_name("N");
   };
-  add_count("--lanes", 1, 64, "Number of lanes of each actor [1]",
+  add_count("--lanes", 1, 64, "Number of lanes of each actor [1; scaling: 1, 2, 4, 8]",
             [options](std::int64_t n) { options->lanes = static_cast<std::size_t>(n); });
   add_count(
       "--high-priority-lanes", 0, 64, "Number of further lanes for requests of high priority [0]",

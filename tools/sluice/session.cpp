@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,7 @@ error about_device(const common_options& options, const error& e) {
 
 // In the order of construction: the device is destroyed before the actor system.
 struct session::parts {
+  std::string device_name;
   std::optional<std::filesystem::path> trace_path;
   std::shared_ptr<chrome_trace> chrome;
   std::shared_ptr<launch_watch> watch;
@@ -57,6 +59,7 @@ struct session::parts {
 session::session(const common_options& options, watch watched, device_service_options service)
     : parts_(std::make_unique<parts>()) {
   parts& p = *parts_;
+  p.device_name = options.device;
   p.trace_path = options.trace;
   std::vector<std::shared_ptr<kernel_trace>> traces;
   if (options.trace) traces.push_back(p.chrome = std::make_shared<chrome_trace>());
@@ -82,6 +85,12 @@ scoped_device& session::device() noexcept {
 
 device_info session::info() const {
   return parts_->device->service().device().info();
+}
+
+void session::reopen_device(device_service_options service) {
+  parts& p = *parts_;
+  p.device.reset();
+  p.device.emplace(p.system, p.device_name, p.trace, std::move(service));
 }
 
 std::string session::device_name() const {

@@ -43,6 +43,9 @@ class session {
 
   [[nodiscard]] caf::actor_system& system() noexcept;
   [[nodiscard]] scoped_device& device() noexcept;
+  /// Closes the device and opens it again with other options. Everything that belongs to the device
+  /// must have been dropped. @throws error as `scoped_device`
+  void reopen_device(device_service_options service);
   /// "cuda:0"
   [[nodiscard]] std::string device_name() const;
   [[nodiscard]] device_info info() const;

@@ -54,7 +54,8 @@ TEST_F(bench_command, measures_throughput) {
 }
 
 TEST_F(bench_command, measures_the_rest) {
-  (void)figures({"scaling", "--lanes", "2"}, {"/sgemm_64/1/ratio/median"});
+  (void)figures({"scaling"}, {"/scaling/0/lanes", "/scaling/0/sgemm_64/1/ratio/median",
+                              "/scaling/3/lanes", "/scaling/3/sgemm_512/1/ratio/median"});
   (void)figures({"host", "--lanes", "2"},
                 {"/threads/of_loop", "/sgemm_256/1/ratio/median", "/mel/1/ratio/median"});
   const auto pinned = figures({"memory", "--pin"}, {"/allocations/1/ratio/median"});
