@@ -35,6 +35,9 @@ class batch_launch {
     }
     for (std::uint32_t i = 0; i < all_.size(); ++i) left_.push_back(i);
     while (left_.size() > 1) {
+      for (std::size_t n = 0; n < (runs_together() ? 1 : left_.size()); ++n) {
+        work(n).timing_.reserve();
+      }
       if (preflight()) return launch();
     }
     for (const auto i : left_) launch_alone(i);
@@ -43,6 +46,11 @@ class batch_launch {
  private:
   [[nodiscard]] launch_continuation& work(std::size_t n) const noexcept { return *all_[left_[n]]; }
   [[nodiscard]] device& device_of_lane() const noexcept { return on_.runtime().device(); }
+
+  /// Whether the device runs the launches as one call.
+  [[nodiscard]] bool runs_together() const noexcept {
+    return !device_of_lane().reports_task_failures();
+  }
 
   void launch_alone(std::uint32_t i) noexcept {
     const auto enqueue = [&](const launch_context& context) {
@@ -98,7 +106,7 @@ class batch_launch {
 
   // Nothing throws from here on.
   void launch() noexcept {
-    const bool together = !device_of_lane().reports_task_failures();
+    const bool together = runs_together();
     outcomes_.resize(left_.size());
     std::optional<library_call> call(device_of_lane().id());
     enter_into_load(together);
@@ -126,6 +134,7 @@ class batch_launch {
   void enter_into_load(bool together) noexcept {
     const auto now = std::chrono::steady_clock::now();
     const auto ending = together ? 0 : left_.size() - 1;
+    lane_load::part all{.places = 1, .commands = 0, .batches = 1};
     for (std::size_t n = 0; n < left_.size(); ++n) {
       auto& one = work(n);
       one.info_.batch = left_.size();
@@ -137,8 +146,10 @@ class batch_launch {
         one.commands_ = n == ending ? commands_ : 0;
         if (n == ending && one.info_.timed) one.commands_ += 2;  // the timestamps of the batch
       }
-      one.begin(now);
+      one.begun_ = now;
+      all.commands += one.commands_;
     }
+    work(ending).load_.add(left_.size(), all);
   }
 
   /// Returns false if nothing has been enqueued.
@@ -162,7 +173,7 @@ class batch_launch {
       for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.forget();
       for (std::size_t n = 0; n < left_.size(); ++n) {
         work(n).commands_ += commands_alone_;
-        work(n).load_->commands.fetch_add(commands_alone_, std::memory_order_relaxed);
+        work(n).load_.commands.fetch_add(commands_alone_, std::memory_order_relaxed);
       }
       return false;
     }

@@ -14,14 +14,6 @@ std::uint64_t next_launch_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void launch_continuation::begin(std::chrono::steady_clock::time_point now) noexcept {
-  begun_ = now;
-  load_->in_flight.fetch_add(1, std::memory_order_relaxed);
-  load_->occupied.fetch_add(places_, std::memory_order_relaxed);
-  load_->commands.fetch_add(commands_, std::memory_order_relaxed);
-  load_->batches.fetch_add(batches_, std::memory_order_relaxed);
-}
-
 void launch_continuation::refuse(std::unique_ptr<launch_continuation> work,
                                  const error& why) noexcept {
   const auto reply = work->reply_;
@@ -50,6 +42,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   const launch_context context{on.stream()};
   auto* const timeline = timeline::of(on.stream());
   auto& launch = *work;
+  launch.timing_.reserve();
   std::optional<launch_recorder> recorder;
   bool reserved = false;
   try {
@@ -74,7 +67,8 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
 
   // Nothing throws from here to the submission.
   std::optional<library_call> call(on.runtime().device().id());
-  launch.begin(std::chrono::steady_clock::now());
+  launch.begun_ = std::chrono::steady_clock::now();
+  launch.load_.add(1, launch.part());
   launch.trace([&](kernel_trace& to) { to.before_enqueue(launch.info_); });
   std::optional<error> failure;
   bool cancelled = false;
@@ -128,15 +122,11 @@ std::shared_ptr<launch_reply> launch_continuation::complete(const error* failure
     call_trace(trace_.get(), [&](kernel_trace& trace) {
       trace.after_complete(info_, {failure, known.detected - known.enqueued});
     });
-    if (info_.timed) timing_.complete(*trace_, info_, known);
+    if (info_.timed) timing_.complete(std::move(trace_), info_, known);
   }
   // A client that has received the reply can allocate the memory again at once.
   if (failure == nullptr) used_.release_blocks();
-  load_->batches.fetch_sub(batches_, std::memory_order_seq_cst);
-  load_->commands.fetch_sub(commands_, std::memory_order_seq_cst);
-  load_->occupied.fetch_sub(places_, std::memory_order_seq_cst);
-  load_->in_flight.fetch_sub(1, std::memory_order_seq_cst);
-  if (load_->wanted.exchange(false, std::memory_order_seq_cst) && load_->room) load_->room();
+  load_.remove(part());
   // After an early answer the output stays here, among the owners.
   if (reply_->answered()) return nullptr;
   // The device may still write the output of a failed launch.

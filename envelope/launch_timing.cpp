@@ -15,6 +15,10 @@ launch_timing::launch_timing(launch_timing&& other) noexcept = default;
 launch_timing& launch_timing::operator=(launch_timing&& other) noexcept = default;
 launch_timing::~launch_timing() = default;
 
+void launch_timing::take_pair() noexcept {
+  if (launch_->pair == nullptr) launch_->take_pair();
+}
+
 void launch_timing::record_begin(stream_ref stream) noexcept {
   if (launch_->pair == nullptr) return;
   launch_->begun = stream.device().record_timestamp(launch_->pair->begin, stream.native());
@@ -42,12 +46,13 @@ void launch_timing::forget() noexcept {
   launch_->begun = launch_->ended = false;
 }
 
-void launch_timing::complete(kernel_trace& trace, const kernel_info& info,
+void launch_timing::complete(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
                              const kernel_times& known) noexcept {
   if (launch_ == nullptr) {
-    call_trace(&trace, [&](kernel_trace& t) { t.after_timestamps(info, known); });
+    call_trace(trace.get(), [&](kernel_trace& t) { t.after_timestamps(info, known); });
     return;
   }
+  launch_->trace = std::move(trace);
   launch_->info = info;
   launch_->times = known;
   const auto reader = launch_->reader;  // `hand_over` may destroy the launch before it returns
@@ -66,15 +71,9 @@ launch_timestamps::~launch_timestamps() {
   reader_->stop();
 }
 
-launch_timing launch_timestamps::prepare(std::shared_ptr<kernel_trace> trace,
-                                         const kernel_info& info,
-                                         std::shared_ptr<const void> names) noexcept {
+launch_timing launch_timestamps::prepare(recycled_memory& memory) noexcept {
   try {
-    auto made = reader_->make();
-    made->trace = std::move(trace);
-    made->names = std::move(names);
-    made->info = info;
-    return launch_timing(std::move(made));
+    return launch_timing(reader_->make(memory));
   } catch (...) {
     return {};
   }

@@ -34,13 +34,10 @@ void timestamp_reader::start() {
   started_.store(true, std::memory_order_release);
 }
 
-std::unique_ptr<timed_launch> timestamp_reader::make() {
+std::unique_ptr<timed_launch> timestamp_reader::make(recycled_memory& memory) {
   device_->require_usable();
-  auto made = std::make_unique<timed_launch>();
+  std::unique_ptr<timed_launch> made(new (memory) timed_launch(memory));
   start();
-  made->pair = take();
-  if (made->pair != nullptr)
-    made->use_of_pair = made->pair->times_taken.load(std::memory_order_relaxed);
   made->reader = shared_from_this();
   if (outstanding_.fetch_add(1, std::memory_order_relaxed) == 0) changed_.raise();
   return made;
@@ -49,6 +46,11 @@ std::unique_ptr<timed_launch> timestamp_reader::make() {
 timed_launch::~timed_launch() {
   give_back();
   if (reader) reader->outstanding_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void timed_launch::take_pair() noexcept {
+  pair = reader->take();
+  if (pair != nullptr) use_of_pair = pair->times_taken.load(std::memory_order_relaxed);
 }
 
 void timed_launch::give_back() noexcept {

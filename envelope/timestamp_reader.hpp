@@ -4,6 +4,7 @@
 #include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/runtime/device.hpp>
 
 #include <array>
@@ -33,21 +34,34 @@ struct timestamp_pair {
 
 /// The state that the timestamp thread needs of one launch.
 ///
-/// Each launch allocates its own. Launches reuse only timestamps, and doing so does not order them
-/// after earlier launches.
+/// Launches reuse only timestamps and memory, and doing so does not order them after earlier
+/// launches.
 struct timed_launch {
   timed_launch() = default;
+  explicit timed_launch(recycled_memory& of) noexcept : memory(&of) {}
   timed_launch(const timed_launch&) = delete;
   timed_launch& operator=(const timed_launch&) = delete;
   ~timed_launch();
+  /// It lies in recycled memory.
+  ///@{
+  static void* operator new(std::size_t bytes, recycled_memory& of) { return of.take(bytes); }
+  static void operator delete(void* block, recycled_memory& of) noexcept { of.give_back(block); }
+  static void operator delete(timed_launch* ended, std::destroying_delete_t) noexcept {
+    auto& of = *ended->memory;
+    ended->~timed_launch();
+    of.give_back(ended);
+  }
+  ///@}
+  /// Takes a pair of timestamps, if there is a free one.
+  void take_pair() noexcept;
   /// Gives up the timestamps. They become available to others when nobody shares them any more.
   void give_back() noexcept;
-  /// Takes part in the timestamps of another launch, in place of its own.
+  /// Takes part in the timestamps of another launch.
   void share(const timed_launch& with) noexcept;
 
+  recycled_memory* memory = nullptr;
   std::shared_ptr<timestamp_reader> reader;
-  std::shared_ptr<kernel_trace> trace;
-  std::shared_ptr<const void> names;  // keeps the strings of `info` alive
+  std::shared_ptr<kernel_trace> trace;  // keeps the strings of `info` alive
   kernel_info info;
   kernel_times times;
   timestamp_pair* pair = nullptr;
@@ -65,13 +79,11 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   timestamp_reader& operator=(const timestamp_reader&) = delete;
   ~timestamp_reader();
 
-  /// Makes the state of a launch, and starts the thread. Thread-safe.
-  ///
-  /// The launch has no timestamps if the device has none, or if too many are in use.
+  /// Makes the state of a launch in a block of `memory`, and starts the thread.
   /// @throws error `device_lost` if the device is lost; in a child of `fork` without locking
   /// @throws std::bad_alloc if there is no memory
   /// @throws std::system_error if the thread cannot be started
-  [[nodiscard]] std::unique_ptr<timed_launch> make();
+  [[nodiscard]] std::unique_ptr<timed_launch> make(recycled_memory& memory);
   [[nodiscard]] sluice::device& device() const noexcept { return *device_; }
   /// Passes a completed launch to the thread. Takes no lock and makes no driver call.
   void hand_over(std::unique_ptr<timed_launch> launch) noexcept;
@@ -92,6 +104,7 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   friend struct timed_launch;
 
   void start();
+  /// A free pair; nullptr if the device has no timestamps, or if too many are in use.
   [[nodiscard]] timestamp_pair* take() noexcept;
   [[nodiscard]] bool grow(std::size_t seen) noexcept;
   void destroy(const chunk& c) noexcept;

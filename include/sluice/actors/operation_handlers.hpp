@@ -54,7 +54,7 @@ struct operation_state {
   std::optional<lane_choice::lane> lane;  // of an actor with several lanes
   std::unique_ptr<executor> on;
   // The actor's thread makes the replies, and the completion thread destroys them.
-  std::shared_ptr<recycled_memory> replies = std::make_shared<recycled_memory>();
+  recycled_memory_owner<> replies{new recycled_memory};
   std::set<caf::actor_id> watched;  // senders whose end drops requests
   const char* name = "sluice.operations";
   ended_lanes other_lanes;  // of the first lane's actor; `kill` reaches no handler
@@ -110,7 +110,7 @@ template <class Request, class Self>
   const auto sender = self->current_sender();
   const auto from = sender_of(self->current_sender());
   const routed_message handled(self, from);
-  auto taken = take_request(self, request, state_of(self).replies);
+  auto taken = take_request(self, request, *state_of(self).replies);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
     state_of(self).on->submit(take_operation_of(request), options, taken.token, from);

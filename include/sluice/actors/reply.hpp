@@ -169,7 +169,7 @@ template <class T, class Self>
 /// inside a handler. The token lies in memory of `replies`.
 template <class Request, class Self>
 [[nodiscard]] auto take_request(Self* self, Request& request,
-                                const std::shared_ptr<recycled_memory>& replies) {
+                                recycled_memory& replies) {
   using result = executor_result_t<Request>;
   using receiver = operation_receiver<Request>;
   return take_with<typename request_reply<Request>::type, result>(

@@ -90,18 +90,20 @@ class kernel_envelope {
  public:
   /// An envelope for launches of one operation.
   explicit kernel_envelope(kernel_description description)
-      : names_(std::make_shared<const names>(names{std::move(description), {}})) {}
+      : names_(std::make_shared<const names>(names{std::move(description), {}, nullptr})) {}
 
   /// Attaches a trace; nullptr detaches it. Without a trace each hook costs one branch. Call it
   /// before the first `run`.
   kernel_envelope& trace(std::shared_ptr<kernel_trace> trace) {
-    trace_ = std::move(trace);
+    names_ = std::make_shared<const names>(
+        names{names_->description, names_->nvtx_label, std::move(trace)});
     return *this;
   }
   /// Sets the name of the NVTX range around the closure, and the label that traces receive. An
   /// empty label draws no range. Call it before the first `run`.
   kernel_envelope& nvtx_label(std::string label) {
-    names_ = std::make_shared<const names>(names{names_->description, std::move(label)});
+    names_ =
+        std::make_shared<const names>(names{names_->description, std::move(label), names_->trace});
     return *this;
   }
   /// The description passed to the constructor.
@@ -144,23 +146,15 @@ class kernel_envelope {
                              .type = description().type,
                              .device = on.runtime().device().id(),
                              .stream = on.stream().id(),
-                             .launch_id = trace_ ? detail::next_launch_id() : 0,
+                             .launch_id = names_->trace ? detail::next_launch_id() : 0,
                              .sizes = options.sizes,
-                             .timed = detail::wants_timestamps(trace_.get()),
+                             .timed = detail::wants_timestamps(names_->trace.get()),
                              .steps = text_of(options.steps)};
-      // The hook at completion reads the names, possibly after this envelope has been destroyed.
-      std::shared_ptr<const void> strings;
-      if (trace_) {
-        strings = options.tag || options.steps
-                      ? std::make_shared<names_of_launch>(names_, options.tag, options.steps)
-                      : std::shared_ptr<const void>(names_);
-        used.keep(strings);
-      }
       reply = std::move(token).hold(std::move(output));
       std::unique_ptr<detail::launch_continuation> work(new (*on.load_) detail::launch_continuation(
-          std::move(used), trace_, info, on.load_, std::move(reply), options.commands, options.when,
-          options.is_batch));
-      if (info.timed) work->time(on.service().timestamps_, std::move(strings));
+          std::move(used), trace_of(options), info, *on.load_, std::move(reply), options.commands,
+          options.when, options.is_batch));
+      if (info.timed) work->time(on.service().timestamps_, *on.timings_);
       return work;
     } catch (...) {
       const auto why = current_error();
@@ -184,13 +178,22 @@ class kernel_envelope {
   struct names {
     kernel_description description;
     std::string nvtx_label;
+    std::shared_ptr<kernel_trace> trace;
   };
   using names_of_launch =
       std::tuple<std::shared_ptr<const names>, std::shared_ptr<const std::string>,
                  std::shared_ptr<const std::string>>;
 
+  /// The trace of a launch; nullptr if there is none. It owns the names, too: a hook at completion
+  /// reads them, possibly after this envelope has been destroyed.
+  [[nodiscard]] std::shared_ptr<kernel_trace> trace_of(const launch_options& options) const {
+    auto* const trace = names_->trace.get();
+    if (trace == nullptr) return nullptr;
+    if (!options.tag && !options.steps) return {names_, trace};
+    return {std::make_shared<names_of_launch>(names_, options.tag, options.steps), trace};
+  }
+
   std::shared_ptr<const names> names_;
-  std::shared_ptr<kernel_trace> trace_;
 };
 
 /// Makes one launch without a trace or a label, like `kernel_envelope::run`.

@@ -30,16 +30,46 @@ struct lane_options {
 };
 
 namespace detail {
-/// The load of a lane. Continuations share it and own nothing else of the lane.
-struct lane_load {
-  recycled_memory launches;  ///< of the lane, each a `launch_continuation`
-  std::atomic<std::size_t> in_flight{0};
-  std::atomic<std::size_t> occupied{0};  ///< places of `max_in_flight`: a batch takes one
-  std::size_t max_in_flight = 0;
-  std::atomic<std::size_t> commands{0};  ///< of the launches in flight
+/// The load of a lane, and the memory of its launches, each a `launch_continuation`. They use
+/// nothing else of the lane.
+struct lane_load final : recycled_memory {
+  /// A part of the load.
+  struct part {
+    std::size_t places = 0;    ///< of `max_in_flight`: a batch takes one
+    std::size_t commands = 0;  ///< of the device
+    std::size_t batches = 0;
+  };
+  // The owner of the lane and the completion thread write these.
+  alignas(64) std::atomic<std::size_t> in_flight{0};
+  std::atomic<std::size_t> occupied{0};  ///< places
+  std::atomic<std::size_t> commands{0};
+  std::atomic<std::size_t> batches{0};
+  /// True while the lane's owner waits for room. The completion thread then calls `room` once.
+  std::atomic<bool> wanted{false};
+  // Constant after the first launch.
+  alignas(64) std::size_t max_in_flight = 0;
   std::size_t max_commands = 0;
-  std::atomic<std::size_t> batches{0};  ///< in flight
   std::size_t max_batches = 0;
+  std::function<void()> room;
+
+  void add(std::size_t launches, const part& of) noexcept {
+    in_flight.fetch_add(launches, std::memory_order_relaxed);
+    if (of.places != 0) occupied.fetch_add(of.places, std::memory_order_relaxed);
+    if (of.commands != 0) commands.fetch_add(of.commands, std::memory_order_relaxed);
+    if (of.batches != 0) batches.fetch_add(of.batches, std::memory_order_relaxed);
+  }
+  /// Takes one launch out, and calls `room` if it made room that is wanted.
+  void remove(const part& of) noexcept {
+    if (of.batches != 0) batches.fetch_sub(of.batches, std::memory_order_seq_cst);
+    if (of.commands != 0) commands.fetch_sub(of.commands, std::memory_order_seq_cst);
+    if (of.places != 0) occupied.fetch_sub(of.places, std::memory_order_seq_cst);
+    in_flight.fetch_sub(1, std::memory_order_seq_cst);
+    if (of.places == 0 && of.commands == 0 && of.batches == 0) return;
+    if (wanted.load(std::memory_order_seq_cst) &&
+        wanted.exchange(false, std::memory_order_seq_cst) && room) {
+      room();
+    }
+  }
   [[nodiscard]] bool full(std::size_t more) const noexcept {
     const auto running = occupied.load(std::memory_order_seq_cst);
     if (running == 0) return false;
@@ -50,9 +80,6 @@ struct lane_load {
     const auto now = commands.load(std::memory_order_seq_cst);
     return max_commands - std::min(now, max_commands);
   }
-  /// True while the lane's owner waits for room. The completion thread then calls `room` once.
-  std::atomic<bool> wanted{false};
-  std::function<void()> room;  // set before the first launch
 };
 }  // namespace detail
 
@@ -152,7 +179,8 @@ class SLUICE_EXPORT lane {
   std::shared_ptr<device_service> service_;
   sluice::stream stream_;
   std::shared_ptr<void> kept_;
-  std::shared_ptr<detail::lane_load> load_ = std::make_shared<detail::lane_load>();
+  detail::recycled_memory_owner<detail::lane_load> load_{new detail::lane_load};
+  detail::recycled_memory_owner<> timings_{new detail::recycled_memory};  // `timed_launch` each
 };
 
 }  // namespace sluice

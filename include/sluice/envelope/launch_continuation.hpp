@@ -77,12 +77,12 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
  public:
   /// With `is_batch`, the launch counts as a batch of its lane.
   launch_continuation(operands&& used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                      std::shared_ptr<lane_load> load, std::shared_ptr<reply_state>&& reply,
-                      std::size_t commands, reply_on when, bool is_batch)
+                      lane_load& load, std::shared_ptr<reply_state>&& reply, std::size_t commands,
+                      reply_on when, bool is_batch)
       : used_(std::move(used)),
         trace_(std::move(trace)),
         info_(info),
-        load_(std::move(load)),
+        load_(load),
         reply_(std::move(reply)),
         commands_(commands),
         when_(when),
@@ -91,9 +91,9 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
     if (reply_) reply_->drop_output();
   }
 
-  /// Attaches timestamps to the launch. `names` keep the strings of its `kernel_info` alive.
-  void time(launch_timestamps& by, std::shared_ptr<const void> names) noexcept {
-    timing_ = by.prepare(trace_, info_, std::move(names));
+  /// Has the launch timed.
+  void time(launch_timestamps& by, recycled_memory& memory) noexcept {
+    timing_ = by.prepare(memory);
   }
   /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
   static void run(std::unique_ptr<launch_continuation> work, lane& on,
@@ -113,21 +113,19 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
 
   /// The memory of a continuation belongs to its lane.
   ///@{
-  static void* operator new(std::size_t bytes, lane_load& of) { return of.launches.take(bytes); }
-  static void operator delete(void* memory, lane_load& of) noexcept {
-    of.launches.give_back(memory);
-  }
+  static void* operator new(std::size_t bytes, lane_load& of) { return of.take(bytes); }
+  static void operator delete(void* memory, lane_load& of) noexcept { of.give_back(memory); }
   static void operator delete(launch_continuation* ended, std::destroying_delete_t) noexcept {
-    const auto load = std::move(ended->load_);
+    auto& load = ended->load_;
     ended->~launch_continuation();
-    load->launches.give_back(ended);
+    load.give_back(ended);
   }
   ///@}
 
  private:
   friend class batch_launch;
-  /// Enters the launch into the load of its lane.
-  void begin(std::chrono::steady_clock::time_point now) noexcept;
+  /// What the launch takes of its lane.
+  [[nodiscard]] lane_load::part part() const noexcept { return {places_, commands_, batches_}; }
   template <class Hook>
   void trace(const Hook& hook) const noexcept {
     call_trace(trace_.get(), hook);
@@ -140,10 +138,10 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   void answer_early(const error* failure) noexcept;
 
   operands used_;
-  std::shared_ptr<kernel_trace> trace_;
+  std::shared_ptr<kernel_trace> trace_;  // keeps the strings of `info_` alive
   kernel_info info_;
   launch_timing timing_;
-  std::shared_ptr<lane_load> load_;
+  lane_load& load_;                       // lives until the memory of the launch has been returned
   std::shared_ptr<reply_state> reply_;    // holds the output; given away with a successful reply
   std::shared_ptr<const void> of_batch_;  // what a common call uses; kept by one of its launches
   std::size_t commands_;

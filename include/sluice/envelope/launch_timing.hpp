@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
@@ -22,6 +23,11 @@ class SLUICE_EXPORT launch_timing {
   launch_timing& operator=(launch_timing&& other) noexcept;
   ~launch_timing();
 
+  /// Takes a pair of timestamps, if there is a free one. Before `begin`. May call the driver, so it
+  /// must not be called under leases.
+  void reserve() noexcept {
+    if (launch_) take_pair();
+  }
   /// Stamps the stream before and after the closure. Called by the launching thread.
   void begin(stream_ref stream) noexcept {
     if (launch_) record_begin(stream);
@@ -29,8 +35,8 @@ class SLUICE_EXPORT launch_timing {
   void end(stream_ref stream) noexcept {
     if (launch_) record_end(stream);
   }
-  /// The same for a launch that is enqueued together with `first`, which has been stamped: it has
-  /// the timestamps of `first`.
+  /// The same for a launch without timestamps of its own that is enqueued together with `first`,
+  /// which has been stamped: it has those of `first`.
   ///@{
   void begin_with(const launch_timing& first) noexcept;
   void end_with(const launch_timing& first) noexcept;
@@ -40,9 +46,11 @@ class SLUICE_EXPORT launch_timing {
   /// Passes a launch with `info.timed` to the timestamp thread, which calls `after_timestamps`.
   ///
   /// Call it after `after_complete`. Without timestamps it calls `after_timestamps` itself.
-  void complete(kernel_trace& trace, const kernel_info& info, const kernel_times& known) noexcept;
+  void complete(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
+                const kernel_times& known) noexcept;
 
  private:
+  void take_pair() noexcept;
   void record_begin(stream_ref stream) noexcept;
   void record_end(stream_ref stream) noexcept;
 
@@ -60,13 +68,9 @@ class SLUICE_EXPORT launch_timestamps {
   /// Delivers the timestamps of all completed launches.
   ~launch_timestamps();
 
-  /// Prepares the timestamps of a launch. Returns an empty object if there is no memory or no
-  /// thread for them.
-  ///
-  /// `names` keep the strings of `info` alive. Thread-safe. May call the driver, so it must not be
-  /// called under leases.
-  [[nodiscard]] launch_timing prepare(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                                      std::shared_ptr<const void> names) noexcept;
+  /// Prepares the timing of a launch, in a block of `memory`. Returns an empty object if there is
+  /// no memory or no thread for it. Callable from any thread that may take blocks of `memory`.
+  [[nodiscard]] launch_timing prepare(recycled_memory& memory) noexcept;
 
  private:
   std::shared_ptr<timestamp_reader> reader_;

@@ -98,9 +98,14 @@ class operands {
   ///
   /// The object may be destroyed on any thread that allocates, copies, reaps, completes launches or
   /// ends the runtime. Its destructor must not wait for a lock that such a thread may hold.
-  /// @throws std::bad_alloc if there is no memory
+  /// @throws std::bad_alloc above two objects, if there is no memory
   operands& keep(std::shared_ptr<const void> kept) {
-    kept_.push_back(std::move(kept));
+    for (auto& place : kept_) {
+      if (place) continue;
+      place = std::move(kept);
+      return *this;
+    }
+    more_kept_.push_back(std::move(kept));
     return *this;
   }
 
@@ -122,7 +127,8 @@ class operands {
   std::size_t count_ = 0;
   std::array<owner, inline_owners> inline_;
   std::vector<owner> more_;
-  std::vector<std::shared_ptr<const void>> kept_;
+  std::array<std::shared_ptr<const void>, 2> kept_;
+  std::vector<std::shared_ptr<const void>> more_kept_;
 };
 
 /// Checks one argument of `access_all` against `runtime`. Errors name the argument. Thread-safe.

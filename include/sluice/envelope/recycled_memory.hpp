@@ -14,33 +14,49 @@ namespace sluice::detail {
 /// The thread that owns a lane allocates a launch, and another thread destroys it. In a general
 /// allocator, these two threads would wait for each other. As many blocks are kept as were in use
 /// at once. Under AddressSanitizer none are kept, so that it finds a use after the end.
+///
+/// It lives until it has been closed and all blocks have been returned. A reference count would do
+/// the same, but all threads would write it for each block.
 class recycled_memory {
  public:
   recycled_memory() = default;
   recycled_memory(const recycled_memory&) = delete;
   recycled_memory& operator=(const recycled_memory&) = delete;
-  /// All blocks have been returned.
-  ~recycled_memory() {
-    free_all(ready_);
-    free_all(returned_.load(std::memory_order_acquire));
-  }
 
   /// A block of `bytes`, the same number at each call and at least the size of a pointer. Only one
   /// thread calls it.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] void* take(std::size_t bytes) {
     if (ready_ == nullptr) ready_ = returned_.exchange(nullptr, std::memory_order_acquire);
-    if (ready_ == nullptr) return ::operator new(bytes);
-    return std::exchange(ready_, ready_->next);
+    if (ready_ != nullptr) return std::exchange(ready_, ready_->next);
+    auto* const made = ::operator new(bytes);
+    ++made_;
+    return made;
   }
-  /// Returns a block of `take`. Any thread may call it.
+  /// Returns a block of `take`. Any thread may call it. If it is the last one of a closed memory,
+  /// that ends.
   void give_back(void* memory) noexcept {
-    if constexpr (!keeps_blocks) return ::operator delete(memory);
-    auto* const one = new (memory) block{returned_.load(std::memory_order_relaxed)};
-    // `take` removes all blocks at once, so a head that comes back is no problem here.
-    while (!returned_.compare_exchange_weak(one->next, one, std::memory_order_release,
+    if constexpr (keeps_blocks) {
+      auto* newest = returned_.load(std::memory_order_relaxed);
+      while (newest != &closed_) {
+        auto* const one = new (memory) block{newest};
+        // `take` removes all blocks at once, so a head that comes back is no problem here.
+        if (returned_.compare_exchange_weak(newest, one, std::memory_order_release,
                                             std::memory_order_relaxed)) {
+          return;
+        }
+      }
     }
+    ::operator delete(memory);
+    count_missing(-1);
+  }
+  /// Ends the memory once all blocks have been returned. Only the thread that takes calls it, last.
+  void close() noexcept {
+    auto missing = made_ - free_all(ready_);
+    if constexpr (keeps_blocks) {
+      missing -= free_all(returned_.exchange(&closed_, std::memory_order_acq_rel));
+    }
+    count_missing(missing);
   }
 
   /// Whether returned blocks are kept.
@@ -50,17 +66,38 @@ class recycled_memory {
   static constexpr bool keeps_blocks = true;
 #endif
 
+ protected:
+  virtual ~recycled_memory() = default;
+
  private:
   struct block {
     block* next;
   };
-  static void free_all(block* all) noexcept {
-    while (all != nullptr) ::operator delete(std::exchange(all, all->next));
+  /// Returns the number of blocks.
+  static std::ptrdiff_t free_all(block* all) noexcept {
+    std::ptrdiff_t count = 0;
+    for (; all != nullptr; ++count) ::operator delete(std::exchange(all, all->next));
+    return count;
+  }
+  /// Blocks that were returned too late to be kept count before `close` counts them.
+  void count_missing(std::ptrdiff_t more) noexcept {
+    if (missing_.fetch_add(more, std::memory_order_acq_rel) + more == 0) delete this;
   }
 
-  block* ready_ = nullptr;  // of the thread that takes
+  block* ready_ = nullptr;   // of the thread that takes
+  std::ptrdiff_t made_ = 0;  // likewise
   alignas(64) std::atomic<block*> returned_{nullptr};
+  std::atomic<std::ptrdiff_t> missing_{0};
+  block closed_{nullptr};  // its address is in `returned_` once the memory has been closed
 };
+
+/// Closes recycled memory that its owner does not need any more.
+struct recycled_memory_closer {
+  void operator()(recycled_memory* owned) const noexcept { owned->close(); }
+};
+/// The owner of recycled memory, which takes blocks of it.
+template <class Memory = recycled_memory>
+using recycled_memory_owner = std::unique_ptr<Memory, recycled_memory_closer>;
 
 /// Allocates single objects of up to `block_bytes` in recycled memory, and larger ones on the heap.
 /// Only one thread allocates.
@@ -70,8 +107,7 @@ class recycling_allocator {
   using value_type = T;
   static constexpr std::size_t block_bytes = 512;
 
-  explicit recycling_allocator(std::shared_ptr<recycled_memory> blocks) noexcept
-      : blocks_(std::move(blocks)) {}
+  explicit recycling_allocator(recycled_memory& blocks) noexcept : blocks_(&blocks) {}
   template <class U>
   // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
   recycling_allocator(const recycling_allocator<U>& other) noexcept : blocks_(other.blocks_) {}
@@ -90,7 +126,7 @@ class recycling_allocator {
  private:
   template <class U>
   friend class recycling_allocator;
-  std::shared_ptr<recycled_memory> blocks_;
+  recycled_memory* blocks_;
 };
 
 }  // namespace sluice::detail
