@@ -20,6 +20,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ using operations::packing;
 using operations::plan_cache;
 using operations::plan_job;
 using operations::plan_key;
+using operations::plan_key_view;
 using operations::planning;
 using operations::request_batch;
 using operations::request_queue;
@@ -67,9 +69,10 @@ class operand_addresses {
   std::vector<void*> many_;
 };
 
-plan_key key_of(const operation_request& r, device_kind kind) {
+/// The key of the plan of a request, which has its bytes.
+plan_key_view key_of(const operation_request& r, device_kind kind) {
   const auto bytes = r.row.key(kind, r.call);
-  return {&r.row, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
+  return {&r.row, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
 }
 
 }  // namespace
@@ -182,7 +185,9 @@ class executor::core {
                // Acquire: the destruction of a plan that is not counted happens before.
                .alive = account.alive.load(std::memory_order_acquire),
                .alive_bytes = account.alive_bytes.load(std::memory_order_relaxed),
-               .captured = plans_.captured()};
+               .captured = plans_.captured(),
+               .not_captured = plans_.not_captured(),
+               .capture_attempts = account.improvements.load(std::memory_order_relaxed)};
     return s;
   }
   [[nodiscard]] sluice::lane& lane() noexcept { return lane_; }
@@ -271,11 +276,11 @@ class executor::core {
   }
   void find_plan_of_operation(operation_request& r) {
     if (r.row.makes_plans(kind())) {
-      auto key = key_of(r, kind());
+      const auto key = key_of(r, kind());
       const auto* const known = plans_.find(key);
       if (known == nullptr) {
         (void)plans_.drop_obsolete();  // the new plan may need their memory
-        r.planned_by = planning_.request(std::move(key), &r.call, r.sender, r.owner_of_call(),
+        r.planned_by = planning_.request(plan_key(key), &r.call, r.sender, r.owner_of_call(),
                                          r.shared_device_bytes());
       } else if (known->failure) {
         throw *known->failure;

@@ -15,6 +15,7 @@ namespace sluice::operations {
 /// Counts the plans of one executor. Thread-safe.
 struct plan_account {
   std::atomic<std::uint64_t> made{0};
+  std::atomic<std::uint64_t> improvements{0};  // attempts
   std::atomic<std::size_t> alive{0};  // not destroyed: kept, in use, or on the reclaim thread
   std::atomic<std::size_t> alive_bytes{0};
 };

@@ -13,6 +13,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace sluice::operations {
@@ -22,7 +24,31 @@ struct plan_key {
   const operation_row* row = nullptr;
   std::string bytes;            // of the launch key
   bool only_libraries = false;  // no plan: the library objects of the operation
-  [[nodiscard]] auto operator<=>(const plan_key&) const noexcept = default;
+};
+
+/// A key whose bytes are elsewhere.
+struct plan_key_view {
+  const operation_row* row = nullptr;
+  std::string_view bytes;
+  bool only_libraries = false;
+  [[nodiscard]] explicit operator plan_key() const {
+    return {row, std::string(bytes), only_libraries};
+  }
+};
+
+/// The order of keys, wherever their bytes are.
+struct plan_key_order {
+  using is_transparent = void;
+  template <class A, class B>
+  [[nodiscard]] bool operator()(const A& a, const B& b) const noexcept {
+    return parts(a) < parts(b);
+  }
+
+ private:
+  template <class Key>
+  static auto parts(const Key& key) noexcept {
+    return std::tuple(key.row, std::string_view(key.bytes), key.only_libraries);
+  }
 };
 
 /// What came of making a plan.
@@ -38,7 +64,7 @@ class plan_cache {
   explicit plan_cache(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
 
   /// The outcome for `key`, which now counts as used last; nullptr if there is none.
-  [[nodiscard]] const plan_outcome* find(const plan_key& key) {
+  [[nodiscard]] const plan_outcome* find(const plan_key_view& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return nullptr;
     by_age_.splice(by_age_.begin(), by_age_, found->second.age);
@@ -80,11 +106,11 @@ class plan_cache {
   }
   /// The number of plans whose launches are one graph of the device.
   [[nodiscard]] std::size_t captured() const noexcept {
-    return static_cast<std::size_t>(
-        std::count_if(by_key_.begin(), by_key_.end(), [](const auto& one) {
-          const auto& plan = one.second.outcome.plan;
-          return plan != nullptr && plan->captured();
-        }));
+    return count_of([](const operation_plan& plan) { return plan.captured(); });
+  }
+  /// The number of those whose launches were to be one and cannot be.
+  [[nodiscard]] std::size_t not_captured() const noexcept {
+    return count_of([](const operation_plan& plan) { return plan.refuses_capture(); });
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -98,10 +124,20 @@ class plan_cache {
     std::list<const plan_key*>::iterator age{};
   };
 
+  using entries = std::map<plan_key, entry, plan_key_order>;
+
   [[nodiscard]] static std::size_t device_bytes_of(const plan_outcome& outcome) noexcept {
     return outcome.plan != nullptr
                ? outcome.plan->device_bytes() + outcome.plan->shared_device_bytes()
                : 0;
+  }
+  template <class Condition>
+  [[nodiscard]] std::size_t count_of(const Condition& condition) const noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(by_key_.begin(), by_key_.end(), [&](const auto& one) {
+          const auto& plan = one.second.outcome.plan;
+          return plan != nullptr && condition(*plan);
+        }));
   }
   template <class Condition>
   void erase_if(const Condition& condition) noexcept {
@@ -110,7 +146,7 @@ class plan_cache {
       if (condition(here->second.outcome)) erase(here);
     }
   }
-  void erase(std::map<plan_key, entry>::iterator which) noexcept {
+  void erase(entries::iterator which) noexcept {
     bytes_ -= which->second.bytes;
     by_age_.erase(which->second.age);
     by_key_.erase(which);
@@ -119,7 +155,7 @@ class plan_cache {
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
   std::list<const plan_key*> by_age_;  // used last first; keys of by_key_, which do not move
-  std::map<plan_key, entry> by_key_;
+  entries by_key_;
 };
 
 }  // namespace sluice::operations

@@ -240,8 +240,10 @@ void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
 
 void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
   try {
-    improvements_.post(
-        [libraries = libraries_, plan = std::move(plan)] { plan->improve(*libraries); });
+    improvements_.post([libraries = libraries_, account = account_, plan = std::move(plan)] {
+      account->improvements.fetch_add(1, std::memory_order_relaxed);
+      plan->improve(*libraries);
+    });
   } catch (...) {
     // The device is lost, or there is no memory. Launches stay as they are.
   }

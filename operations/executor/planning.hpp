@@ -141,7 +141,7 @@ class planning {
   plan_limits limits_;
   std::shared_ptr<plan_account> account_ = std::make_shared<plan_account>();
   // Owned by a turn, the planner or the mailbox.
-  std::map<plan_key, std::weak_ptr<plan_job>> being_made_;
+  std::map<plan_key, std::weak_ptr<plan_job>, plan_key_order> being_made_;
   std::map<request_sender, turn> turns_;  // senders take turns
   std::optional<timer::ticket> alarm_;    // when the timer wakes the owner
   planner::client improvements_;

@@ -85,6 +85,7 @@ class executable final : public operation_plan {
   bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
   void improve(lane_libraries& libraries) const noexcept override { capture_->make(libraries); }
   bool captured() const noexcept override { return capture_ && capture_->is_used(); }
+  bool refuses_capture() const noexcept override { return capture_ && capture_->is_refused(); }
   /// Why launches will not be captured; empty if they may be.
   [[nodiscard]] std::string not_captured() const {
     return pads_ ? "the runs are padded" : capture_->refusal();

@@ -58,6 +58,11 @@ class program_capture {
     const auto now = state_.load(std::memory_order_acquire);
     return now == state::made || now == state::kept;
   }
+  /// Whether launches will not use a graph although the program asks for one.
+  [[nodiscard]] bool is_refused() const noexcept {
+    return policy_ != capture_policy::never &&
+           state_.load(std::memory_order_acquire) == state::never;
+  }
   /// Why launches will not use a graph; empty if they may.
   [[nodiscard]] std::string refusal() const;
   /// The part of the scratch memory of captured programs that falls to this one, in bytes.

@@ -71,6 +71,8 @@ class SLUICE_EXPORT operation_plan {
   virtual void improve(lane_libraries& /*of_lane*/) const noexcept {}
   /// Whether launches are one graph of the device; see `capture_policy`.
   [[nodiscard]] virtual bool captured() const noexcept { return false; }
+  /// Whether they were to be one and cannot be.
+  [[nodiscard]] virtual bool refuses_capture() const noexcept { return false; }
 };
 
 /// What one launch needs of its own, beside operands and plan: staging memory, for example. The

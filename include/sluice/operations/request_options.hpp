@@ -65,6 +65,10 @@ struct plan_status {
   std::size_t alive = 0;        ///< plans not yet destroyed: kept, in use, or being destroyed
   std::size_t alive_bytes = 0;  ///< their size in host and device memory
   std::size_t captured = 0;     ///< programs among the kept plans whose runs are one graph
+  /// number of those whose runs cannot be one; `prepared::not_captured` says why
+  std::size_t not_captured = 0;
+  /// number of attempts so far to capture a program after its first runs
+  std::uint64_t capture_attempts = 0;
 
   /// Adds the plans of another executor.
   plan_status& operator+=(const plan_status& other) noexcept {
@@ -74,6 +78,8 @@ struct plan_status {
     alive += other.alive;
     alive_bytes += other.alive_bytes;
     captured += other.captured;
+    not_captured += other.not_captured;
+    capture_attempts += other.capture_attempts;
     return *this;
   }
 };
