@@ -37,11 +37,20 @@ class counting_trace final : public kernel_trace {
   void before_complete(const kernel_info& info) override {
     const std::scoped_lock lock(mutex_);
     ++counts_[std::string(info.operation)];
+    largest_batch_ = std::max(largest_batch_, info.batch);
     if (info.operation == awaited_) published_.set_value();
   }
   std::map<std::string, int> take() {
     const std::scoped_lock lock(mutex_);
     return std::exchange(counts_, {});
+  }
+  std::size_t launches_of(const std::string& operation) {
+    const std::scoped_lock lock(mutex_);
+    return static_cast<std::size_t>(counts_[operation]);
+  }
+  std::size_t largest_batch() {
+    const std::scoped_lock lock(mutex_);
+    return largest_batch_;
   }
   /// To be called once, before that operation is launched once.
   std::future<void> publication_of(const std::string& operation) {
@@ -53,6 +62,7 @@ class counting_trace final : public kernel_trace {
  private:
   std::mutex mutex_;
   std::map<std::string, int> counts_;
+  std::size_t largest_batch_ = 0;
   std::string awaited_;
   std::promise<void> published_;
 };
@@ -71,6 +81,11 @@ class studio {
   device_runtime& runtime() { return service_->runtime(); }
   counting_trace& trace() { return *trace_; }
   const mel_service& mel() const { return mel_; }
+  /// The number of runs that wait to be launched.
+  std::size_t waiting() {
+    const auto programs = ask<program_actor>(system_, device_->actor(), get_programs{});
+    return ask<queue_status>(system_, programs, get_queue_status{}).requests;
+  }
 
   gpu_ref<float> on_device(std::vector<float> values) {
     return ask<tensor>(system_, device_->actor(), upload{.values = std::move(values)}).as<float>();
@@ -401,6 +416,33 @@ TEST_P(MelService, AnswersAfterTheEndOfItsDevice) {
 }
 
 /// On the host device, which fails as it is told to.
+/// Samples on a host device that are not there until the gate is opened: everything else waits for
+/// them.
+class gated_samples {
+ public:
+  gated_samples(device_runtime& runtime, std::size_t count)
+      : stream_(runtime.create_stream()), samples_(runtime.allocate<float>(count, stream_.ref())) {
+    auto recorder = launch_recorder::strict(stream_.ref());
+    recorder.write(samples_).preflight();
+    submit_host_task(stream_.ref(), [this, opened = gate_.get_future().share()] {
+      opened.wait();
+      std::fill_n(samples_.data(), samples_.size(), 0.5F);
+    });
+    recorder.commit();
+  }
+  gated_samples(const gated_samples&) = delete;
+  gated_samples& operator=(const gated_samples&) = delete;
+  ~gated_samples() { stream_.synchronize(); }
+
+  void open() { gate_.set_value(); }
+  const gpu_ref<float>& get() const { return samples_; }
+
+ private:
+  std::promise<void> gate_;
+  sluice::stream stream_;
+  gpu_ref<float> samples_;
+};
+
 class MelServiceFaults : public ::testing::Test {
  protected:
   std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
@@ -462,35 +504,50 @@ TEST_F(MelServiceFaults, AnswerTheLossOfTheDevice) {
 }
 
 TEST_F(MelServiceFaults, AnswerWhatIsInFlightWhenTheServiceEnds) {
-  // The samples are not there until the gate is opened: everything else waits for them.
-  std::promise<void> gate;
-  auto& runtime = studio_->runtime();
-  auto stream = runtime.create_stream();
-  auto samples = runtime.allocate<float>(1'000, stream.ref());
-  {
-    auto recorder = launch_recorder::strict(stream.ref());
-    recorder.write(samples).preflight();
-    submit_host_task(stream.ref(), [&samples, opened = gate.get_future().share()] {
-      opened.wait();
-      std::fill_n(samples.data(), samples.size(), 0.5F);
-    });
-    recorder.commit();
-  }
+  auto samples = std::make_unique<gated_samples>(studio_->runtime(), 1'000);
   auto launched = studio_->trace().publication_of("program");
   caf::scoped_actor self{studio_->system()};
   auto reply = sluice::request(self, studio_->mel(), caf::infinite,
-                               mel_spectrogram{.sample_rate = 16000, .samples = samples});
+                               mel_spectrogram{.sample_rate = 16000, .samples = samples->get()});
   launched.wait();
   studio_->end_service();
-  gate.set_value();
+  samples->open();
   std::move(reply).receive(
       [&](const tensors& mel) { EXPECT_EQ(mel.front().shape()[1], 128); },
       [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
-  stream.synchronize();
-  samples = {};
-  stream = {};
+  samples.reset();
   studio_->end();
   EXPECT_TRUE(self->mailbox().empty());
+}
+
+TEST_F(MelServiceFaults, LaunchesRequestsTogetherThatWaitTogether) {
+  constexpr std::size_t count = 20;
+  const auto request_of = [](const gpu_ref<float>& samples) {
+    return mel_spectrogram{.sample_rate = 16000, .samples = samples};
+  };
+  EXPECT_EQ(outcome(*studio_, request_of(studio_->on_device(std::vector<float>(1'000, 0.5F)))),
+            std::nullopt);
+  (void)studio_->trace().take();
+  auto samples = std::make_unique<gated_samples>(studio_->runtime(), 1'000);
+  caf::scoped_actor self{studio_->system()};
+  const auto send = [&] {
+    return sluice::request(self, studio_->mel(), caf::infinite, request_of(samples->get()));
+  };
+  std::vector<decltype(send())> replies;
+  for (std::size_t i = 0; i < count; ++i) replies.push_back(send());
+  // Two batches are in flight until the gate is opened, and one is left.
+  while (studio_->waiting() + studio_->trace().launches_of("program") != count) {
+    std::this_thread::yield();
+  }
+  samples->open();
+  for (auto& reply : replies) {
+    std::move(reply).receive(
+        [&](const tensors& mel) { EXPECT_EQ(mel.front().shape()[1], 128); },
+        [&](const caf::error& why) { ADD_FAILURE() << describe(studio_->system(), why); });
+  }
+  EXPECT_GE(studio_->trace().largest_batch(), (count + 2) / 3);
+  samples.reset();
+  studio_->end();
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +34,8 @@ namespace {
 
 using sizes = std::vector<std::size_t>;
 
-/// Reads x and writes y.
+/// Reads x and writes y, with a plan or without.
+template <bool Planned>
 struct touch {
   operand x{};
   operand y{};
@@ -43,8 +45,20 @@ struct touch {
 };
 
 struct touch_call {
+  struct plan_key {
+    std::array<std::uint64_t, 8> parameters;
+  } key;
   std::size_t count;
 };
+
+class touch_plan final : public operation_plan {
+ public:
+  std::size_t bytes() const noexcept override { return 1; }
+};
+
+std::shared_ptr<const operation_plan> make_touch_plan(lane_libraries&, const touch_call&) {
+  return std::make_shared<touch_plan>();
+}
 
 /// The sizes of the launches of `touch`, in order.
 sizes& launched() {
@@ -52,15 +66,17 @@ sizes& launched() {
   return all;
 }
 
-const operation_row& row_of(operation_type<touch>) {
+template <bool Planned>
+const operation_row& row_of(operation_type<touch<Planned>>) {
+  using touch = test::touch<Planned>;
   static const typed_operation_row<touch, touch_call> row(
       {.name = "touch",
        .infer = [](const touch& op, inference& to) -> touch_call {
          const auto& x = to.require(op.x);
          (void)to.result(op.y, x.type, x.shape);
-         return {x.size()};
+         return {{}, x.size()};
        },
-       .cuda = {.library = "test"},
+       .cuda = {.library = "test", .make_plan = Planned ? &make_touch_plan : nullptr},
        .enqueue = [](lane_libraries&, const touch_call&,
                      const launch_of<touch>&) { launched().push_back(1); },
        .batches = {.most = [](const touch_call&) -> std::size_t { return 128; },
@@ -119,7 +135,7 @@ class batch_price : public ::testing::Test {
       alarm_->ring();
     });
     executor_.on_more([this] { return gathers_; });
-    for (std::size_t i = 0; i < most; ++i) operands_.emplace_back(block(), block());
+    make_operands();
     answers_.reserve(2 * most);
   }
   void TearDown() override {
@@ -130,6 +146,20 @@ class batch_price : public ::testing::Test {
 
   [[nodiscard]] counting_gpu& gpu() {
     return *gpu_;
+  }
+  /// New operands, with other blocks between them: `count` in all.
+  void make_operands(std::size_t count = 0) {
+    operands_.clear();
+    for (std::size_t i = 0; i < most; ++i) {
+      for (std::size_t n = 0; n < count / most; ++n) others_.push_back(block());
+      operands_.emplace_back(block(), block());
+    }
+  }
+  /// Requests need plans from now on.
+  void set_with_plans() {
+    with_plans_ = true;
+    submit(1);  // makes the plan
+    await_answers();
   }
   /// Submits `count` requests for distinct operands.
   void submit(std::size_t count) {
@@ -186,7 +216,11 @@ class batch_price : public ::testing::Test {
   void submit_made(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       auto& [x, y] = operands_[i];
-      executor_.submit(touch{.x = x, .y = y}, {}, std::move(tokens_[i]), {});
+      if (with_plans_) {
+        executor_.submit(touch<true>{.x = x, .y = y}, {}, std::move(tokens_[i]), {});
+      } else {
+        executor_.submit(touch<false>{.x = x, .y = y}, {}, std::move(tokens_[i]), {});
+      }
     }
     tokens_.clear();
   }
@@ -203,9 +237,11 @@ class batch_price : public ::testing::Test {
   std::shared_ptr<alarm> alarm_ = std::make_shared<alarm>();
   std::atomic<std::uint64_t> wakes_{0};
   bool gathers_ = false;
+  bool with_plans_ = false;
   executor executor_{service_, nullptr, {}};
   stream stream_ = service_->runtime().create_stream();
   std::vector<std::pair<tensor, tensor>> operands_;
+  std::vector<tensor> others_;
   std::vector<pending_answer> answers_;
   std::vector<reply_token<tensor>> tokens_;
 };
@@ -231,6 +267,8 @@ TEST_F(batch_price, is_paid_for_exactly_the_launches_that_depth_and_limits_allow
 /// The environment variable with the number of requests in a batch, for the program under a tool
 /// that counts instructions. 0: only the batches that come first.
 const char* const requests_wanted = "SLUICE_TEST_REQUESTS";
+/// The one with the number of live blocks beside the operands.
+const char* const live_blocks = "SLUICE_TEST_LIVE_BLOCKS";
 constexpr std::size_t batches = 16;
 /// Ten percent above the 6950 of GCC 12 at -O3, for other compilers and libraries.
 constexpr std::uint64_t most_instructions = 7650;
@@ -239,6 +277,9 @@ TEST_F(batch_price, is_one_record_one_wake_and_no_heap_memory) {
   std::vector<std::size_t> counts{1, 8, 64, 128};
   if (const auto* const wanted = std::getenv(requests_wanted)) {
     counts = {std::strtoull(wanted, nullptr, 10)};
+  }
+  if (const auto* const live = std::getenv(live_blocks)) {
+    make_operands(std::strtoull(live, nullptr, 10));
   }
   for (const auto count : counts) {
     (void)price_of(2, most);  // lets everything grow to its final size
@@ -255,6 +296,36 @@ TEST_F(batch_price, is_one_record_one_wake_and_no_heap_memory) {
     EXPECT_EQ(paid.queries, 0U) << count;
     EXPECT_EQ(paid.wakes, batches) << count;
   }
+}
+
+TEST_F(batch_price, is_the_same_with_a_plan) {
+  if (!has_device("cuda")) GTEST_SKIP() << "the planner loads kernels, which needs a GPU's driver";
+  set_with_plans();
+  (void)price_of(2, most);
+  launched().clear();
+  const auto paid = price_of(batches, 64);
+  EXPECT_EQ(launched(), sizes(batches, 64));
+  if (detail::recycled_memory::keeps_blocks) {
+    EXPECT_EQ(paid.allocations, 0U);
+  }
+  EXPECT_EQ(paid.records, batches);
+  EXPECT_EQ(paid.waits, 0U);
+  EXPECT_EQ(paid.queries, 0U);
+  EXPECT_EQ(paid.wakes, batches);
+}
+
+TEST_F(batch_price, is_the_same_among_a_million_live_blocks) {
+  std::vector<price> paid;
+  for (const std::size_t live : {1'000, 1'000'000}) {
+    make_operands(live);
+    (void)price_of(2, most);
+    paid.push_back(price_of(batches, 64));
+  }
+  EXPECT_EQ(paid[0].allocations, paid[1].allocations);
+  EXPECT_EQ(paid[0].records, paid[1].records);
+  EXPECT_EQ(paid[0].waits, paid[1].waits);
+  EXPECT_EQ(paid[0].queries, paid[1].queries);
+  EXPECT_EQ(paid[0].wakes, paid[1].wakes);
 }
 
 /// Counts the instructions of the launching thread for the batches of `count` requests, and for
@@ -281,6 +352,23 @@ TEST_F(batch_price, is_a_bounded_number_of_instructions_for_each_request) {
   EXPECT_LE(of_128, most_instructions);
   EXPECT_GE(of_128, most_instructions / 4) << "what was counted were no batches";
   EXPECT_LE(of_128, of_64 + of_64 / 20) << "the cost grows with the batch";
+}
+
+TEST_F(batch_price, is_as_many_instructions_among_a_million_live_blocks) {
+  SLUICE_REQUIRE_INSTRUCTION_COUNT();
+  const auto first = instructions_with(0);
+  std::vector<std::uint64_t> counts;
+  for (const char* const live : {"1000", "1000000"}) {
+    (void)::setenv(live_blocks, live, 1);
+    const auto with_64 = instructions_with(64);
+    (void)::unsetenv(live_blocks);
+    ASSERT_TRUE(first && with_64);
+    counts.push_back((*with_64 - *first) / (batches * 64));
+  }
+  std::printf("instructions a request: %llu among 1000 blocks, %llu among 1000000\n",
+              static_cast<unsigned long long>(counts[0]),
+              static_cast<unsigned long long>(counts[1]));
+  EXPECT_LE(counts[1], counts[0] + counts[0] / 20);
 }
 
 }  // namespace

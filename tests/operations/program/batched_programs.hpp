@@ -4,9 +4,12 @@
 #include "tests/operations/batch_trace.hpp"
 #include "tests/operations/program/programs.hpp"
 
+#include <sluice/runtime/host_device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +41,13 @@ class batched_programs : public programs {
     programs::TearDown();
   }
 
+  std::shared_ptr<device> opened_device() override {
+    if (GetParam() != "host") return open_device(GetParam());
+    return open_host_device(
+        {.jitter = host_jitter{process_seed(), std::chrono::microseconds(20)}, .faults = faults_});
+  }
+
+  [[nodiscard]] fault_script& faults() { return *faults_; }
   [[nodiscard]] executor& traced() { return *traced_; }
   void set_options(executor_options options) {
     traced_ = std::make_unique<executor>(service(), trace_, options);
@@ -50,6 +60,12 @@ class batched_programs : public programs {
       std::vector<sluice::run> runs, const request_options& options = {},
       const std::function<void()>& before_launch = [] {}) {
     for (const auto& one : runs) (void)run(traced(), one);  // makes the executables
+    return submit_at_once(std::move(runs), options, before_launch);
+  }
+  /// Submits all so that they wait together, then lets them go. Their executables are there.
+  std::vector<pending<tensors>> submit_at_once(
+      std::vector<sluice::run> runs, const request_options& options = {},
+      const std::function<void()>& before_launch = [] {}) {
     seen_ = trace_->batches().size();
     gathers_ = true;
     std::vector<pending<tensors>> all;
@@ -97,6 +113,7 @@ class batched_programs : public programs {
   }
 
  private:
+  std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
   std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
   std::unique_ptr<executor> traced_;
   bool gathers_ = false;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,46 @@ TEST_P(batched_programs, fail_alone) {
       expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
     }
   }
+}
+
+TEST_P(batched_programs, pass_the_failure_of_an_earlier_launch_on_to_the_run_that_reads_it) {
+  if (GetParam() != "host") GTEST_SKIP() << "single launches fail on the host device only";
+  const auto what = spectrogram();
+  const auto all = clips(6);
+  std::vector<sluice::run> runs;
+  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (auto& answer : submit_together(runs)) (void)answer_of(answer);
+  faults().fail_nth(fault_target::launch, 1);
+  EXPECT_TRUE(
+      throws(errc::library_failure, "", [&] { (void)run(on(), fill{.value = 1, .y = all[2]}); }));
+  auto answers = submit_at_once(runs);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 2) {
+      EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
+    } else {
+      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    }
+  }
+  EXPECT_EQ(launches(), sizes{5});
+}
+
+TEST_P(batched_programs, leave_out_what_was_cancelled_before) {
+  const auto what = spectrogram();
+  const auto all = clips(6);
+  std::vector<sluice::run> runs;
+  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (auto& answer : submit_together(runs)) (void)answer_of(answer);
+  const request_sender sender{7};
+  std::optional<pending<tensors>> cancelled;
+  auto answers = submit_at_once(runs, {}, [&] {
+    cancelled = submit(traced(), runs[1], {.id = 5}, sender);
+    traced().cancel(sender, 5);
+  });
+  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(*cancelled); }));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+  }
+  EXPECT_EQ(launches(), sizes{6});
 }
 
 TEST_P(batched_programs, share_no_launch_with_other_shared_inputs_and_other_sizes) {
