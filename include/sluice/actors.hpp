@@ -9,6 +9,7 @@
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
+#include <sluice/actors/linger.hpp>
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/program.hpp>
 #include <sluice/actors/rng.hpp>

@@ -188,6 +188,23 @@ TEST_F(asking, throws_errors_of_caf_as_library_failures) {
                      [&] { ask<number>(system(), adder(), std::string("no number")); }));
 }
 
+TEST_F(asking, an_actor_that_lingers_is_answered) {
+  const auto target = adder();
+  const auto client = s().spawn([target](caf::event_based_actor* self) -> caf::behavior {
+    return {[self, target](number rounds) -> caf::result<number> {
+      const auto answer = self->make_response_promise();
+      const auto again = [self, target, answer, rounds](const auto& next, number x) -> void {
+        if (x == rounds) return (void)promise(answer).deliver(x);
+        request(self, target, caf::infinite, x).then([next](number sum) { next(next, sum); });
+        linger(self);
+      };
+      again(again, 0);
+      return answer;
+    }};
+  });
+  EXPECT_EQ(ask<number>(system(), client, number{50}), 50);
+}
+
 TEST_F(asking, leaves_nothing_in_the_actor) {
   const auto actor = adder();
   constexpr number requests = 4000;

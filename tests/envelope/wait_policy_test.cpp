@@ -70,6 +70,8 @@ TEST(wait_policy, is_an_option_of_a_service) {
   for (const auto policy : {wait_policy::latency, wait_policy::balanced, wait_policy::frugal}) {
     device_service service("host", {.waiting = policy});
     EXPECT_EQ(service.waiting(), policy);
+    EXPECT_EQ(detail::spinners::of_process().of_clients(),
+              policy == wait_policy::latency ? wait_policy::latency : wait_policy::balanced);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/caf.hpp>
+#include <sluice/actors/linger.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -105,6 +106,7 @@ class load_clients {
                   state->failure = std::move(why);
                   answered();
                 });
+      if (in_flight == 1) linger(self);
     };
     return {[=](std::int64_t count) {
       state->answer = self->make_response_promise();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sluice/actors/caf.hpp>
-#include <sluice/envelope/wait_policy.hpp>
+#include <sluice/actors/linger.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 
@@ -76,10 +76,7 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
   auto sent = send_blocking_request(self, target, limit, std::forward<Message>(message)...);
   const end_notice notice(caf::actor_cast<caf::strong_actor_ptr>(target),
                           caf::actor_cast<caf::strong_actor_ptr>(self), sent.id);
-  // CAF 1.x may hide the mailbox of a blocking actor.
-  if constexpr (requires { self->mailbox().empty(); }) {
-    (void)spinners::of_process().spin(wait_policy::balanced, [&] { return has_message(self); });
-  }
+  sluice::linger(self.ptr());
   std::optional<Reply> answer;
   std::optional<error> failure;
   std::move(sent.response)
@@ -95,10 +92,10 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
 ///
 ///     const auto c = ask<tensor>(system, blas, gemm{.a = a, .b = b});
 ///
-/// The calling thread spins for at most 50 µs before it sleeps; see `wait_policy`. It is meant for
-/// tests, tools and `main` functions. Actors use `request(self, ...).then(...)`
-/// instead. A message that the actor does not take, or answers with another type than `Reply`, does
-/// not compile. Any thread may call it.
+/// The calling thread spins for 50 µs before it sleeps, or for 10 ms while a device service with
+/// `wait_policy::latency` exists. It is meant for tests, tools and `main` functions. Actors use
+/// `request(self, ...).then(...)` instead. A message that the actor does not take, or answers with
+/// another type than `Reply`, does not compile. Any thread may call it.
 /// @throws error the answer, if it is an error of sluice
 /// @throws error `shutting_down` if `target` is an empty handle, or ends before it has answered;
 /// the request may have run

@@ -80,12 +80,17 @@ class device_service {
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
         lanes_per_actor_(std::max(options.lanes_per_actor, std::size_t{1})),
-        high_priority_lanes_(options.high_priority_lanes) {}
+        high_priority_lanes_(options.high_priority_lanes) {
+    detail::spinners::of_process().service_begins(waiting_);
+  }
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
   /// that do not finish in time are answered with `device_lost`.
-  ~device_service() { (void)runtime_.shut_down(); }
+  ~device_service() {
+    detail::spinners::of_process().service_ends(waiting_);
+    (void)runtime_.shut_down();
+  }
 
   /// The runtime. Valid as long as the service.
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }

@@ -46,6 +46,18 @@ class SLUICE_EXPORT spinners {
   spinners(const spinners&) = delete;
   spinners& operator=(const spinners&) = delete;
 
+  /// Takes note of a device service that begins or ends.
+  ///@{
+  void service_begins(wait_policy with) noexcept { count(with, 1); }
+  void service_ends(wait_policy with) noexcept { count(with, -1); }
+  ///@}
+  /// How threads of no service wait: as with `latency` while a service with `latency` exists, else
+  /// as with `balanced`.
+  [[nodiscard]] wait_policy of_clients() const noexcept {
+    return latency_services_.load(std::memory_order_relaxed) != 0 ? wait_policy::latency
+                                                                  : wait_policy::balanced;
+  }
+
   /// Those of the process: a quarter of the processors that it may use.
   [[nodiscard]] static spinners& of_process() noexcept;
 
@@ -69,8 +81,13 @@ class SLUICE_EXPORT spinners {
   }
 
  private:
+  void count(wait_policy with, int more) noexcept {
+    if (with == wait_policy::latency) latency_services_.fetch_add(more, std::memory_order_relaxed);
+  }
+
   const std::size_t most_;
   std::atomic<std::size_t> spinning_{0};
+  std::atomic<int> latency_services_{0};
 };
 
 }  // namespace detail

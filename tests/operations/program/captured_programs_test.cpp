@@ -4,6 +4,7 @@
 #include "tests/operations/program/random_program.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/dlpack.hpp>
@@ -360,6 +361,65 @@ TEST_P(captured_programs, return_their_memory) {
     return runtime().statistics().bytes_outstanding <= before;
   });
 }
+
+/// Counts the calls that put work on a stream, but for kernels and graphs.
+class counting_device final : public forwarding_device {
+ public:
+  explicit counting_device(std::shared_ptr<device> real)
+      : forwarding_device(real->id(), std::move(real)) {}
+
+  std::atomic<std::uint64_t> records{0};
+  std::atomic<std::uint64_t> others{0};
+
+  void record(native_event* e, std::uint64_t value, native_stream* s) override {
+    ++records;
+    forwarding_device::record(e, value, s);
+  }
+  void wait(native_stream* s, native_event* e, std::uint64_t value) override {
+    ++others;
+    forwarding_device::wait(s, e, value);
+  }
+  void copy(void* to, const void* from, std::size_t bytes, copy_direction direction,
+            native_stream* s) override {
+    ++others;
+    forwarding_device::copy(to, from, bytes, direction, s);
+  }
+  void fill(void* to, const void* value, std::size_t size, std::size_t count,
+            native_stream* s) override {
+    ++others;
+    forwarding_device::fill(to, value, size, count, s);
+  }
+};
+
+class counted_captures : public captured_programs {
+ protected:
+  std::shared_ptr<device> opened_device() override {
+    return counting_ = std::make_shared<counting_device>(open_device(GetParam()));
+  }
+  [[nodiscard]] counting_device& counting() { return *counting_; }
+
+ private:
+  std::shared_ptr<counting_device> counting_;
+};
+
+TEST_P(counted_captures, are_one_record_for_each_run) {
+  if (!has_graphs()) GTEST_SKIP() << "the device has no graphs";
+  constexpr std::uint64_t runs = 50;
+  const auto what = of_many_libraries(captured_early);
+  const auto input = numbers({24, 64});
+  // Outputs that are given need no allocation, which would be ordered behind a free.
+  const auto given = results_of({what, {input}});
+  const std::vector<operand> outputs(given.begin(), given.end());
+  (void)results_of({what, {input}, outputs});
+  EXPECT_EQ(on().status().plans.captured, 1U);
+  const auto records = counting().records.load();
+  const auto others = counting().others.load();
+  for (std::uint64_t i = 0; i < runs; ++i) (void)results_of({what, {input}, outputs});
+  EXPECT_EQ(counting().records - records, runs);
+  EXPECT_EQ(counting().others - others, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, counted_captures, every_device(), parameter_name);
 
 TEST(capture_policy, is_one_of_its_values) {
   program_builder p;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/caf.hpp>
+#include <sluice/envelope/wait_policy.hpp>
+
+namespace sluice {
+
+/// Waits for the next message of `self` without sleeping, as long as `ask` does, because the kernel
+/// needs several microseconds to wake a thread.
+///
+///     request(self, blas, caf::infinite, gemm{.a = a, .b = b}).then([](const tensor& c) { ... });
+///     linger(self);
+///
+/// For actors with a thread of their own (`caf::detached`) that wait for replies: call it at the end
+/// of a handler. Returns at once if enough threads spin; see `wait_policy`. Only `self` may call it.
+template <class Self>
+void linger(Self* self) noexcept {
+  // CAF 1.x may hide the mailbox of an actor.
+  if constexpr (requires { self->mailbox().empty(); }) {
+    auto& spinning = detail::spinners::of_process();
+    (void)spinning.spin(spinning.of_clients(), [self] { return has_message(self); });
+  }
+}
+
+}  // namespace sluice
