@@ -32,10 +32,8 @@ struct timestamp_pair {
   std::atomic<std::uint64_t> times_taken{0};
 };
 
-/// The state that the timestamp thread needs of one launch.
-///
-/// Launches reuse only timestamps and memory, and doing so does not order them after earlier
-/// launches.
+/// The state that the timestamp thread needs of one launch. Taking a pair of timestamps does not
+/// order a launch after earlier ones.
 struct timed_launch {
   timed_launch() = default;
   explicit timed_launch(recycled_memory& of) noexcept : memory(&of) {}

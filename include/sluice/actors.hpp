@@ -9,8 +9,8 @@
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
-#include <sluice/actors/linger.hpp>
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/program.hpp>
 #include <sluice/actors/rng.hpp>
 #include <sluice/actors/spawn_operations.hpp>
+#include <sluice/actors/spin_for_message.hpp>

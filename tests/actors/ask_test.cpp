@@ -188,7 +188,7 @@ TEST_F(asking, throws_errors_of_caf_as_library_failures) {
                      [&] { ask<number>(system(), adder(), std::string("no number")); }));
 }
 
-TEST_F(asking, an_actor_that_lingers_is_answered) {
+TEST_F(asking, an_actor_that_spins_for_it_is_answered) {
   const auto target = adder();
   const auto client = s().spawn([target](caf::event_based_actor* self) -> caf::behavior {
     return {[self, target](number rounds) -> caf::result<number> {
@@ -196,7 +196,7 @@ TEST_F(asking, an_actor_that_lingers_is_answered) {
       const auto again = [self, target, answer, rounds](const auto& next, number x) -> void {
         if (x == rounds) return (void)promise(answer).deliver(x);
         request(self, target, caf::infinite, x).then([next](number sum) { next(next, sum); });
-        linger(self);
+        spin_for_message(self);
       };
       again(again, 0);
       return answer;

@@ -92,6 +92,7 @@ paired_rounds measure_many(session& current, const bench_settings& settings) {
   const auto stacks = some(operand_sets / stacked, [&] { return steps.clips(stacked); });
   const auto unequal_clips = some(operand_sets, [&] { return steps.clip_of_random_length(); });
   std::vector<host_tensor> clips_on_host;
+  clips_on_host.reserve(clips.size());
   for (const auto& clip : clips) clips_on_host.push_back(steps.on_host(clip));
   steps_by_hand<mel_steps> one(current, steps, clips);
   steps_by_hand<mel_steps> many(current, steps, stacks);

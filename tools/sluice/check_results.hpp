@@ -76,6 +76,7 @@ void check_sample(session& current, const Handle& target, const std::vector<tens
   std::vector<decltype(send(0))> pending;
   for (std::size_t i = 0; i < expected.size(); ++i) pending.push_back(send(i));
   std::vector<Reply> found;
+  found.reserve(pending.size());
   for (auto& one : pending) {
     found.push_back(receive_reply<Reply>(current.system(), std::move(one)));
   }

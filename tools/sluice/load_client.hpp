@@ -6,7 +6,7 @@
 
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/caf.hpp>
-#include <sluice/actors/linger.hpp>
+#include <sluice/actors/spin_for_message.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -106,7 +106,7 @@ class load_clients {
                   state->failure = std::move(why);
                   answered();
                 });
-      if (in_flight == 1) linger(self);
+      if (in_flight == 1) spin_for_message(self);
     };
     return {[=](std::int64_t count) {
       state->answer = self->make_response_promise();

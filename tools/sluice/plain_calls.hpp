@@ -67,8 +67,8 @@ class plain_calls {
   /// Adds a copy of `values` to the device to the current set, and returns the copy.
   tensor add_copy(const host_tensor& values) {
     auto& made = calls_.emplace_back(nullptr);
-    const tensor result(runtime_.allocate_bytes(values.bytes(), stream_.ref()), values.type(),
-                        values.shape());
+    tensor result(runtime_.allocate_bytes(values.bytes(), stream_.ref()), values.type(),
+                  values.shape());
     made.source = values;
     made.operands.push_back(result);
     made.addresses.push_back(result.address());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sluice/actors/caf.hpp>
-#include <sluice/actors/linger.hpp>
+#include <sluice/actors/spin_for_message.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 
@@ -76,7 +76,8 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
   auto sent = send_blocking_request(self, target, limit, std::forward<Message>(message)...);
   const end_notice notice(caf::actor_cast<caf::strong_actor_ptr>(target),
                           caf::actor_cast<caf::strong_actor_ptr>(self), sent.id);
-  sluice::linger(self.ptr());
+  // With CAF 1.x the time limit begins below.
+  if (!limit || CAF_MAJOR_VERSION < 1) spin_for_message(self.ptr());
   std::optional<Reply> answer;
   std::optional<error> failure;
   std::move(sent.response)

@@ -67,7 +67,7 @@ struct operation_state {
 
 /// Waits a little for the next message of `self`, so that the kernel need not wake its thread.
 template <class Self>
-void spin_for_message(Self* self) noexcept {
+void stay_awake(Self* self) noexcept {
   (void)spinners::of_process().spin(state_of(self).on->lane().service().waiting(),
                                     [self] { return has_message(self); });
 }
@@ -77,7 +77,7 @@ template <class Self>
 void end_message(Self* self) noexcept {
   auto& lane = state_of(self).lane;
   if (lane) lane->publish(true);
-  spin_for_message(self);
+  stay_awake(self);
   if (lane && !has_message(self)) lane->publish(false);
 }
 /// Ends the handler of a message that the choice of a lane has passed on, whatever is thrown.

@@ -168,8 +168,7 @@ template <class T, class Self>
 /// Takes the current request of `self` over, which an operation answers. Only `self` may call this,
 /// inside a handler. The token lies in memory of `replies`.
 template <class Request, class Self>
-[[nodiscard]] auto take_request(Self* self, Request& request,
-                                recycled_memory& replies) {
+[[nodiscard]] auto take_request(Self* self, Request& request, recycled_memory& replies) {
   using result = executor_result_t<Request>;
   using receiver = operation_receiver<Request>;
   return take_with<typename request_reply<Request>::type, result>(

@@ -108,9 +108,9 @@ struct kernel_times {
 /// not wait. An exception from a hook is counted and dropped. The first one of the process is
 /// reported with its text.
 ///
-/// `after_timestamps` is called only if `wants_timestamps` returns true. Each launch then costs two
-/// timestamps on the device and one allocation; other launches cost nothing. If the host has no
-/// memory or no thread for timestamps, the thread that called `after_complete` calls
+/// `after_timestamps` is called only if `wants_timestamps` returns true. Each launch, or each batch
+/// of launches, then costs two timestamps on the device; other launches cost nothing. If the host
+/// has no memory or no thread for timestamps, the thread that called `after_complete` calls
 /// `after_timestamps`.
 class SLUICE_EXPORT kernel_trace {
  public:

@@ -10,12 +10,13 @@ namespace sluice {
 /// needs several microseconds to wake a thread.
 ///
 ///     request(self, blas, caf::infinite, gemm{.a = a, .b = b}).then([](const tensor& c) { ... });
-///     linger(self);
+///     spin_for_message(self);
 ///
-/// For actors with a thread of their own (`caf::detached`) that wait for replies: call it at the end
-/// of a handler. Returns at once if enough threads spin; see `wait_policy`. Only `self` may call it.
+/// For actors with a thread of their own (`caf::detached`) that wait for replies: call it at the
+/// end of a handler. Returns at once if enough threads spin; see `wait_policy`. Only `self` may
+/// call it.
 template <class Self>
-void linger(Self* self) noexcept {
+void spin_for_message(Self* self) noexcept {
   // CAF 1.x may hide the mailbox of an actor.
   if constexpr (requires { self->mailbox().empty(); }) {
     auto& spinning = detail::spinners::of_process();
