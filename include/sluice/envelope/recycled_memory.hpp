@@ -13,7 +13,7 @@ namespace sluice::detail {
 ///
 /// The thread that owns a lane allocates a launch, and another thread destroys it. In a general
 /// allocator, these two threads would wait for each other. As many blocks are kept as were in use
-/// at once. Under AddressSanitizer none are kept, so that it finds a use after the end.
+/// at once. Under AddressSanitizer none are kept, so that a use after the end is found.
 ///
 /// It lives until it has been closed and all blocks have been returned. A reference count would do
 /// the same, but all threads would write it for each block.
@@ -33,8 +33,8 @@ class recycled_memory {
     ++made_;
     return made;
   }
-  /// Returns a block of `take`. Any thread may call it. If it is the last one of a closed memory,
-  /// that ends.
+  /// Returns a block of `take`. Any thread may call it. The last block of a
+  /// closed memory destroys it.
   void give_back(void* memory) noexcept {
     if constexpr (keeps_blocks) {
       auto* newest = returned_.load(std::memory_order_relaxed);
@@ -62,6 +62,8 @@ class recycled_memory {
   /// Whether returned blocks are kept.
 #if defined(__SANITIZE_ADDRESS__)
   static constexpr bool keeps_blocks = false;
+#elif defined(__has_feature)
+  static constexpr bool keeps_blocks = !__has_feature(address_sanitizer);
 #else
   static constexpr bool keeps_blocks = true;
 #endif

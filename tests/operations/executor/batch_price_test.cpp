@@ -270,7 +270,7 @@ const char* const requests_wanted = "SLUICE_TEST_REQUESTS";
 /// The one with the number of live blocks beside the operands.
 const char* const live_blocks = "SLUICE_TEST_LIVE_BLOCKS";
 constexpr std::size_t batches = 16;
-/// Ten percent above the 6950 of GCC 12 at -O3, for other compilers and libraries.
+/// Six percent above the 7200 of GCC 12 at -O3, for other compilers and libraries.
 constexpr std::uint64_t most_instructions = 7650;
 
 TEST_F(batch_price, is_one_record_one_wake_and_no_heap_memory) {
