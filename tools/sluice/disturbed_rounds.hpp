@@ -16,11 +16,11 @@ struct round_sign {
   double slack = 0;  ///< a rise that means nothing
 };
 
-/// The middle of at least one number.
+/// The median of at least one number.
 inline double median_of(std::vector<double> all) {
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
+  std::sort(all.begin(), all.end());
+  const auto middle = all.size() / 2;
+  return all.size() % 2 != 0 ? all[middle] : (all[middle - 1] + all[middle]) / 2;
 }
 
 /// Finds the rounds in which other load on the machine has disturbed the measurement. Returns for

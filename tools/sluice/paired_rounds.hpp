@@ -208,9 +208,7 @@ class paired_rounds {
       const double place = part * static_cast<double>(all.size() - 1);
       return all[static_cast<std::size_t>(std::lround(place))];
     };
-    const auto middle = all.size() / 2;
-    const double median = all.size() % 2 != 0 ? all[middle] : (all[middle - 1] + all[middle]) / 2;
-    return {median, at(0.05), at(0.95)};
+    return {median_of(all), at(0.05), at(0.95)};
   }
   [[nodiscard]] static spread of_inverse(double dividend, const spread& s) {
     return {dividend / s.median, dividend / s.high, dividend / s.low};

@@ -33,8 +33,8 @@ class recycled_memory {
     ++made_;
     return made;
   }
-  /// Returns a block of `take`. Any thread may call it. The last block of a
-  /// closed memory destroys it.
+  /// Returns a block of `take`. Any thread may call it. The last block of a closed memory destroys
+  /// it.
   void give_back(void* memory) noexcept {
     if constexpr (keeps_blocks) {
       auto* newest = returned_.load(std::memory_order_relaxed);

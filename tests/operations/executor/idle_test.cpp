@@ -50,6 +50,7 @@ TEST_P(idle, threads_sleep_until_they_are_woken) {
       std::this_thread::sleep_for(period);
       if (is_quiet(before, activity::so_far())) break;
     }
+    EXPECT_EQ(run(mine, fill{.value = 1, .shape = extents{8}}).shape(), (extents{8}));
   }
 }
 
