@@ -22,14 +22,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view input_name = "/dev/stdin";
-constexpr std::string_view output_name = "/dev/stdout";
 
 /// Whether standard output writes to this file.
 bool is_standard_output(const fs::path& path) {
   struct stat file {};
-  struct stat standard_output {};
-  return ::stat(path.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &standard_output) == 0 &&
-         file.st_dev == standard_output.st_dev && file.st_ino == standard_output.st_ino;
+  struct stat output {};
+  return ::stat(path.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 &&
+         file.st_dev == output.st_dev && file.st_ino == output.st_ino;
 }
 
 /// Replaces "-" by `path`.
@@ -82,7 +81,7 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
       .add_option_function<std::string>(
           "--trace",
           [&common](const std::string& path) {
-            common.trace = path == "-" ? std::string(output_name) : path;
+            common.trace = path == "-" ? std::string(standard_output) : path;
           },
           "Write a Chrome/Perfetto trace of all launches")
       ->type_name("FILE");
@@ -110,7 +109,7 @@ CLI::Option* add_input(CLI::App& command, std::string name, std::optional<std::s
 CLI::Option* add_output(CLI::App& command, std::string name, std::string& path,
                         std::string description) {
   return named_standard(command.add_option(std::move(name), path, std::move(description)),
-                        output_name);
+                        standard_output);
 }
 
 void require_distinct_files(const common_options& common, std::vector<named_file> outputs,
@@ -132,7 +131,7 @@ void require_distinct_files(const common_options& common, std::vector<named_file
         refuse_twice(*one, "is the same file as the output", *earlier);
     }
   }
-  refuse_second(outputs, output_name);
+  refuse_second(outputs, standard_output);
   refuse_second(inputs, input_name);
 }
 

@@ -35,6 +35,9 @@ struct common_options {
 CLI::App& add_command(CLI::App& program, std::string name, std::string description,
                       common_options& common);
 
+/// The path for which "-" stands as an output.
+inline constexpr std::string_view standard_output = "/dev/stdout";
+
 /// Add an option or argument that names a file. `add_input` reads the file and `add_output` writes
 /// it. The name "-" stands for standard input or standard output.
 CLI::Option* add_input(CLI::App& command, std::string name, std::string& path,

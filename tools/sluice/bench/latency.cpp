@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/processors.hpp"
-#include "tools/sluice/products.hpp"
-#include "tools/sluice/request_times.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/processors.hpp"
+#include "tools/sluice/bench/products.hpp"
+#include "tools/sluice/bench/request_times.hpp"
 
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/caf.hpp>
@@ -114,6 +114,7 @@ class flood {
 
 struct figures {
   times capacity;     // requests of the flood per second
+  times sent;         // requests per second, half of the capacity
   rounds alone;       // of a client with one request in flight
   rounds beside;      // the same, beside the flood
   rounds half_speed;  // of clients that send at half of the capacity
@@ -148,9 +149,11 @@ figures measure(session& current, const products& of, const bench_settings& sett
     load->send(requests);
     const double per_second = static_cast<double>(requests) * 1e6 / microseconds_since(begun);
     result.capacity.add(per_second);
+    result.sent.add(per_second / 2);
     result.half_speed.add(open_loop.send(requests, per_second / 2));
     settings.conditions->note();
   }
+  settings.conditions->note_rounds(static_cast<std::size_t>(settings.rounds));
   return result;
 }
 
@@ -159,6 +162,7 @@ nlohmann::ordered_json json_of(const figures& f) {
           {"beside_a_flood", f.beside.json()},
           {"p99_ratio_beside_a_flood", f.beside.p99() / f.alone.p99()},
           {"capacity_per_second", f.capacity.median()},
+          {"sent_per_second", f.sent.median()},
           {"at_half_of_the_capacity", f.half_speed.json()},
           {"p99_at_half_of_the_capacity_to_median_alone", f.half_speed.p99() / f.alone.median()}};
 }
@@ -173,11 +177,13 @@ std::string table(const figures& f) {
   line(fmt::format("one at a time, beside {} clients, {} in flight each", client_count,
                    bench_in_flight),
        f.beside);
-  line(fmt::format("sent at half of the highest rate, {:.0f} k/s", f.capacity.median() / 1e3),
+  line(fmt::format("sent at {:.1f} thousand a second, half of the highest", f.sent.median() / 1e3),
        f.half_speed);
   return text + fmt::format(
-                    "\n  p99 beside the clients: {:.2f} times that alone\n"
+                    "\n  highest rate of {} clients, {} in flight each: {:.1f} thousand a second\n"
+                    "  p99 beside the clients: {:.2f} times that alone\n"
                     "  p99 at half of the highest rate: {:.2f} times the median alone\n",
+                    client_count, bench_in_flight, f.capacity.median() / 1e3,
                     f.beside.p99() / f.alone.p99(), f.half_speed.p99() / f.alone.median());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/sm_clock.hpp"
+#include "tools/sluice/bench/sm_clock.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,10 +19,12 @@ class bench_conditions {
   /// Notes the threads of the process and the clock of the GPU. Modes call it when they are warm,
   /// and after each round.
   void note();
-  /// Notes that `disturbed` of so many rounds have been left out.
+  /// Notes so many rounds of a mode that keeps all of them.
+  void note_rounds(std::size_t measured) { rounds_ += measured; }
+  /// Notes so many rounds, of which `disturbed` have been left out.
   void note_rounds(std::size_t measured, std::size_t disturbed) {
     rounds_ += measured;
-    disturbed_ += disturbed;
+    disturbed_ = disturbed_.value_or(0) + disturbed;
   }
 
   [[nodiscard]] nlohmann::ordered_json json() const;
@@ -33,7 +35,7 @@ class bench_conditions {
   sm_clock clock_;
   std::size_t threads_ = 0;  // the most
   std::size_t rounds_ = 0;
-  std::size_t disturbed_ = 0;
+  std::optional<std::size_t> disturbed_;  // without a value if none is looked for
   std::optional<unsigned> first_megahertz_;
   unsigned last_megahertz_ = 0;
   unsigned long long reasons_ = 0;  // of all times

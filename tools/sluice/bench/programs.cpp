@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/batch_sizes.hpp"
-#include "tools/sluice/bench_steps.hpp"
-#include "tools/sluice/by_hand_on_gpu.hpp"
-#include "tools/sluice/paired_rounds.hpp"
-#include "tools/sluice/steps_by_hand.hpp"
+#include "tools/sluice/bench/batch_sizes.hpp"
+#include "tools/sluice/bench/by_hand_on_gpu.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/steps.hpp"
+#include "tools/sluice/bench/steps_by_hand.hpp"
 
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/run.hpp>
@@ -65,7 +65,7 @@ figures measure(session& current, const bench_settings& settings) {
   const auto one = clients_of_runs(current, programs, 1, 1, built, inputs);
   const auto request = alone.add("run of an actor", [one](std::int64_t n) { one->send(n); });
   if (graph) alone.compare(request, way_of_graph);
-  alone.add("run of a thread that waits", [&](std::int64_t n) {
+  alone.add("run of a thread that waits for the reply", [&](std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) {
       (void)current.ask<tensors>(programs,
                                  run{built, {inputs[static_cast<std::size_t>(i) % inputs.size()]}});
@@ -140,10 +140,8 @@ paired_rounds measure_many(session& current, const bench_settings& settings) {
       add_clients(fmt::format("4 clients, up to {} launched together", bench_in_flight), batched,
                   clips, by_one);
   all.compare(together, by_stacks);
-  add_clients("  clips from the host, beside these by hand", batched, clips_on_host,
-              from_host_by_one);
-  add_clients("  clips of random lengths, beside these by hand", padded_batched, unequal_clips,
-              unequal_by_one);
+  add_clients("4 clients, clips from the host", batched, clips_on_host, from_host_by_one);
+  add_clients("4 clients, clips of random lengths", padded_batched, unequal_clips, unequal_by_one);
   all.measure();
   check_runs(current, batched, clips, one);
   check_runs(current, batched, clips_on_host, one_from_host);
@@ -156,8 +154,8 @@ nlohmann::ordered_json json_of(const figures& f) {
 }
 
 std::string table(const std::string& name, const figures& f) {
-  return fmt::format("{}, one at a time\n{}\n{}, pipelined\n{}\n", name, f.alone.table_of_times(),
-                     name, f.pipelined.table_of_times());
+  return fmt::format("{}, one at a time\n{}\n{}, {} in flight\n{}\n", name,
+                     f.alone.table_of_times(), name, bench_in_flight, f.pipelined.table_of_times());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/paired_rounds.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
 
 #include <sluice/operations/transfer.hpp>
 
@@ -105,7 +105,8 @@ bench_report bench_transfer(session& current, const bench_settings& settings) {
           all.add("copy " + what, [&of, to_device](std::int64_t n) { of.plain(to_device, n); });
       all.refer(plain, plain);
       (void)all.add(
-          "  request", [&of, to_device](std::int64_t n) { of.requests(to_device, n); }, plain);
+          "request " + what, [&of, to_device](std::int64_t n) { of.requests(to_device, n); },
+          plain);
     }
   }
   all.measure();

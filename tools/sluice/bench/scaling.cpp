@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/paired_rounds.hpp"
-#include "tools/sluice/products.hpp"
-#include "tools/sluice/threads_by_hand.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/products.hpp"
+#include "tools/sluice/bench/threads_by_hand.hpp"
 
 #include <fmt/format.h>
 

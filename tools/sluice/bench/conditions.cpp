@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench_conditions.hpp"
+#include "tools/sluice/bench/conditions.hpp"
 
-#include "tools/sluice/processors.hpp"
+#include "tools/sluice/bench/processors.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,7 +36,8 @@ nlohmann::ordered_json bench_conditions::json() const {
   nlohmann::ordered_json all = {{"threads", threads_},
                                 {"processors", processors_of_process().size()},
                                 {"pinned", pinned_client::enabled()},
-                                {"rounds", {{"measured", rounds_}, {"disturbed", disturbed_}}}};
+                                {"rounds", {{"measured", rounds_}}}};
+  if (disturbed_) all["rounds"]["disturbed"] = *disturbed_;
   if (first_megahertz_) {
     all["sm_clock"] = {{"megahertz_before", *first_megahertz_},
                        {"megahertz_after", last_megahertz_},
@@ -49,10 +50,11 @@ std::string bench_conditions::text() const {
   auto text = fmt::format("  threads of the process: {}; processors: {}{}\n", threads_,
                           processors_of_process().size(),
                           pinned_client::enabled() ? "; clients are pinned" : "");
-  if (rounds_ != 0) {
-    text +=
-        fmt::format("  rounds: {}, of which {} were disturbed and left out\n", rounds_, disturbed_);
-  }
+  text +=
+      disturbed_
+          ? fmt::format("  rounds of all sections: {}, of which {} were disturbed and left out\n",
+                        rounds_, *disturbed_)
+          : fmt::format("  rounds: {}, none of which is left out\n", rounds_);
   if (first_megahertz_) {
     const auto reasons = sm_clock::throttling(reasons_);
     text += fmt::format("  SM clock: {} MHz before, {} MHz after; throttled by: {}\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/request_times.hpp"
+#include "tools/sluice/bench/request_times.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/operations/host_tensor.hpp>

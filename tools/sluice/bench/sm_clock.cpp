@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/sm_clock.hpp"
+#include "tools/sluice/bench/sm_clock.hpp"
 
 #include <array>
 #include <dlfcn.h>

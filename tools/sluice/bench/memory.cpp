@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/paired_rounds.hpp"
-#include "tools/sluice/processors.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/processors.hpp"
 
 #include <fmt/format.h>
 
@@ -54,7 +54,7 @@ bench_report bench_memory(session& current, const bench_settings& settings) {
         });
     all.refer(plain, plain);
     (void)all.add(
-        "  blocks of the runtime",
+        fmt::format("blocks of the runtime, threads: {}", threads),
         [&, threads](std::int64_t n) {
           on_threads(runtime, threads, n, [&](stream& on, std::int64_t share) {
             for (std::int64_t i = 0; i < share; ++i) {
@@ -68,7 +68,7 @@ bench_report bench_memory(session& current, const bench_settings& settings) {
   all.measure();
   return {.library = "calls of the driver",
           .json = {{"allocations", all.json()}},
-          .table = "Pairs of an allocation and its release\n" + all.table()};
+          .table = "Pairs of an allocation and its release\n" + all.table_of_times()};
 }
 
 }  // namespace sluice::cli

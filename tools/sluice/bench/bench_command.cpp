@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/processors.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
-#include "tools/sluice/processors.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/version.hpp>
@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::cli {
@@ -84,9 +85,19 @@ std::string processor() {
   return "unknown processor";
 }
 
-std::string json_text(const bench_report& report, const bench_settings& settings,
-                      session& current) {
+std::string name_of(wait_policy waiting) {
+  for (const auto& [name, policy] : wait_policies) {
+    if (policy == waiting) return name;
+  }
+  return {};
+}
+
+std::string json_text(const bench_report& report, const bench_options& options,
+                      const bench_settings& settings, session& current) {
   const auto info = current.info();
+  auto conditions = settings.conditions->json();
+  conditions["wait"] = name_of(options.waiting);
+  conditions["high_priority_lanes"] = options.high_priority_lanes;
   nlohmann::ordered_json all = {
       {"version", version},
       {"machine",
@@ -96,18 +107,30 @@ std::string json_text(const bench_report& report, const bench_settings& settings
       {"lanes", settings.lanes.size() == 1 ? nlohmann::ordered_json(settings.lanes.front())
                                            : nlohmann::ordered_json(settings.lanes)},
       {"library", report.library},
-      {"conditions", settings.conditions->json()}};
+      {"conditions", std::move(conditions)}};
   all.update(report.json);
   return all.dump(2) + '\n';
 }
 
-std::string table_text(const bench_report& report, const bench_settings& settings,
-                       session& current) {
+/// The options of the measurement that differ from the default: "; high-priority lanes: 1".
+std::string further_options(const bench_options& options) {
+  std::string text;
+  if (options.high_priority_lanes != 0) {
+    text += fmt::format("; high-priority lanes: {}", options.high_priority_lanes);
+  }
+  if (options.waiting != wait_policy::balanced) {
+    text += "; wait: " + name_of(options.waiting);
+  }
+  return text;
+}
+
+std::string table_text(const bench_report& report, const bench_options& options,
+                       const bench_settings& settings, session& current) {
   return fmt::format(
-      "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}\n\n{}\n{}", version,
+      "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}{}\n\n{}\n{}", version,
       current.device_name(), current.info().name, report.library, processor(),
-      std::thread::hardware_concurrency(), fmt::join(settings.lanes, ", "), report.table,
-      settings.conditions->text());
+      std::thread::hardware_concurrency(), fmt::join(settings.lanes, ", "),
+      further_options(options), report.table, settings.conditions->text());
 }
 
 /// The options with the device that the mode measures. @throws error `invalid_argument` if that is
@@ -124,7 +147,7 @@ common_options with_device(const bench_options& options) {
 }
 
 void run(const bench_options& options) {
-  require_distinct_files(options.common, {}, {});
+  require_distinct_files(options.common, {{"report", standard_output}}, {});
   if (options.pins_clients) pinned_client::enable();
   auto settings = options.settings;
   settings.lanes = options.lanes ? std::vector{*options.lanes} : options.mode->lanes;
@@ -139,8 +162,8 @@ void run(const bench_options& options) {
   settings.conditions = &conditions;
   const auto report = options.mode->measure(current, settings);
   current.finish();
-  print(options.json ? json_text(report, settings, current)
-                     : table_text(report, settings, current));
+  print(options.json ? json_text(report, options, settings, current)
+                     : table_text(report, options, settings, current));
 }
 
 }  // namespace
@@ -148,6 +171,8 @@ void run(const bench_options& options) {
 void add_bench_command(CLI::App& program) {
   const auto options = std::make_shared<bench_options>();
   CLI::App& command = add_command(program, "bench", "Measure requests to actors", options->common);
+  command.get_option("--quiet")->description(
+      "Print no summary and no progress; the report is still printed");
   command
       .add_option_function<std::string>(
           "WHAT",

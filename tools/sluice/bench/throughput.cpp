@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/arrays.hpp"
-#include "tools/sluice/batch_sizes.hpp"
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/by_hand_on_gpu.hpp"
-#include "tools/sluice/load_client.hpp"
-#include "tools/sluice/paired_rounds.hpp"
-#include "tools/sluice/plain_calls.hpp"
-#include "tools/sluice/products.hpp"
+#include "tools/sluice/bench/batch_sizes.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/by_hand_on_gpu.hpp"
+#include "tools/sluice/bench/load_client.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/plain_calls.hpp"
+#include "tools/sluice/bench/products.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
 #include <sluice/operations/blas.hpp>
@@ -164,7 +164,7 @@ bench_report bench_throughput(session& current, const bench_settings& settings) 
   const auto four = add(same_shape, "4 clients", clients_of(equal, 4, true));
   compare_with_batches(four, 64);
   same_shape.add(
-      "  the same with a trace, beside the row above",
+      "4 clients with a trace",
       [load = clients_of(equal, 4, true)(traced)](std::int64_t n) { load->send(n); }, four);
   add(same_shape, "4 clients, outputs allocated", clients_of(equal, 4, false));
   add(same_shape, "1 client", clients_of(equal, 1, true));

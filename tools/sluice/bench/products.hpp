@@ -2,9 +2,9 @@
 #pragma once
 
 #include "tools/sluice/arrays.hpp"
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/check_results.hpp"
-#include "tools/sluice/load_client.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/check_results.hpp"
+#include "tools/sluice/bench/load_client.hpp"
 
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>

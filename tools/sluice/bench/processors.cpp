@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/processors.hpp"
+#include "tools/sluice/bench/processors.hpp"
 
 #include <atomic>
 #include <sched.h>

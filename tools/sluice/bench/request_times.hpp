@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench.hpp"
+#include "tools/sluice/bench/bench.hpp"
 
 #include <sluice/actors/ask.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/paired_rounds.hpp"
-#include "tools/sluice/products.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/products.hpp"
 
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/operations/blas.hpp>
@@ -73,7 +73,7 @@ paired_rounds measure_one_at_a_time(session& current, const products& of, by_han
   paired_rounds all(settings);
   all.add("library call and wait", [&](std::int64_t n) { plain.one_at_a_time(n); });
   all.add("request of an actor", [client](std::int64_t n) { client->send(n); });
-  all.add("request of a thread that waits", [&](std::int64_t n) {
+  all.add("request of a thread that waits for the reply", [&](std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) {
       (void)current.ask<gpu_ref<float>>(blas, of[static_cast<std::size_t>(i)].request(true));
     }
@@ -106,9 +106,11 @@ paired_rounds measure_in_a_row(session& current, const products& of, by_hand& pl
     own.synchronize();
   });
   all.add("executor without actors", [&](std::int64_t n) { without_actors.run(of, n); });
-  all.add("requests of an actor", [client](std::int64_t n) { client->send(n); });
-  all.add("  the same, with a deadline and an id",
-          [followed](std::int64_t n) { followed->send(n); });
+  const auto requests =
+      all.add("requests of an actor", [client](std::int64_t n) { client->send(n); });
+  const auto with_options = all.add("requests with a deadline and an id",
+                                    [followed](std::int64_t n) { followed->send(n); });
+  all.compare(with_options, requests);
   all.measure();
   return all;
 }

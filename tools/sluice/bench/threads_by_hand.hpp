@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/processors.hpp"
+#include "tools/sluice/bench/processors.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/disturbed_rounds.hpp"
+#include "tools/sluice/bench/disturbed_rounds.hpp"
 
 #include <gtest/gtest.h>
 

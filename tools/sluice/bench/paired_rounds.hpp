@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/disturbed_rounds.hpp"
-#include "tools/sluice/processors.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/disturbed_rounds.hpp"
+#include "tools/sluice/bench/processors.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,7 +32,7 @@ class paired_rounds {
       : rounds_(settings.rounds), conditions_(*settings.conditions) {}
 
   /// Adds a way that does `n` pieces of work in `run(n)`. `reference` is the number of the way to
-  /// which its ratio is taken. Returns its own number.
+  /// which its ratio is taken. Returns its own number. No two ways have the same name.
   std::size_t add(std::string name, std::function<void(std::int64_t n)> run,
                   std::size_t reference = 0) {
     ways_.push_back({std::move(name), std::move(run), reference});
@@ -112,15 +112,14 @@ class paired_rounds {
   [[nodiscard]] nlohmann::ordered_json json() const {
     auto all = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < ways_.size(); ++i) {
-      nlohmann::ordered_json way = {{"name", plain_name(i)},
-                                    {"per_second", json_of(rate(i))},
-                                    {"us", json_of(took(i))},
-                                    {"ratio", json_of(ratio(i))},
-                                    {"time_ratio", json_of(slower(i))}};
+      nlohmann::ordered_json way = {
+          {"name", ways_[i].name},          {"reference", ways_[ways_[i].reference].name},
+          {"per_second", json_of(rate(i))}, {"us", json_of(took(i))},
+          {"ratio", json_of(ratio(i))},     {"time_ratio", json_of(slower(i))}};
       if (ways_[i].batch != 0) way["mean_batch"] = ways_[i].batch;
       for (const auto other : ways_[i].others) {
         const auto found = ratio(i, other);
-        way["beside"].push_back({{"name", plain_name(other)},
+        way["beside"].push_back({{"name", ways_[other].name},
                                  {"ratio", json_of(found)},
                                  {"time_ratio", json_of(of_inverse(1, found))}});
       }
@@ -134,9 +133,10 @@ class paired_rounds {
     std::string text = line(what_is_shown, unit, "times as fast");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       text += line(ways_[i].name, text_of(rate(i), 1 / pieces), text_of(ratio(i)));
+      text += reference_of(i);
       if (ways_[i].batch != 0) text += line("    mean batch", text_of(ways_[i].batch), "");
       for (const auto other : ways_[i].others) {
-        text += line("    beside " + plain_name(other), "", text_of(ratio(i, other)));
+        text += line("    beside " + ways_[other].name, "", text_of(ratio(i, other)));
       }
     }
     return text;
@@ -146,9 +146,10 @@ class paired_rounds {
     std::string text = line(what_is_shown, "us each", "times as long");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       text += line(ways_[i].name, text_of(took(i)), text_of(slower(i)));
+      text += reference_of(i);
       for (const auto other : ways_[i].others) {
         text +=
-            line("    beside " + plain_name(other), "", text_of(of_inverse(1, ratio(i, other))));
+            line("    beside " + ways_[other].name, "", text_of(of_inverse(1, ratio(i, other))));
       }
     }
     return text;
@@ -192,10 +193,11 @@ class paired_rounds {
         rounds, static_cast<std::size_t>(std::count(disturbed.begin(), disturbed.end(), true)));
   }
 
-  /// Without the blanks that indent it.
-  [[nodiscard]] std::string plain_name(std::size_t way) const {
-    const auto& name = ways_[way].name;
-    return name.substr(name.find_first_not_of(' '));
+  /// A line that names the reference of a way. Empty if that is the first way, or the way itself.
+  [[nodiscard]] std::string reference_of(std::size_t way) const {
+    const auto reference = ways_[way].reference;
+    if (reference == 0 || reference == way) return {};
+    return fmt::format("      ratio to {}\n", ways_[reference].name);
   }
   [[nodiscard]] static clock::duration timed(const way_of_work& way) {
     const auto begun = clock::now();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/check_results.hpp"
-#include "tools/sluice/load_client.hpp"
-#include "tools/sluice/plain_calls.hpp"
+#include "tools/sluice/bench/check_results.hpp"
+#include "tools/sluice/bench/load_client.hpp"
+#include "tools/sluice/bench/plain_calls.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/actors/program.hpp>

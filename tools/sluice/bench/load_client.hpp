@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/processors.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/processors.hpp"
 
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/caf.hpp>

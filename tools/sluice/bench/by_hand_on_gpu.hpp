@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/plain_calls.hpp"
-#include "tools/sluice/products.hpp"
+#include "tools/sluice/bench/plain_calls.hpp"
+#include "tools/sluice/bench/products.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench_conditions.hpp"
+#include "tools/sluice/bench/conditions.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/operations/operation.hpp>

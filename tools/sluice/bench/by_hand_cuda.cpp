@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/check.hpp"
-#include "tools/sluice/by_hand_on_gpu.hpp"
+#include "tools/sluice/bench/by_hand_on_gpu.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>

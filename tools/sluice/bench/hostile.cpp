@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/hostile_client.hpp"
-#include "tools/sluice/products.hpp"
-#include "tools/sluice/request_times.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/hostile_client.hpp"
+#include "tools/sluice/bench/products.hpp"
+#include "tools/sluice/bench/request_times.hpp"
 
 #include <fmt/format.h>
 
@@ -52,6 +52,7 @@ figures measure(session& current, const bench_settings& settings) {
     result.replies_per_second.add(replies / (microseconds_since(begun) / 1e6));
     settings.conditions->note();
   }
+  settings.conditions->note_rounds(static_cast<std::size_t>(settings.rounds));
   of.check();
   return result;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_service.hpp"
-#include "tools/sluice/bench.hpp"
+#include "tools/sluice/bench/bench.hpp"
 
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/fft.hpp>
@@ -48,6 +48,7 @@ bench_report bench_mel(session& current, const bench_settings& settings) {
     measured.add(of_round);
     settings.conditions->note();
   }
+  settings.conditions->note_rounds(static_cast<std::size_t>(settings.rounds));
   const auto what = fmt::format("mel spectrogram, {} s at {:g} Hz", seconds, sample_rate);
   return {.library = library_of(row_of(operation_type<rfft>{}), current) + ", " +
                      library_of(row_of(operation_type<gemm>{}), current),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/hostile_client.hpp"
+#include "tools/sluice/bench/hostile_client.hpp"
 
-#include "tools/sluice/bench.hpp"
+#include "tools/sluice/bench/bench.hpp"
 
 #include <sluice/actors/spawn_operations.hpp>
 #include <sluice/runtime/error.hpp>

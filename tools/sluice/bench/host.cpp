@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench.hpp"
-#include "tools/sluice/bench_steps.hpp"
-#include "tools/sluice/paired_rounds.hpp"
-#include "tools/sluice/plain_calls.hpp"
-#include "tools/sluice/products.hpp"
-#include "tools/sluice/steps_by_hand.hpp"
-#include "tools/sluice/threads_by_hand.hpp"
+#include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/plain_calls.hpp"
+#include "tools/sluice/bench/products.hpp"
+#include "tools/sluice/bench/steps.hpp"
+#include "tools/sluice/bench/steps_by_hand.hpp"
+#include "tools/sluice/bench/threads_by_hand.hpp"
 
 #include <sluice/operations/program.hpp>
 
