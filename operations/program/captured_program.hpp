@@ -13,8 +13,9 @@
 
 namespace sluice::operations {
 
-/// Memory of a launch that changes from launch to launch: that of an input or of an output. The
-/// graph copies an input before the first step, and an output after the last one.
+/// Memory of a launch that changes from launch to launch: that of an input or of an output. Each
+/// launch gives its address to the kernels of the graph. If that is not possible, the graph copies
+/// an input before the first step, and an output after the last one.
 struct staged_external {
   std::uint32_t number = 0;  ///< among the externals of the executable
   std::size_t bytes = 0;
@@ -29,6 +30,8 @@ struct steps_to_capture {
   std::size_t scratch_bytes = 0;
   std::vector<void*> externals{};  ///< null for those that are staged
   std::vector<staged_external> staged{};
+  bool apart = false;                ///< no output shares memory with an input
+  std::size_t max_copied_bytes = 0;  ///< of `staged`, if the graph has to copy
 };
 
 /// The steps of a program as one graph of a device, with scratch memory of their own. All launches
@@ -58,7 +61,8 @@ namespace sluice::cuda {
 [[nodiscard]] std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& of_lane);
 
 /// Captures steps into a graph. Waits for the stream of the capture. Only the planner calls it.
-/// @throws error `unsupported` if a step enqueues something that a graph cannot repeat
+/// @throws error `unsupported` if a step enqueues something that a graph cannot repeat, or if it
+///   would have to copy too much
 /// @throws error `library_failure` if a step makes a call that a capture forbids
 /// @throws error as an allocation
 [[nodiscard]] std::unique_ptr<operations::captured_program> capture(

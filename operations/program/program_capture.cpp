@@ -26,8 +26,10 @@ constexpr std::size_t max_graph_bytes = std::size_t{1} << 30U;
 constexpr unsigned timed_launches = 8;
 // A program of fewer device commands gains nothing.
 constexpr std::size_t min_commands = 3;
-// The inputs and outputs of one launch, which the graph copies, in bytes.
-constexpr std::size_t max_staged_bytes = std::size_t{1} << 20U;
+// The inputs and outputs of one launch, in bytes. The capture needs as much memory.
+constexpr std::size_t max_staged_bytes = std::size_t{64} << 20U;
+// The same, if the graph copies them.
+constexpr std::size_t max_copied_bytes = std::size_t{1} << 20U;
 // The scratch memory of the steps, which the captured programs of a lane have twice, in bytes.
 constexpr std::size_t max_scratch_bytes = std::size_t{64} << 20U;
 
@@ -65,7 +67,9 @@ program_capture::program_capture(std::shared_ptr<const detail::program_graph> of
       refusal_ = "step '" + of->steps()[i].name + "' is of an operation that cannot be captured";
     }
   }
-  if (!refusal_.empty()) state_.store(state::never, std::memory_order_relaxed);
+  if (refusal_.empty()) return;
+  state_.store(state::never, std::memory_order_relaxed);
+  inferred_.reset();
 }
 
 bool program_capture::wanted() noexcept {
@@ -138,8 +142,7 @@ steps_to_capture program_capture::describe(const detail::program_graph& of) cons
                          bool is_written) {
     const auto bytes = dense_bytes(name, spec);
     staged_bytes += bytes;
-    what.staged.push_back(
-        {static_cast<std::uint32_t>(number), bytes, is_written ? 0 : spec.alignment, is_written});
+    what.staged.push_back({static_cast<std::uint32_t>(number), bytes, spec.alignment, is_written});
   };
   for (std::size_t i = 0; i < of.inputs().size(); ++i) {
     what.externals.push_back(nullptr);
@@ -155,6 +158,10 @@ steps_to_capture program_capture::describe(const detail::program_graph& of) cons
           written.spec, true);
     what.externals.push_back(nullptr);
   }
+  what.apart = std::all_of(
+      inferred.outputs.begin(), inferred.outputs.end(),
+      [](const auto& output) { return !output.overlaps_input && output.same_as.empty(); });
+  what.max_copied_bytes = policy_ == capture_policy::automatic ? max_copied_bytes : max_graph_bytes;
   if (what.scratch_bytes > max_graph_bytes || staged_bytes > max_graph_bytes) {
     throw error(errc::unsupported, "the graph would need too much memory");
   }

@@ -65,6 +65,10 @@ class program_capture {
   }
   /// Why launches will not use a graph; empty if they may.
   [[nodiscard]] std::string refusal() const;
+  /// The size of what it keeps in host memory, beside the second set of plans.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return sizeof(*this) + (inferred_ ? inferred_->bytes : 0);
+  }
   /// The part of the scratch memory of captured programs that falls to this one, in bytes.
   [[nodiscard]] std::size_t shared_device_bytes() const noexcept;
   /// Whether a second set of plans has been made for the graph.

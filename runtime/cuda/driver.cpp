@@ -9,18 +9,18 @@ namespace sluice::cuda {
 namespace {
 
 template <class Function>
-void look_for(Function*& function, const char* name) noexcept {
-  function = reinterpret_cast<Function*>(find_driver_function(name));
+void look_for(Function*& function, const char* name, unsigned of = 12000) noexcept {
+  function = reinterpret_cast<Function*>(find_driver_function(name, of));
 }
 
 }  // namespace
 
-void* find_driver_function(const char* name) noexcept {
+void* find_driver_function(const char* name, [[maybe_unused]] unsigned of) noexcept {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
 #if CUDART_VERSION >= 12050
   const auto status =
-      cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+      cudaGetDriverEntryPointByVersion(name, &found, of, cudaEnableDefault, &result);
 #else
   const auto status = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
 #endif
@@ -42,6 +42,9 @@ driver_functions& all_functions() noexcept {
     look_for(f.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
     look_for(f.stream_wait_value, "cuStreamWaitValue32");
     look_for(f.stream_write_value, "cuStreamWriteValue32");
+    look_for(f.graph_kernel_params, "cuGraphKernelNodeGetParams");
+    look_for(f.graph_set_kernel_params, "cuGraphExecKernelNodeSetParams");
+    look_for(f.function_param_info, "cuFuncGetParamInfo", 12040);
     return f;
   }();
   return found;

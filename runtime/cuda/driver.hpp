@@ -5,12 +5,14 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+
 namespace sluice::cuda {
 
-/// The function `name` of the driver in its version of CUDA 12.0, or null. If built with CUDA 12.0
-/// to 12.4, in the version of that toolkit. Found at run time, because a machine without a GPU has
-/// no driver library to link. Thread-safe.
-[[nodiscard]] void* find_driver_function(const char* name) noexcept;
+/// The function `name` of the driver in the version `of` CUDA (12000 is 12.0), or null. If built
+/// with CUDA 12.0 to 12.4, in the version of that toolkit. Found at run time, because a machine
+/// without a GPU has no driver library to link. Thread-safe.
+[[nodiscard]] void* find_driver_function(const char* name, unsigned of = 12000) noexcept;
 
 /// The driver's functions, found once. Null: the driver does not have it.
 struct driver_functions {
@@ -20,9 +22,14 @@ struct driver_functions {
   decltype(&::cuCtxGetCurrent) context_get_current = nullptr;
   decltype(&::cuCtxSetCurrent) context_set_current = nullptr;
   decltype(&::cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
-  // Callers check these two.
+  // Callers check these.
   decltype(&::cuStreamWaitValue32) stream_wait_value = nullptr;
   decltype(&::cuStreamWriteValue32) stream_write_value = nullptr;
+  decltype(&::cuGraphKernelNodeGetParams) graph_kernel_params = nullptr;
+  decltype(&::cuGraphExecKernelNodeSetParams) graph_set_kernel_params = nullptr;
+  /// `cuFuncGetParamInfo`, which CUDA has since 12.4.
+  CUresult(CUDAAPI* function_param_info)(CUfunction function, std::size_t number,
+                                         std::size_t* offset, std::size_t* bytes) = nullptr;
 
   /// Whether all other functions exist. True for every device that has been opened.
   [[nodiscard]] bool complete() const noexcept {
