@@ -241,9 +241,24 @@ struct completion_engine::state {
   }
 };
 
+namespace {
+
+/// @throws error `invalid_argument` unless the options are enumerators
+void require_options(completion_strategy strategy, wait_policy waiting) {
+  if (strategy > completion_strategy::synchronous) {
+    throw error(errc::invalid_argument, "completion: is no completion_strategy");
+  }
+  if (waiting > wait_policy::frugal) {
+    throw error(errc::invalid_argument, "waiting: is no wait_policy");
+  }
+}
+
+}  // namespace
+
 completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy,
                                      wait_policy waiting)
-    : state_(std::make_shared<state>(detail::runtime_core::of(runtime), strategy, waiting)) {
+    : state_((require_options(strategy, waiting),
+              std::make_shared<state>(detail::runtime_core::of(runtime), strategy, waiting))) {
   state_->queues.reserve(64);
   state_->core->start_reclaiming();
   if (strategy != completion_strategy::synchronous) {

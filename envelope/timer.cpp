@@ -86,7 +86,7 @@ class steady_timer::state {
   std::thread thread_;
 };
 
-timer::time_point deadline_after(std::chrono::milliseconds limit) noexcept {
+timer::time_point deadline_after(std::chrono::nanoseconds limit) noexcept {
   return detail::deadline_after(limit);
 }
 

@@ -8,6 +8,11 @@
 
 using namespace sluice;
 
+// 1 if the kernel of saxpy is compiled for GPUs, too.
+#ifndef OWN_OPERATION_HAS_CUDA
+#define OWN_OPERATION_HAS_CUDA 0
+#endif
+
 /// y = a · x + y for f32 of any strides.
 struct saxpy {
   operand x{};

@@ -20,8 +20,8 @@ void require_number(std::string_view argument, const scalar& value) {
   if (!value.is_of_program()) return;
   throw error(errc::invalid_argument,
               std::string(argument) +
-                  ": is a scalar of a program, but no number is given for it; the members() of an "
-                  "operation must name the parameter");
+                  ": is a scalar of a program, which only a step of that program takes, in a "
+                  "parameter that its operation names in members()");
 }
 
 std::string digits(double value) {

@@ -79,7 +79,7 @@ void executor::submit(bulk asked, const request_options& options, reply_token<bu
   if (asked.empty()) return (void)token.succeed({});
   try {
     const auto into = bulk::collector::make(asked.size(), token);
-    const gathering together(*this);
+    const gathering together(*this, sender, bulk::collector::bytes_of(asked.size()));
     std::size_t next = 0;
     for (const auto& run : asked.runs_) next = run->submit(*this, options, sender, *into, next);
   } catch (...) {

@@ -2,12 +2,11 @@
 #include "operations/core/enumerators.hpp"
 #include "operations/executor/followed_requests.hpp"
 #include "operations/executor/hazards.hpp"
-#include "operations/executor/packing.hpp"
+#include "operations/executor/memory_with_plans.hpp"
 #include "operations/executor/plan_cache.hpp"
 #include "operations/executor/planning.hpp"
-#include "operations/executor/request_batch.hpp"
+#include "operations/executor/request_launcher.hpp"
 #include "operations/executor/request_queue.hpp"
-#include "operations/workspace.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
@@ -15,9 +14,6 @@
 #include <sluice/operations/executor.hpp>
 
 #include <algorithm>
-#include <array>
-#include <limits>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,14 +26,14 @@ namespace {
 using detail::failure_of;
 using detail::operation_request;
 using operations::followed_requests;
+using operations::memory_with_plans;
 using operations::owner_mailbox;
-using operations::packing;
 using operations::plan_cache;
 using operations::plan_job;
 using operations::plan_key;
 using operations::plan_key_view;
 using operations::planning;
-using operations::request_batch;
+using operations::request_launcher;
 using operations::request_queue;
 
 /// @throws error as `access_all`
@@ -52,23 +48,6 @@ request_queue::limits limits_of(const executor_options& o) noexcept {
           std::max<std::size_t>(1, o.max_waiting_bytes / 2)};
 }
 
-/// The addresses of the operands of one launch, on the heap if there are many.
-class operand_addresses {
- public:
-  explicit operand_addresses(std::size_t count) : count_(count) {
-    if (count > few_.size()) many_.resize(count);
-  }
-  [[nodiscard]] void*& operator[](std::size_t i) noexcept { return data()[i]; }
-  [[nodiscard]] std::span<void* const> all() noexcept { return {data(), count_}; }
-
- private:
-  [[nodiscard]] void** data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
-
-  std::size_t count_;
-  std::array<void*, inference::max_operands> few_{};
-  std::vector<void*> many_;
-};
-
 /// The key of the plan of a request, which has its bytes.
 plan_key_view key_of(const operation_request& r, device_kind kind) {
   const auto bytes = r.row.key(kind, r.call);
@@ -82,13 +61,12 @@ class executor::core {
   core(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
        executor_options options)
       : lane_(std::move(service), {.priority = options.priority}),
-        trace_(std::move(trace)),
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
-        workspace_(lane_.runtime(), lane_.stream(), "workspace of a lane"),
-        device_memory_(memory_of(lane_.runtime().device())),
         plans_(options.max_plan_bytes),
+        memory_(lane_.runtime(), plans_),
         planning_(lane_.service(), libraries_, mailbox_,
                   {options.max_host_bytes_of_plan, options.max_device_bytes_of_plan}),
+        launcher_(lane_, *libraries_, memory_, planning_, std::move(trace)),
         waiting_(limits_of(options)) {
     lane_.keep(libraries_);
   }
@@ -96,7 +74,7 @@ class executor::core {
   core& operator=(const core&) = delete;
   ~core() {
     // The answers do not wait for a plan that is being made.
-    fail_waiting(ended_);
+    fail(waiting_.take_all(), ended_);
     if (alarm_) timer().cancel(*alarm_);
   }
 
@@ -106,9 +84,16 @@ class executor::core {
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
   void on_queue(detail::lane_choice::lane& of) noexcept { waiting_.on_change(of); }
-  void begin_bulk() noexcept { ++in_bulk_; }
-  void end_bulk() noexcept {
+  /// Returns the number for `end_bulk`.
+  [[nodiscard]] std::uint64_t begin_bulk() noexcept {
+    ++in_bulk_;
+    return waiting_.last_number();
+  }
+  /// The requests of a sender since `begin_bulk`, as far as they wait, keep `bytes` of host memory
+  /// together.
+  void end_bulk(request_sender sender, std::uint64_t begun, std::size_t bytes) noexcept {
     --in_bulk_;
+    waiting_.charge_later(sender, begun, bytes);
     if (!waiting_.empty() && !gather()) launch_waiting();
   }
   void prepare(const operation_row& row) noexcept {
@@ -158,7 +143,7 @@ class executor::core {
       job = std::move(next);
     }
     if (lane_.runtime().device().lost()) {
-      fail_waiting(lane_.runtime().device().loss());
+      fail(waiting_.take_all(), lane_.runtime().device().loss());
     } else {
       launch_waiting();
     }
@@ -166,13 +151,12 @@ class executor::core {
 
   void cancel(request_sender sender, std::uint64_t id) noexcept {
     if (id == 0 || !followed_.has(sender, id)) return;
-    for (const auto& r : waiting_.take_with_id(sender, id)) r->fail(cancelled_);
+    fail(waiting_.take_with_id(sender, id), cancelled_);
     followed_.cancel(sender, id, cancelled_);
     launch_waiting();
   }
   void sender_ended(request_sender sender) noexcept {
-    fail_if([&](const operation_request& r) { return r.sender == sender && r.options.while_alive; },
-            sender_gone_);
+    fail(waiting_.take_ended(sender), sender_gone_);
     launch_waiting();
   }
 
@@ -195,14 +179,6 @@ class executor::core {
  private:
   [[nodiscard]] device_kind kind() const noexcept { return lane_.runtime().device().id().kind; }
   [[nodiscard]] sluice::timer& timer() const noexcept { return lane_.service().timer(); }
-  /// The physical memory of a device in bytes; the largest number if the device has been lost.
-  [[nodiscard]] static std::size_t memory_of(const device& of) noexcept {
-    try {
-      return of.info().memory_bytes;
-    } catch (...) {
-      return std::numeric_limits<std::size_t>::max();
-    }
-  }
   [[nodiscard]] bool is_prepared(const operation_row& row) const noexcept {
     return !row.has_libraries(kind()) || prepared_.contains(&row);
   }
@@ -253,11 +229,11 @@ class executor::core {
     for (const auto& u : r.uses()) {
       const bool is_new = u.stated && !*u.of.value;
       if (!is_new && (!u.packed || u.ignored)) continue;
-      if (u.spec->bytes() > device_memory_ - sum) {
+      if (u.spec->bytes() > memory_.physical() - sum) {
         throw error(errc::out_of_memory,
                     std::string(u.of.name) + (is_new ? ": takes " : ": its packed copy takes ") +
                         std::to_string(u.spec->bytes()) + " bytes, but the device has " +
-                        std::to_string(device_memory_) +
+                        std::to_string(memory_.physical()) +
                         " bytes of memory for all outputs and copies");
       }
       sum += u.spec->bytes();
@@ -279,8 +255,9 @@ class executor::core {
       const auto key = key_of(r, kind());
       const auto* const known = plans_.find(key);
       if (known == nullptr) {
-        (void)plans_.drop_obsolete();  // the new plan may need their memory
-        r.planned_by = planning_.request(plan_key(key), &r.call, r.sender, r.owner_of_call(),
+        plans_.drop_some_obsolete();  // the new plan may need their memory
+        const auto shared = r.share_call();
+        r.planned_by = planning_.request(plan_key(key), &shared.call, r.sender, shared.owner,
                                          r.shared_device_bytes());
       } else if (known->failure) {
         throw *known->failure;
@@ -292,39 +269,10 @@ class executor::core {
     }
   }
 
-  /// Whether an allocation of device memory is to be tried again, because plans have given up
-  /// theirs. A request that can never succeed costs others no plans.
-  [[nodiscard]] bool frees_memory_for(std::size_t bytes, const error& why) noexcept {
-    if (why.code() != errc::over_budget && why.code() != errc::out_of_memory) return false;
-    if (plans_.drop_obsolete()) return true;
-    const auto of_plans = plans_.device_bytes();
-    if (of_plans == 0) return false;
-    const auto others = bytes - std::min(bytes, of_plans);
-    if (others > device_memory_ ||
-        others > detail::runtime_core::of(lane_.runtime())->resource().max_obtainable()) {
-      return false;
-    }
-    plans_.drop_device_memory();
-    return true;
-  }
-  /// Calls `allocate`, and again if there is memory once no plan is kept.
-  template <class Allocate>
-  auto with_memory_of_plans(std::size_t bytes, const Allocate& allocate) {
-    try {
-      return allocate();
-    } catch (const error& why) {
-      if (!frees_memory_for(bytes, why)) throw;
-    }
-    return allocate();
-  }
-  [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag) {
-    return with_memory_of_plans(
-        bytes, [&] { return lane_.runtime().allocate_bytes(bytes, lane_.stream(), tag); });
-  }
   /// Has a plan made again if there is memory for it once no other one is kept.
   [[nodiscard]] bool retry(const std::shared_ptr<plan_job>& job) noexcept {
     const auto& why = job->outcome.failure;
-    if (!why || !frees_memory_for(job->device_bytes, *why)) return false;
+    if (!why || !memory_.frees(job->device_bytes, *why)) return false;
     try {
       planning_.again(job);
       return true;
@@ -351,8 +299,7 @@ class executor::core {
       // There is no memory to remember it.
     }
     if (outcome.failure) {
-      fail_if([&](const operation_request& r) { return r.planned_by.get() == &job; },
-              *outcome.failure);
+      fail(waiting_.take_planned_by(&job), *outcome.failure);
     } else {
       waiting_.give_plan(&job, outcome.plan);
     }
@@ -377,11 +324,7 @@ class executor::core {
     if (!alarm_) return;
     const auto now = timer().now();
     if (now < alarm_->when) return;
-    fail_if(
-        [&](const operation_request& r) {
-          return r.options.deadline && *r.options.deadline <= now;
-        },
-        expired_);
+    fail(waiting_.take_expired(now), expired_);
     followed_.expire(now, expired_);
     alarm_.reset();
     try {
@@ -399,14 +342,10 @@ class executor::core {
     waiting_.add(asked);
     if (!gather()) launch_waiting();
   }
-  template <class Condition>
-  void fail_if(const Condition& condition, const error& why) noexcept {
-    // Taken out before the first answer, because its receiver may submit another request.
-    const auto failed = waiting_.take_if(condition);
-    for (const auto& r : failed) r->fail(why);
-  }
-  void fail_waiting(const error& why) noexcept {
-    fail_if([](const operation_request&) { return true; }, why);
+  /// Answers requests that were taken out before the first answer, because its receiver may submit
+  /// another one.
+  static void fail(const request_queue::list& taken, const error& why) noexcept {
+    for (const auto& r : taken) r->fail(why);
   }
 
   /// Whether the owner has further requests at hand.
@@ -465,141 +404,15 @@ class executor::core {
   }
   void launch(operation_request& r) noexcept {
     const bool outer = std::exchange(launching_, true);
-    if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
+    launcher_.launch(r);
     launching_ = outer;
   }
   /// Launches requests together. There is at least one.
   void launch_batch(request_queue::list requests) noexcept {
     launching_ = true;
-    launch_together(requests);
+    launcher_.launch_together(requests);
     launching_ = false;
   }
-  void launch_together(const request_queue::list& requests) noexcept {
-    const auto& founder = *requests.front();
-    std::optional<request_batch> batch;
-    if (requests.size() != 1) {
-      try {
-        const auto* const plan = founder.plan.get();
-        const auto bytes = plan != nullptr ? plan->batch_workspace_bytes() : 0;
-        with_memory_of_plans(bytes, [&] { workspace_.require(bytes); });
-        batch.emplace(
-            batch_memory_, *libraries_, founder.row, founder.call, requests.size(),
-            founder.uses().size(),
-            launch_memory{.plan = plan, .workspace = bytes != 0 ? workspace_.address() : nullptr});
-      } catch (...) {
-        // Alone, each of them needs less memory.
-      }
-    }
-    if (!batch) {
-      for (const auto& r : requests) launch(*r);
-      return;
-    }
-    const kernel_envelope* by = nullptr;
-    for (const auto& r : requests) {
-      if (const auto failure = failure_of([&] { by = &add(*batch, *r); })) r->fail(*failure);
-    }
-    if (by != nullptr) batch->launch(lane_, *by);
-  }
-  const kernel_envelope& add(request_batch& batch, operation_request& r) {
-    operands used;
-    operand_addresses addresses(r.uses().size());
-    std::unique_ptr<packing> copies;  // stays null
-    const auto own = r.row.begin(*libraries_, r.operation(), r.call);
-    take_operands(r, used, addresses, copies);
-    if (r.plan) used.keep(r.plan);
-    if (own) used.keep(own);
-    const auto& by = envelope(r.row, r.type());
-    auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
-    if (work) batch.add(std::move(work), addresses.all(), own.get());
-    return by;
-  }
-  [[nodiscard]] launch_options options_of(const operation_request& r) {
-    const auto facts = r.row.facts(r.call);
-    return {
-        .when = r.options.reply,
-        .sizes = facts.sizes,
-        .commands = facts.commands,
-        .tag = r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag),
-        .steps = trace_ ? r.steps() : nullptr,
-        .is_batch = r.most_in_batch != 0};
-  }
-  void enqueue(operation_request& r) {
-    operands used;
-    operand_addresses addresses(r.uses().size());
-    launch_memory memory{.plan = r.plan.get()};
-    std::unique_ptr<packing> copies;  // none without packed operands
-    // Also without a need, so that launches that have none let the workspace shrink.
-    const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
-    with_memory_of_plans(workspace_bytes, [&] { workspace_.require(workspace_bytes); });
-    if (workspace_bytes != 0) memory.workspace = workspace_.address();
-    const auto own = r.row.begin(*libraries_, r.operation(), r.call);
-    memory.own = own.get();
-    take_operands(r, used, addresses, copies);
-    memory.addresses = addresses.all();
-    const bool must_finish = own && own->must_finish();
-    auto options = options_of(r);
-    if (must_finish) options.when = reply_on::finished;
-    options.commands += (r.plan ? r.plan->commands() : 0) + (own ? own->commands() : 0) +
-                        (copies ? copies->commands() : 0);
-    if (r.plan) used.keep(r.plan);
-    if (own) used.keep(own);
-    if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
-    const auto& by = envelope(r.row, r.type());
-    auto work = r.launch(by, lane_, std::move(used), options, must_finish ? own : nullptr);
-    if (!work) return;
-    const auto closure = [&](const launch_context&) {
-      const auto operation = [&] {
-        r.row.enqueue(*libraries_, r.call, memory);
-      };
-      if (copies) return copies->enqueue(*libraries_, operation);
-      operation();
-    };
-    detail::launch_continuation::run(std::move(work), lane_, by.label(), closure);
-  }
-  /// Makes the owners of a launch of the operands of `r`, and allocates its outputs and copies.
-  void take_operands(operation_request& r, operands& used, operand_addresses& addresses,
-                     std::unique_ptr<packing>& copies) {
-    std::size_t i = 0;
-    for (const auto& u : r.uses()) {
-      auto& value = *u.of.value;
-      const bool is_output = u.of.role == member_role::output;
-      if (is_output && !value && u.stated) {
-        value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
-                       u.spec->shape, u.spec->strides);
-      }
-      if (value) r.add_operand(value.value(), is_output);
-      if (value && !u.ignored) {
-        const auto& t = value.value();
-        addresses[i] = t.address();
-        if (u.packed && u.spec->size() != 0) {
-          const tensor packed(allocate(u.spec->bytes(), "packed operand"), u.spec->type,
-                              u.spec->shape, u.spec->strides);
-          if (!copies) copies = std::make_unique<packing>();
-          copies->add(t, packed, u.access);
-          addresses[i] = packed.address();
-          used.add({packed.block(), access_kind::write, true});
-        }
-        // The owners hold the references from here on: a client that has its reply shares its
-        // memory with nobody.
-        const bool whole = t.bytes() == t.block().bytes();
-        used.add({std::move(value).value().block(), u.access, whole});
-      } else {
-        value = operand();
-      }
-      ++i;
-    }
-  }
-
-  const kernel_envelope& envelope(const operation_row& row, element_type type) {
-    const auto found = envelopes_.find({&row, type});
-    if (found != envelopes_.end()) return found->second;
-    const auto library = std::string(row.library(kind()));
-    const auto name = std::string(row.name());
-    kernel_envelope made({library, name, type});
-    made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
-    return envelopes_.emplace(std::pair{&row, type}, std::move(made)).first->second;
-  }
-
   static constexpr std::size_t fullest_batch = 128;
   static constexpr std::size_t max_planned = 64;  // that wait when the next plans are made
 
@@ -610,19 +423,16 @@ class executor::core {
   const error expired_{errc::deadline_exceeded, "the deadline of the request has passed"};
 
   sluice::lane lane_;
-  std::shared_ptr<kernel_trace> trace_;
   std::shared_ptr<lane_libraries> libraries_;
-  operations::workspace workspace_;
-  const std::size_t device_memory_;  // in bytes
-  std::map<std::pair<const operation_row*, element_type>, kernel_envelope> envelopes_;
   std::set<const operation_row*> prepared_;
   plan_cache plans_;
+  memory_with_plans memory_;
   std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
   planning planning_;
+  request_launcher launcher_;
   followed_requests followed_;
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
-  operations::batch_memory batch_memory_;
   // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
   // hazard with those that are on their way, and calls must not nest without a bound.
   bool launching_ = false;
@@ -649,11 +459,11 @@ void executor::on_queue(detail::lane_choice::lane& of) noexcept {
 void executor::prepare(const operation_row& row) noexcept {
   core_->prepare(row);
 }
-executor::gathering::gathering(executor& of) noexcept : of_(of) {
-  of_.core_->begin_bulk();
-}
+executor::gathering::gathering(executor& of, request_sender sender,
+                               std::size_t shared_bytes) noexcept
+    : of_(of), sender_(sender), begun_(of.core_->begin_bulk()), shared_bytes_(shared_bytes) {}
 executor::gathering::~gathering() {
-  of_.core_->end_bulk();
+  of_.core_->end_bulk(sender_, begun_, shared_bytes_);
 }
 detail::owner_memory& executor::memory() noexcept {
   return core_->memory();

@@ -70,10 +70,10 @@ class plan_cache {
     by_age_.splice(by_age_.begin(), by_age_, found->second.age);
     return &found->second.outcome;
   }
-  /// Keeps an outcome. Drops obsolete plans, and those whose last use is the longest ago.
+  /// Keeps an outcome. Drops some obsolete plans, and those whose last use is the longest ago.
   /// @throws std::bad_alloc; nothing is kept then
   void insert(plan_key key, plan_outcome outcome) {
-    (void)drop_obsolete();
+    drop_some_obsolete();
     const auto bytes =
         entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
@@ -91,8 +91,16 @@ class plan_cache {
   /// Drops the plans of which no request can make use. Returns whether there was one.
   bool drop_obsolete() noexcept {
     const auto before = by_key_.size();
-    erase_if([](const auto& one) { return one.plan && one.plan->obsolete(); });
+    erase_if(is_obsolete);
     return by_key_.size() != before;
+  }
+  /// The same for the next few plans, so that its time does not grow with the number of plans.
+  void drop_some_obsolete() noexcept {
+    for (std::size_t left = std::min(most_looked_at, by_key_.size()); left != 0; --left) {
+      if (next_looked_at_ == by_key_.end()) next_looked_at_ = by_key_.begin();
+      const auto here = next_looked_at_++;
+      if (is_obsolete(here->second.outcome)) erase(here);
+    }
   }
   /// The device memory that the plans hold, with their parts of what they share.
   [[nodiscard]] std::size_t device_bytes() const noexcept {
@@ -126,6 +134,11 @@ class plan_cache {
 
   using entries = std::map<plan_key, entry, plan_key_order>;
 
+  static constexpr std::size_t most_looked_at = 64;
+
+  [[nodiscard]] static bool is_obsolete(const plan_outcome& outcome) noexcept {
+    return outcome.plan && outcome.plan->obsolete();
+  }
   [[nodiscard]] static std::size_t device_bytes_of(const plan_outcome& outcome) noexcept {
     return outcome.plan != nullptr
                ? outcome.plan->device_bytes() + outcome.plan->shared_device_bytes()
@@ -147,6 +160,7 @@ class plan_cache {
     }
   }
   void erase(entries::iterator which) noexcept {
+    if (which == next_looked_at_) ++next_looked_at_;
     bytes_ -= which->second.bytes;
     by_age_.erase(which->second.age);
     by_key_.erase(which);
@@ -156,6 +170,7 @@ class plan_cache {
   std::size_t bytes_ = 0;
   std::list<const plan_key*> by_age_;  // used last first; keys of by_key_, which do not move
   entries by_key_;
+  entries::iterator next_looked_at_ = by_key_.end();  // by `drop_some_obsolete`
 };
 
 }  // namespace sluice::operations

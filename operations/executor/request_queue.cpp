@@ -105,8 +105,9 @@ void request_queue::add(pointer& r) {
       const auto range = range_of(u);
       if (range.begin != range.end) made.used.push_back(used_.add(range, r->number, &made, &u));
     }
-    if (r->options.id != 0) by_id_.try_emplace({r->sender, r->options.id, r->number}, &made);
+    add_to_indices(made, *r);
   } catch (...) {
+    remove_from_indices(*r);
     for (auto* const used : made.used) used_.remove(used);
     uncount_sender(*r, own);
     throw;
@@ -209,6 +210,23 @@ queue_status request_queue::status(timer::time_point now) const noexcept {
   return s;
 }
 
+request_queue::list request_queue::take_planned_by(const void* by) noexcept {
+  list taken(memory_);
+  for (auto at = planning_.begin(); at != planning_.end();) {
+    auto& r = *at++;
+    if (r->planned_by.get() == by) move(r, taken);
+  }
+  return taken;
+}
+
+request_queue::list request_queue::take_all() noexcept {
+  list taken(memory_);
+  for (auto* from : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
+    while (!from->empty()) move(from->front(), taken);
+  }
+  return taken;
+}
+
 request_queue::list request_queue::take_with_id(request_sender sender, std::uint64_t id) noexcept {
   list taken(memory_);
   for (;;) {
@@ -216,10 +234,66 @@ request_queue::list request_queue::take_with_id(request_sender sender, std::uint
     if (found == by_id_.end()) return taken;
     const auto& [of, own, number] = found->first;
     if (of != sender || own != id) return taken;
-    auto& request = *found->second;
-    forget(request);
-    taken.splice(taken.end(), *request.in, request.at);
+    move(*found->second, taken);
   }
+}
+
+request_queue::list request_queue::take_ended(request_sender sender) noexcept {
+  list taken(memory_);
+  for (;;) {
+    const auto found = while_alive_.lower_bound({sender, 0});
+    if (found == while_alive_.end() || std::get<0>(found->first) != sender) return taken;
+    move(*found->second, taken);
+  }
+}
+
+request_queue::list request_queue::take_expired(timer::time_point now) noexcept {
+  list taken(memory_);
+  while (!by_deadline_.empty() && std::get<0>(by_deadline_.begin()->first) <= now) {
+    move(*by_deadline_.begin()->second, taken);
+  }
+  return taken;
+}
+
+void request_queue::move(item& r, list& to) noexcept {
+  forget(r);
+  to.splice(to.end(), *r.in, r.at);
+}
+
+void request_queue::charge_later(request_sender sender, std::uint64_t after,
+                                 std::size_t bytes) noexcept {
+  const auto for_each = [&](const auto& visit) {
+    for (auto* in : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
+      for (auto at = in->rbegin(); at != in->rend() && (*at)->number > after; ++at) {
+        if ((*at)->sender == sender) visit(*at);
+      }
+    }
+  };
+  std::size_t count = 0;
+  for_each([&](const item&) { ++count; });
+  if (count == 0) return;
+  const auto each = bytes / count;
+  for_each([&](item& r) {
+    charged_ -= charge_of(*r, r->counted_bytes);
+    r->counted_bytes += each;
+    r.own->bytes += each;
+    bytes_ += each;
+    charged_ += charge_of(*r, r->counted_bytes);
+  });
+}
+
+void request_queue::add_to_indices(item& r, const operation_request& request) {
+  const auto& options = request.options;
+  if (options.id != 0) by_id_.try_emplace({request.sender, options.id, request.number}, &r);
+  if (options.while_alive) while_alive_.try_emplace({request.sender, request.number}, &r);
+  if (options.deadline) by_deadline_.try_emplace({*options.deadline, request.number}, &r);
+}
+
+void request_queue::remove_from_indices(const operation_request& request) noexcept {
+  const auto& options = request.options;
+  if (options.id != 0) by_id_.erase({request.sender, options.id, request.number});
+  if (options.while_alive) while_alive_.erase({request.sender, request.number});
+  if (options.deadline) by_deadline_.erase({*options.deadline, request.number});
 }
 
 bool request_queue::may_pass(item& r) noexcept {
@@ -284,7 +358,7 @@ void request_queue::forget(item& r) noexcept {
   ++taken_;
   if (r.blocker != nullptr) unblock(r);
   while (r.first_blocked != nullptr) unblock(*r.first_blocked);
-  if (r->options.id != 0) by_id_.erase({r->sender, r->options.id, r->number});
+  remove_from_indices(*r);
   --count_;
   if (r->plan) --planned_;
   bytes_ -= r->counted_bytes;

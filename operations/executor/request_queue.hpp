@@ -121,23 +121,23 @@ class request_queue {
   }
   /// Gives its plan to each request that waits for the job `by`.
   void give_plan(const void* by, const std::shared_ptr<const operation_plan>& plan) noexcept;
-  /// Takes all requests for which `condition(request)` is true.
-  template <class Condition>
-  [[nodiscard]] list take_if(const Condition& condition) noexcept {
-    list taken(memory_);
-    for (auto* from : {&planning_, &ready_[0], &ready_[1], &ready_[2]}) {
-      for (auto at = from->begin(); at != from->end();) {
-        const auto here = at++;
-        if (!condition(**here)) continue;
-        forget(*here);
-        taken.splice(taken.end(), *from, here);
-      }
-    }
-    return taken;
-  }
-
+  /// Takes the requests that wait for the job `by`.
+  [[nodiscard]] list take_planned_by(const void* by) noexcept;
+  /// Takes all requests.
+  [[nodiscard]] list take_all() noexcept;
+  // These visit no other requests than those that they take.
   /// Takes all requests of a sender with an id.
   [[nodiscard]] list take_with_id(request_sender sender, std::uint64_t id) noexcept;
+  /// Takes the requests of a sender that are to be dropped if it ends.
+  [[nodiscard]] list take_ended(request_sender sender) noexcept;
+  /// Takes the requests whose deadline has come.
+  [[nodiscard]] list take_expired(timer::time_point now) noexcept;
+
+  /// The number of the request that was added last.
+  [[nodiscard]] std::uint64_t last_number() const noexcept { return last_number_; }
+  /// Charges `bytes` of host memory, in equal parts, to the requests of a sender that wait and were
+  /// added after the one with the number `after`.
+  void charge_later(request_sender sender, std::uint64_t after, std::size_t bytes) noexcept;
 
   /// Whether requests wait for others that wait, so that these should not wait for company.
   [[nodiscard]] bool holds_back() const noexcept { return blocked_ != 0; }
@@ -160,8 +160,11 @@ class request_queue {
     std::size_t bytes = 0;
     std::array<turn, 3> turns{};  ///< by priority
   };
-  /// The requests of a sender with an id, in the order of their numbers.
-  using id_of_request = std::tuple<request_sender, std::uint64_t, std::uint64_t>;
+  /// Requests by a property and their number.
+  template <class... Property>
+  using index = std::map<
+      std::tuple<Property..., std::uint64_t>, item*, std::less<>,
+      detail::owner_allocator<std::pair<const std::tuple<Property..., std::uint64_t>, item*>>>;
 
   static constexpr std::size_t visited_for_batch = 8;  // for each request of the largest batch
   static constexpr std::size_t max_held_back_of_batch = 8;
@@ -189,6 +192,10 @@ class request_queue {
   [[nodiscard]] bool is_oldest(const item& r) const noexcept;
   void block(item& r, item& by) noexcept;
   void unblock(item& r) noexcept;
+  /// Moves a request to `to`.
+  void move(item& r, list& to) noexcept;
+  void add_to_indices(item& r, const detail::operation_request& request);
+  void remove_from_indices(const detail::operation_request& request) noexcept;
   void forget(item& r) noexcept;
 
   detail::owner_memory memory_;
@@ -207,7 +214,9 @@ class request_queue {
   std::size_t bytes_ = 0;
   std::size_t charged_ = 0;  // of `limits::bytes`
   std::uint64_t last_number_ = 0;
-  std::map<id_of_request, item*> by_id_;
+  index<request_sender, std::uint64_t> by_id_{memory_};
+  index<request_sender> while_alive_{memory_};
+  index<timer::time_point> by_deadline_{memory_};
   using senders = std::map<std::uint64_t, sender_share, std::less<>,
                            detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
   senders of_sender_{memory_};

@@ -280,7 +280,7 @@ std::size_t executable::bytes() const noexcept {
   for (const auto& a : actions_)
     sum += sizeof(a) + a.where.capacity() + a.operands.size() * sizeof(place);
   for (const auto& plan : plans_) sum += plan->bytes();
-  return sum * sets() + (stacked_ ? stacked_->bytes() : 0);
+  return sum * sets() + (capture_ ? capture_->bytes() : 0) + (stacked_ ? stacked_->bytes() : 0);
 }
 
 std::size_t executable::device_bytes() const noexcept {

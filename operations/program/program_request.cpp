@@ -16,23 +16,13 @@
 
 namespace sluice::operations {
 
-/// The call of a program: what is known of the run, and the program that the planner needs.
-struct program_call {
-  std::shared_ptr<const detail::program_graph> of;
-  std::shared_ptr<const program_inference> inferred;
-  std::size_t most_in_batch = 0;  // with runs like this one
-  bool pads = false;              // on a GPU
-
-  /// What the plan on devices of this kind is made for.
-  [[nodiscard]] const program_inference& planned_on(device_kind kind) const noexcept {
-    const auto* const padded = padded_on(kind);
-    return padded != nullptr ? *padded->one : *inferred;
-  }
-  /// How runs are padded on devices of this kind; nullptr if they are not.
-  [[nodiscard]] const batch_layout* padded_on(device_kind kind) const noexcept {
-    return pads && kind != device_kind::host ? inferred->padded.get() : nullptr;
-  }
-};
+const program_inference& program_call::planned_on(device_kind kind) const noexcept {
+  const auto* const layout = padded_on(kind);
+  return layout != nullptr ? *layout->one : *inferred;
+}
+const batch_layout* program_call::padded_on(device_kind kind) const noexcept {
+  return pads && kind != device_kind::host ? inferred->padded.get() : nullptr;
+}
 
 namespace {
 
@@ -180,9 +170,9 @@ const operation_row& program_row() {
 
 /// The properties of the outputs that are given. Checks that they share no bytes with constants and
 /// with each other.
-std::vector<given_output> program_request::given_outputs() const {
+program_request::list<given_output> program_request::given_outputs() const {
   const auto& graph = *asked_.what.graph();
-  std::vector<given_output> given(graph.outputs().size());
+  list<given_output> given(graph.outputs().size(), given_output{}, memory_);
   for (auto& one : given) one.is_downloaded = parts_.downloads != nullptr;
   require_outputs(graph, asked_.outputs.size());
   for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
@@ -222,7 +212,8 @@ void program_request::infer_steps() {
   if (graph == nullptr) throw invalid_argument("what", "is no program");
   graph->require_counts(asked_.inputs.size(), asked_.scalars.size());
   require_numbers(*graph, asked_.scalars);
-  std::vector<tensor_spec> given;
+  list<tensor_spec> given(memory_);
+  given.reserve(asked_.inputs.size());
   for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
     const auto& input = asked_.inputs[i];
     if (!input.on_device() && !input.on_host()) {
@@ -241,10 +232,9 @@ void program_request::infer_steps() {
     // What is not per request is the same for all, and a copy is not.
     if (asked_.inputs[i].on_host() && !graph->is_per_request(i)) stacks = false;
   }
-  call_ = std::make_shared<const program_call>(
-      program_call{graph, inferred, stacks ? graph->max_in_batch() : 0,
-                   stacks && options.bits != result_bits::as_if_alone && inferred->padded});
-  row_of_programs::store(call_.get(), call);
+  call_ = program_call{graph, inferred, stacks ? graph->max_in_batch() : 0,
+                       stacks && options.bits != result_bits::as_if_alone && inferred->padded};
+  row_of_programs::store(&*call_, call);
 
   operands_.reserve(inferred->uses.size());
   for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
@@ -260,7 +250,8 @@ void program_request::infer_steps() {
     const bool is_given = w.output && inferred->outputs[*w.output].spec;
     operands_.push_back(is_given ? std::move(asked_.outputs[*w.output]) : operand());
   }
-  uses_ = inferred->uses;
+  uses_.assign(inferred->uses.begin(), inferred->uses.end());
+  written_.reserve(inferred->written.size());
   for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].of.value = &operands_[i];
   for (const auto& one : parts_.host_inputs) {
     // New memory, which the launch writes before the steps.
@@ -270,6 +261,14 @@ void program_request::infer_steps() {
     u.stated = true;
     u.ignored = false;
   }
+}
+
+detail::shared_call share(const program_call& call) {
+  auto owner = std::make_shared<const program_call>(call);
+  detail::shared_call shared;
+  row_of_programs::store(owner.get(), shared.call);
+  shared.owner = std::move(owner);
+  return shared;
 }
 
 std::size_t program_request::bytes() const noexcept {
@@ -383,9 +382,9 @@ void prepare_request::infer_steps() {
   }
   for (auto& one : outputs) one.is_downloaded = asked_.to_host;
   auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
-  call_ = std::make_shared<const program_call>(program_call{
-      graph, run.shared, 0, run.shared->padded && options.bits != result_bits::as_if_alone});
-  row_of_programs::store(call_.get(), call);
+  call_ = program_call{graph, run.shared, 0,
+                       run.shared->padded && options.bits != result_bits::as_if_alone};
+  row_of_programs::store(&*call_, call);
 }
 
 std::size_t prepare_request::bytes() const noexcept {
@@ -450,7 +449,7 @@ void executor::submit(run_to_host asked, const request_options& options,
     auto downloads = std::make_shared<host_tensors>();
     request_options own = options;
     submit(detail::make_owned<operations::program_request, detail::operation_request>(
-        memory(),
+        memory(), memory(),
         run{.what = std::move(asked.what),
             .inputs = std::move(asked.inputs),
             .scalars = std::move(asked.scalars)},
@@ -472,7 +471,7 @@ void executor::submit(run asked, const request_options& options, reply_token<ten
   try {
     request_options own = options;
     submit(detail::make_owned<operations::program_request, detail::operation_request>(
-        memory(), std::move(asked), std::move(own), sender, reply_token<tensors>(token)));
+        memory(), memory(), std::move(asked), std::move(own), sender, reply_token<tensors>(token)));
   } catch (...) {
     asked = {};
     token.fail(current_error());

@@ -5,6 +5,7 @@
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/run.hpp>
 
 #include <cstddef>
@@ -17,7 +18,21 @@
 
 namespace sluice::operations {
 
-struct program_call;
+/// The call of a program: what is known of the run, and the program that the planner needs.
+struct program_call {
+  std::shared_ptr<const detail::program_graph> of{};
+  std::shared_ptr<const program_inference> inferred{};
+  std::size_t most_in_batch = 0;  ///< with runs like this one
+  bool pads = false;              ///< on a GPU
+
+  /// What the plan on devices of this kind is made for.
+  [[nodiscard]] const program_inference& planned_on(device_kind kind) const noexcept;
+  /// How runs are padded on devices of this kind; nullptr if they are not.
+  [[nodiscard]] const batch_layout* padded_on(device_kind kind) const noexcept;
+};
+/// A copy of the call for the planner.
+/// @throws std::bad_alloc if there is no memory
+[[nodiscard]] detail::shared_call share(const program_call& call);
 
 /// The row of all programs. The plan of a call is an `executable`.
 [[nodiscard]] const operation_row& program_row();
@@ -33,11 +48,14 @@ struct run_parts {
 /// outputs lie in, in this order.
 class program_request final : public detail::operation_request {
  public:
-  /// Downloads the results to `downloads`, unless that is null.
-  program_request(run&& asked, request_options&& o, request_sender s, reply_token<tensors>&& t,
+  /// Downloads the results to `downloads`, unless that is null. The lists of the request are in
+  /// `memory`.
+  program_request(detail::owner_memory& memory, run&& asked, request_options&& o, request_sender s,
+                  reply_token<tensors>&& t,
                   std::shared_ptr<host_tensors> downloads = nullptr) noexcept
       : operation_request(program_row(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
+        memory_(memory),
         asked_(std::move(asked)),
         parts_{.downloads = std::move(downloads)} {}
 
@@ -47,7 +65,7 @@ class program_request final : public detail::operation_request {
   }
   std::span<const inference::use> uses() const noexcept override { return uses_; }
   std::size_t bytes() const noexcept override;
-  std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
+  detail::shared_call share_call() const override { return share(*call_); }
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor& value, bool is_output) override {
     // New memory for an input of the host is no result.
@@ -62,20 +80,24 @@ class program_request final : public detail::operation_request {
       std::shared_ptr<operation_launch> finishes) noexcept override;
 
  private:
+  template <class T>
+  using list = std::vector<T, detail::owner_allocator<T>>;
+
   void infer_steps();
-  [[nodiscard]] std::vector<given_output> given_outputs() const;
+  [[nodiscard]] list<given_output> given_outputs() const;
   void drop_operands() noexcept override;
   void drop_program() noexcept;
   [[nodiscard]] tensors results() const;
 
   reply_token<tensors> reply_;
+  detail::owner_memory& memory_;
   run asked_;
   run_parts parts_;
   std::size_t uploaded_ = 0;  // inputs of the host that have their memory, and written results
-  std::shared_ptr<const program_call> call_;
-  std::vector<operand> operands_;  // to which the uses refer
-  std::vector<inference::use> uses_;
-  std::vector<tensor> written_;  // the results that are outputs or parts of them
+  std::optional<program_call> call_;
+  list<operand> operands_{memory_};  // to which the uses refer
+  list<inference::use> uses_{memory_};
+  list<tensor> written_{memory_};  // the results that are outputs or parts of them
 };
 
 /// A request for the executable of a program. It launches nothing.
@@ -93,7 +115,7 @@ class prepare_request final : public detail::operation_request {
   }
   std::span<const inference::use> uses() const noexcept override { return {}; }
   std::size_t bytes() const noexcept override;
-  std::shared_ptr<const void> owner_of_call() const noexcept override { return call_; }
+  detail::shared_call share_call() const override { return share(*call_); }
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor&, bool) override {}
   element_type type() const noexcept override { return element_type::u8; }
@@ -108,7 +130,7 @@ class prepare_request final : public detail::operation_request {
   reply_token<prepared> reply_;
   prepare asked_;
   run_parts parts_;  // nothing
-  std::shared_ptr<const program_call> call_;
+  std::optional<program_call> call_;
 };
 
 }  // namespace sluice::operations

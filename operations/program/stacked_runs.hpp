@@ -11,8 +11,8 @@ namespace sluice::operations {
 
 /// Whether a run like `alone` may be part of a batch. If not, it is launched alone.
 [[nodiscard]] bool may_share_batch(const detail::program_graph& of, const program_inference& alone);
-/// Checks that each output of two runs together has a part for each of them.
-/// @throws error what a step refuses for two runs, with its name
+/// Checks that each output of two and of three runs together has a part for each of them.
+/// @throws error what a step refuses for several runs, with its name
 /// @throws error `invalid_argument` with the name of an output that is not per request
 void require_parts(const detail::program_graph& of, const program_inference& alone);
 /// The axis along which an input of a run is padded; 0: none.

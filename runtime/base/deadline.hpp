@@ -6,15 +6,16 @@
 
 namespace sluice::detail {
 
-/// The time at which `timeout` ends. `milliseconds::max()` means no limit, and becomes about the
+/// The time at which `timeout` ends. The longest duration means no limit, and becomes about the
 /// largest time that the clock can represent.
-[[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(
-    std::chrono::milliseconds timeout) noexcept {
+template <class Rep, class Period>
+[[nodiscard]] std::chrono::steady_clock::time_point deadline_after(
+    std::chrono::duration<Rep, Period> timeout) noexcept {
   using clock = std::chrono::steady_clock;
+  using duration = std::chrono::duration<Rep, Period>;
   const auto now = clock::now();
-  const auto most =
-      std::chrono::duration_cast<std::chrono::milliseconds>(clock::time_point::max() - now);
-  return now + std::clamp(timeout, std::chrono::milliseconds(0), most);
+  const auto most = std::chrono::duration_cast<duration>(clock::time_point::max() - now);
+  return now + std::clamp(timeout, duration(0), most);
 }
 
 }  // namespace sluice::detail

@@ -39,6 +39,9 @@ std::shared_ptr<device> device_runtime::shared_device() const noexcept {
 }
 
 stream device_runtime::create_stream(stream_priority priority) {
+  if (priority > stream_priority::high) {
+    throw error(errc::invalid_argument, "priority: is no stream_priority");
+  }
   return {core_, &core_->make_timeline(priority)};
 }
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/timer.hpp>
 #include <sluice/envelope/wait_policy.hpp>
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -73,6 +78,43 @@ TEST(wait_policy, is_an_option_of_a_service) {
     EXPECT_EQ(detail::spinners::of_process().of_clients(),
               policy == wait_policy::latency ? wait_policy::latency : wait_policy::balanced);
   }
+}
+
+TEST(device_service, refuses_options_that_are_no_enumerators) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "waiting",
+                     [] { device_service("host", {.waiting = static_cast<wait_policy>(3)}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "completion", [] {
+    device_service("host", {.completion = static_cast<completion_strategy>(3)});
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "priority", [] {
+    (void)device_runtime(open_device("host"), {}).create_stream(static_cast<stream_priority>(2));
+  }));
+}
+
+TEST(device_service, refuses_more_lanes_than_threads_can_serve) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max();
+  EXPECT_TRUE(throws(errc::invalid_argument, "lanes_per_actor: is",
+                     [] { device_service("host", {.lanes_per_actor = most}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "high_priority_lanes: is 1025",
+                     [] { device_service("host", {.high_priority_lanes = 1025}); }));
+}
+
+TEST(deadline_after, does_not_overflow) {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto far = begun + std::chrono::hours(24 * 365 * 100);
+  EXPECT_GT(deadline_after(std::chrono::nanoseconds::max()), far);
+  EXPECT_GT(deadline_after(std::chrono::milliseconds::max()), far);
+  EXPECT_GT(deadline_after(std::chrono::seconds::max()), far);
+  EXPECT_GT(deadline_after(std::chrono::hours::max()), far);
+  EXPECT_GT(deadline_after(std::chrono::duration<double>::max()), far);
+  // The largest float below 2^63 nanoseconds. In float, the product would be 2^63.
+  EXPECT_GT(deadline_after(std::chrono::duration<float>(9223371776.0F)), far);
+  const auto now = deadline_after(std::chrono::hours::min());
+  EXPECT_GE(now, begun);
+  EXPECT_LE(now, std::chrono::steady_clock::now());
+  const auto soon = deadline_after(std::chrono::microseconds(500));
+  EXPECT_GE(soon, begun + std::chrono::microseconds(500));
+  EXPECT_LE(soon, std::chrono::steady_clock::now() + std::chrono::microseconds(500));
 }
 
 }  // namespace

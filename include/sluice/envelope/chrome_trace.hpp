@@ -40,7 +40,8 @@ struct chrome_trace_options {
 /// the completion engine detected it ("detection") are asynchronous slices with the launch's id.
 /// The enqueueing calls of the host are slices of the launching threads.
 ///
-/// The launch of a program has the argument "steps", the names of its steps in order.
+/// The launch of a program has the argument "steps", the names of its steps in order. A launch in a
+/// batch has the argument "batch", the number of launches in it.
 ///
 /// A launch without timestamps has the argument `"timestamps": "missing"`, or `"off"` if the option
 /// is off. Its slice begins after its enqueueing call and after the previous launch of the stream.

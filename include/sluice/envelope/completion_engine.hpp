@@ -93,6 +93,7 @@ class SLUICE_EXPORT completion_engine {
  public:
   /// An engine for the launches of `runtime`. Starts a thread, unless `strategy` is `synchronous`.
   /// With `polled`, `waiting` states how long the thread spins after a completion.
+  /// @throws error `invalid_argument` if `strategy` or `waiting` is no enumerator
   /// @throws std::system_error if the thread cannot be started
   /// @throws std::bad_alloc if there is no memory for the engine
   explicit completion_engine(device_runtime& runtime,

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace sluice {
@@ -34,11 +35,11 @@ struct device_service_options {
   /// is full at 255, use 200.
   std::size_t max_commands = 0;
   /// The number of lanes of each library actor and of the program actor, each with a thread of its
-  /// own; 0: 1. The device actor has one lane.
+  /// own; 0: 1. At most 1024. The device actor has one lane.
   std::size_t lanes_per_actor = 1;
   /// The number of further lanes of each of these actors, which take only requests with
-  /// `request_priority::high`. Their streams have `stream_priority::high`. 0: such requests share
-  /// the other lanes.
+  /// `request_priority::high`. Their streams have `stream_priority::high`. At most 1024. 0: such
+  /// requests share the other lanes.
   std::size_t high_priority_lanes = 0;
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
@@ -56,6 +57,7 @@ class device_service {
  public:
   /// A service on the device called `device_name`.
   /// @throws error `invalid_argument` if there is no such device
+  /// @throws error `invalid_argument` if an option is no enumerator, or there are too many lanes
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if a call of the driver fails
   /// @throws std::system_error if a thread cannot be started
@@ -63,6 +65,7 @@ class device_service {
   explicit device_service(std::string_view device_name, device_service_options options = {})
       : device_service(open_device(device_name), std::move(options)) {}
   /// A service on a device that is already open.
+  /// @throws error `invalid_argument` if an option is no enumerator, or there are too many lanes
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if a call of the driver fails
   /// @throws std::system_error if a thread cannot be started
@@ -79,8 +82,9 @@ class device_service {
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
-        lanes_per_actor_(std::max(options.lanes_per_actor, std::size_t{1})),
-        high_priority_lanes_(options.high_priority_lanes) {
+        lanes_per_actor_(
+            checked_lanes("lanes_per_actor", std::max(options.lanes_per_actor, std::size_t{1}))),
+        high_priority_lanes_(checked_lanes("high_priority_lanes", options.high_priority_lanes)) {
     detail::spinners::of_process().service_begins(waiting_);
   }
   device_service(const device_service&) = delete;
@@ -115,6 +119,14 @@ class device_service {
 
  private:
   friend class kernel_envelope;
+  static constexpr std::size_t most_lanes = 1024;
+  [[nodiscard]] static std::size_t checked_lanes(const char* name, std::size_t count) {
+    if (count <= most_lanes) return count;
+    throw error(errc::invalid_argument, std::string(name) + ": is " + std::to_string(count) +
+                                            ", but at most " + std::to_string(most_lanes) +
+                                            " are possible");
+  }
+
   device_runtime runtime_;
   std::shared_ptr<sluice::timer> timer_;
   sluice::planner planner_;

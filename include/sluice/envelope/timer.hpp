@@ -45,11 +45,35 @@ class timer {
   virtual void cancel(const ticket& which) noexcept = 0;
 };
 
+namespace detail {
+
+/// `std::chrono::duration_cast`, but for durations that nanoseconds cannot represent: they become
+/// the longest or the shortest one.
+template <class Rep, class Period>
+[[nodiscard]] constexpr std::chrono::nanoseconds saturated_cast(
+    std::chrono::duration<Rep, Period> value) noexcept {
+  using std::chrono::nanoseconds;
+  const std::chrono::duration<double, std::nano> about(value);
+  if (!(about < nanoseconds::max())) return nanoseconds::max();  // or not a number
+  if (about <= nanoseconds::min()) return nanoseconds::min();
+  if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
+    return nanoseconds(static_cast<nanoseconds::rep>(about.count()));
+  } else {
+    return std::chrono::duration_cast<nanoseconds>(value);
+  }
+}
+
+}  // namespace detail
+
 /// The time of the steady clock at which `limit` will have passed, for `request_options::deadline`.
-/// The result is at most the last time of the clock: `milliseconds::max()` means no limit. A
-/// negative limit has passed now.
+/// The result is at most the last time of the clock: the longest duration of any unit means no
+/// limit. A negative limit has passed now.
 [[nodiscard]] SLUICE_EXPORT timer::time_point deadline_after(
-    std::chrono::milliseconds limit) noexcept;
+    std::chrono::nanoseconds limit) noexcept;
+template <class Rep, class Period>
+[[nodiscard]] timer::time_point deadline_after(std::chrono::duration<Rep, Period> limit) noexcept {
+  return deadline_after(detail::saturated_cast(limit));
+}
 
 /// The steady clock of the system. A thread, which starts with the first call of `call_at`, calls
 /// the functions.

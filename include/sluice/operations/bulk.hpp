@@ -61,7 +61,7 @@ class bulk {
   ~bulk() = default;
 
   /// Appends an operation, or what a `to_operation` turns into one. Its result is a tensor. Runs of
-  /// programs are no operations.
+  /// programs are no operations. A `download` needs a target, `download::to`.
   /// @throws error `invalid_argument` if there are `max_size` of them; as `to_operation`
   /// @throws std::bad_alloc if there is no memory
   template <class Request>
@@ -109,6 +109,9 @@ class bulk {
 
   template <class Operation>
   bulk& append(Operation operation) {
+    static_assert(
+        requires { row_of(operation_type<Operation>{}); },
+        "a bulk holds operations; runs of programs are none");
     if (size_ == max_size) {
       throw error(errc::invalid_argument,
                   "bulk: has " + std::to_string(max_size) + " operations already");
@@ -136,6 +139,10 @@ class SLUICE_EXPORT bulk::collector {
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] static std::unique_ptr<collector, void (*)(collector*)> make(
       std::size_t count, reply_token<bulk_results> answer);
+  /// The size of one for `count` operations in host memory.
+  [[nodiscard]] static std::size_t bytes_of(std::size_t count) noexcept {
+    return sizeof(collector) + count * (token_bytes + sizeof(bulk_result));
+  }
   collector(const collector&) = delete;
   collector& operator=(const collector&) = delete;
 

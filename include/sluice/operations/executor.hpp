@@ -149,13 +149,17 @@ class SLUICE_EXPORT executor {
   /// While it exists, requests that may share a launch wait for later ones.
   class SLUICE_EXPORT gathering {
    public:
-    explicit gathering(executor& of) noexcept;
+    /// Those of `sender` that wait keep `shared_bytes` of host memory together.
+    gathering(executor& of, request_sender sender, std::size_t shared_bytes) noexcept;
     gathering(const gathering&) = delete;
     gathering& operator=(const gathering&) = delete;
     ~gathering();
 
    private:
     executor& of_;
+    request_sender sender_;
+    std::uint64_t begun_;
+    std::size_t shared_bytes_;
   };
 
   /// The memory of requests.

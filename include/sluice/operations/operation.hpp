@@ -245,8 +245,10 @@ struct operation_functions {
   void (*enqueue)(lane_libraries&, const Call&, const launch_of<Operation>&) = nullptr;
   /// Whether a graph of a GPU may repeat what `enqueue` does; see `capture_policy`. Then `enqueue`
   /// depends on its arguments alone and works on the lane's stream, its library objects are made by
-  /// `prepare`, and these give up no memory that an earlier call has used. The planner may call it
-  /// with library objects of another lane, while the owner of the lane calls it, too.
+  /// `prepare`, and these give up no memory that an earlier call has used. Of an address, it uses
+  /// the value, as an argument of a kernel, and the largest power of two that divides it. The
+  /// planner may call it with library objects of another lane, while the owner of the lane calls
+  /// it, too.
   bool can_be_captured = false;
   /// Makes what one launch needs of its own, before anything is locked. May be null.
   std::shared_ptr<operation_launch> (*begin)(lane_libraries&, const Operation&,

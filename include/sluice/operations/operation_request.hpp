@@ -21,6 +21,12 @@
 
 namespace sluice::detail {
 
+/// A call that does not refer to its request.
+struct shared_call {
+  operation_row::call_storage call{};
+  std::shared_ptr<const void> owner{};  ///< of what the call refers to; nullptr if that is nothing
+};
+
 /// One request to an executor, without the type of its operation.
 class operation_request {
  public:
@@ -36,10 +42,9 @@ class operation_request {
   /// operation.
   [[nodiscard]] virtual std::optional<error> infer() noexcept = 0;
   [[nodiscard]] virtual std::span<const inference::use> uses() const noexcept = 0;
-  /// Owns what the call refers to; nullptr if that is nothing.
-  [[nodiscard]] virtual std::shared_ptr<const void> owner_of_call() const noexcept {
-    return nullptr;
-  }
+  /// The call for a thread that may need it after the end of the request.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] virtual shared_call share_call() const { return {call, nullptr}; }
   /// The device memory that plans of the call share, in bytes; see
   /// `operation_plan::shared_device_bytes`.
   [[nodiscard]] virtual std::size_t shared_device_bytes() const noexcept { return 0; }

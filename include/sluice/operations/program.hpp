@@ -126,10 +126,10 @@ class typed_program_step final : public program_step {
 /// Whether runs of a program are captured: launched as one graph of the device (`cudaGraph_t`),
 /// which takes less time than the calls of all steps.
 ///
-/// Only GPUs have graphs. The graph copies the inputs and the outputs of a run, which a large
-/// program does not gain from. Runs are not captured if the program takes scalars, if an input or a
-/// given output is not dense, if a step updates an input in place, or if an operation does not
-/// allow it (`operation_functions::can_be_captured`). `prepared::not_captured` has the reason.
+/// Only GPUs have graphs; on another device no policy has an effect. Runs are not captured if the
+/// program takes scalars, if an input or a given output is not dense, if a step updates an input in
+/// place, or if an operation does not allow it (`operation_functions::can_be_captured`).
+/// `prepared::not_captured` has the reason.
 ///
 /// While a program is being captured, for a fraction of a millisecond, `cudaDeviceSynchronize`
 /// fails in all threads of the process with `cudaErrorStreamCaptureUnsupported`. Choose a policy
@@ -137,8 +137,9 @@ class typed_program_step final : public program_step {
 enum class capture_policy : std::uint8_t {
   never,  ///< no run is captured
   /// After the fourth run of an executable, if then launching takes less time. Programs of fewer
-  /// than three device commands, with more than 1 MiB of inputs and outputs or with more than
-  /// 64 MiB of intermediate values are not captured.
+  /// than three device commands, or with more than 64 MiB of inputs and outputs or of intermediate
+  /// values, are not captured, nor are those with more than 1 MiB of inputs and outputs whose graph
+  /// would copy these.
   automatic,
   /// When the executable is made. Programs with more than 1 GiB of inputs and outputs, or of
   /// intermediate values, are not captured.
@@ -213,6 +214,7 @@ class SLUICE_EXPORT program_value {
   /// The last two dimensions exchanged.
   [[nodiscard]] program_value transposed() const;
   /// The indices `first`, `first + step`, … below `last`, or to the end if `last` is left out.
+  /// Negative indices do not count from the end.
   [[nodiscard]] program_value slice(std::size_t axis, std::int64_t first,
                                     std::optional<std::int64_t> last = {},
                                     std::int64_t step = 1) const;

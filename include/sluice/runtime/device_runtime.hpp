@@ -165,6 +165,7 @@ class SLUICE_EXPORT device_runtime {
   [[nodiscard]] std::shared_ptr<sluice::device> shared_device() const noexcept;
 
   /// Creates a stream.
+  /// @throws error `invalid_argument` if `priority` is no enumerator
   /// @throws error `shutting_down` if the runtime is shutting down
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if a driver call failed

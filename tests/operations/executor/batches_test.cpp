@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/operations/batch_trace.hpp"
 #include "tests/operations/executing.hpp"
+#include "tests/operations/gathering_executor.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -59,12 +59,10 @@ class batches : public executor_test {
   void SetUp() override {
     executor_test::SetUp();
     if (IsSkipped()) return;
-    traced_ = std::make_unique<executor>(service(), trace_);
-    traced_->on_wake(waking());
-    traced_->on_more([this] { return gathers_; });
+    traced_ = std::make_unique<gathering_executor>(service(), waking());
     // Nothing may be loaded behind a closed gate.
     (void)run(traced(), product_of(any(), any()));
-    first_batch_ = trace_->batches().size();
+    traced_->begin();
   }
   void TearDown() override {
     traced_.reset();
@@ -75,23 +73,15 @@ class batches : public executor_test {
     return open_host_device({.jitter = host_jitter{process_seed(), 20us}, .faults = faults_});
   }
 
-  [[nodiscard]] executor& traced() { return *traced_; }
-  /// Until `launch_gathered`, the executor is told that further requests follow.
-  void gather() { gathers_ = true; }
-  void launch_gathered() {
-    gathers_ = false;
-    traced().work();
-  }
+  [[nodiscard]] executor& traced() { return traced_->get(); }
+  void gather() { traced_->gather(); }
+  void launch_gathered() { traced_->launch_gathered(); }
   [[nodiscard]] fault_script& faults() { return *faults_; }
   [[nodiscard]] bool on_host() { return GetParam() == "host"; }
   [[nodiscard]] std::mt19937_64& random() { return random_; }
-  [[nodiscard]] const batch_trace& trace() const { return *trace_; }
+  [[nodiscard]] const batch_trace& trace() const { return traced_->trace(); }
   /// The sizes of the batches of the test.
-  [[nodiscard]] sizes launched() const {
-    auto all = trace_->batches();
-    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first_batch_));
-    return all;
-  }
+  [[nodiscard]] sizes launched() const { return traced_->launched(); }
 
   tensor values(const permutation& p) {
     const auto extent = static_cast<std::int64_t>(p.size());
@@ -112,10 +102,7 @@ class batches : public executor_test {
 
  private:
   std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
-  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
-  std::unique_ptr<executor> traced_;
-  std::size_t first_batch_ = 0;
-  bool gathers_ = false;
+  std::unique_ptr<gathering_executor> traced_;
   std::mt19937_64 random_ = make_generator();
 };
 

@@ -165,6 +165,63 @@ TEST_P(bulk_test, beyond_the_queue_fails_in_part) {
   (void)wait(*small, second);
 }
 
+// A request that waits keeps the results of the whole message.
+TEST_P(bulk_test, counts_its_memory_in_the_queue) {
+  const auto a = values({1, 2, 3, 4});
+  (void)run(on(), gemm{.a = a, .b = a});
+  gate closed;
+  closed.hold(on().lane().stream());
+  auto first = submit(on(), gemm{.a = a, .b = a});
+  auto second = submit(on(), gemm{.a = a, .b = a});
+  bulk many;
+  many.add(gemm{.a = a, .b = a});
+  for (std::size_t i = 1; i < bulk::max_size; ++i) {
+    many.add(gemm{.a = a, .b = a.reshape({4, 1})});
+  }
+  const auto before = on().status();
+  auto answer = send(std::move(many));
+  const auto during = on().status();
+  EXPECT_EQ(during.requests, before.requests + 1);
+  EXPECT_GE(during.bytes, before.bytes + bulk::max_size * sizeof(bulk_result));
+  closed.open();
+  EXPECT_FALSE(wait(answer).of[0].failure);
+  (void)wait(first);
+  (void)wait(second);
+  EXPECT_EQ(on().status().bytes, 0U);
+}
+
+TEST_P(bulk_test, with_its_memory_is_bounded) {
+  const auto a = values({1, 2, 3, 4});
+  constexpr request_sender sender{1};
+  // The share of a sender is half of the bytes.
+  const auto small = make_executor({.max_waiting_bytes = 2 * bulk::max_size * sizeof(bulk_result)});
+  (void)run(*small, gemm{.a = a, .b = a});
+  const auto waiting_bulk = [&] {
+    bulk many;
+    for (std::size_t i = 1; i < bulk::max_size; ++i) {
+      many.add(gemm{.a = a, .b = a.reshape({4, 1})});
+    }
+    many.add(gemm{.a = a, .b = a});
+    pending<bulk_results> answer(waking_alarm());
+    small->submit(std::move(many), {}, answer.token(), sender);
+    return answer;
+  };
+  for (int round = 0; round < 3; ++round) {
+    gate closed;
+    closed.hold(small->lane().stream());
+    auto first = submit(*small, gemm{.a = a, .b = a});
+    auto second = submit(*small, gemm{.a = a, .b = a});
+    auto taken = waiting_bulk();
+    auto refused = waiting_bulk();
+    ASSERT_TRUE(refused.answered());
+    EXPECT_EQ(refused.get().of.back().failure->code(), errc::overloaded);
+    closed.open();
+    EXPECT_FALSE(wait(*small, taken).of.back().failure) << "round " << round;
+    (void)wait(*small, first);
+    (void)wait(*small, second);
+  }
+}
+
 TEST_P(bulk_test, is_answered_when_its_executor_ends) {
   const auto a = values({1, 2, 3, 4});
   auto ended = make_executor();

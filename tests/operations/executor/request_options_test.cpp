@@ -5,6 +5,7 @@
 #include "tests/operations/executor/planned_operation.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/instruction_count.hpp"
 #include "tests/support/seed.hpp"
 
 #include <sluice/operations/transfer.hpp>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -50,6 +52,43 @@ class request_options_test : public executor_test {
     std::vector<pending_answer> answers;
     while (!on().lane().full()) answers.push_back(send({.x = words(1), .key = 2}));
     return answers;
+  }
+  static constexpr int taken_one_by_one = 20;
+  /// Lets `count` requests wait, beside those that `send_one(i)` sends; then calls `take_one(i)`.
+  template <class Send, class Take>
+  void take_one_by_one(std::size_t count, errc code, const Send& send_one, const Take& take_one) {
+    gate closed;
+    auto answers = fill_lane(closed);
+    std::vector<pending_answer> taken;
+    for (std::size_t i = 0; i < count; ++i) {
+      auto options = until(1h);
+      options.while_alive = true;
+      answers.push_back(send({.x = words(1), .key = 2}, options, alice));
+    }
+    for (int i = 0; i < taken_one_by_one; ++i) taken.push_back(send_one(i));
+    for (int i = 0; i < taken_one_by_one; ++i) {
+      take_one(i);
+      on().work();
+      expect(code, taken[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(on().waiting(), count + static_cast<std::size_t>(taken_one_by_one - 1 - i));
+    }
+    closed.open();
+    for (auto& answer : answers) (void)wait(answer);
+  }
+  void pass_deadlines(std::size_t count) {
+    take_one_by_one(
+        count, errc::deadline_exceeded,
+        [&](int i) { return send({.x = words(1), .key = 2}, until((i + 1) * 1ms)); },
+        [&](int) { timer().advance(1ms); });
+  }
+  void end_senders(std::size_t count) {
+    const auto sender = [](int i) {
+      return request_sender{100 + static_cast<std::uint64_t>(i)};
+    };
+    take_one_by_one(
+        count, errc::cancelled,
+        [&](int i) { return send({.x = words(1), .key = 2}, {.while_alive = true}, sender(i)); },
+        [&](int i) { on().sender_ended(sender(i)); });
   }
   [[nodiscard]] plan_script& script() { return script_; }
 
@@ -203,6 +242,31 @@ TEST_P(request_options_test, drops_what_a_client_waits_for_that_has_ended) {
   script().open(1);
   (void)wait(stays);
   (void)wait(others);
+}
+
+// Deadlines that pass one by one, and senders that end one by one, while others wait.
+TEST_P(request_options_test, leaves_the_queue_among_few) {
+  pass_deadlines(64);
+  end_senders(64);
+}
+TEST_P(request_options_test, leaves_the_queue_among_many) {
+  pass_deadlines(2048);
+  end_senders(2048);
+}
+
+// The requests that wait are not visited.
+TEST_P(request_options_test, leaving_the_queue_costs_no_more_among_many) {
+  SLUICE_REQUIRE_INSTRUCTION_COUNT();
+  const auto count = [](const std::string& name) {
+    return count_instructions("devices/request_options_test." + name + "/host",
+                              "sluice::operations::request_queue::take_e*");
+  };
+  const auto few = count("leaves_the_queue_among_few");
+  const auto many = count("leaves_the_queue_among_many");
+  ASSERT_TRUE(few && many);
+  EXPECT_GT(*few, 0U);
+  // A map of 32 times the entries is five levels deeper.
+  EXPECT_LE(*many, 2 * *few);
 }
 
 // The search for a request to launch is bounded, but it never misses the one that all others wait

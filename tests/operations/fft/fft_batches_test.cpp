@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transforms of several requests in one launch.
-#include "tests/operations/batch_trace.hpp"
 #include "tests/operations/executing.hpp"
 #include "tests/operations/fft/dft.hpp"
+#include "tests/operations/gathering_executor.hpp"
 #include "tests/support/gate.hpp"
 #include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
@@ -29,9 +29,7 @@ class fft_batches : public executor_test {
   void SetUp() override {
     executor_test::SetUp();
     if (IsSkipped()) return;
-    traced_ = std::make_unique<executor>(service(), trace_);
-    traced_->on_wake(waking());
-    traced_->on_more([this] { return gathers_; });
+    traced_ = std::make_unique<gathering_executor>(service(), waking());
   }
   void TearDown() override {
     traced_.reset();
@@ -50,25 +48,22 @@ class fft_batches : public executor_test {
       return made;
     };
     // The plan is made first: requests that wait for it would be launched one after the other.
-    (void)wait(*traced_, submit_one(request(inputs.front()), options));
-    launches_before_ = trace_->batches().size();
-    gathers_ = true;
+    (void)wait(traced_->get(), submit_one(request(inputs.front()), options));
+    traced_->begin();
+    traced_->gather();
     std::vector<pending_answer> answers;
     answers.reserve(inputs.size());
     for (const auto& values : inputs) answers.push_back(submit_one(request(values), options));
-    gathers_ = false;
+    traced_->launch_gathered();
     std::vector<std::vector<Result>> results;
     for (auto& answer : answers) {
-      const auto y = wait(*traced_, answer);
+      const auto y = wait(traced_->get(), answer);
       results.push_back(download(y.reshape({-1}).template as<Result>(), stream()));
     }
     return results;
   }
   /// The sizes of the launches of the last call of `together`.
-  [[nodiscard]] std::vector<std::size_t> launched() const {
-    const auto all = trace_->batches();
-    return {all.begin() + static_cast<std::ptrdiff_t>(launches_before_), all.end()};
-  }
+  [[nodiscard]] std::vector<std::size_t> launched() const { return traced_->launched(); }
   template <class Value>
   std::vector<std::vector<Value>> inputs(std::size_t count, std::int64_t elements) {
     std::vector<std::vector<Value>> all;
@@ -104,12 +99,9 @@ class fft_batches : public executor_test {
  private:
   template <class Operation>
   pending_answer submit_one(Operation operation, const request_options& options) {
-    return submit(*traced_, std::move(operation), options);
+    return submit(traced_->get(), std::move(operation), options);
   }
-  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
-  std::unique_ptr<executor> traced_;
-  std::size_t launches_before_ = 0;
-  bool gathers_ = false;
+  std::unique_ptr<gathering_executor> traced_;
   std::mt19937_64 random_ = make_generator();
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tests/operations/batch_trace.hpp"
+#include "tests/operations/gathering_executor.hpp"
 #include "tests/operations/program/programs.hpp"
 
 #include <sluice/runtime/host_device.hpp>
@@ -48,11 +48,9 @@ class batched_programs : public programs {
   }
 
   [[nodiscard]] fault_script& faults() { return *faults_; }
-  [[nodiscard]] executor& traced() { return *traced_; }
+  [[nodiscard]] executor& traced() { return traced_->get(); }
   void set_options(executor_options options) {
-    traced_ = std::make_unique<executor>(service(), trace_, options);
-    traced_->on_wake(waking());
-    traced_->on_more([this] { return gathers_; });
+    traced_ = std::make_unique<gathering_executor>(service(), waking(), options);
   }
   [[nodiscard]] const tensor& shift() const { return shift_; }
   /// Runs each of them alone, then submits all so that they wait together, then lets them go.
@@ -66,20 +64,16 @@ class batched_programs : public programs {
   std::vector<pending<tensors>> submit_at_once(
       std::vector<sluice::run> runs, const request_options& options = {},
       const std::function<void()>& before_launch = [] {}) {
-    seen_ = trace_->batches().size();
-    gathers_ = true;
+    traced_->begin();
+    traced_->gather();
     std::vector<pending<tensors>> all;
     for (auto& one : runs) all.push_back(submit(traced(), std::move(one), options));
     before_launch();
-    gathers_ = false;
-    traced().work();
+    traced_->launch_gathered();
     return all;
   }
   tensors answer_of(pending<tensors>& answer) { return wait(traced(), answer); }
-  [[nodiscard]] sizes launches() const {
-    auto all = trace_->batches();
-    return {all.begin() + static_cast<std::ptrdiff_t>(seen_), all.end()};
-  }
+  [[nodiscard]] sizes launches() const { return traced_->launched(); }
 
   /// Spectrograms of clips, and their rows' sums. The input "shift" is not per request.
   program spectrogram(const program_options& options = {.max_in_batch = 128}) {
@@ -114,10 +108,7 @@ class batched_programs : public programs {
 
  private:
   std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
-  std::shared_ptr<batch_trace> trace_ = std::make_shared<batch_trace>();
-  std::unique_ptr<executor> traced_;
-  bool gathers_ = false;
-  std::size_t seen_ = 0;
+  std::unique_ptr<gathering_executor> traced_;
   tensor shift_;
   host_tensor window_;
   host_tensor filterbank_;

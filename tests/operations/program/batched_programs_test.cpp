@@ -242,6 +242,22 @@ TEST_P(batched_programs, refuse_outputs_that_are_not_per_request) {
   }));
 }
 
+// 1 + n / 16 frames of n samples: rounding makes 63 and 126 of 1000 and 2000, but 188 of 3000.
+TEST_P(batched_programs, refuse_outputs_that_only_seem_to_be_per_request) {
+  program_builder p;
+  const auto signal = p.input("signal", per_request);
+  const auto window = p.constant("window", host_tensor(element_type::f32, {64}));
+  const auto frames =
+      p.add("frames", frame_signal{.signal = signal, .window = window, .n_fft = 64, .hop = 16});
+  const auto what = std::move(p).build({frames}, {.max_in_batch = 4});
+  EXPECT_TRUE(throws(errc::invalid_argument,
+                     "outputs[0]: is not per request: its shape is [63, 64] for one run and "
+                     "[188, 64] for 3",
+                     [&] {
+                       (void)results_of({what, {numbers({1000})}});
+                     }));
+}
+
 TEST_P(batched_programs, refuse_options_without_meaning) {
   const auto built = [](std::size_t most, bool marked) {
     program_builder p;

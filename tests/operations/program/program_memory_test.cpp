@@ -4,6 +4,7 @@
 #include "tests/operations/program/programs.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
+#include "tests/support/heap.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
 
@@ -346,6 +347,33 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
       }));
   EXPECT_TRUE(throws(errc::invalid_argument, "inner: is no program",
                      [&] { (void)r.add("inner", program(), {y}); }));
+}
+
+// `executor_options::max_plan_bytes` bounds the memory of the process only if the count is right.
+TEST_P(program_memory, of_an_executable_is_counted) {
+  if (heap_in_use() == 0) GTEST_SKIP() << "the heap is that of a sanitizer";
+  for (const auto capture : {capture_policy::never, capture_policy::automatic}) {
+    program_builder p;
+    auto sum = p.input("x");
+    for (int i = 0; i < 30; ++i) sum = p.add("sum", add{.a = sum, .b = sum});
+    const auto what = std::move(p).build({sum}, {.capture = capture});
+    std::int64_t rows = 0;
+    const auto prepare_next = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        (void)prepare_of(
+            {.what = what, .inputs = {tensor_spec::row_major(element_type::f32, {++rows, 4})}});
+      }
+    };
+    prepare_next(100);  // also the runs that the program remembers
+    const auto heap = heap_in_use();
+    const auto before = on().status().plans;
+    prepare_next(400);
+    const auto grown = heap_in_use() - heap;
+    const auto counted = on().status().plans.kept_bytes - before.kept_bytes;
+    EXPECT_EQ(on().status().plans.kept, before.kept + 400U);
+    EXPECT_LE(grown, counted + counted / 4);
+    EXPECT_GE(grown, counted / 4);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, few_constants, every_device(), parameter_name);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/request_launcher.hpp"
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::operations {
+
+using detail::failure_of;
+using detail::operation_request;
+
+/// The addresses of the operands of one launch, on the heap if there are many.
+class request_launcher::operand_addresses {
+ public:
+  explicit operand_addresses(std::size_t count) : count_(count) {
+    if (count > few_.size()) many_.resize(count);
+  }
+  [[nodiscard]] void*& operator[](std::size_t i) noexcept { return data()[i]; }
+  [[nodiscard]] std::span<void* const> all() noexcept { return {data(), count_}; }
+
+ private:
+  [[nodiscard]] void** data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+
+  std::size_t count_;
+  std::array<void*, inference::max_operands> few_{};
+  std::vector<void*> many_;
+};
+
+void request_launcher::launch(operation_request& r) noexcept {
+  if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
+}
+
+void request_launcher::launch_together(const request_queue::list& requests) noexcept {
+  const auto& founder = *requests.front();
+  std::optional<request_batch> batch;
+  if (requests.size() != 1) {
+    try {
+      const auto* const plan = founder.plan.get();
+      const auto bytes = plan != nullptr ? plan->batch_workspace_bytes() : 0;
+      memory_.use(bytes, [&] { workspace_.require(bytes); });
+      batch.emplace(
+          batch_memory_, libraries_, founder.row, founder.call, requests.size(),
+          founder.uses().size(),
+          launch_memory{.plan = plan, .workspace = bytes != 0 ? workspace_.address() : nullptr});
+    } catch (...) {
+      // Alone, each of them needs less memory.
+    }
+  }
+  if (!batch) {
+    for (const auto& r : requests) launch(*r);
+    return;
+  }
+  const kernel_envelope* by = nullptr;
+  for (const auto& r : requests) {
+    if (const auto failure = failure_of([&] { by = &add(*batch, *r); })) r->fail(*failure);
+  }
+  if (by != nullptr) batch->launch(lane_, *by);
+}
+
+const kernel_envelope& request_launcher::add(request_batch& batch, operation_request& r) {
+  operands used;
+  operand_addresses addresses(r.uses().size());
+  std::unique_ptr<packing> copies;  // stays null
+  const auto own = r.row.begin(libraries_, r.operation(), r.call);
+  take_operands(r, used, addresses, copies);
+  if (r.plan) used.keep(r.plan);
+  if (own) used.keep(own);
+  const auto& by = envelope(r.row, r.type());
+  auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
+  if (work) batch.add(std::move(work), addresses.all(), own.get());
+  return by;
+}
+
+launch_options request_launcher::options_of(const operation_request& r) const {
+  const auto facts = r.row.facts(r.call);
+  return {
+      .when = r.options.reply,
+      .sizes = facts.sizes,
+      .commands = facts.commands,
+      .tag = r.options.tag.empty() ? nullptr : std::make_shared<const std::string>(r.options.tag),
+      .steps = trace_ ? r.steps() : nullptr,
+      .is_batch = r.most_in_batch != 0};
+}
+
+void request_launcher::enqueue(operation_request& r) {
+  operands used;
+  operand_addresses addresses(r.uses().size());
+  launch_memory memory{.plan = r.plan.get()};
+  std::unique_ptr<packing> copies;  // none without packed operands
+  // Also without a need, so that launches that have none let the workspace shrink.
+  const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
+  memory_.use(workspace_bytes, [&] { workspace_.require(workspace_bytes); });
+  if (workspace_bytes != 0) memory.workspace = workspace_.address();
+  const auto own = r.row.begin(libraries_, r.operation(), r.call);
+  memory.own = own.get();
+  take_operands(r, used, addresses, copies);
+  memory.addresses = addresses.all();
+  const bool must_finish = own && own->must_finish();
+  auto options = options_of(r);
+  if (must_finish) options.when = reply_on::finished;
+  options.commands += (r.plan ? r.plan->commands() : 0) + (own ? own->commands() : 0) +
+                      (copies ? copies->commands() : 0);
+  if (r.plan) used.keep(r.plan);
+  if (own) used.keep(own);
+  if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
+  const auto& by = envelope(r.row, r.type());
+  auto work = r.launch(by, lane_, std::move(used), options, must_finish ? own : nullptr);
+  if (!work) return;
+  const auto closure = [&](const launch_context&) {
+    const auto operation = [&] {
+      r.row.enqueue(libraries_, r.call, memory);
+    };
+    if (copies) return copies->enqueue(libraries_, operation);
+    operation();
+  };
+  detail::launch_continuation::run(std::move(work), lane_, by.label(), closure);
+}
+
+void request_launcher::take_operands(operation_request& r, operands& used,
+                                     operand_addresses& addresses,
+                                     std::unique_ptr<packing>& copies) {
+  std::size_t i = 0;
+  for (const auto& u : r.uses()) {
+    auto& value = *u.of.value;
+    const bool is_output = u.of.role == member_role::output;
+    if (is_output && !value && u.stated) {
+      value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
+                     u.spec->shape, u.spec->strides);
+    }
+    if (value) r.add_operand(value.value(), is_output);
+    if (value && !u.ignored) {
+      const auto& t = value.value();
+      addresses[i] = t.address();
+      if (u.packed && u.spec->size() != 0) {
+        const tensor packed(allocate(u.spec->bytes(), "packed operand"), u.spec->type,
+                            u.spec->shape, u.spec->strides);
+        if (!copies) copies = std::make_unique<packing>();
+        copies->add(t, packed, u.access);
+        addresses[i] = packed.address();
+        used.add({packed.block(), access_kind::write, true});
+      }
+      // The owners hold the references from here on: a client that has its reply shares its
+      // memory with nobody.
+      const bool whole = t.bytes() == t.block().bytes();
+      used.add({std::move(value).value().block(), u.access, whole});
+    } else {
+      value = operand();
+    }
+    ++i;
+  }
+}
+
+const kernel_envelope& request_launcher::envelope(const operation_row& row, element_type type) {
+  const auto found = envelopes_.find({&row, type});
+  if (found != envelopes_.end()) return found->second;
+  const auto library = std::string(row.library(lane_.runtime().device().id().kind));
+  const auto name = std::string(row.name());
+  kernel_envelope made({library, name, type});
+  made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
+  return envelopes_.emplace(std::pair{&row, type}, std::move(made)).first->second;
+}
+
+block_ref request_launcher::allocate(std::size_t bytes, allocation_tag tag) {
+  return memory_.use(bytes,
+                     [&] { return lane_.runtime().allocate_bytes(bytes, lane_.stream(), tag); });
+}
+
+}  // namespace sluice::operations

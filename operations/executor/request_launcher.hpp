@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/executor/memory_with_plans.hpp"
+#include "operations/executor/packing.hpp"
+#include "operations/executor/planning.hpp"
+#include "operations/executor/request_batch.hpp"
+#include "operations/executor/request_queue.hpp"
+#include "operations/workspace.hpp"
+
+#include <sluice/envelope/kernel_envelope.hpp>
+#include <sluice/operations/operation_request.hpp>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace sluice::operations {
+
+/// Launches requests on a lane, alone or together. Only the owner of the executor calls it.
+class request_launcher {
+ public:
+  request_launcher(lane& on, lane_libraries& libraries, memory_with_plans& memory,
+                   planning& planning, std::shared_ptr<kernel_trace> trace)
+      : lane_(on),
+        libraries_(libraries),
+        memory_(memory),
+        planning_(planning),
+        trace_(std::move(trace)),
+        workspace_(on.runtime(), on.stream(), "workspace of a lane") {}
+
+  /// Launches a request alone, or answers it with the reason why that is not possible.
+  void launch(detail::operation_request& r) noexcept;
+  /// Launches requests with equal calls together. There is at least one.
+  void launch_together(const request_queue::list& requests) noexcept;
+
+ private:
+  class operand_addresses;
+
+  void enqueue(detail::operation_request& r);
+  const kernel_envelope& add(request_batch& batch, detail::operation_request& r);
+  [[nodiscard]] launch_options options_of(const detail::operation_request& r) const;
+  /// Makes the owners of a launch of the operands of `r`, and allocates its outputs and copies.
+  void take_operands(detail::operation_request& r, operands& used, operand_addresses& addresses,
+                     std::unique_ptr<packing>& copies);
+  [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag);
+  [[nodiscard]] const kernel_envelope& envelope(const operation_row& row, element_type type);
+
+  lane& lane_;
+  lane_libraries& libraries_;
+  memory_with_plans& memory_;
+  planning& planning_;
+  std::shared_ptr<kernel_trace> trace_;
+  workspace workspace_;
+  std::map<std::pair<const operation_row*, element_type>, kernel_envelope> envelopes_;
+  batch_memory batch_memory_;
+};
+
+}  // namespace sluice::operations

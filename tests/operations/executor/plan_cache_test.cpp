@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/plan_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using operations::plan_cache;
+using operations::plan_key;
+using operations::plan_key_view;
+
+/// Counts how often plans are asked whether they are obsolete.
+class aging_plan final : public operation_plan {
+ public:
+  std::size_t bytes() const noexcept override { return 1; }
+  bool obsolete() const noexcept override {
+    ++asked;
+    return is_obsolete;
+  }
+  bool is_obsolete = false;
+  static inline std::size_t asked = 0;
+};
+
+class plan_cache_test : public ::testing::Test {
+ protected:
+  std::shared_ptr<aging_plan> insert(int number) {
+    auto plan = std::make_shared<aging_plan>();
+    cache().insert(plan_key{nullptr, std::to_string(number)}, {plan, {}});
+    return plan;
+  }
+  bool has(int number) {
+    const auto key = std::to_string(number);
+    return cache().find(plan_key_view{nullptr, key}) != nullptr;
+  }
+  plan_cache& cache() { return cache_; }
+
+ private:
+  plan_cache cache_{std::size_t{1} << 30U};
+};
+
+TEST_F(plan_cache_test, looks_at_a_bounded_number_of_plans) {
+  for (int i = 0; i < 1000; ++i) (void)insert(i);
+  aging_plan::asked = 0;
+  (void)insert(1000);
+  EXPECT_LE(aging_plan::asked, 64U);
+  EXPECT_GT(aging_plan::asked, 0U);
+}
+
+TEST_F(plan_cache_test, drops_all_obsolete_plans_in_time) {
+  std::vector<std::shared_ptr<aging_plan>> plans;
+  for (int i = 0; i < 1000; ++i) plans.push_back(insert(i));
+  for (std::size_t i = 0; i < plans.size(); i += 2) plans[i]->is_obsolete = true;
+  for (int i = 0; i < 32; ++i) cache().drop_some_obsolete();
+  EXPECT_EQ(cache().size(), 500U);
+  EXPECT_FALSE(has(0));
+  EXPECT_TRUE(has(1));
+  plans[1]->is_obsolete = true;
+  EXPECT_TRUE(cache().drop_obsolete());
+  EXPECT_FALSE(has(1));
+  EXPECT_FALSE(cache().drop_obsolete());
+  (void)insert(0);
+  EXPECT_TRUE(has(0));
+}
+
+// Each entry is dropped while it is the next one to be looked at.
+TEST_F(plan_cache_test, looks_on_after_the_next_plan_has_been_dropped) {
+  plan_cache small(2 * 600);
+  for (int i = 0; i < 100; ++i) {
+    small.insert(plan_key{nullptr, std::to_string(i)}, {std::make_shared<aging_plan>(), {}});
+    small.drop_some_obsolete();
+  }
+  EXPECT_EQ(small.size(), 2U);
+  small.drop_device_memory();
+  EXPECT_EQ(small.size(), 2U) << "these plans hold none";
+}
+
+}  // namespace
+}  // namespace sluice::test
