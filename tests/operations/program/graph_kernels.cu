@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/operations/program/graph_kernels.hpp"
+#include "tests/operations/program/graph_kernels_cuda.hpp"
 
 namespace sluice::test {
 namespace {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses among the arguments of the kernels of a graph.
 #include "operations/program/graph_arguments_cuda.hpp"
+
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/driver.hpp"
-#include "tests/operations/program/graph_kernels.hpp"
+#include "tests/operations/program/graph_kernels_cuda.hpp"
 #include "tests/operations/program/programs.hpp"
 #include "tests/operations/program/random_program.hpp"
 #include "tests/support/compute_sanitizer.hpp"
