@@ -115,7 +115,9 @@ class executor::core {
     auto& r = *asked;
     const auto& device = lane_.runtime().device();
     auto refusal = device.lost() ? std::optional(device.loss()) : std::nullopt;
-    // First, because it costs next to nothing: `infer` may work out a long program.
+    // These cost next to nothing: `infer` may work out a long program. Under load, many requests
+    // are too late, so their refusal is no exception.
+    if (!refusal && is_late(r)) refusal = expired_;
     if (!refusal) refusal = failure_of([&] { waiting_.require_room(r); });
     if (!refusal) refusal = r.infer();
     bool waits = false;
@@ -305,9 +307,13 @@ class executor::core {
     }
   }
 
+  /// Whether the deadline of a request has come.
+  [[nodiscard]] bool is_late(const operation_request& r) const noexcept {
+    return r.options.deadline && *r.options.deadline <= timer().now();
+  }
   /// Sees to the deadline and the id of a request.
   void follow(const operation_request& r) {
-    if (r.options.deadline && *r.options.deadline <= timer().now()) throw error(expired_);
+    if (is_late(r)) throw error(expired_);
     followed_.add(r.options, r.sender, r.token);
     set_alarm();
   }
