@@ -360,6 +360,41 @@ TEST_P(captured_programs, return_their_memory) {
   });
 }
 
+// The workspace of the lane grows, and shrinks after 256 launches that need less.
+TEST_P(captured_programs, do_not_use_the_workspace_of_the_lane) {
+  const auto made = of_many_libraries(captured_early);
+  const auto input = numbers({24, 64});
+  const auto expected = results_of({of_many_libraries({}), {input}});
+  const auto check = [&] {
+    const auto results = results_of({made, {input}});
+    for (std::size_t o = 0; o < expected.size(); ++o) {
+      ASSERT_EQ(bits(results[o]), bits(expected[o]));
+    }
+  };
+  const auto workspaces = [&] {
+    runtime().reap_pending();
+    return runtime().statistics().bytes_outstanding;
+  };
+  const auto large = numbers({64, 10007});
+  const auto small = numbers({1, 1009});
+  const auto other = numbers({1, 2003});
+  (void)alone(rfft{.x = small});
+  (void)alone(rfft{.x = other});
+  check();
+  const auto before = workspaces();
+  for (int round = 0; round < 2; ++round) {
+    (void)alone(rfft{.x = large});
+    check();
+    const auto grown = workspaces();
+    for (int i = 0; i < 260; ++i) (void)alone(rfft{.x = i % 2 == 0 ? small : other});
+    check();
+    if (!has_graphs()) continue;
+    EXPECT_GT(grown, before) << "these transforms need no workspace";
+    await([&] { return workspaces() < grown; });
+  }
+  check();
+}
+
 /// Counts the calls that put work on a stream, but for kernels and graphs.
 class counting_device final : public forwarding_device {
  public:
