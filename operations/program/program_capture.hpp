@@ -65,7 +65,7 @@ class program_capture {
   }
   /// Why launches will not use a graph; empty if they may.
   [[nodiscard]] std::string refusal() const;
-  /// The size of what it keeps in host memory, beside the second set of plans.
+  /// Its size in host memory, without the second set of plans.
   [[nodiscard]] std::size_t bytes() const noexcept {
     return sizeof(*this) + (inferred_ ? inferred_->bytes : 0);
   }
