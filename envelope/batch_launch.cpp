@@ -112,6 +112,7 @@ class batch_launch {
     enter_into_load(together);
     for (std::size_t n = 0; n < left_.size(); ++n) {
       auto& one = work(n);
+      one.timing_.describe(one.info_);
       one.trace([&](kernel_trace& to) { to.before_enqueue(one.info_); });
       completion_engine::expect(on_.stream(), one);
     }

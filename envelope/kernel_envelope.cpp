@@ -43,6 +43,7 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& o
   auto* const timeline = timeline::of(on.stream());
   auto& launch = *work;
   launch.timing_.reserve();
+  launch.timing_.describe(launch.info_);
   std::optional<launch_recorder> recorder;
   bool reserved = false;
   try {

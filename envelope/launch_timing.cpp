@@ -19,6 +19,10 @@ void launch_timing::take_pair() noexcept {
   if (launch_->pair == nullptr) launch_->take_pair();
 }
 
+void launch_timing::set_info(const kernel_info& info) noexcept {
+  launch_->info = info;
+}
+
 void launch_timing::record_begin(stream_ref stream) noexcept {
   if (launch_->pair == nullptr) return;
   launch_->begun = stream.device().record_timestamp(launch_->pair->begin, stream.native());
@@ -53,10 +57,10 @@ void launch_timing::complete(std::shared_ptr<kernel_trace> trace, const kernel_i
     return;
   }
   launch_->trace = std::move(trace);
-  launch_->info = info;
   launch_->times = known;
-  const auto reader = launch_->reader;  // `hand_over` may destroy the launch before it returns
-  reader->hand_over(std::move(launch_));
+  // The launch keeps the reader alive. `hand_over` may end both, and uses neither of them then.
+  auto& reader = *launch_->reader;
+  reader.hand_over(std::move(launch_));
 }
 
 launch_timestamps::launch_timestamps(device_runtime& runtime)

@@ -57,16 +57,17 @@ struct timed_launch {
   /// Takes part in the timestamps of another launch.
   void share(const timed_launch& with) noexcept;
 
-  recycled_memory* memory = nullptr;
+  // Until the reader stops, completion threads use the members before `memory` only.
   std::shared_ptr<timestamp_reader> reader;
   std::shared_ptr<kernel_trace> trace;  // keeps the strings of `info` alive
-  kernel_info info;
+  timed_launch* next = nullptr;
   kernel_times times;
+  recycled_memory* memory = nullptr;
   timestamp_pair* pair = nullptr;
   std::uint64_t use_of_pair = 0;
   bool begun = false;  // the first timestamp has been recorded
   bool ended = false;  // the second timestamp has been recorded
-  timed_launch* next = nullptr;
+  kernel_info info;
 };
 
 /// Reads the timestamps of completed launches on a thread of its own.

@@ -16,6 +16,8 @@ using clock = std::chrono::steady_clock;
 constexpr int max_attempts = 16;
 // The most buckets of the index. It holds only launches whose hooks have not all run.
 constexpr std::size_t max_buckets = 4096;
+// The index has 32 bits for the number of a record.
+constexpr std::size_t max_records = 0xffff'fffe;
 
 clock::rep ticks_of(clock::time_point t) noexcept {
   return t.time_since_epoch().count();
@@ -31,8 +33,29 @@ std::optional<clock::time_point> known_time(clock::rep ticks) noexcept {
 
 trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
     : overwrites_(overwrites),
-      records_(capacity <= std::vector<record>().max_size() ? capacity : throw std::bad_alloc()),
+      records_(capacity <= max_records ? capacity : throw std::bad_alloc()),
       index_(std::bit_ceil(std::clamp<std::size_t>(capacity / 2, 1, max_buckets))) {}
+
+void trace_buffer::record::write(const traced_launch::description& launch) noexcept {
+  using description = traced_launch::description;
+  std::array<std::uint64_t, words> copied{};
+  std::memcpy(copied.data(), &launch, sizeof launch);
+  constexpr auto word = sizeof(std::uint64_t);
+  const auto store = [&](std::size_t from, std::size_t bytes) {
+    for (auto i = from / word; i < (from + bytes + word - 1) / word; ++i) {
+      what[i].store(copied[i], std::memory_order_release);
+    }
+  };
+  store(0, offsetof(description, library));
+  const auto store_text = [&](std::size_t from, const char* text) {
+    store(from, std::strlen(text) + 1);
+  };
+  store_text(offsetof(description, library), launch.library.text);
+  store_text(offsetof(description, operation), launch.operation.text);
+  store_text(offsetof(description, label), launch.label.text);
+  store_text(offsetof(description, tag), launch.tag.text);
+  store_text(offsetof(description, steps), launch.steps.text);
+}
 
 trace_buffer::bucket& trace_buffer::bucket_of(std::uint64_t launch_id) noexcept {
   // Fibonacci hashing with the highest bits of the product spreads consecutive ids evenly.
@@ -69,40 +92,43 @@ bool trace_buffer::overwrite(record& r, std::uint64_t number) noexcept {
   }
   if (before != unused) count_left_out();
   if (before == complete_untimed) {
-    if (const auto p = find(old)) leave(p);
+    if (const auto before_it = find(old)) leave(*before_it.place);
     settled_.fetch_add(1, std::memory_order_relaxed);
   }
   return true;
 }
 
 bool trace_buffer::enter(std::uint64_t launch_id, const record& r) noexcept {
-  auto& b = bucket_of(launch_id);
-  for (std::size_t i = 0; i < bucket::places; ++i) {
+  const auto number = static_cast<std::uint64_t>(&r - records_.data()) + 1;
+  for (auto& place : bucket_of(launch_id).places) {
     std::uint64_t expected = 0;
-    if (b.launches[i].load(std::memory_order_relaxed) == 0 &&
-        b.launches[i].compare_exchange_strong(expected, launch_id, std::memory_order_relaxed)) {
-      b.records[i].store(static_cast<std::uint32_t>(&r - records_.data()),
-                         std::memory_order_relaxed);
-      in_flight_.fetch_add(1, std::memory_order_relaxed);
+    if (place.load(std::memory_order_relaxed) == 0 &&
+        place.compare_exchange_strong(expected, launch_id << 32U | number,
+                                      std::memory_order_relaxed)) {
+      if (!overwrites_) placed_.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
   }
   return false;
 }
 
-trace_buffer::place trace_buffer::find(std::uint64_t launch_id) noexcept {
-  if (in_flight_.load(std::memory_order_relaxed) == 0) return {};
-  auto& b = bucket_of(launch_id);
-  for (std::size_t i = 0; i < bucket::places; ++i) {
-    if (b.launches[i].load(std::memory_order_relaxed) == launch_id) return {&b, i};
+trace_buffer::found trace_buffer::find(std::uint64_t launch_id) noexcept {
+  if (!overwrites_ && placed_.load(std::memory_order_relaxed) == 0) return {};
+  for (auto& place : bucket_of(launch_id).places) {
+    const auto taken = place.load(std::memory_order_relaxed);
+    if (taken >> 32U != (launch_id & 0xffff'ffffU)) continue;
+    const auto number = taken & 0xffff'ffffU;
+    if (number == 0) continue;
+    auto& r = records_[number - 1];
+    if (r.launch_id() == launch_id) return {&place, &r};
   }
   return {};
 }
 
-void trace_buffer::leave(place p) noexcept {
+void trace_buffer::leave(std::atomic<std::uint64_t>& place) noexcept {
   // Release orders earlier accesses before those of the launch that takes the place next.
-  p.in->launches[p.at].store(0, std::memory_order_release);
-  in_flight_.fetch_sub(1, std::memory_order_relaxed);
+  place.store(0, std::memory_order_release);
+  if (!overwrites_) placed_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void trace_buffer::count_left_out() noexcept {
@@ -138,11 +164,7 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
   what.batch = info.batch;
   what.thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) % 1'000'000;
   what.enqueue_begin = clock::now();
-  std::array<std::uint64_t, words> copied{};
-  std::memcpy(copied.data(), &what, sizeof what);
-  for (std::size_t i = 0; i < words; ++i) {
-    r->what[i].store(copied[i], std::memory_order_release);
-  }
+  r->write(what);
   r->enqueue_end.store(ticks_of(what.enqueue_begin), std::memory_order_release);
   r->begun.store(0, std::memory_order_release);
   r->ended.store(0, std::memory_order_release);
@@ -150,15 +172,15 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
 }
 
 void trace_buffer::enqueued(std::uint64_t launch_id) noexcept {
-  if (const auto p = find(launch_id)) {
-    at(p).enqueue_end.store(ticks_of(clock::now()), std::memory_order_release);
+  if (const auto launch = find(launch_id)) {
+    launch.of->enqueue_end.store(ticks_of(clock::now()), std::memory_order_release);
   }
 }
 
 void trace_buffer::completed(std::uint64_t launch_id, const error* failure, bool more) noexcept {
-  const auto p = find(launch_id);
-  if (!p) return;
-  auto& r = at(p);
+  const auto launch = find(launch_id);
+  if (!launch) return;
+  auto& r = *launch.of;
   r.detected.store(ticks_of(clock::now()), std::memory_order_release);
   if (failure != nullptr) {
     r.failure.store(static_cast<int>(failure->code()), std::memory_order_release);
@@ -167,15 +189,15 @@ void trace_buffer::completed(std::uint64_t launch_id, const error* failure, bool
   if (more) {
     untimed_.fetch_add(1, std::memory_order_release);
   } else {
-    leave(p);
+    leave(*launch.place);
   }
   r.state.store(state_of(number, more ? complete_untimed : complete), std::memory_order_release);
 }
 
 void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noexcept {
-  const auto p = find(launch_id);
-  if (!p) return;
-  auto& r = at(p);
+  const auto launch = find(launch_id);
+  if (!launch) return;
+  auto& r = *launch.of;
   auto state = r.state.load(std::memory_order_acquire);
   const auto number = number_of(state);
   // Another launch may own the record by now; the exchange succeeds only if it is in the same
@@ -188,7 +210,7 @@ void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noe
   r.detected.store(ticks_of(times.detected), std::memory_order_release);
   if (times.begun) r.begun.store(ticks_of(*times.begun), std::memory_order_release);
   if (times.ended) r.ended.store(ticks_of(*times.ended), std::memory_order_release);
-  leave(p);
+  leave(*launch.place);
   r.state.store(state_of(number, complete), std::memory_order_release);
   settled_.fetch_add(1, std::memory_order_release);
 }

@@ -21,7 +21,7 @@ namespace sluice::detail {
 struct traced_launch {
   using time_point = std::chrono::steady_clock::time_point;
   template <std::size_t Size>
-  struct cut_text {
+  struct alignas(std::uint64_t) cut_text {
     char text[Size]{};
     cut_text& operator=(std::string_view whole) noexcept {
       const auto length = std::min(whole.size(), sizeof text - 1);
@@ -32,11 +32,6 @@ struct traced_launch {
   using short_name = cut_text<32>;
   struct description {
     std::uint64_t launch_id = 0;
-    short_name library;
-    short_name operation;
-    short_name label;
-    short_name tag;
-    cut_text<192> steps;
     device_id device{};
     stream_id stream{};
     std::array<std::int64_t, 4> sizes{};
@@ -44,6 +39,11 @@ struct traced_launch {
     std::uint64_t thread = 0;
     time_point enqueue_begin{};
     element_type type = element_type::f32;
+    short_name library;
+    short_name operation;
+    short_name label;
+    short_name tag;
+    cut_text<192> steps;
   };
 
   description what;
@@ -113,34 +113,35 @@ class trace_buffer {
   static_assert(offsetof(traced_launch::description, launch_id) == 0);
   using ticks = std::chrono::steady_clock::rep;
 
-  /// The record of one launch.
+  /// The record of one launch. What the threads behind the launching one use is on one cache line.
   ///
   /// Values are stored with release order and copied with acquire order. A copy that has read a
   /// value of the next launch therefore finds a different `state` afterwards.
-  struct record {
+  struct alignas(64) record {
     [[nodiscard]] std::uint64_t launch_id() const noexcept {
       return what[0].load(std::memory_order_relaxed);
     }
+    /// Writes `what`, but nothing behind the end of a text.
+    void write(const traced_launch::description& launch) noexcept;
     std::atomic<std::uint64_t> state{unused};
-    std::array<std::atomic<std::uint64_t>, words> what{};
     std::atomic<ticks> enqueue_end{0};
     std::atomic<ticks> detected{0};
     std::atomic<ticks> begun{0};  // 0: missing
     std::atomic<ticks> ended{0};  // 0: missing
     std::atomic<int> failure{0};  // an `errc`; 0 for success
+    std::array<std::atomic<std::uint64_t>, words> what{};
   };
 
-  /// A part of the index. Each launch has one of the eight places of its bucket until its last
-  /// hook.
-  struct bucket {
-    static constexpr std::size_t places = 8;
-    std::array<std::atomic<std::uint64_t>, places> launches{};  // 0: free
-    std::array<std::atomic<std::uint32_t>, places> records{};
+  /// A cache line of the index. Each launch has one of the eight places of its bucket until its
+  /// last hook. A place holds the lower half of the launch's id and the number of its record, from
+  /// 1 on; 0 stands for a free place.
+  struct alignas(64) bucket {
+    std::array<std::atomic<std::uint64_t>, 8> places{};
   };
-  struct place {
-    bucket* in = nullptr;
-    std::size_t at = 0;
-    [[nodiscard]] explicit operator bool() const noexcept { return in != nullptr; }
+  struct found {
+    std::atomic<std::uint64_t>* place = nullptr;
+    record* of = nullptr;
+    [[nodiscard]] explicit operator bool() const noexcept { return place != nullptr; }
   };
 
   /// A counter on a cache line of its own, so that threads seldom share one.
@@ -152,11 +153,8 @@ class trace_buffer {
   [[nodiscard]] record* claim() noexcept;
   [[nodiscard]] bool overwrite(record& r, std::uint64_t number) noexcept;
   [[nodiscard]] bool enter(std::uint64_t launch_id, const record& r) noexcept;
-  [[nodiscard]] place find(std::uint64_t launch_id) noexcept;
-  [[nodiscard]] record& at(place p) noexcept {
-    return records_[p.in->records[p.at].load(std::memory_order_relaxed)];
-  }
-  void leave(place p) noexcept;
+  [[nodiscard]] found find(std::uint64_t launch_id) noexcept;
+  void leave(std::atomic<std::uint64_t>& place) noexcept;
   void count_left_out() noexcept;
 
   const bool overwrites_;
@@ -164,11 +162,11 @@ class trace_buffer {
   std::vector<bucket> index_;
   // In a full buffer that does not overwrite, these two lines are not written after its launches
   // have completed.
-  alignas(64) std::atomic<std::uint64_t> next_{0};       // the number of the next record
-  alignas(64) std::atomic<std::uint64_t> in_flight_{0};  // the number of taken places in the index
+  alignas(64) std::atomic<std::uint64_t> next_{0};    // the number of the next record
+  alignas(64) std::atomic<std::uint64_t> placed_{0};  // taken places; not counted if `overwrites_`
   std::array<counter, 16> left_out_;
-  std::atomic<std::uint64_t> untimed_{0};
-  std::atomic<std::uint64_t> settled_{0};
+  alignas(64) std::atomic<std::uint64_t> untimed_{0};
+  alignas(64) std::atomic<std::uint64_t> settled_{0};
 };
 
 }  // namespace sluice::detail

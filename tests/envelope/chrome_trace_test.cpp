@@ -395,6 +395,53 @@ TEST_F(chrome_trace_test, cuts_long_names_and_stays_valid) {
   EXPECT_FALSE(launches[0].at("name").get<std::string>().empty());
 }
 
+TEST_F(chrome_trace_test, shows_nothing_of_a_launch_that_was_overwritten) {
+  chrome_trace trace({.capacity = 1, .full = when_full::overwrite_oldest, .timestamps = false});
+  const std::string text(150, 'x');
+  const auto launches = [&](const kernel_info& info) {
+    trace.before_enqueue(info);
+    trace.after_enqueue(info, nullptr);
+    trace.after_complete(info, {});
+    return events_of(json::parse(trace.json()), "launch");
+  };
+  for (const std::size_t length : {150, 24, 8, 7, 1, 0}) {
+    const auto part = text.substr(0, length);
+    const auto operation = "o" + part;
+    const auto found = launches({.library = part,
+                                 .operation = operation,
+                                 .label = part,
+                                 .tag = part,
+                                 .launch_id = length + 1,
+                                 .steps = part});
+    ASSERT_EQ(found.size(), 1U);
+    const auto cut = part.substr(0, 31);
+    EXPECT_EQ(found[0].at("name"), length != 0 ? cut : "o");
+    EXPECT_EQ(found[0].at("args").at("library"), cut);
+    EXPECT_EQ(found[0].at("args").at("operation"), operation.substr(0, 31));
+    EXPECT_EQ(found[0].at("args").value("tag", ""), cut);
+    EXPECT_EQ(found[0].at("args").value("steps", ""), part);
+  }
+}
+
+TEST_F(chrome_trace_test, tells_launches_apart_whose_ids_end_alike) {
+  chrome_trace trace(chrome_trace_options{.capacity = 2, .timestamps = false});
+  const kernel_info first{.library = "tests", .operation = "first", .label = {}, .launch_id = 5};
+  const kernel_info second{.library = "tests",
+                           .operation = "second",
+                           .label = {},
+                           .launch_id = 5 + (std::uint64_t{1} << 32U)};
+  trace.before_enqueue(first);
+  trace.before_enqueue(second);
+  const error why(errc::unsupported, "no");
+  trace.after_complete(second, {&why});
+  EXPECT_EQ(launches_of(trace), (std::vector<std::string>{"second"}));
+  trace.after_complete(first, {});
+  for (const auto& slice : events_of(json::parse(trace.json()), "launch")) {
+    EXPECT_EQ(slice.at("args").contains("failure"), slice.at("name") == "second");
+  }
+  EXPECT_EQ(launches_of(trace).size(), 2U);
+}
+
 TEST_F(chrome_trace_test, leaves_out_what_has_not_completed) {
   const auto trace = std::make_shared<chrome_trace>(4);
   lane on(service_);

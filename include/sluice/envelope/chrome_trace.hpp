@@ -20,7 +20,7 @@ enum class when_full : std::uint8_t {
 
 /// Options of a `chrome_trace`.
 struct chrome_trace_options {
-  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 512 bytes
+  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 576 bytes
   when_full full = when_full::drop_newest;  ///< the treatment of launches above the capacity
   bool timestamps = true;  ///< stamps launches on the device; see `kernel_trace::wants_timestamps`
 };

@@ -28,6 +28,11 @@ class SLUICE_EXPORT launch_timing {
   void reserve() noexcept {
     if (launch_) take_pair();
   }
+  /// States what is to be known of the launch when its hook `after_timestamps` is called. Called by
+  /// the launching thread, before `begin`.
+  void describe(const kernel_info& info) noexcept {
+    if (launch_) set_info(info);
+  }
   /// Stamps the stream before and after the closure. Called by the launching thread.
   void begin(stream_ref stream) noexcept {
     if (launch_) record_begin(stream);
@@ -43,7 +48,8 @@ class SLUICE_EXPORT launch_timing {
   ///@}
   /// The launch has no timestamps.
   void forget() noexcept;
-  /// Passes a launch with `info.timed` to the timestamp thread, which calls `after_timestamps`.
+  /// Passes a launch with `info.timed`, which has been described, to the timestamp thread, which
+  /// calls `after_timestamps`.
   ///
   /// Call it after `after_complete`. Without timestamps it calls `after_timestamps` itself.
   void complete(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
@@ -51,6 +57,7 @@ class SLUICE_EXPORT launch_timing {
 
  private:
   void take_pair() noexcept;
+  void set_info(const kernel_info& info) noexcept;
   void record_begin(stream_ref stream) noexcept;
   void record_end(stream_ref stream) noexcept;
 
