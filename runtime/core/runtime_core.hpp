@@ -33,7 +33,7 @@ class runtime_core;
 /// A scope in which the calling thread frees no block of `core` itself. A block that dies is pushed
 /// on that runtime's release list.
 ///
-/// The completion thread holds one, so that no free stands between two replies. It drains only the
+/// A completion thread holds one, so that no free stands between two replies. It drains only the
 /// list of its own runtime, so it frees blocks of other runtimes at once. A free of theirs that may
 /// call the driver is left to their reclaim thread if that runs.
 class deferred_frees_scope {

@@ -17,7 +17,7 @@ namespace sluice::detail {
 /// A push takes no lock and allocates nothing: it is one counter increment and one compare-and-swap
 /// loop. The draining thread releases the items, oldest first. A release may push and drain.
 ///
-/// Items whose release may call the driver are pushed with `push_for_driver`. The completion thread
+/// Items whose release may call the driver are pushed with `push_for_driver`. A completion thread
 /// calls `drain_some`, which leaves them to the reclaim thread and to `drain`. Thread-safe.
 class release_list {
  public:

@@ -214,6 +214,15 @@ class timeline {
   /// Whether no work of this stream touches memory any more, after the loss of the device.
   [[nodiscard]] bool quiescent() noexcept;
 
+  /// The turn of this stream, from 1 on, when streams are distributed among threads. The first call
+  /// takes it from `turns`.
+  [[nodiscard]] std::uint64_t turn(std::atomic<std::uint64_t>& turns) noexcept {
+    auto mine = turn_.load(std::memory_order_relaxed);
+    if (mine != 0) return mine;
+    const auto next = turns.fetch_add(1, std::memory_order_relaxed) + 1;
+    return turn_.compare_exchange_strong(mine, next, std::memory_order_relaxed) ? next : mine;
+  }
+
  private:
   struct slot {
     native_event* event = nullptr;
@@ -298,6 +307,7 @@ class timeline {
   native_stream* const native_;
   const bool owned_;
   const bool acquires_;  // the effects of completed work must be acquired from its event
+  std::atomic<std::uint64_t> turn_{0};  // 0: none yet
   std::atomic<bool> retired_{false};
   bool gone_ = false;  // the native stream may have been destroyed
   std::atomic<bool> slots_given_up_{false};

@@ -17,7 +17,7 @@ struct request_reply {
 
   /// Needs nothing of the request.
   explicit request_reply(Request&) noexcept {}
-  /// The answer with the result of the operation. Called once, on the completion thread; must not
+  /// The answer with the result of the operation. Called once, on a completion thread; must not
   /// block.
   [[nodiscard]] tensor operator()(tensor result) const noexcept { return result; }
 };

@@ -13,10 +13,14 @@
 
 namespace sluice {
 
+namespace detail {
+class completion_thread;
+}
+
 /// How the runtime detects that a launch has completed.
 enum class completion_strategy : std::uint8_t {
-  polled,  ///< the engine's thread queries the streams' events in order; it spins for the time of
-           ///< its `wait_policy`, then sleeps in growing steps
+  polled,  ///< a thread of the engine queries the streams' events in order; it spins for the time
+           ///< of its `wait_policy`, then sleeps in growing steps
   host_function,  ///< the thread sleeps longer, and a host function after each launch wakes it; the
                   ///< status still comes from the event, because after a fault the function never
                   ///< runs
@@ -41,6 +45,7 @@ class SLUICE_EXPORT continuation : public releasable {
  private:
   friend class completion_engine;
   friend class continuation_list;
+  friend class detail::completion_thread;
   /// Ends an announcement: the stream may forget the outcome.
   void withdraw() noexcept;
 
@@ -77,34 +82,45 @@ class SLUICE_EXPORT continuation_list {
 ///     engine.submit(stream, point.ticket, std::move(work));
 ///
 /// The engine completes failed and successful launches alike: in the order of each stream's
-/// tickets, outside of all locks. docs/concepts/envelope_and_completion.md explains its thread.
+/// tickets, outside of all locks. docs/concepts/envelope_and_completion.md explains its threads.
+/// Each stream has one of them from its first launch on; the streams take turns.
 ///
-/// Between two replies the thread releases a few items of the runtime's release list. The list
-/// therefore holds fewer items than twice the launches in flight plus 1024. The thread makes no
+/// Between two replies a thread releases a few items of the runtime's release list. The list
+/// therefore holds fewer items than twice the launches in flight plus 1024, and for each further
+/// thread what one reply adds. The threads make no
 /// driver call for them, because the reclaim thread executes the frees that may need one.
 ///
 /// After the loss of the device, every continuation completes at once with `device_lost`. Its
 /// owners are released once its stream is quiescent.
 ///
-/// The destructor waits until no continuation is pending. After a loss that is immediate, and the
+/// The destructor waits until no continuation is pending, except on a thread of the engine, which
+/// completes the rest afterwards. After a loss that is immediate, and the
 /// destructor waits at most a second for quiescent streams. The reclaim thread then takes over the
-/// owners of launches on streams that are not quiescent.
+/// owners of launches on streams that are not quiescent. Continuations may submit others until
+/// then, the destructors of owners may not.
 class SLUICE_EXPORT completion_engine {
  public:
-  /// An engine for the launches of `runtime`. Starts a thread, unless `strategy` is `synchronous`.
-  /// With `polled`, `waiting` states how long the thread spins after a completion.
-  /// @throws error `invalid_argument` if `strategy` or `waiting` is no enumerator
-  /// @throws std::system_error if the thread cannot be started
+  /// The most threads of an engine.
+  static constexpr std::size_t most_threads = 64;
+
+  /// An engine for the launches of `runtime`. Starts as many threads as `threads` says, or none if
+  /// `strategy` is `synchronous`. With `polled`, `waiting` states how long a thread spins after a
+  /// completion.
+  /// @throws error `invalid_argument` if `strategy` or `waiting` is no enumerator, or if `threads`
+  /// is 0 or above `most_threads`
+  /// @throws std::system_error if a thread cannot be started
   /// @throws std::bad_alloc if there is no memory for the engine
   explicit completion_engine(device_runtime& runtime,
                              completion_strategy strategy = completion_strategy::polled,
-                             wait_policy waiting = wait_policy::balanced);
+                             wait_policy waiting = wait_policy::balanced, std::size_t threads = 1);
   completion_engine(const completion_engine&) = delete;
   completion_engine& operator=(const completion_engine&) = delete;
   ~completion_engine();
 
   /// The strategy passed to the constructor.
   [[nodiscard]] completion_strategy strategy() const noexcept;
+  /// The number of threads; 0 with `synchronous`.
+  [[nodiscard]] std::size_t threads() const noexcept;
 
   /// Announces that `work` will be submitted for a later ticket of `stream`. Call it before the
   /// ticket is taken.
@@ -129,7 +145,7 @@ class SLUICE_EXPORT completion_engine {
 
  private:
   struct state;
-  static void run(const std::shared_ptr<state>& s) noexcept;
+  void end() noexcept;
 
   std::shared_ptr<state> state_;
 };

@@ -41,6 +41,10 @@ struct device_service_options {
   /// `request_priority::high`. Their streams have `stream_priority::high`. At most 1024. 0: such
   /// requests share the other lanes.
   std::size_t high_priority_lanes = 0;
+  /// The number of threads that complete launches, at most `completion_engine::most_threads`. Each
+  /// stream, and therefore each lane, has one of them. 0: one for two lanes of an actor, at least 1
+  /// and at most 4.
+  std::size_t completion_threads = 0;
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
   std::shared_ptr<sluice::timer> timer{};
@@ -57,7 +61,8 @@ class device_service {
  public:
   /// A service on the device called `device_name`.
   /// @throws error `invalid_argument` if there is no such device
-  /// @throws error `invalid_argument` if an option is no enumerator, or there are too many lanes
+  /// @throws error `invalid_argument` if an option is no enumerator, or there are too many lanes or
+  /// threads
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if a call of the driver fails
   /// @throws std::system_error if a thread cannot be started
@@ -65,7 +70,8 @@ class device_service {
   explicit device_service(std::string_view device_name, device_service_options options = {})
       : device_service(open_device(device_name), std::move(options)) {}
   /// A service on a device that is already open.
-  /// @throws error `invalid_argument` if an option is no enumerator, or there are too many lanes
+  /// @throws error `invalid_argument` if an option is no enumerator, or there are too many lanes or
+  /// threads
   /// @throws error `device_lost` if the device is lost
   /// @throws error `library_failure` if a call of the driver fails
   /// @throws std::system_error if a thread cannot be started
@@ -76,7 +82,7 @@ class device_service {
         timer_(options.timer ? std::move(options.timer) : std::make_shared<steady_timer>(device)),
         planner_(std::move(device)),
         timestamps_(runtime_),
-        engine_(runtime_, options.completion, options.waiting),
+        engine_(runtime_, options.completion, options.waiting, threads_of(options)),
         waiting_(options.waiting),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
                        : options.completion == completion_strategy::host_function ? 32
@@ -125,6 +131,13 @@ class device_service {
     throw error(errc::invalid_argument, std::string(name) + ": is " + std::to_string(count) +
                                             ", but at most " + std::to_string(most_lanes) +
                                             " are possible");
+  }
+
+  [[nodiscard]] static std::size_t threads_of(const device_service_options& options) noexcept {
+    if (options.completion_threads != 0) return options.completion_threads;
+    const auto lanes = std::min(options.lanes_per_actor, most_lanes) +
+                       std::min(options.high_priority_lanes, most_lanes);
+    return std::clamp(lanes / 2, std::size_t{1}, std::size_t{4});
   }
 
   device_runtime runtime_;

@@ -101,7 +101,7 @@ struct kernel_times {
 /// |---|---|
 /// | `before_enqueue`, `after_enqueue` | the launching thread, under the leases of the launch |
 /// | `before_complete` | the launching thread |
-/// | `after_complete` | the completion thread; the launching thread with `synchronous` |
+/// | `after_complete` | a completion thread; the launching thread with `synchronous` |
 /// | `after_timestamps` | the timestamp thread of the `device_service` |
 ///
 /// Launches of several lanes call hooks concurrently. A hook under leases must be brief and must

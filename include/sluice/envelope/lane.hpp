@@ -154,7 +154,7 @@ class SLUICE_EXPORT lane {
   }
   /// The number of batches in flight from which on another one should wait.
   [[nodiscard]] std::size_t max_batches() const noexcept { return load_->max_batches; }
-  /// Sets the function that the completion thread calls for a successful `want_room`. Call it once,
+  /// Sets the function that a completion thread calls for a successful `want_room`. Call it once,
   /// before the first launch.
   ///
   /// The last call of `room` may come after the lane has been destroyed. `room` must therefore own

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// How the threads of a device service wait: the completion thread for launches, and the threads of
-/// library actors for messages.
+/// How the threads of a device service wait: the completion threads for launches, and the threads
+/// of library actors for messages.
 ///
 /// A spinning thread reacts several microseconds earlier than a sleeping one, which the kernel has
 /// to wake. Threads of actors spin only while fewer than a quarter of the processors that the
@@ -21,7 +21,7 @@ namespace sluice {
 enum class wait_policy : std::uint8_t {
   latency,   ///< they spin for 10 ms before they sleep
   balanced,  ///< they spin for 50 µs before they sleep
-  frugal,    ///< they sleep at once; the completion thread queries events every 10 to 250 µs
+  frugal,    ///< they sleep at once; a completion thread queries events every 10 to 250 µs
 };
 
 namespace detail {

@@ -69,6 +69,7 @@ struct bench_options {
   const bench_mode* mode = &modes.front();
   std::optional<std::size_t> lanes;
   std::size_t high_priority_lanes = 0;
+  std::size_t completion_threads = 0;
   wait_policy waiting = wait_policy::balanced;
   bench_settings settings;
   bool pins_clients = false;
@@ -98,6 +99,7 @@ std::string json_text(const bench_report& report, const bench_options& options,
   auto conditions = settings.conditions->json();
   conditions["wait"] = name_of(options.waiting);
   conditions["high_priority_lanes"] = options.high_priority_lanes;
+  conditions["completion_threads"] = options.completion_threads;
   nlohmann::ordered_json all = {
       {"version", version},
       {"machine",
@@ -117,6 +119,9 @@ std::string further_options(const bench_options& options) {
   std::string text;
   if (options.high_priority_lanes != 0) {
     text += fmt::format("; high-priority lanes: {}", options.high_priority_lanes);
+  }
+  if (options.completion_threads != 0) {
+    text += fmt::format("; completion threads: {}", options.completion_threads);
   }
   if (options.waiting != wait_policy::balanced) {
     text += "; wait: " + name_of(options.waiting);
@@ -154,6 +159,7 @@ void run(const bench_options& options) {
   settings.service = [&options](std::size_t lanes) {
     return device_service_options{.lanes_per_actor = lanes,
                                   .high_priority_lanes = options.high_priority_lanes,
+                                  .completion_threads = options.completion_threads,
                                   .waiting = options.waiting};
   };
   session current(with_device(options), session::watch::nothing,
@@ -199,6 +205,10 @@ void add_bench_command(CLI::App& program) {
   add_count(
       "--high-priority-lanes", 0, 64, "Number of further lanes for requests of high priority [0]",
       [options](std::int64_t n) { options->high_priority_lanes = static_cast<std::size_t>(n); });
+  add_count(
+      "--completion-threads", 0, static_cast<std::int64_t>(completion_engine::most_threads),
+      "Number of threads that complete launches; 0: one for two lanes, at most 4 [0]",
+      [options](std::int64_t n) { options->completion_threads = static_cast<std::size_t>(n); });
   add_count("--rounds", 1, 1000, "How often everything is measured [20]",
             [options](std::int64_t n) { options->settings.rounds = static_cast<int>(n); });
   command

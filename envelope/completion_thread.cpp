@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "envelope/completion_thread.hpp"
+
+#include <sluice/runtime/user_code_scope.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace sluice::detail {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// How long the engine's destructor and a synchronous launch wait for quiescent streams of a lost
+// device.
+constexpr auto rest_limit = std::chrono::seconds(1);
+// The items that the thread releases at a time. Between two replies it releases more if more are
+// too many.
+constexpr std::size_t released_between_replies = 32;
+// Between two replies the thread releases items only if the backlog exceeds the pending launches by
+// more than this.
+constexpr std::size_t backlog_allowance = 512;
+// The replies of one stream before those of the next one: a large batch keeps no other lane
+// waiting.
+constexpr std::size_t replies_in_turn = 16;
+// How often a thread without launches looks, while the engine ends, whether those of other threads
+// have submitted more.
+constexpr auto end_interval = std::chrono::milliseconds(1);
+// How often a thread that a host function has woken looks for completed launches before it sleeps
+// again. Another thread may just be advancing a stream on which a launch depends.
+constexpr int looks_after_wake = 16;
+
+}  // namespace
+
+std::size_t completion_work::pending() const noexcept {
+  // What has been completed is counted first. If as many have been submitted after that, none was
+  // pending in between.
+  std::size_t completed = 0;
+  for (const auto& t : threads) completed += t->completed();
+  std::size_t submitted = 0;
+  for (const auto& t : threads) submitted += t->submitted();
+  return submitted - completed;
+}
+
+class completion_thread::kept final : public deferred {
+ public:
+  explicit kept(continuation* items) noexcept : items_(items) {}
+  ~kept() override {
+    while (items_ != nullptr) delete std::exchange(items_, items_->next_);
+  }
+
+ private:
+  [[nodiscard]] bool ready(reclaim_thread&) noexcept override {
+    for (auto* item = items_; item != nullptr; item = item->next_) {
+      if (!item->timeline_->quiescent()) return false;
+    }
+    return true;
+  }
+
+  continuation* items_;
+};
+
+completion_thread::completion_thread(completion_work& of) : work_(of) {
+  queues_.reserve(64);
+}
+
+void completion_thread::start(const std::shared_ptr<completion_work>& work) {
+  thread_ = std::thread([this, work] { run(); });
+}
+
+void completion_thread::submit(stream_ref stream, continuation* newest, continuation* oldest,
+                               std::size_t count) noexcept {
+  submitted_.fetch_add(count, std::memory_order_relaxed);
+  if (work_.strategy == completion_strategy::host_function) {
+    try {
+      (void)timeline::of(stream)->unless_retired([&](native_stream* native) {
+        work_.core->device().notify(native, [alarm = alarm_] {
+          alarm->wakes.fetch_add(1, std::memory_order_release);
+          alarm->changed.raise();
+        });
+      });
+    } catch (...) {
+      // Only the early wake-up is lost: the thread also queries the event.
+    }
+  }
+  oldest->next_ = inbox_.load(std::memory_order_relaxed);
+  while (!inbox_.compare_exchange_weak(oldest->next_, newest, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+  }
+  alarm_->changed.raise();
+}
+
+void completion_thread::complete_here(continuation* newest, std::size_t count) noexcept {
+  submitted_.fetch_add(count, std::memory_order_relaxed);
+  for (auto* item = oldest_first(newest); item != nullptr;) {
+    auto* const next = std::exchange(item->next_, nullptr);
+    complete_one_here(item);
+    item = next;
+  }
+}
+
+continuation* completion_thread::oldest_first(continuation* newest) noexcept {
+  continuation* oldest = nullptr;
+  while (newest != nullptr) {
+    auto* const next = std::exchange(newest->next_, oldest);
+    oldest = std::exchange(newest, next);
+  }
+  return oldest;
+}
+
+void completion_thread::take_inbox() noexcept {
+  auto* oldest = oldest_first(inbox_.exchange(nullptr, std::memory_order_acquire));
+  while (oldest != nullptr) {
+    auto* next = std::exchange(oldest->next_, nullptr);
+    append(oldest);
+    oldest = next;
+  }
+}
+
+void completion_thread::append(continuation* item) noexcept {
+  for (auto& q : queues_) {
+    if (q.of == item->timeline_) {
+      // Threads may submit in an order different from that of their tickets.
+      insert_in_order(q, item);
+      return;
+    }
+  }
+  std::erase_if(queues_, [](const queue& q) { return q.oldest == nullptr && q.of->retired(); });
+  queues_.push_back({item->timeline_, item, item});
+}
+
+void completion_thread::insert_in_order(queue& q, continuation* item) noexcept {
+  if (q.oldest == nullptr) {
+    q.oldest = q.newest = item;
+  } else if (q.newest->ticket_ <= item->ticket_) {
+    q.newest = q.newest->next_ = item;
+  } else {
+    auto** link = &q.oldest;
+    while ((*link)->ticket_ <= item->ticket_) link = &(*link)->next_;
+    item->next_ = *link;
+    *link = item;
+  }
+}
+
+bool completion_thread::complete_ready() noexcept {
+  bool any = false;
+  const bool lost = work_.core->device().lost();
+  for (auto& q : queues_) {
+    if (q.oldest == nullptr) continue;
+    if (q.oldest->ticket_ > q.watermark) {
+      const auto completed = q.of->advance();
+      if (q.oldest->ticket_ <= completed) q.of->acquire(q.watermark = completed);
+    }
+    for (std::size_t n = 0;
+         n < replies_in_turn && q.oldest != nullptr && (q.oldest->ticket_ <= q.watermark || lost);
+         ++n) {
+      auto* item = q.oldest;
+      q.oldest = item->next_;
+      if (q.oldest == nullptr) q.newest = nullptr;
+      complete(item, item->ticket_ <= q.watermark);
+      bound_backlog();
+      any = true;
+    }
+  }
+  return any;
+}
+
+void completion_thread::bound_backlog() noexcept {
+  const auto backlog = work_.core->releases().size();
+  if (backlog <= backlog_allowance) return;
+  const auto allowed = work_.pending() + backlog_allowance;
+  if (backlog <= allowed) return;
+  work_.core->releases().drain_some(std::max(released_between_replies, backlog - allowed));
+}
+
+template <class Release>
+void completion_thread::complete(continuation* item, bool finished, Release release) noexcept {
+  const user_code_scope users;  // for hooks and the reply
+  const auto failure = finished ? item->timeline_->failure_of(item->ticket_)
+                                : std::optional(work_.core->device().loss());
+  const auto* const why = failure ? &*failure : nullptr;
+  item->withdraw();
+  auto reply = item->complete(why);
+  release(item);
+  if (reply) reply->give(why);
+  reply.reset();  // may hold the last reference to the answer
+  completed_.fetch_add(1, std::memory_order_release);
+}
+
+void completion_thread::complete(continuation* item, bool finished) noexcept {
+  complete(item, finished, [&](continuation* ended) {
+    if (finished) {
+      work_.core->releases().push(ended);
+    } else {
+      ended->next_ = std::exchange(unreleased_, ended);
+    }
+  });
+}
+
+void completion_thread::complete_one_here(continuation* item) noexcept {
+  const auto push = [&](continuation* ended) {
+    work_.core->releases().push(ended);
+  };
+  try {
+    item->timeline_->wait_until(item->ticket_);
+    complete(item, true, push);
+  } catch (const error&) {
+    complete(item, false, [](continuation*) {});
+    const auto limit = clock::now() + rest_limit;
+    while (!item->timeline_->quiescent() && clock::now() < limit) std::this_thread::yield();
+    if (item->timeline_->quiescent()) {
+      push(item);
+    } else {
+      leave(item);
+    }
+  }
+  work_.core->releases().drain();
+}
+
+void completion_thread::release_quiescent() noexcept {
+  for (auto** link = &unreleased_; *link != nullptr;) {
+    auto* item = *link;
+    if (item->timeline_->quiescent()) {
+      *link = item->next_;
+      work_.core->releases().push(item);
+    } else {
+      link = &item->next_;
+    }
+  }
+}
+
+void completion_thread::leave(continuation* items) noexcept {
+  try {
+    work_.core->reclaim_later(std::make_unique<kept>(items));
+  } catch (...) {
+    report("owners of launches on a lost device are leaked: out of host memory");
+  }
+}
+
+bool completion_thread::answered() const noexcept {
+  return std::ranges::all_of(queues_, [](const queue& q) { return q.oldest == nullptr; });
+}
+
+void completion_thread::run() noexcept {
+  auto& core = *work_.core;
+  core.device().prepare_own_thread();
+  const deferred_frees_scope frees_deferred(core);
+  const bool woken_early = work_.strategy == completion_strategy::host_function;
+  const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
+  const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);
+  const auto spin = woken_early ? std::chrono::microseconds(0) : spin_time(work_.waiting);
+  const auto stopping = [&] {
+    return work_.stopping.load(std::memory_order_acquire);
+  };
+  const auto has_inbox = [&] {
+    return inbox_.load(std::memory_order_acquire) != nullptr;
+  };
+  auto waits_since = clock::now();
+  std::uint64_t wakes = 0;
+  int looks = 0;
+  std::optional<clock::time_point> rest_end;
+  std::optional<slow_wait> waiting;
+  for (;;) {
+    const auto woken = alarm_->wakes.load(std::memory_order_acquire);
+    if (std::exchange(wakes, woken) != woken) looks = looks_after_wake;
+    take_inbox();
+    if (complete_ready()) {
+      waits_since = clock::now();
+      continue;
+    }
+    if (core.device().lost()) release_quiescent();
+    if (core.releases().drain_some(released_between_replies) != 0) continue;
+    // A launch of another thread may submit further ones when it completes.
+    const bool ending = stopping() && work_.pending() == 0;
+    if (ending && unreleased_ != nullptr) {
+      if (!rest_end) rest_end = clock::now() + rest_limit;
+      if (clock::now() >= *rest_end) leave(std::exchange(unreleased_, nullptr));
+    }
+    if (!answered() && stopping()) {
+      if (!waiting) waiting.emplace();
+      waiting->look([&] {
+        return "destroying the completion engine of " + to_string(core.id()) + ": waiting for " +
+               std::to_string(submitted() - completed()) + " launches";
+      });
+    }
+    if (answered() && unreleased_ == nullptr) {
+      if (ending) return;
+      if (stopping()) {
+        alarm_->changed.wait_for(end_interval, has_inbox);
+      } else {
+        alarm_->changed.wait([&] { return has_inbox() || stopping(); });
+      }
+      waits_since = clock::now();
+    } else if (const auto waited = clock::now() - waits_since; waited < spin || looks > 0) {
+      --looks;
+      std::this_thread::yield();
+    } else {
+      // A launch is found to be complete at most this part of its time too late.
+      const auto part = work_.waiting == wait_policy::frugal ? 8 : 32;
+      const auto pause = std::clamp<clock::duration>(waited / part, shortest, longest);
+      alarm_->changed.wait_for(pause, [&] {
+        return has_inbox() || alarm_->wakes.load(std::memory_order_acquire) != wakes;
+      });
+    }
+  }
+}
+
+}  // namespace sluice::detail
