@@ -82,13 +82,14 @@ TEST_F(bench_command, compares_requests_with_library_calls) {
   EXPECT_FALSE(all.at("library").get<std::string>().empty());
   EXPECT_EQ(all.at("conditions").at("wait"), "latency");
   EXPECT_EQ(all.at("conditions").at("high_priority_lanes"), 0);
+  EXPECT_EQ(all.at("conditions").at("completion_threads"), 0);
   EXPECT_EQ(all.at("conditions").at("rounds"),  // one of each of four sections
             nlohmann::json::object({{"measured", 4}, {"disturbed", 0}}));
 }
 
 TEST_F(bench_command, measures_latencies) {
   const auto all =
-      figures({"latency", "--high-priority-lanes", "1"},
+      figures({"latency", "--high-priority-lanes", "1", "--completion-threads", "2"},
               {"/sgemm_64/alone/p99_us", "/sgemm_64/beside_a_flood/median_us",
                "/sgemm_64/p99_ratio_beside_a_flood", "/sgemm_64/capacity_per_second",
                "/sgemm_64/sent_per_second", "/sgemm_64/at_half_of_the_capacity/p99_us"});
@@ -96,6 +97,7 @@ TEST_F(bench_command, measures_latencies) {
             all.at("/sgemm_64/capacity_per_second"_json_pointer).get<double>() / 2);
   EXPECT_EQ(all.at("conditions").at("wait"), "balanced");
   EXPECT_EQ(all.at("conditions").at("high_priority_lanes"), 1);
+  EXPECT_EQ(all.at("conditions").at("completion_threads"), 2);
   expect_one_round_without_a_check(all);
 }
 
@@ -161,8 +163,11 @@ TEST_F(bench_command, names_options_that_differ_from_the_default) {
   const auto usual = table({"mel"});
   EXPECT_EQ(usual.find("wait:"), std::string::npos) << usual;
   EXPECT_EQ(usual.find("high-priority"), std::string::npos) << usual;
-  expect_words(table({"mel", "--wait", "frugal", "--high-priority-lanes", "2"}),
-               {"lanes of each actor: 1; high-priority lanes: 2; wait: frugal\n"});
+  EXPECT_EQ(usual.find("completion threads"), std::string::npos) << usual;
+  expect_words(
+      table({"mel", "--wait", "frugal", "--high-priority-lanes", "2", "--completion-threads", "3"}),
+      {"lanes of each actor: 1; high-priority lanes: 2; completion threads: 3; wait: "
+       "frugal\n"});
 }
 
 TEST_F(bench_command, prints_the_report_even_if_quiet) {
