@@ -150,14 +150,14 @@ INSTANTIATE_TEST_SUITE_P(devices, completion_threads,
                          testing::Combine(every_device(), asynchronous_strategies()),
                          name_of_where);
 
-TEST(completion_threads_of_a_service, are_one_for_two_lanes_or_as_many_as_wanted) {
+TEST(completion_threads_of_a_service, are_two_for_four_lanes_or_as_many_as_wanted) {
   const auto threads_with = [](device_service_options options) {
     return device_service("host", std::move(options)).engine().threads();
   };
   EXPECT_EQ(threads_with({}), 1U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 3}), 1U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 3, .high_priority_lanes = 1}), 2U);
-  EXPECT_EQ(threads_with({.lanes_per_actor = 64}), 4U);
+  EXPECT_EQ(threads_with({.lanes_per_actor = 64}), 2U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 64, .completion_threads = 1}), 1U);
   EXPECT_EQ(threads_with({.completion_threads = 3}), 3U);
   EXPECT_EQ(threads_with({.completion = completion_strategy::synchronous}), 0U);

@@ -42,8 +42,8 @@ struct device_service_options {
   /// requests share the other lanes.
   std::size_t high_priority_lanes = 0;
   /// The number of threads that complete launches, at most `completion_engine::most_threads`. Each
-  /// stream, and therefore each lane, has one of them. 0: one for two lanes of an actor, at least 1
-  /// and at most 4.
+  /// stream, and therefore each lane, has one of them. 0: two if an actor has four lanes or more,
+  /// else one.
   std::size_t completion_threads = 0;
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
@@ -137,7 +137,7 @@ class device_service {
     if (options.completion_threads != 0) return options.completion_threads;
     const auto lanes = std::min(options.lanes_per_actor, most_lanes) +
                        std::min(options.high_priority_lanes, most_lanes);
-    return std::clamp(lanes / 2, std::size_t{1}, std::size_t{4});
+    return lanes < 4 ? 1 : 2;
   }
 
   device_runtime runtime_;

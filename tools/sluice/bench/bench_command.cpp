@@ -207,7 +207,7 @@ void add_bench_command(CLI::App& program) {
       [options](std::int64_t n) { options->high_priority_lanes = static_cast<std::size_t>(n); });
   add_count(
       "--completion-threads", 0, static_cast<std::int64_t>(completion_engine::most_threads),
-      "Number of threads that complete launches; 0: one for two lanes, at most 4 [0]",
+      "Number of threads that complete launches; 0: 2 for four lanes or more, else 1 [0]",
       [options](std::int64_t n) { options->completion_threads = static_cast<std::size_t>(n); });
   add_count("--rounds", 1, 1000, "How often everything is measured [20]",
             [options](std::int64_t n) { options->settings.rounds = static_cast<int>(n); });
