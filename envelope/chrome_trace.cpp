@@ -67,6 +67,11 @@ class event_writer {
     std::size_t number = 0;
     clock::time_point free{};
   };
+  /// The enqueueing call of a launch.
+  struct call {
+    clock::time_point begin;
+    clock::time_point end;
+  };
   static std::uint64_t track_key(const traced_launch& l) noexcept {
     return (static_cast<std::uint64_t>(l.what.stream.runtime) << 32U) | l.what.stream.index;
   }
@@ -109,10 +114,22 @@ class event_writer {
     if (what.steps.text[0] != '\0') arguments["steps"] = what.steps.text;
     if (l.failure) arguments["failure"] = std::string(to_string(*l.failure));
     add_slice("launch", name, process_of(what.device), on.number, begin, end, std::move(arguments));
-    add_slice("enqueue", "enqueue " + name, host_process, what.thread, what.enqueue_begin,
-              l.enqueue_end, {{"launch", what.launch_id}});
+    const auto [call_begin, call_end] = call_of(l);
+    add_slice("enqueue", "enqueue " + name, host_process, what.thread, call_begin, call_end,
+              {{"launch", what.launch_id}});
     if (l.begun) add_asynchronous("queueing", l, what.enqueue_begin, *l.begun);
     if (l.ended) add_asynchronous("detection", l, *l.ended, l.detected);
+  }
+
+  /// Slices of one track either nest or follow each other. The calls of a batch overlap, so the
+  /// slice of each member begins at the end of that of the previous one.
+  call call_of(const traced_launch& l) {
+    auto& earlier = calls_[l.what.thread];
+    const auto begin = l.what.enqueue_begin;
+    while (!earlier.empty() && earlier.back().begin >= begin) earlier.pop_back();
+    const auto free = earlier.empty() ? begin : std::max(begin, earlier.back().end);
+    earlier.push_back({begin, l.enqueue_end});
+    return {free, l.enqueue_end};
   }
 
   const track& track_of(const traced_launch& l) {
@@ -180,13 +197,18 @@ class event_writer {
   std::vector<clock::time_point> ends_;
   std::size_t added_ = 0;
   std::map<std::uint64_t, track> tracks_;
+  std::map<std::uint64_t, std::vector<call>> calls_;  // of a thread, without those inside others
   std::map<std::uint64_t, bool> thread_named_;
 };
 
 }  // namespace
 
-chrome_trace::chrome_trace(const chrome_trace_options& options)
-    : state_(std::make_unique<state>(options)) {}
+chrome_trace::chrome_trace(const chrome_trace_options& options) {
+  if (options.full > when_full::overwrite_oldest) {
+    throw error(errc::invalid_argument, "full: is no when_full");
+  }
+  state_ = std::make_unique<state>(options);
+}
 chrome_trace::~chrome_trace() = default;
 
 void chrome_trace::before_enqueue(const kernel_info& info) {

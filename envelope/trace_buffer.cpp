@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <new>
-#include <thread>
+#include <unistd.h>
 
 namespace sluice::detail {
 namespace {
@@ -162,7 +161,8 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
   what.stream = info.stream;
   what.sizes = info.sizes;
   what.batch = info.batch;
-  what.thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) % 1'000'000;
+  thread_local const auto thread = static_cast<std::uint64_t>(::gettid());
+  what.thread = thread;
   what.enqueue_begin = clock::now();
   r->write(what);
   r->enqueue_end.store(ticks_of(what.enqueue_begin), std::memory_order_release);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/timing_trace.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -140,6 +143,60 @@ TEST_F(chrome_trace_test, gives_each_stream_a_track_with_a_name) {
   for (const auto& track : tracks) EXPECT_TRUE(named.contains(track));
 }
 
+// In microseconds.
+double begin_of(const json& slice) {
+  return slice.at("ts").get<double>();
+}
+double end_of(const json& slice) {
+  return begin_of(slice) + slice.at("dur").get<double>();
+}
+constexpr double rounding = 1e-4;
+
+/// Expects that slices of one track nest or follow each other.
+void expect_slices_nest(std::vector<json> slices) {
+  std::ranges::sort(slices, [&](const json& a, const json& b) {
+    return std::pair(begin_of(a), -end_of(a)) < std::pair(begin_of(b), -end_of(b));
+  });
+  std::vector<double> ends;
+  for (const auto& slice : slices) {
+    while (!ends.empty() && ends.back() <= begin_of(slice) + rounding) ends.pop_back();
+    if (!ends.empty()) {
+      EXPECT_LE(end_of(slice), ends.back() + rounding) << slice;
+    }
+    ends.push_back(end_of(slice));
+  }
+}
+
+TEST_F(chrome_trace_test, nests_the_calls_of_one_thread) {
+  chrome_trace trace({.timestamps = false});
+  const auto info_of = [](std::uint64_t id) {
+    return kernel_info{.library = "tests", .operation = "op", .label = {}, .launch_id = id};
+  };
+  // A batch, whose calls begin and end in the same order, then one launch inside another.
+  for (std::uint64_t id = 1; id <= 5; ++id) trace.before_enqueue(info_of(id));
+  for (std::uint64_t id = 1; id <= 5; ++id) trace.after_enqueue(info_of(id), nullptr);
+  trace.before_enqueue(info_of(6));
+  trace.before_enqueue(info_of(7));
+  trace.after_enqueue(info_of(7), nullptr);
+  trace.after_enqueue(info_of(6), nullptr);
+  for (std::uint64_t id = 1; id <= 7; ++id) trace.after_complete(info_of(id), {});
+
+  const auto calls = events_of(json::parse(trace.json()), "enqueue");
+  ASSERT_EQ(calls.size(), 7U);
+  expect_slices_nest(calls);
+  std::map<std::uint64_t, json> slice_of;
+  for (const auto& call : calls) {
+    EXPECT_EQ(call.at("tid"), ::gettid());
+    EXPECT_GE(call.at("dur").get<double>(), 0);
+    slice_of[call.at("args").at("launch").get<std::uint64_t>()] = call;
+  }
+  for (std::uint64_t id = 2; id <= 5; ++id) {
+    EXPECT_GE(begin_of(slice_of[id]) + rounding, end_of(slice_of[id - 1])) << id;
+  }
+  EXPECT_LE(begin_of(slice_of[6]), begin_of(slice_of[7]) + rounding);
+  EXPECT_GE(end_of(slice_of[6]) + rounding, end_of(slice_of[7]));
+}
+
 TEST_F(chrome_trace_test, counts_what_does_not_fit) {
   const auto trace = std::make_shared<chrome_trace>(5);
   lane on(service_);
@@ -244,6 +301,11 @@ TEST_F(chrome_trace_test, without_room_for_what_is_in_flight_it_leaves_launches_
 
 TEST_F(chrome_trace_test, without_memory_for_its_capacity_is_not_made) {
   EXPECT_THROW(chrome_trace(std::size_t{1} << 60U), std::bad_alloc);
+}
+
+TEST_F(chrome_trace_test, refuses_a_treatment_that_is_none) {
+  EXPECT_TRUE(throws(errc::invalid_argument, "full: is no when_full",
+                     [] { chrome_trace({.full = static_cast<when_full>(9)}); }));
 }
 
 TEST_F(chrome_trace_test, may_have_no_room_at_all) {

@@ -83,7 +83,7 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
           [&common](const std::string& path) {
             common.trace = path == "-" ? std::string(standard_output) : path;
           },
-          "Write a Chrome/Perfetto trace of all launches")
+          "Write a Chrome/Perfetto trace of the first 65536 launches")
       ->type_name("FILE");
   command.add_flag("--quiet", common.quiet, "Print no summary and no progress");
   command.set_version_flag("--version", version_line());

@@ -2,7 +2,11 @@
 #include "tools/sluice/session.hpp"
 
 #include "tools/io/output_file.hpp"
+#include "tools/sluice/exit_code.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -106,7 +110,15 @@ launch_summary session::last_launch() const {
 }
 
 void session::finish() {
-  if (parts_->chrome) write_trace(*parts_->trace_path, *parts_->chrome);
+  const parts& p = *parts_;
+  if (!p.chrome) return;
+  write_trace(*p.trace_path, *p.chrome);
+  if (const auto missing = p.chrome->left_out(); missing != 0) {
+    const auto line = error_line(
+        "", fmt::format("--trace: {} launches are not in the file, which has the first {}", missing,
+                        chrome_trace_options().capacity));
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
 }
 
 void write_trace(const std::filesystem::path& path, const chrome_trace& trace) {

@@ -38,10 +38,15 @@ struct chrome_trace_options {
 /// Each stream is a track. A launch is a slice ("launch") of its stream's track, from its begin to
 /// its end on the device. The time before the begin ("queueing") and the time from the end until
 /// the completion engine detected it ("detection") are asynchronous slices with the launch's id.
-/// The enqueueing calls of the host are slices of the launching threads.
+/// The enqueueing calls of the host are slices of the launching threads, whose numbers are those of
+/// the operating system. The calls of a batch overlap: the slice of its first member shows the
+/// common call, and each other one begins where the previous one ends.
 ///
-/// The launch of a program has the argument "steps", the names of its steps in order. A launch in a
-/// batch has the argument "batch", the number of launches in it.
+/// The arguments of a launch are the members of its `kernel_info`. "sizes" is what the operation
+/// states, m, n, k and the number of products for `gemm` for example, or zeros. Some arguments are
+/// present only if they have something to say: "tag", "steps" (the names of the steps of a
+/// program, in order), "batch" (the number of launches in a batch) and "failure" (the `errc` of the
+/// launch). Of each name and tag, the first 31 bytes are kept, and of "steps" the first 191.
 ///
 /// A launch without timestamps has the argument `"timestamps": "missing"`, or `"off"` if the option
 /// is off. Its slice begins after its enqueueing call and after the previous launch of the stream.
@@ -58,6 +63,7 @@ class SLUICE_EXPORT chrome_trace final : public kernel_trace {
   explicit chrome_trace(std::size_t capacity = 65'536)
       : chrome_trace(chrome_trace_options{.capacity = capacity}) {}
   /// A trace with `options`.
+  /// @throws error `invalid_argument` if `full` is no enumerator
   /// @throws std::bad_alloc if the buffer cannot be allocated
   explicit chrome_trace(const chrome_trace_options& options);
   ~chrome_trace() override;
@@ -68,7 +74,8 @@ class SLUICE_EXPORT chrome_trace final : public kernel_trace {
   [[nodiscard]] bool wants_timestamps() const noexcept override;
   void after_timestamps(const kernel_info& info, const kernel_times& times) override;
 
-  /// Returns the launches that have completed so far, as JSON.
+  /// Returns the launches that have completed so far, as JSON. Its `otherData.left_out` is the
+  /// number that `left_out` returns.
   ///
   /// Waits up to a second for the timestamps of these launches. Timestamps that arrive later are
   /// missing from the result. Thread-safe. Must not be called from a hook.

@@ -30,7 +30,7 @@ struct kernel_info {
   device_id device{};                     ///< the device of the launch
   stream_id stream{};                     ///< the stream of the launch
   std::uint64_t launch_id = 0;            ///< unique in the process and increasing
-  std::array<std::int64_t, 4> sizes{};    ///< sizes of the operation: m, n, k for gemm
+  std::array<std::int64_t, 4> sizes{};    ///< for gemm m, n, k and the number of products
   bool timed = false;                     ///< `after_timestamps` follows
   std::string_view steps{};               ///< the steps of a program: "frames, fft, power, mel"
   std::size_t batch = 1;                  ///< the launches that were made together with this one
@@ -134,7 +134,8 @@ class SLUICE_EXPORT kernel_trace {
   /// The timestamps of a launch have been read, or are missing.
   ///
   /// Called after the launch's `after_complete`, usually after its reply, and before the
-  /// `device_service` has been destroyed.
+  /// `device_service` has been destroyed. If a reply drops the last owner of the service, the calls
+  /// for the launches that still are in flight come later, without timestamps.
   virtual void after_timestamps(const kernel_info&, const kernel_times&) {}
 };
 

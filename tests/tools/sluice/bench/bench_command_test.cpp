@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <initializer_list>
 #include <set>
 #include <string>
@@ -105,6 +106,18 @@ TEST_F(bench_command, measures_throughput) {
   (void)figures({"throughput"}, {"/sgemm_64/1/mean_batch", "/sgemm_64/2/ratio/median",
                                  "/sgemm_16_shapes/1/ratio/median", "/rfft_1024/1/mean_batch",
                                  "/conditions/rounds/measured"});
+}
+
+TEST_F(bench_command, says_how_many_launches_its_trace_lacks) {
+  const auto outcome =
+      run({"bench", "latency", "--device", "host", "--rounds", "1", "--trace", "t.json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  const auto trace = nlohmann::json::parse(read_text(folder() / "t.json"));
+  const auto missing = trace.at("otherData").at("left_out").get<std::uint64_t>();
+  EXPECT_EQ(outcome.errors, missing == 0 ? ""
+                                         : "sluice: --trace: " + std::to_string(missing) +
+                                               " launches are not in the file, which has the "
+                                               "first 65536\n");
 }
 
 TEST_F(bench_command, measures_the_rest) {
