@@ -77,7 +77,10 @@ releasable* release_list::chain::take() noexcept {
 
 void release_list::push(releasable* item) noexcept {
   size_.fetch_add(1, std::memory_order_relaxed);
-  pushed_.push(item);
+  if (!drains_here(*this)) return pushed_.push(item);
+  const std::lock_guard lock(taken_lock_);
+  item->next_released_ = std::exchange(taken_, item);
+  taken_any_.store(true, std::memory_order_relaxed);
 }
 
 void release_list::push_for_driver(releasable* item) noexcept {
@@ -107,18 +110,15 @@ releasable* release_list::take_some(std::size_t most) noexcept {
   return oldest;
 }
 
-std::size_t release_list::release_chain(releasable* oldest) noexcept {
-  if (oldest == nullptr) return 0;
+void release_list::release_chain(releasable* oldest) noexcept {
+  if (oldest == nullptr) return;
   const user_code_scope users;  // the items' destructors are code of the program
-  std::size_t released = 0;
-  while (oldest != nullptr) {
-    auto* next = oldest->next_released_;
-    oldest->release();
-    size_.fetch_sub(1, std::memory_order_release);
-    oldest = next;
-    ++released;
-  }
-  return released;
+  while (oldest != nullptr) release(std::exchange(oldest, oldest->next_released_));
+}
+
+void release_list::release(releasable* item) noexcept {
+  item->release();
+  size_.fetch_sub(1, std::memory_order_release);
 }
 
 void release_list::drain() noexcept {
@@ -130,7 +130,15 @@ void release_list::drain() noexcept {
 
 std::size_t release_list::drain_some(std::size_t most) noexcept {
   const drain_scope scope(*this);
-  return release_chain(take_some(most));
+  auto* item = most != 0 ? take_some(1) : nullptr;
+  if (item == nullptr) return 0;
+  const user_code_scope users;
+  std::size_t released = 0;
+  for (; item != nullptr; item = released < most ? take_some(1) : nullptr) {
+    release(item);
+    ++released;
+  }
+  return released;
 }
 
 void release_list::drain_and_wait() noexcept {

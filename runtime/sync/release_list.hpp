@@ -14,8 +14,10 @@ namespace sluice::detail {
 
 /// The intrusive list of the owners of completed launches.
 ///
-/// A push takes no lock and allocates nothing: it is one counter increment and one compare-and-swap
-/// loop. The draining thread releases the items, oldest first. A release may push and drain.
+/// A push allocates nothing, and takes no lock outside of a release: it is one counter increment
+/// and one compare-and-swap loop. The draining thread releases the items, oldest first. A release
+/// may push and drain. What it pushes comes before the older items, so that draining an item at a
+/// time does not let the list grow by more than one release adds.
 ///
 /// Items whose release may call the driver are pushed with `push_for_driver`. A completion thread
 /// calls `drain_some`, which leaves them to the reclaim thread and to `drain`. Thread-safe.
@@ -72,14 +74,16 @@ class release_list {
 
   [[nodiscard]] releasable* take_all() noexcept;
   [[nodiscard]] releasable* take_some(std::size_t most) noexcept;
-  std::size_t release_chain(releasable* oldest) noexcept;
+  void release_chain(releasable* oldest) noexcept;
+  void release(releasable* item) noexcept;
   void wait_for_drains() noexcept;
 
   chain pushed_;
   chain for_driver_;
   std::atomic<std::size_t> size_{0};
 
-  // Items that `drain_some` took from `pushed_` and did not release, oldest first.
+  // What releases have pushed, then items that `drain_some` took from `pushed_` and did not
+  // release, oldest first.
   spin_lock taken_lock_;
   releasable* taken_ = nullptr;
   std::atomic<bool> taken_any_{false};

@@ -84,6 +84,35 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
   EXPECT_LE(largest, 2 * launches + 1024);
 }
 
+// The owner of a launch may itself hold the last references to many blocks.
+TEST_P(owner_release, bounds_the_backlog_of_owners_that_hold_blocks) {
+  constexpr std::size_t launches = 1000;
+  constexpr std::size_t blocks = 50;
+  std::atomic<std::size_t> excess{0};
+  std::atomic<std::size_t> replies{0};
+  open_service({}, {.max_in_flight = launches + 1, .max_commands = launches + 1});
+  gate closed;
+  closed.hold(on().stream());
+  for (std::size_t i = 0; i < launches; ++i) {
+    auto held = std::make_shared<std::vector<words>>();
+    for (std::size_t b = 0; b < blocks; ++b) held->push_back(allocate(1));
+    operands used;
+    used.keep(std::move(held));
+    auto& core = *detail::runtime_core::of(runtime());
+    const auto answered = [&](std::size_t) {
+      const auto backlog = core.releases().size();
+      const auto flying = 2 * service_->engine().pending();
+      if (backlog > flying) excess = std::max(excess.load(), backlog - flying);
+      ++replies;
+    };
+    run_kernel(on(), std::move(used), reply_token<std::size_t>::from(answered, [](const error&) {}),
+               i, [](const launch_context&) {});
+  }
+  closed.open();
+  await([&] { return replies == launches; });
+  EXPECT_LE(excess, 1024 + blocks);
+}
+
 // When the reply arrives, the client holds the only references to its memory.
 TEST_P(owner_release, drops_the_operands_before_the_reply) {
   for (int round = 0; round < 20; ++round) {

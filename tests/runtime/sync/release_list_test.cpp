@@ -35,6 +35,47 @@ TEST(release_list, destroys_what_was_pushed_oldest_first) {
   list.drain();
 }
 
+/// Pushes two items when it is destroyed.
+class pushing_two final : public releasable {
+ public:
+  pushing_two(release_list& list, std::vector<int>& log) : list_(list), log_(log) {}
+  ~pushing_two() override {
+    for (int i = 1; i <= 2; ++i) list_.push(new noted(log_, i));
+    if (drains) list_.drain();
+  }
+  bool drains = false;
+
+ private:
+  release_list& list_;
+  std::vector<int>& log_;
+};
+
+TEST(release_list, releases_what_a_destructor_pushes_before_older_items) {
+  std::vector<int> log;
+  release_list list;
+  list.push(new pushing_two(list, log));
+  list.push(new noted(log, 3));
+  EXPECT_EQ(list.drain_some(1), 1U);
+  EXPECT_EQ(list.size(), 3U);
+  EXPECT_EQ(list.drain_some(1), 1U);
+  EXPECT_FALSE(list.empty());
+  EXPECT_EQ(list.drain_some(9), 2U);
+  EXPECT_EQ(log, (std::vector<int>{2, 1, 3}));
+  EXPECT_TRUE(list.empty());
+  EXPECT_EQ(list.size(), 0U);
+}
+
+TEST(release_list, a_destructor_may_drain_what_it_has_pushed) {
+  std::vector<int> log;
+  release_list list;
+  auto* const item = new pushing_two(list, log);
+  item->drains = true;
+  list.push(item);
+  EXPECT_EQ(list.drain_some(1), 1U);
+  EXPECT_EQ(log.size(), 2U);
+  EXPECT_EQ(list.size(), 0U);
+}
+
 TEST(release_list, drains_at_its_end) {
   std::vector<int> log;
   {
