@@ -36,7 +36,7 @@ void require_options(completion_strategy strategy, wait_policy waiting, std::siz
     throw error(errc::invalid_argument, "waiting: is no wait_policy");
   }
   if (threads == 0 || threads > completion_engine::most_threads) {
-    throw error(errc::invalid_argument, "completion_threads: is " + std::to_string(threads) +
+    throw error(errc::invalid_argument, "threads: is " + std::to_string(threads) +
                                             ", but must be between 1 and " +
                                             std::to_string(completion_engine::most_threads));
   }

@@ -62,9 +62,7 @@ class completion_thread::kept final : public deferred {
   continuation* items_;
 };
 
-completion_thread::completion_thread(completion_work& of) : work_(of) {
-  queues_.reserve(64);
-}
+completion_thread::completion_thread(completion_work& of) : work_(of) {}
 
 void completion_thread::start(const std::shared_ptr<completion_work>& work) {
   thread_ = std::thread([this, work] { run(); });
@@ -114,55 +112,69 @@ void completion_thread::take_inbox() noexcept {
   auto* oldest = oldest_first(inbox_.exchange(nullptr, std::memory_order_acquire));
   while (oldest != nullptr) {
     auto* next = std::exchange(oldest->next_, nullptr);
-    append(oldest);
+    insert(oldest);
     oldest = next;
   }
 }
 
-void completion_thread::append(continuation* item) noexcept {
-  for (auto& q : queues_) {
-    if (q.of == item->timeline_) {
-      // Threads may submit in an order different from that of their tickets.
-      insert_in_order(q, item);
-      return;
-    }
+void completion_thread::insert(continuation* item) noexcept {
+  auto** link = &queues_;
+  while (*link != nullptr && (*link)->timeline_ != item->timeline_) link = &(*link)->next_queue_;
+  auto* const first = *link;
+  if (first == nullptr) {
+    *link = item->newest_ = item;
+  } else if (first->newest_->ticket_ <= item->ticket_) {
+    first->newest_ = first->newest_->next_ = item;
+  } else if (item->ticket_ < first->ticket_) {
+    // Threads may submit in an order different from that of their tickets.
+    item->next_ = first;
+    put_first(link, item);
+  } else {
+    auto* before = first;
+    while (before->next_->ticket_ <= item->ticket_) before = before->next_;
+    item->next_ = std::exchange(before->next_, item);
   }
-  std::erase_if(queues_, [](const queue& q) { return q.oldest == nullptr && q.of->retired(); });
-  queues_.push_back({item->timeline_, item, item});
 }
 
-void completion_thread::insert_in_order(queue& q, continuation* item) noexcept {
-  if (q.oldest == nullptr) {
-    q.oldest = q.newest = item;
-  } else if (q.newest->ticket_ <= item->ticket_) {
-    q.newest = q.newest->next_ = item;
+void completion_thread::put_first(continuation** link, continuation* item) noexcept {
+  const auto* const before = *link;
+  item->newest_ = before->newest_;
+  item->next_queue_ = before->next_queue_;
+  item->watermark_ = before->watermark_;
+  *link = item;
+}
+
+continuation* completion_thread::take_first(continuation** link) noexcept {
+  auto* const first = *link;
+  if (first->next_ != nullptr) {
+    put_first(link, first->next_);
   } else {
-    auto** link = &q.oldest;
-    while ((*link)->ticket_ <= item->ticket_) link = &(*link)->next_;
-    item->next_ = *link;
-    *link = item;
+    *link = first->next_queue_;
   }
+  return first;
 }
 
 bool completion_thread::complete_ready() noexcept {
   bool any = false;
   const bool lost = work_.core->device().lost();
-  for (auto& q : queues_) {
-    if (q.oldest == nullptr) continue;
-    if (q.oldest->ticket_ > q.watermark) {
-      const auto completed = q.of->advance();
-      if (q.oldest->ticket_ <= completed) q.of->acquire(q.watermark = completed);
+  for (auto** link = &queues_; *link != nullptr;) {
+    auto* item = *link;
+    if (item->ticket_ > item->watermark_) {
+      const auto completed = item->timeline_->advance();
+      if (item->ticket_ <= completed) item->timeline_->acquire(item->watermark_ = completed);
     }
-    for (std::size_t n = 0;
-         n < replies_in_turn && q.oldest != nullptr && (q.oldest->ticket_ <= q.watermark || lost);
-         ++n) {
-      auto* item = q.oldest;
-      q.oldest = item->next_;
-      if (q.oldest == nullptr) q.newest = nullptr;
-      complete(item, item->ticket_ <= q.watermark);
+    std::size_t replies = 0;
+    bool left = true;
+    while (left && replies < replies_in_turn && (item->ticket_ <= item->watermark_ || lost)) {
+      left = item->next_ != nullptr;
+      auto* const ended = take_first(link);
+      complete(ended, ended->ticket_ <= ended->watermark_);
       bound_backlog();
-      any = true;
+      ++replies;
+      item = *link;
     }
+    any = any || replies != 0;
+    if (left) link = &item->next_queue_;
   }
   return any;
 }
@@ -237,10 +249,6 @@ void completion_thread::leave(continuation* items) noexcept {
   } catch (...) {
     report("owners of launches on a lost device are leaked: out of host memory");
   }
-}
-
-bool completion_thread::answered() const noexcept {
-  return std::ranges::all_of(queues_, [](const queue& q) { return q.oldest == nullptr; });
 }
 
 void completion_thread::run() noexcept {

@@ -74,13 +74,6 @@ class completion_thread {
   ///@}
 
  private:
-  /// The launches of one stream.
-  struct queue {
-    timeline* of = nullptr;
-    continuation* oldest = nullptr;
-    continuation* newest = nullptr;
-    std::uint64_t watermark = 0;  // the last one that was acquired
-  };
   /// The state that host functions share: they may run late, and must not hold the runtime's core.
   struct alarm {
     std::atomic<std::uint64_t> wakes{0};  // the number of host functions that have run
@@ -91,8 +84,12 @@ class completion_thread {
 
   void run() noexcept;
   void take_inbox() noexcept;
-  void append(continuation* item) noexcept;
-  static void insert_in_order(queue& q, continuation* item) noexcept;
+  /// Inserts a continuation into the queue of its stream.
+  void insert(continuation* item) noexcept;
+  /// Makes `item` the first of the queue whose first continuation is at `link`.
+  static void put_first(continuation** link, continuation* item) noexcept;
+  /// Takes the first continuation out of its queue.
+  [[nodiscard]] static continuation* take_first(continuation** link) noexcept;
   /// Turns a list around: the oldest continuation comes first.
   [[nodiscard]] static continuation* oldest_first(continuation* newest) noexcept;
   /// Completes continuations whose tickets have completed, or any after a loss, of each stream at
@@ -114,7 +111,7 @@ class completion_thread {
   /// are quiescent.
   void leave(continuation* items) noexcept;
   /// Whether there are no launches in the queues.
-  [[nodiscard]] bool answered() const noexcept;
+  [[nodiscard]] bool answered() const noexcept { return queues_ == nullptr; }
 
   completion_work& work_;
   std::thread thread_;
@@ -124,7 +121,7 @@ class completion_thread {
 
   // Only the thread writes these, but for `completed_` with `completion_strategy::synchronous`:
   alignas(64) std::atomic<std::size_t> completed_{0};
-  std::vector<queue> queues_;
+  continuation* queues_ = nullptr;      // the first of each stream, by their `next_queue_`
   continuation* unreleased_ = nullptr;  // answered after a loss; their streams may not be quiescent
 };
 

@@ -4,12 +4,14 @@
 #include "tests/envelope/calling.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/support/compute_sanitizer.hpp"
+#include "tests/support/failing_allocations.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/runtime/host_task.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -133,7 +135,7 @@ TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
 }
 
 TEST_P(completion_engine_test, takes_streams_that_come_and_go) {
-  // More streams than the engine reserves space for; all are retired with work in flight.
+  // All are retired with work in flight.
   std::atomic<int> calls{0};
   for (int i = 0; i < 100; ++i) {
     const auto stream = runtime().create_stream();
@@ -142,6 +144,32 @@ TEST_P(completion_engine_test, takes_streams_that_come_and_go) {
   }
   settle(*service_);
   EXPECT_EQ(calls, 100);
+}
+
+TEST_P(completion_engine_test, allocates_nothing_for_many_streams) {
+  if (service_->engine().threads() == 0) return;  // the launching thread allocates
+  /// Stores how many allocations its completion thread has made.
+  class counting final : public continuation {
+   public:
+    explicit counting(std::atomic<std::uint64_t>& made) : made_(made) {}
+    std::shared_ptr<launch_reply> complete(const error*) noexcept override {
+      made_ = 1 + allocations_made();
+      return nullptr;
+    }
+
+   private:
+    std::atomic<std::uint64_t>& made_;
+  };
+  constexpr std::size_t count = 300;
+  std::vector<stream> streams;
+  for (std::size_t i = 0; i < count; ++i) streams.push_back(runtime().create_stream());
+  std::vector<std::atomic<std::uint64_t>> made(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    service_->engine().submit(streams[i], 0, std::make_unique<counting>(made[i]));
+    if (i == 0) await([&] { return made[0] != 0; });
+  }
+  await([&] { return std::ranges::all_of(made, [](const auto& m) { return m != 0; }); });
+  for (const auto& m : made) EXPECT_EQ(m, made.front());
 }
 
 TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_owner) {

@@ -24,7 +24,8 @@ enum class completion_strategy : std::uint8_t {
   host_function,  ///< the thread sleeps longer, and a host function after each launch wakes it; the
                   ///< status still comes from the event, because after a fault the function never
                   ///< runs
-  synchronous,    ///< the launching thread waits; for debugging
+  synchronous,    ///< the launching thread waits; for debugging; launches of several threads on one
+                  ///< stream may complete in another order than that of their tickets
 };
 
 /// The work that follows the completion of a launch. The engine owns it from `submit` on.
@@ -54,6 +55,11 @@ class SLUICE_EXPORT continuation : public releasable {
   std::uint64_t ticket_ = 0;
   bool announced_ = false;
   unsigned outcome_epoch_ = 0;  // while announced
+
+  // The queue of a stream, in the first of its continuations.
+  continuation* newest_ = nullptr;
+  continuation* next_queue_ = nullptr;
+  std::uint64_t watermark_ = 0;  // the last completed ticket that was acquired
 };
 
 /// Continuations of one stream that are submitted together. Not thread-safe.
@@ -83,21 +89,29 @@ class SLUICE_EXPORT continuation_list {
 ///
 /// The engine completes failed and successful launches alike: in the order of each stream's
 /// tickets, outside of all locks. docs/concepts/envelope_and_completion.md explains its threads.
-/// Each stream has one of them from its first launch on; the streams take turns.
+/// Each stream has one of them from its first launch on; the streams take turns. A second engine of
+/// a runtime goes on with the turns of the first one.
 ///
-/// Between two replies a thread releases a few items of the runtime's release list. The list
-/// therefore holds fewer items than twice the launches in flight plus 1024, and for each further
-/// thread what one reply adds. The threads make no
-/// driver call for them, because the reclaim thread executes the frees that may need one.
+/// Between two replies a thread releases a few items of the runtime's release list, and next what
+/// the destructors of these items drop. The list therefore holds fewer items than twice the
+/// launches in flight plus 1024. Each thread may add what one destructor drops, and each further
+/// thread what one reply adds. Not counted are items that another thread is releasing, frees that
+/// wait for the reclaim thread, and what a loss of the device leaves. The threads make no driver
+/// call for the items, because the reclaim thread executes the frees that may need one.
 ///
 /// After the loss of the device, every continuation completes at once with `device_lost`. Its
 /// owners are released once its stream is quiescent.
 ///
-/// The destructor waits until no continuation is pending, except on a thread of the engine, which
-/// completes the rest afterwards. After a loss that is immediate, and the
+/// In a child of `fork` no continuation completes; envelopes refuse to launch there.
+///
+/// The destructor waits until no continuation is pending. After a loss that is immediate, and the
 /// destructor waits at most a second for quiescent streams. The reclaim thread then takes over the
-/// owners of launches on streams that are not quiescent. Continuations may submit others until
-/// then, the destructors of owners may not.
+/// owners of launches on streams that are not quiescent. While the destructor waits, continuations
+/// may submit others, but the destructors of owners may not.
+///
+/// A continuation may destroy the engine, on a thread of the engine. The destructor does not wait
+/// then: the threads complete the rest afterwards. Nobody may call `submit` any more, not even a
+/// continuation on another thread.
 class SLUICE_EXPORT completion_engine {
  public:
   /// The most threads of an engine.
