@@ -157,14 +157,16 @@ TEST(completion_threads_of_a_service, are_two_for_four_lanes_or_as_many_as_wante
   EXPECT_EQ(threads_with({}), 1U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 3}), 1U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 3, .high_priority_lanes = 1}), 2U);
+  EXPECT_EQ(threads_with({.lanes_per_actor = 0, .high_priority_lanes = 3}), 2U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 64}), 2U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 64, .completion_threads = 1}), 1U);
   EXPECT_EQ(threads_with({.completion_threads = 3}), 3U);
   EXPECT_EQ(threads_with({.completion = completion_strategy::synchronous}), 0U);
-  EXPECT_TRUE(throws(errc::invalid_argument, "completion_threads: is 65",
+  EXPECT_TRUE(throws(errc::invalid_argument,
+                     "completion_threads: is 65, but at most 64 are possible",
                      [] { device_service("host", {.completion_threads = 65}); }));
   device_runtime runtime(open_host_device(), {});
-  EXPECT_TRUE(throws(errc::invalid_argument, "completion_threads: is 0", [&] {
+  EXPECT_TRUE(throws(errc::invalid_argument, "threads: is 0, but must be between 1 and 64", [&] {
     completion_engine(runtime, completion_strategy::polled, wait_policy::balanced, 0);
   }));
 }

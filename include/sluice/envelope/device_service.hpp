@@ -16,7 +16,8 @@
 
 namespace sluice {
 
-/// Options of a `device_service`.
+/// Options of a `device_service`. They cannot be copied, because `runtime` may own a memory
+/// resource.
 struct device_service_options {
   runtime_options runtime{};                                     ///< options of the runtime
   completion_strategy completion = completion_strategy::polled;  ///< how completion is detected
@@ -38,12 +39,12 @@ struct device_service_options {
   /// own; 0: 1. At most 1024. The device actor has one lane.
   std::size_t lanes_per_actor = 1;
   /// The number of further lanes of each of these actors, which take only requests with
-  /// `request_priority::high`. Their streams have `stream_priority::high`. At most 1024. 0: such
-  /// requests share the other lanes.
+  /// `request_priority::high` and what their senders send while these wait. Their streams have
+  /// `stream_priority::high`. At most 1024. 0: such requests share the other lanes.
   std::size_t high_priority_lanes = 0;
   /// The number of threads that complete launches, at most `completion_engine::most_threads`. Each
   /// stream, and therefore each lane, has one of them. 0: two if an actor has four lanes or more,
-  /// else one.
+  /// those of high priority included, else one.
   std::size_t completion_threads = 0;
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
@@ -88,9 +89,8 @@ class device_service {
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
-        lanes_per_actor_(
-            checked_lanes("lanes_per_actor", std::max(options.lanes_per_actor, std::size_t{1}))),
-        high_priority_lanes_(checked_lanes("high_priority_lanes", options.high_priority_lanes)) {
+        lanes_per_actor_(lanes_of(options)),
+        high_priority_lanes_(high_priority_lanes_of(options)) {
     detail::spinners::of_process().service_begins(waiting_);
   }
   device_service(const device_service&) = delete;
@@ -126,18 +126,26 @@ class device_service {
  private:
   friend class kernel_envelope;
   static constexpr std::size_t most_lanes = 1024;
-  [[nodiscard]] static std::size_t checked_lanes(const char* name, std::size_t count) {
-    if (count <= most_lanes) return count;
+  [[nodiscard]] static std::size_t checked_count(const char* name, std::size_t count,
+                                                 std::size_t most) {
+    if (count <= most) return count;
     throw error(errc::invalid_argument, std::string(name) + ": is " + std::to_string(count) +
-                                            ", but at most " + std::to_string(most_lanes) +
+                                            ", but at most " + std::to_string(most) +
                                             " are possible");
   }
-
-  [[nodiscard]] static std::size_t threads_of(const device_service_options& options) noexcept {
-    if (options.completion_threads != 0) return options.completion_threads;
-    const auto lanes = std::min(options.lanes_per_actor, most_lanes) +
-                       std::min(options.high_priority_lanes, most_lanes);
-    return lanes < 4 ? 1 : 2;
+  [[nodiscard]] static std::size_t lanes_of(const device_service_options& options) {
+    return checked_count("lanes_per_actor", std::max(options.lanes_per_actor, std::size_t{1}),
+                         most_lanes);
+  }
+  [[nodiscard]] static std::size_t high_priority_lanes_of(const device_service_options& options) {
+    return checked_count("high_priority_lanes", options.high_priority_lanes, most_lanes);
+  }
+  [[nodiscard]] static std::size_t threads_of(const device_service_options& options) {
+    if (options.completion_threads != 0) {
+      return checked_count("completion_threads", options.completion_threads,
+                           completion_engine::most_threads);
+    }
+    return lanes_of(options) + high_priority_lanes_of(options) < 4 ? 1 : 2;
   }
 
   device_runtime runtime_;

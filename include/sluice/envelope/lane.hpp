@@ -86,7 +86,7 @@ struct lane_load final : recycled_memory {
 /// A stream with its library handle, workspace and plans.
 ///
 ///     lane on{service};
-///     auto handle = std::make_shared<blas_handle>(on.stream());
+///     auto handle = std::make_shared<library_handle>(on.stream());  // a class of yours
 ///     on.keep(handle);
 ///
 /// One library actor or one thread owns a lane, and only this owner launches on it. Destroying a

@@ -70,8 +70,8 @@ class run_input {
 /// Runs a program on inputs. The result is one tensor for each output: those that are given, and
 /// new tensors for the others. Several new ones may be views of one block.
 ///
-///     request(programs, caf::infinite, run{spectrogram, {samples}})
-///     request(programs, caf::infinite, run{.what = noise, .outputs = {y}, .scalars = {42}})
+///     request(self, programs, caf::infinite, run{spectrogram, {samples}})
+///     request(self, programs, caf::infinite, run{.what = noise, .outputs = {y}, .scalars = {42}})
 /// All steps are one launch: no other launch of the lane runs between them. If a step fails, all
 /// outputs of the run have failed.
 ///
@@ -91,7 +91,7 @@ struct run {
 /// Runs a program on inputs, and copies the results to host memory. The result is one
 /// `host_tensor` for each output, as `host_tensors`.
 ///
-///     request(programs, caf::infinite, run_to_host{spectrogram, {samples}})
+///     request(self, programs, caf::infinite, run_to_host{spectrogram, {samples}})
 ///
 /// Like a `run` followed by a `download` of each result, but in one launch with one reply. The
 /// reply is always sent when the device has finished.
@@ -105,7 +105,7 @@ struct run_to_host {
 /// plans are made, constants are brought to the device, and the lane gets its scratch memory. The
 /// answer is a `prepared`.
 ///
-///     request(programs, caf::infinite,
+///     request(self, programs, caf::infinite,
 ///             prepare{spectrogram, {tensor_spec::row_major(element_type::f32, {16000})}})
 ///
 /// A run with given outputs has an executable of its own: `outputs` describes them.
