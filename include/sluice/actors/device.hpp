@@ -111,9 +111,9 @@ using device_actor = operation_actor<upload, download, fill, strided_copy>::exte
 spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
              std::shared_ptr<kernel_trace> trace = nullptr);
 
-/// A device for the time of a scope: opens it and starts its actor. At the end it stops the actors,
-/// and waits for their ends. The last owner of the service, usually this object, then waits until
-/// nothing is in flight and closes the device. Not an actor; use it from one thread.
+/// A device for the time of a scope: opens it and starts its actor. At the end it stops the actors
+/// and waits until they have ended. The last owner of the service, usually this object, then waits
+/// until nothing is in flight and closes the device. Not an actor; use it from one thread.
 ///
 /// With another owner of the service, launches may still be in flight after the end, and are
 /// answered later.
