@@ -3,6 +3,8 @@
 #
 #   sluice_settings(<target>)   language, visibility, warnings, sanitizers, include folders, run paths.
 #                               Call it once for each library and program, after add_library or add_executable.
+#   sluice_instrument_for_fuzzing(<target>)   lets libFuzzer see which code of the target an input reaches, in a build
+#                               with SLUICE_BUILD_FUZZERS.
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
@@ -24,9 +26,9 @@ if(SLUICE_CCACHE)
   endforeach()
 endif()
 
-if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak|fuzzer-no-link)(,(address|undefined|thread|leak|fuzzer-no-link))*$")
+if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak)(,(address|undefined|thread|leak))*$")
   message(FATAL_ERROR
-    "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; allowed are address, undefined, thread, leak and fuzzer-no-link, separated by commas")
+    "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; allowed are address, undefined, thread and leak, separated by commas")
 endif()
 
 set(SLUICE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wextra-semi -Wvla -Wconversion -Wno-sign-conversion)
@@ -93,5 +95,11 @@ function(sluice_settings target)
     endif()
     set_target_properties(${target} PROPERTIES
       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  endif()
+endfunction()
+
+function(sluice_instrument_for_fuzzing target)
+  if(SLUICE_BUILD_FUZZERS)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>")
   endif()
 endfunction()

@@ -1,31 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 # The test programs.
 #
-#   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [TIMEOUT <seconds>])
+#   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [SHARDS <n>])
 #
-# builds a GoogleTest program into bin/tests, adds each of its tests to ctest (which then reports a GTEST_SKIP() as
-# skipped) and installs it with the component `tests`. The program links the objects of libsluice, and of libsluice_actors
-# and of the operations if LIBRARIES has sluice_actors_objects and sluice_operations_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA.
-# The timeout (default 120 s, 300 s with a sanitizer) applies to one test. The environment variable SLUICE_PROGRAM names the command line program.
+# builds a GoogleTest program into bin/tests, adds it to ctest and installs it with the component `tests`. The program links
+# the objects of libsluice, and of libsluice_actors and of the operations if LIBRARIES has sluice_actors_objects and
+# sluice_operations_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA. A sanitizer's
+# build leaves out the programs that tests/sanitizers.cmake names.
+#
+# ctest runs the program as a whole, because a process for each of thousands of tests takes longer than most tests. A
+# program of more than 20 s has several SHARDS, which run at the same time. Its XML report is in test-reports/;
+# tests/count-results adds the reports up. The environment variable SLUICE_PROGRAM names the command line program.
 
 if(SLUICE_BUILD_TESTS)
   enable_testing()
-  include(GoogleTest)
+  include("${PROJECT_SOURCE_DIR}/tests/sanitizers.cmake")
 endif()
 
 set(SLUICE_TESTS_DIR "${CMAKE_INSTALL_LIBEXECDIR}/sluice/tests")
 file(RELATIVE_PATH sluice_tests_to_libraries "/${SLUICE_TESTS_DIR}" "/${CMAKE_INSTALL_LIBDIR}")
 
+# The compiler options for the code of tests, which runs once, so its speed is worth less than the time to compile it. The
+# code that is tested keeps its own options.
+function(sluice_test_compile_options target)
+  if(SLUICE_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Og>")
+  endif()
+endfunction()
+
 function(sluice_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT" "SOURCES;CUDA_SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;SHARDS" "SOURCES;CUDA_SOURCES;LIBRARIES")
   if(NOT test_NAME OR test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sluice_add_test: NAME is missing, or these arguments are unknown: ${test_UNPARSED_ARGUMENTS}")
   endif()
-  if(NOT test_TIMEOUT)
-    set(test_TIMEOUT 120)
-    if(SLUICE_SANITIZE)
-      set(test_TIMEOUT 300)
-    endif()
+  sluice_is_left_out(${test_NAME} left_out)
+  if(left_out)
+    return()
   endif()
 
   add_executable(${test_NAME} ${test_SOURCES})
@@ -33,8 +45,7 @@ function(sluice_add_test)
     target_sources(${test_NAME} PRIVATE ${test_CUDA_SOURCES})
   endif()
   sluice_settings(${test_NAME})
-  # The code of tests runs once: a third of its time to compile is worth more than its speed.
-  target_compile_options(${test_NAME} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
+  sluice_test_compile_options(${test_NAME})
   sluice_link_test_main(${test_NAME})
   target_link_libraries(${test_NAME} PRIVATE sluice_objects ${test_LIBRARIES} GTest::gtest Threads::Threads)
   set(libraries "$ORIGIN/${sluice_tests_to_libraries}")
@@ -42,24 +53,33 @@ function(sluice_add_test)
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests"
     INSTALL_RPATH "${libraries};${libraries}/sluice;${SLUICE_CUDA_RPATH}")
 
-  # ctest lists the tests when it starts, so a build does not run the programs that it has built.
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  gtest_discover_tests(${test_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${test_NAME}."
-    PROPERTIES LABELS "${folder}" TIMEOUT ${test_TIMEOUT} ENVIRONMENT "SLUICE_PROGRAM=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sluice")
+  if(NOT test_SHARDS)
+    set(test_SHARDS 1)
+  endif()
+  math(EXPR last "${test_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(name ${test_NAME})
+    set(environment "SLUICE_PROGRAM=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sluice" GTEST_BRIEF=1)
+    if(test_SHARDS GREATER 1)
+      string(APPEND name ".${shard}")
+      list(APPEND environment GTEST_TOTAL_SHARDS=${test_SHARDS} GTEST_SHARD_INDEX=${shard})
+    endif()
+    list(APPEND environment "GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/test-reports/${name}.xml")
+    add_test(NAME ${name} COMMAND ${test_NAME})
+    # Long programs begin first.
+    set_tests_properties(${name} PROPERTIES LABELS "${folder}" COST ${test_SHARDS}
+      ENVIRONMENT "${environment}")
+  endforeach()
 
   install(TARGETS ${test_NAME} RUNTIME DESTINATION "${SLUICE_TESTS_DIR}" COMPONENT tests)
   set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_PROGRAMS ${test_NAME})
 endfunction()
 
-# Links the project's own main function, compiled once, or GoogleTest's if the project has none.
+# Links the project's own main function, compiled once.
 function(sluice_link_test_main target)
-  set(main "${PROJECT_SOURCE_DIR}/tests/main.cpp")
-  if(NOT EXISTS "${main}")
-    target_link_libraries(${target} PRIVATE GTest::gtest_main)
-    return()
-  endif()
   if(NOT TARGET sluice_test_main)
-    add_library(sluice_test_main OBJECT "${main}")
+    add_library(sluice_test_main OBJECT "${PROJECT_SOURCE_DIR}/tests/main.cpp")
     sluice_settings(sluice_test_main)
     target_link_libraries(sluice_test_main PRIVATE GTest::gtest)
   endif()

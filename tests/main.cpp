@@ -9,8 +9,24 @@
 #include <cstdlib>
 #include <string>
 
+namespace {
+
+/// Keeps what ctest asks of this program from the programs that its tests start.
+class child_environment final : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    for (const auto* const name :
+         {"GTEST_BRIEF", "GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}) {
+      ::unsetenv(name);
+    }
+  }
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  ::testing::AddGlobalTestEnvironment(new child_environment);
   sluice::test::report_crashes();
   // Child processes run the program anew: a forked copy would lack the stream threads.
   GTEST_FLAG_SET(death_test_style, "threadsafe");

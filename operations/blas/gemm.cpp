@@ -209,12 +209,12 @@ const operation_row& row_of(operation_type<gemm>) {
   static const typed_operation_row<gemm, operations::gemm_call> row(
       {.name = "gemm",
        .infer = operations::infer,
-       .host = {.library = "OpenBLAS", .version = host::blas_version, .check = host::check},
-       .compute = host::compute,
+       .host = {.library = "OpenBLAS", .version = host::blas_version, .check = host::check_gemm},
+       .compute = host::compute_gemm,
        .cuda = {.library = "cuBLAS",
                 .version = operations::with_cuda<cuda::blas_version>(),
                 .prepare = operations::with_cuda<cuda::prepare_blas>()},
-       .enqueue = operations::with_cuda<cuda::enqueue>(),
+       .enqueue = operations::with_cuda<cuda::enqueue_gemm>(),
        .can_be_captured = true,
        .batches = {.most = operations::most_in_batch,
                    .same = [](const operations::gemm_call& a,
@@ -222,8 +222,8 @@ const operation_row& row_of(operation_type<gemm>) {
                    // cuBLAS reads 16 bytes at a time where the sizes allow it, and does not look at
                    // the addresses in a table.
                    .alignment = 16,
-                   .begin = operations::with_cuda<cuda::begin_batch>(),
-                   .enqueue = operations::with_cuda<cuda::enqueue_batch>()}});
+                   .begin = operations::with_cuda<cuda::begin_gemm_batch>(),
+                   .enqueue = operations::with_cuda<cuda::enqueue_gemm_batch>()}});
   return row;
 }
 

@@ -32,11 +32,13 @@ void run(cublasHandle_t handle, const gemm_call& call, void** table, std::size_t
 
 }  // namespace
 
-std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries, std::size_t /*count*/) {
+std::shared_ptr<operation_launch> begin_gemm_batch(lane_libraries& libraries,
+                                                   std::size_t /*count*/) {
   return libraries.get<pointer_tables>().take();
 }
 
-void enqueue_batch(lane_libraries& libraries, const gemm_call& call, const batch_of<gemm>& batch) {
+void enqueue_gemm_batch(lane_libraries& libraries, const gemm_call& call,
+                        const batch_of<gemm>& batch) {
   const auto& blas = libraries.get<cublas_handle>();
   auto& tables = libraries.get<pointer_tables>();
   const current_device_scope current(libraries.runtime().device());

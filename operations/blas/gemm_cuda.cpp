@@ -63,7 +63,7 @@ void prepare_blas(lane_libraries& libraries) {
   prepare_map<operations::scale_call>(libraries);
 }
 
-void enqueue(lane_libraries& libraries, const gemm_call& call, const launch_of<gemm>& at) {
+void enqueue_gemm(lane_libraries& libraries, const gemm_call& call, const launch_of<gemm>& at) {
   if (call.m == 0 || call.n == 0 || call.count == 0) return;
   if (!call.multiplies) {
     if (call.beta == 1.0) return;

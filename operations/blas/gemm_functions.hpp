@@ -12,9 +12,9 @@ namespace sluice::host {
 [[nodiscard]] std::string blas_version();
 /// Refuses sizes beyond OpenBLAS's.
 /// @throws error `unsupported`
-void check(const operations::gemm_call& call);
+void check_gemm(const operations::gemm_call& call);
 /// Computes with OpenBLAS.
-void compute(const operations::gemm_call& call, const launch_of<gemm>& at);
+void compute_gemm(const operations::gemm_call& call, const launch_of<gemm>& at);
 }  // namespace sluice::host
 
 namespace sluice::cuda {
@@ -23,12 +23,12 @@ namespace sluice::cuda {
 /// Makes the cuBLAS handle of a lane.
 void prepare_blas(lane_libraries& libraries);
 /// Makes the table of a batch.
-[[nodiscard]] std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,
-                                                            std::size_t count);
+[[nodiscard]] std::shared_ptr<operation_launch> begin_gemm_batch(lane_libraries& libraries,
+                                                                 std::size_t count);
 /// Enqueues a batch as one call of cuBLAS.
-void enqueue_batch(lane_libraries& libraries, const operations::gemm_call& call,
-                   const batch_of<gemm>& batch);
+void enqueue_gemm_batch(lane_libraries& libraries, const operations::gemm_call& call,
+                        const batch_of<gemm>& batch);
 /// Enqueues with cuBLAS.
-void enqueue(lane_libraries& libraries, const operations::gemm_call& call,
-             const launch_of<gemm>& at);
+void enqueue_gemm(lane_libraries& libraries, const operations::gemm_call& call,
+                  const launch_of<gemm>& at);
 }  // namespace sluice::cuda

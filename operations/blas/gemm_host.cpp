@@ -126,7 +126,7 @@ std::string blas_version() {
 }
 
 // OpenBLAS counts in `blasint`, which has 32 bits in the usual builds.
-void check(const gemm_call& call) {
+void check_gemm(const gemm_call& call) {
   const auto require = [](std::int64_t value, const char* name) {
     if (value <= std::numeric_limits<blasint>::max()) return;
     throw error(errc::unsupported, std::string("gemm: ") + name + " is " + std::to_string(value) +
@@ -142,7 +142,7 @@ void check(const gemm_call& call) {
   require(call.c.leading, "ldc");
 }
 
-void compute(const gemm_call& call, const launch_of<gemm>& at) {
+void compute_gemm(const gemm_call& call, const launch_of<gemm>& at) {
   if (call.m == 0 || call.n == 0 || call.count == 0) return;
   if (!call.multiplies) {
     if (call.beta == 1.0) return;

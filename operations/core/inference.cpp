@@ -23,10 +23,6 @@ tensor_spec without_gaps(element_type type, const extents& shape, const extents&
 
 }  // namespace
 
-error invalid_argument(std::string_view name, const std::string& what) {
-  return {errc::invalid_argument, std::string(name) + ": " + what};
-}
-
 inference::inference(std::span<use> uses, std::span<const named_operand> operands) noexcept
     : uses_(uses) {
   for (std::size_t i = 0; i < operands.size(); ++i) {

@@ -164,13 +164,13 @@ const operation_row& row_of(operation_type<conv2d>) {
                 .version = with_onednn<host::dnn_version>(),
                 .prepare = with_onednn<host::prepare_dnn>(),
                 .make_plan = with_onednn<host::make_conv2d_plan>()},
-       .compute = with_onednn<host::compute>(),
+       .compute = with_onednn<host::compute_conv2d>(),
        .cuda = {.library = "cuDNN",
                 .version = with_cudnn<cuda::dnn_version>(),
                 .prepare = with_cudnn<cuda::prepare_dnn>(),
-                .check = with_cudnn<cuda::check>(),
+                .check = with_cudnn<cuda::check_conv2d>(),
                 .make_plan = with_cudnn<cuda::make_conv2d_plan>()},
-       .enqueue = with_cudnn<cuda::enqueue>(),
+       .enqueue = with_cudnn<cuda::enqueue_conv2d>(),
        .can_be_captured = true});
   return row;
 }

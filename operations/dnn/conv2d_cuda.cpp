@@ -190,7 +190,7 @@ void prepare_dnn(lane_libraries& libraries) {
   (void)libraries.get<loaded_dnn_kernels>();
 }
 
-void check(const conv2d_call& call) {
+void check_conv2d(const conv2d_call& call) {
   if (!call.multiplies) return;
   const auto require = [](const char* name, const char* what, std::int64_t value) {
     constexpr auto most = std::numeric_limits<int>::max();
@@ -225,7 +225,8 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
   return plan;
 }
 
-void enqueue(lane_libraries& libraries, const conv2d_call& call, const launch_of<conv2d>& at) {
+void enqueue_conv2d(lane_libraries& libraries, const conv2d_call& call,
+                    const launch_of<conv2d>& at) {
   if (call.output.empty()) return;
   const current_device_scope current(libraries.runtime().device());
   auto* const y = at.get<float>(&conv2d::y);

@@ -17,7 +17,7 @@ void prepare_dnn(lane_libraries& libraries);
 [[nodiscard]] std::shared_ptr<const operation_plan> make_conv2d_plan(
     lane_libraries& libraries, const operations::conv2d_call& call);
 /// Computes with oneDNN, or directly.
-void compute(const operations::conv2d_call& call, const launch_of<conv2d>& at);
+void compute_conv2d(const operations::conv2d_call& call, const launch_of<conv2d>& at);
 }  // namespace sluice::host
 
 namespace sluice::cuda {
@@ -27,11 +27,11 @@ namespace sluice::cuda {
 void prepare_dnn(lane_libraries& libraries);
 /// Refuses sizes and layouts that cuDNN does not take.
 /// @throws error `unsupported`
-void check(const operations::conv2d_call& call);
+void check_conv2d(const operations::conv2d_call& call);
 /// Chooses an algorithm of cuDNN.
 [[nodiscard]] std::shared_ptr<const operation_plan> make_conv2d_plan(
     lane_libraries& libraries, const operations::conv2d_call& call);
 /// Enqueues with cuDNN.
-void enqueue(lane_libraries& libraries, const operations::conv2d_call& call,
-             const launch_of<conv2d>& at);
+void enqueue_conv2d(lane_libraries& libraries, const operations::conv2d_call& call,
+                    const launch_of<conv2d>& at);
 }  // namespace sluice::cuda

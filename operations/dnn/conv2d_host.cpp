@@ -306,7 +306,7 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
   return std::make_shared<direct_plan>();
 }
 
-void compute(const conv2d_call& call, const launch_of<conv2d>& at) {
+void compute_conv2d(const conv2d_call& call, const launch_of<conv2d>& at) {
   if (call.output.empty()) return;
   const conv2d_operands operands{at.get<const float>(&conv2d::x), at.get<const float>(&conv2d::w),
                                  at.get<const float>(&conv2d::bias), at.get<float>(&conv2d::y),

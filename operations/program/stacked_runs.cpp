@@ -35,7 +35,7 @@ bool is_whole(const program_graph& of, const program_inference& alone, std::uint
 }
 
 // All inputs per request of two runs, in bytes.
-constexpr std::size_t max_input_bytes = std::size_t{256} << 20U;
+constexpr std::size_t max_trial_input_bytes = std::size_t{256} << 20U;
 
 bool run_alone(const program_graph& of, const program_inference& alone) {
   if (of.max_in_batch() < 2 || !alone.varying.empty()) return true;
@@ -44,7 +44,7 @@ bool run_alone(const program_graph& of, const program_inference& alone) {
     if (!of.is_per_request(i)) continue;
     if (!has_parts(alone.inputs[i])) return true;
     bytes += alone.inputs[i].bytes();
-    if (bytes > max_input_bytes / 2) return true;
+    if (bytes > max_trial_input_bytes / 2) return true;
   }
   for (std::uint32_t i = 0; i < alone.outputs.size(); ++i) {
     const auto& given = alone.outputs[i];
@@ -121,7 +121,7 @@ void check_marks(const program_graph& of, const program_inference& alone) {
     const auto& input = alone.inputs[i];
     (void)padded_axis(of, i, input);
     have_parts = have_parts && input.rank() != 0 && input.size() != 0 &&
-                 input.bytes() <= max_input_bytes / 2 - bytes;
+                 input.bytes() <= max_trial_input_bytes / 2 - bytes;
     if (have_parts) bytes += input.bytes();
   }
   if (have_parts) require_parts(of, alone);

@@ -81,7 +81,7 @@ void enqueue(lane_libraries& libraries, const random_call& call, const launch_of
 }
 
 template <class Operation>
-const operation_row& make_row(std::string_view name) {
+const operation_row& row_of_random(std::string_view name) {
   static const typed_operation_row<Operation, random_call> row(
       {.name = name,
        .infer = [](const Operation& op, inference& to) { return infer(op, to); },
@@ -96,13 +96,13 @@ const operation_row& make_row(std::string_view name) {
 }  // namespace
 
 const operation_row& row_of(operation_type<random_bits>) {
-  return make_row<random_bits>("random_bits");
+  return row_of_random<random_bits>("random_bits");
 }
 const operation_row& row_of(operation_type<random_uniform>) {
-  return make_row<random_uniform>("random_uniform");
+  return row_of_random<random_uniform>("random_uniform");
 }
 const operation_row& row_of(operation_type<random_normal>) {
-  return make_row<random_normal>("random_normal");
+  return row_of_random<random_normal>("random_normal");
 }
 
 }  // namespace sluice

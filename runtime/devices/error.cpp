@@ -44,6 +44,11 @@ std::string_view to_string(errc code) noexcept {
   return "unknown";
 }
 
+error invalid_argument(std::string_view name, const std::string& what,
+                       const source_location& where) {
+  return {errc::invalid_argument, std::string(name) + ": " + what, {}, where};
+}
+
 error current_error() noexcept {
   try {
     try {

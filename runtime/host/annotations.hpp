@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/base/sanitizers.hpp"
+
 #include <sluice/export.hpp>
 
 #include <cstddef>
 #include <initializer_list>
-
-#if defined(__SANITIZE_THREAD__)
-#define SLUICE_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLUICE_THREAD_SANITIZER 1
-#endif
-#endif
 
 #if defined(SLUICE_THREAD_SANITIZER)
 extern "C" {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/staging/uncached_copy.hpp"
 
+#include "runtime/base/sanitizers.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 // ThreadSanitizer and AddressSanitizer do not see stores by these instructions.
-#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__SSE2__) && !defined(SLUICE_THREAD_SANITIZER) && !defined(SLUICE_ADDRESS_SANITIZER)
 #define SLUICE_HAS_UNCACHED_STORES 1
 #include <emmintrin.h>
 #else

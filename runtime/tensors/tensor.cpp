@@ -4,13 +4,6 @@
 #include <cstdint>
 
 namespace sluice {
-namespace {
-
-[[noreturn]] void refuse(const char* argument, const std::string& what) {
-  throw error(errc::invalid_argument, std::string(argument) + ": " + what);
-}
-
-}  // namespace
 
 tensor::tensor(block_ref block, element_type type, const extents& shape)
     : tensor(std::move(block), tensor_layout(type, shape)) {}
@@ -25,20 +18,21 @@ tensor::tensor(block_ref block, const tensor_layout& layout)
 }
 
 void tensor::check() const {
-  if (!block_) refuse("block", "must not be empty");
+  if (!block_) throw invalid_argument("block", "must not be empty");
   if (offset() > block_.bytes()) {
-    refuse("offset", std::to_string(offset()) + " exceeds the block of " +
-                         std::to_string(block_.bytes()) + " bytes");
+    throw invalid_argument("offset", std::to_string(offset()) + " exceeds the block of " +
+                                         std::to_string(block_.bytes()) + " bytes");
   }
   const auto used = extent();
   if (used.first == used.last) return;
   if (used.last > block_.bytes()) {
-    refuse("shape", to_string(shape()) + " with strides " + to_string(strides()) + " exceeds the " +
-                        std::to_string(block_.bytes() - offset()) + " bytes from the offset");
+    throw invalid_argument(
+        "shape", to_string(shape()) + " with strides " + to_string(strides()) + " exceeds the " +
+                     std::to_string(block_.bytes() - offset()) + " bytes from the offset");
   }
   if ((reinterpret_cast<std::uintptr_t>(address()) & (size_of(type()) - 1)) != 0) {
-    refuse("offset", "the first element is not aligned to its size, " +
-                         std::to_string(size_of(type())) + " bytes");
+    throw invalid_argument("offset", "the first element is not aligned to its size, " +
+                                         std::to_string(size_of(type())) + " bytes");
   }
 }
 
@@ -50,8 +44,9 @@ tensor tensor::reinterpret(element_type type) const {
 
 void tensor::require_flat(element_type type) const {
   if (this->type() != type) {
-    refuse("tensor::as", "the elements are " + std::string(to_string(this->type())) + ", not " +
-                             std::string(to_string(type)));
+    throw invalid_argument("tensor::as", "the elements are " +
+                                             std::string(to_string(this->type())) + ", not " +
+                                             std::string(to_string(type)));
   }
   if (!is_contiguous()) {
     throw error(errc::unsupported, "tensor::as: shape " + to_string(shape()) + " with strides " +

@@ -13,10 +13,6 @@
 namespace sluice {
 namespace {
 
-[[noreturn]] void refuse(const char* argument, const std::string& what) {
-  throw error(errc::invalid_argument, std::string(argument) + ": " + what);
-}
-
 using numbers = std::span<const std::int64_t>;  // one for each dimension
 
 bool has_no_elements(numbers shape) noexcept {
@@ -56,8 +52,9 @@ std::optional<std::int64_t> distance_to_last(numbers shape, numbers strides) noe
 
 void require_axis(const char* function, std::size_t axis, std::size_t rank) {
   if (axis >= rank) {
-    refuse(function, "axis " + std::to_string(axis) + " is out of range; the tensor has " +
-                         std::to_string(rank) + " dimensions");
+    throw invalid_argument(function, "axis " + std::to_string(axis) +
+                                         " is out of range; the tensor has " +
+                                         std::to_string(rank) + " dimensions");
   }
 }
 
@@ -65,8 +62,8 @@ void require_axis(const char* function, std::size_t axis, std::size_t rank) {
 void require_extents(numbers shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
-      refuse("shape",
-             "dimension " + std::to_string(i) + " is negative (" + std::to_string(shape[i]) + ")");
+      throw invalid_argument("shape", "dimension " + std::to_string(i) + " is negative (" +
+                                          std::to_string(shape[i]) + ")");
     }
   }
 }
@@ -143,13 +140,13 @@ tensor_layout::tensor_layout(element_type type, const extents& shape, const exte
     : offset_(offset), type_(type) {
   require_extents(shape);
   if (strides.size() != shape.size()) {
-    refuse("strides", "there are " + std::to_string(strides.size()) + " for " +
-                          std::to_string(shape.size()) + " dimensions");
+    throw invalid_argument("strides", "there are " + std::to_string(strides.size()) + " for " +
+                                          std::to_string(shape.size()) + " dimensions");
   }
   for (std::size_t i = 0; i < strides.size(); ++i) {
     if (strides[i] < 0) {
-      refuse("strides", "the stride of dimension " + std::to_string(i) + " is negative (" +
-                            std::to_string(strides[i]) + ")");
+      throw invalid_argument("strides", "the stride of dimension " + std::to_string(i) +
+                                            " is negative (" + std::to_string(strides[i]) + ")");
     }
   }
   assign(shape, strides);
@@ -174,20 +171,20 @@ void tensor_layout::normalize_strides() noexcept {
 
 void tensor_layout::check() const {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  if (size_of(type_) == 0) refuse("type", "is no element type");
+  if (size_of(type_) == 0) throw invalid_argument("type", "is no element type");
   if (offset_ > static_cast<std::size_t>(most)) {
-    refuse("offset", std::to_string(offset_) + " exceeds any memory");
+    throw invalid_argument("offset", std::to_string(offset_) + " exceeds any memory");
   }
   const auto count = elements_of(shape_numbers());
   if (count == 0) return;
   // Repeated elements are counted, too, so that no later product of extents overflows.
   if (is_too_many(count, type_)) {
-    refuse("shape", to_string(shape()) + " has too many elements");
+    throw invalid_argument("shape", to_string(shape()) + " has too many elements");
   }
   const auto last = distance_to_last(shape_numbers(), stride_numbers());
   if (!last || *last == most || is_too_many(*last + 1, type_)) {
-    refuse("shape",
-           to_string(shape()) + " with strides " + to_string(strides()) + " exceeds any memory");
+    throw invalid_argument("shape", to_string(shape()) + " with strides " + to_string(strides()) +
+                                        " exceeds any memory");
   }
 }
 
@@ -214,10 +211,11 @@ tensor_layout tensor_layout::reshape(const extents& shape) const {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] >= 0) continue;
     if (wanted[i] != -1) {
-      refuse("reshape",
-             "dimension " + std::to_string(i) + " of " + to_string(shape) + " is negative");
+      throw invalid_argument(
+          "reshape", "dimension " + std::to_string(i) + " of " + to_string(shape) + " is negative");
     }
-    if (open) refuse("reshape", "only one extent of " + to_string(shape) + " may be -1");
+    if (open)
+      throw invalid_argument("reshape", "only one extent of " + to_string(shape) + " may be -1");
     open = i;
     wanted[i] = 1;
   }
@@ -225,8 +223,9 @@ tensor_layout tensor_layout::reshape(const extents& shape) const {
   const auto others = elements_of(std::as_const(wanted));
   if (open && others && *others != 0) wanted[*open] = own / *others;
   if ((open && others == 0) || elements_of(std::as_const(wanted)) != own) {
-    refuse("reshape", "the " + std::to_string(own) + " elements of shape " +
-                          to_string(this->shape()) + " do not fit " + to_string(shape));
+    throw invalid_argument("reshape", "the " + std::to_string(own) + " elements of shape " +
+                                          to_string(this->shape()) + " do not fit " +
+                                          to_string(shape));
   }
   const auto strides = own == 0 ? detail::row_major_strides(wanted)
                                 : strides_for(this->shape(), this->strides(), wanted);
@@ -254,8 +253,8 @@ tensor_layout tensor_layout::permute(const extents& axes) const {
     view.strides_[i] = strides_[axis];
   }
   if (!valid) {
-    refuse("permute", to_string(axes) + " does not name each of the " + std::to_string(rank_) +
-                          " dimensions once");
+    throw invalid_argument("permute", to_string(axes) + " does not name each of the " +
+                                          std::to_string(rank_) + " dimensions once");
   }
   view.normalize_strides();
   return view;
@@ -263,8 +262,8 @@ tensor_layout tensor_layout::permute(const extents& axes) const {
 
 tensor_layout tensor_layout::transposed() const {
   if (rank_ < 2) {
-    refuse("transposed",
-           "the tensor has " + std::to_string(rank_) + " dimensions; at least 2 are needed");
+    throw invalid_argument("transposed", "the tensor has " + std::to_string(rank_) +
+                                             " dimensions; at least 2 are needed");
   }
   auto view = *this;
   std::swap(view.shape_[rank_ - 1U], view.shape_[rank_ - 2U]);
@@ -279,12 +278,13 @@ tensor_layout tensor_layout::slice(std::size_t axis, std::int64_t first, std::in
   const auto range = [&] {
     return std::to_string(first) + " to " + std::to_string(last);
   };
-  if (first > last) refuse("slice", range() + " ends before it begins");
+  if (first > last) throw invalid_argument("slice", range() + " ends before it begins");
   if (first < 0 || last > shape_[axis]) {
-    refuse("slice", range() + " exceeds the extent " + std::to_string(shape_[axis]) + " of axis " +
-                        std::to_string(axis));
+    throw invalid_argument("slice", range() + " exceeds the extent " +
+                                        std::to_string(shape_[axis]) + " of axis " +
+                                        std::to_string(axis));
   }
-  if (step < 1) refuse("slice", "step " + std::to_string(step) + " is less than 1");
+  if (step < 1) throw invalid_argument("slice", "step " + std::to_string(step) + " is less than 1");
   auto view = *this;
   view.shape_[axis] = (last - first) / step + ((last - first) % step != 0 ? 1 : 0);
   // Of no elements, neither the position nor the strides have a meaning.
@@ -298,8 +298,9 @@ tensor_layout tensor_layout::slice(std::size_t axis, std::int64_t first, std::in
 tensor_layout tensor_layout::select(std::size_t axis, std::int64_t index) const {
   require_axis("select", axis, rank_);
   if (index < 0 || index >= shape_[axis]) {
-    refuse("select", "index " + std::to_string(index) + " exceeds the extent " +
-                         std::to_string(shape_[axis]) + " of axis " + std::to_string(axis));
+    throw invalid_argument("select", "index " + std::to_string(index) + " exceeds the extent " +
+                                         std::to_string(shape_[axis]) + " of axis " +
+                                         std::to_string(axis));
   }
   auto view = slice(axis, index, index + 1);
   extents left;
@@ -326,11 +327,11 @@ tensor_layout tensor_layout::broadcast_to(const extents& shape) const {
     if (valid) strides.push_back(missing || shape_[own] != shape[i] ? 0 : strides_[own]);
   }
   if (!valid) {
-    refuse("broadcast_to",
-           "shape " + to_string(this->shape()) + " does not fit " + to_string(shape));
+    throw invalid_argument(
+        "broadcast_to", "shape " + to_string(this->shape()) + " does not fit " + to_string(shape));
   }
   if (is_too_many(elements_of(shape), type_)) {
-    refuse("broadcast_to", to_string(shape) + " has too many elements");
+    throw invalid_argument("broadcast_to", to_string(shape) + " has too many elements");
   }
   auto view = *this;
   view.assign(shape, strides);
@@ -338,28 +339,30 @@ tensor_layout tensor_layout::broadcast_to(const extents& shape) const {
 }
 
 tensor_layout tensor_layout::reinterpret(element_type type) const {
-  if (size_of(type) == 0) refuse("type", "is no element type");
+  if (size_of(type) == 0) throw invalid_argument("type", "is no element type");
   const auto from = static_cast<std::int64_t>(size_of(type_));
   const auto to = static_cast<std::int64_t>(size_of(type));
   auto view = *this;
   view.type_ = type;
   if (from != to) {
     if (rank_ == 0) {
-      refuse("reinterpret", "a tensor without dimensions has no extent that could change");
+      throw invalid_argument("reinterpret",
+                             "a tensor without dimensions has no extent that could change");
     }
     const auto innermost = rank_ - 1U;
     if (strides_[innermost] != 1) {
-      refuse("reinterpret",
-             "the last dimension has stride " + std::to_string(strides_[innermost]) + ", not 1");
+      throw invalid_argument("reinterpret", "the last dimension has stride " +
+                                                std::to_string(strides_[innermost]) + ", not 1");
     }
     const auto rescaled = [&](std::int64_t count, const char* what) {
       std::int64_t result = count / std::max<std::int64_t>(to / from, 1);
       const bool overflows =
           __builtin_mul_overflow(result, std::max<std::int64_t>(from / to, 1), &result);
       if (overflows || (to > from && count % (to / from) != 0)) {
-        refuse("reinterpret", std::string(what) + " " + std::to_string(count) + " of " +
-                                  std::string(to_string(type_)) + " is not a whole number of " +
-                                  std::string(to_string(type)) + (overflows ? " in 64 bits" : ""));
+        throw invalid_argument("reinterpret",
+                               std::string(what) + " " + std::to_string(count) + " of " +
+                                   std::string(to_string(type_)) + " is not a whole number of " +
+                                   std::string(to_string(type)) + (overflows ? " in 64 bits" : ""));
       }
       return result;
     };

@@ -238,8 +238,11 @@ INSTANTIATE_TEST_SUITE_P(devices, lane_test,
 // completion thread.
 TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_end) {
   struct slow_to_end {
-    std::binary_semaphore& may_end;
+    explicit slow_to_end(std::binary_semaphore& semaphore) : may_end(semaphore) {}
+    slow_to_end(const slow_to_end&) = delete;
+    slow_to_end& operator=(const slow_to_end&) = delete;
     ~slow_to_end() { may_end.acquire(); }
+    std::binary_semaphore& may_end;
   };
   std::binary_semaphore may_end{0};
   {

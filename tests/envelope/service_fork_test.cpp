@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device service that a child of fork() inherits. Each test runs a process of its own.
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/devices/open_devices.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/timing_trace.hpp"
@@ -74,7 +75,7 @@ struct timed_service {
 class service_fork : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SLUICE_ADDRESS_SANITIZER)
     GTEST_SKIP() << "LeakSanitizer cannot stop the parent's threads in a child: false leaks";
 #endif
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/base/sanitizers.hpp"
+
 #include <sys/prctl.h>
 
 #include <array>
@@ -16,7 +18,7 @@ namespace sluice::test {
 /// Makes a segmentation fault print the thread's name and its call stack before the process ends.
 /// The sanitizers do this themselves.
 inline void report_crashes() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(SLUICE_ADDRESS_SANITIZER) && !defined(SLUICE_THREAD_SANITIZER)
   std::array<void*, 64> frames{};
   (void)backtrace(frames.data(), 1);  // loads its library now, not in the handler
   // On the main thread the handler has a stack of its own; other threads use theirs.

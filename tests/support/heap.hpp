@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/base/sanitizers.hpp"
+
 #include <cstddef>
 #include <malloc.h>
 
@@ -8,7 +10,7 @@ namespace sluice::test {
 
 /// Bytes in use on the process's heap. 0 where a sanitizer replaces the heap.
 [[nodiscard]] inline std::size_t heap_in_use() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if defined(SLUICE_ADDRESS_SANITIZER) || defined(SLUICE_THREAD_SANITIZER) || !defined(__GLIBC__)
   return 0;
 #else
   const auto all = mallinfo2();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/base/sanitizers.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +25,7 @@ namespace sluice::test {
   }                                                                              \
   static_assert(true)
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !defined(SLUICE_ADDRESS_SANITIZER) && !defined(SLUICE_THREAD_SANITIZER)
 inline constexpr bool optimized = true;
 #else
 inline constexpr bool optimized = false;

@@ -16,6 +16,8 @@
 
 namespace sluice::test {
 
+inline constexpr std::size_t mebi = std::size_t{1} << 20U;
+
 /// A launch that moves words between host memory and a block.
 struct moving {
   std::shared_ptr<values> memory{};

@@ -17,9 +17,6 @@
 
 namespace sluice {
 
-/// Makes an error about the argument `name` of an operation.
-[[nodiscard]] SLUICE_EXPORT error invalid_argument(std::string_view name, const std::string& what);
-
 /// The work of an operation's `infer`: it asks for the properties of the operands, refuses what the
 /// operation cannot compute, and states the results and the way in which each operand is used.
 ///

@@ -85,6 +85,12 @@ class SLUICE_EXPORT error : public std::runtime_error {
   source_location where_;
 };
 
+/// Makes the error that the argument `name` is not valid: `invalid_argument` with the text
+/// "name: what".
+[[nodiscard]] SLUICE_EXPORT error
+invalid_argument(std::string_view name, const std::string& what,
+                 const source_location& where = source_location::current());
+
 /// Converts the exception being handled into an `error`. Call it only inside a `catch` block.
 ///
 /// An `error` is returned as it is. `std::bad_alloc` becomes `out_of_memory`. Any other exception

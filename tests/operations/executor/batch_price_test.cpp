@@ -2,6 +2,7 @@
 // The cost of a batch for the thread that launches it: launches, calls of the device, heap
 // allocations, wakes and instructions. No clock is involved. The device is a host device that
 // presents itself as a GPU, and the operation is a call that does nothing.
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/seam.hpp"
 #include "tests/operations/executing.hpp"
 #include "tests/support/failing_allocations.hpp"
@@ -125,7 +126,7 @@ struct price {
 class batch_price : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
+#if defined(SLUICE_THREAD_SANITIZER)
     GTEST_SKIP() << "the events of this device order nothing";
 #endif
     launched().clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Thousands of shapes do not make an executor grow.
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/host/annotations.hpp"
 #include "tests/operations/dnn/conv2d_reference.hpp"
 #include "tests/operations/executing.hpp"
@@ -44,7 +45,7 @@ std::size_t shape_count() {
 
 /// Whether the memory of the process can be compared: sanitizers keep what has been freed.
 bool measures_process_memory() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SLUICE_ADDRESS_SANITIZER)
   return false;
 #else
   return !host::thread_sanitizer_on && !under_compute_sanitizer();

@@ -136,4 +136,9 @@ class bench {
   std::mt19937_64& generator_;
 };
 
+/// A small random shape of `least_rank` to four dimensions.
+inline extents any_shape(bench& on, std::int64_t least_rank = 1) {
+  return on.shape(static_cast<std::size_t>(on.extent(least_rank, 4)));
+}
+
 }  // namespace sluice::test

@@ -11,8 +11,6 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
 /// The product of matrices of one type, each in memory by rows or by columns.
 gemm product(bench& on, element_type type, bool is_stack) {
   const auto m = on.extent(), n = on.extent(), k = on.extent(), count = on.extent();
@@ -114,12 +112,12 @@ operation_mutations gemm_mutations() {
     g.c = {};
     g.beta = 1;
   });
-  for (const auto& [name, member] :
-       {std::pair{"alpha", &gemm::alpha}, std::pair{"beta", &gemm::beta}}) {
-    const std::string text = name;
+  for (const auto& named : {std::pair{"alpha", &gemm::alpha}, std::pair{"beta", &gemm::beta}}) {
+    const std::string text = named.first;
+    const auto member = named.second;
     add_not_finite(to, text, member);
     const auto number = [&](const std::string& what, element_type type, const scalar& value) {
-      to.add(text + ' ' + what, bad, text, [member = member, type, value](gemm& g, bench& on) {
+      to.add(text + ' ' + what, bad, text, [member, type, value](gemm& g, bench& on) {
         g = product(on, type, on.coin());
         g.*member = value;
       });

@@ -8,8 +8,6 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
 conv2d valid_conv2d(bench& on) {
   const auto groups = on.extent(1, 2);
   const auto channels = groups * on.extent(2, 3);

@@ -12,12 +12,6 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
-extents any_shape(bench& on, std::int64_t least_rank = 1) {
-  return on.shape(static_cast<std::size_t>(on.extent(least_rank, 4)));
-}
-
 cast valid_cast(bench& on) {
   const auto shape = any_shape(on);
   const auto type = on.one_of({boolean, u8, i32, u64, f32, f64});

@@ -9,8 +9,6 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
 /// The types of the operands of a transform.
 struct transform_types {
   element_type x;

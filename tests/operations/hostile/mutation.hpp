@@ -19,6 +19,9 @@
 
 namespace sluice::test {
 
+/// The error that most mutations cause.
+inline constexpr auto bad = errc::invalid_argument;
+
 /// One request that can be sent to an executor.
 class any_request {
  public:
@@ -134,7 +137,6 @@ class mutations_of {
   }
   /// Adds what is wrong with any output. It cannot be of type `wrong`, whatever the inputs are.
   void output(const std::string& name, operand Operation::*member, element_type wrong) {
-    constexpr auto bad = errc::invalid_argument;
     memory(name, member);
     add(name + " of another type", bad, name, [member, wrong](Operation& operation, bench& on) {
       operation.*member = on.make(wrong, (operation.*member).value().shape());

@@ -13,8 +13,6 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
 template <class Operation>
 Operation numbers(bench& on, element_type type) {
   Operation made;

@@ -9,12 +9,6 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
-extents any_shape(bench& on) {
-  return on.shape(static_cast<std::size_t>(on.extent(1, 4)));
-}
-
 frame_signal valid_frames(bench& on) {
   auto shape = on.shape(static_cast<std::size_t>(on.extent(0, 2)));
   const auto samples = on.extent(8, 16), n_fft = on.extent(2, 4), hop = on.extent(1, 3);

@@ -15,13 +15,8 @@ namespace {
 
 using enum element_type;
 
-constexpr auto bad = errc::invalid_argument;
-
 element_type any_type(bench& on) {
   return on.one_of({boolean, u8, i8, i32, u32, i64, u64, f32, f64, c64, c128});
-}
-extents any_shape(bench& on) {
-  return on.shape(static_cast<std::size_t>(on.extent(1, 4)));
 }
 
 fill valid_fill(bench& on) {

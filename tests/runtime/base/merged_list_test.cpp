@@ -36,11 +36,11 @@ struct counting_rules {
   static void absorb(entry& known, const entry& added) noexcept { known.flags |= added.flags; }
 };
 
-using tested = merged_list<entry, counting_rules, 8>;
+using tested_list = merged_list<entry, counting_rules, 8>;
 
 TEST(merged_list, merges_like_a_map) {
   auto draw = test::make_generator();
-  tested list;
+  tested_list list;
   for (int round = 0; round < 200; ++round) {
     list.clear();
     EXPECT_TRUE(list.empty());
@@ -68,7 +68,7 @@ TEST(merged_list, merges_like_a_map) {
 }
 
 TEST(merged_list, keeps_the_order_of_a_few_elements) {
-  tested list;
+  tested_list list;
   for (const std::uint64_t key : {5, 3, 9, 3, 1}) list.add({key, 1});
   ASSERT_EQ(list.size(), 4u);
   EXPECT_EQ(list[0].key, 5u);
@@ -82,7 +82,7 @@ TEST(merged_list, takes_nearly_linear_time) {
     std::vector<std::uint64_t> keys(count);
     std::iota(keys.begin(), keys.end(), std::uint64_t{0});
     std::shuffle(keys.begin(), keys.end(), draw);
-    tested list;
+    tested_list list;
     counting_rules::comparisons = 0;
     for (const auto key : keys) list.add({key, 1});
     list.sort();
@@ -93,7 +93,7 @@ TEST(merged_list, takes_nearly_linear_time) {
 
 // Repeated additions of a few elements do not allocate each time.
 TEST(merged_list, merges_repeated_elements_as_it_grows) {
-  tested list;
+  tested_list list;
   counting_rules::comparisons = 0;
   constexpr std::size_t additions = 10'000;
   for (std::size_t i = 0; i < additions; ++i) list.add({i % 12, 1});
@@ -103,7 +103,7 @@ TEST(merged_list, merges_repeated_elements_as_it_grows) {
 }
 
 TEST(merged_list, gives_the_memory_of_many_elements_back) {
-  tested list;
+  tested_list list;
   for (std::uint64_t i = 0; i < 100; ++i) list.add({i, 1});
   const auto held = list.capacity();
   list.clear();

@@ -11,14 +11,14 @@
 namespace sluice::detail {
 namespace {
 
-using tested = small_vector<int, 3>;
+using tested_vector = small_vector<int, 3>;
 
-std::vector<int> contents(const tested& v) {
+std::vector<int> contents(const tested_vector& v) {
   return {v.begin(), v.end()};
 }
 
-tested made(int count) {
-  tested v;
+tested_vector made(int count) {
+  tested_vector v;
   for (int i = 0; i < count; ++i) v.push_back(i);
   return v;
 }
@@ -47,7 +47,7 @@ TEST(small_vector, copies_and_moves_on_both_sides_of_its_inline_size) {
       EXPECT_TRUE(source.empty());  // NOLINT(bugprone-use-after-move): empty, and usable
       source.push_back(5);
       EXPECT_EQ(contents(source), std::vector<int>{5});
-      const tested constructed(std::move(moved));
+      const tested_vector constructed(std::move(moved));
       EXPECT_EQ(contents(constructed), expected);
     }
   }
@@ -65,7 +65,7 @@ TEST(small_vector, assignment_to_itself_changes_nothing) {
 }
 
 TEST(small_vector, takes_an_element_of_its_own_while_it_grows) {
-  tested v;
+  tested_vector v;
   v.push_back(41);
   for (int i = 0; i < 10; ++i) v.push_back(v[0]);
   EXPECT_EQ(contents(v), std::vector<int>(11, 41));
@@ -73,7 +73,7 @@ TEST(small_vector, takes_an_element_of_its_own_while_it_grows) {
 
 TEST(small_vector, behaves_like_a_vector) {
   auto generator = test::make_generator();
-  tested v;
+  tested_vector v;
   std::vector<int> reference;
   for (int step = 0; step < 2000; ++step) {
     switch (generator() % 8) {

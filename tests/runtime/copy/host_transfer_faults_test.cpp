@@ -17,7 +17,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::size_t mebi = std::size_t{1} << 20U;
 constexpr std::size_t count = 10 * mebi / sizeof(std::uint32_t) + 3;
 
 error planted() {

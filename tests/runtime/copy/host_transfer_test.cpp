@@ -16,7 +16,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::size_t mebi = std::size_t{1} << 20U;
 constexpr std::size_t words_of(std::size_t bytes) {
   return bytes / sizeof(std::uint32_t);
 }

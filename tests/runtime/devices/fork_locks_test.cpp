@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fork while another thread holds a lock of the parent. That thread stops in an allocation that
 // it makes under the lock.
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/core/shared_runtimes.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/failing_allocations.hpp"
@@ -114,7 +115,7 @@ int use_in_child(device& of_parent, native_stream* stream, native_event* event, 
 class fork_with_a_lock_held : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SLUICE_ADDRESS_SANITIZER)
     GTEST_SKIP() << "LeakSanitizer cannot stop the child's threads and reports false leaks";
 #endif
   }

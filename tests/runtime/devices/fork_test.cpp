@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state that a child of fork() inherits. Each test runs a process of its own, which forks.
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/sync/fork_safe_mutex.hpp"
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/devices.hpp"
@@ -281,7 +282,7 @@ bool is_refused(Use use) {
 
 /// Skips a test that forks with threads.
 void skip_under_address_sanitizer() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SLUICE_ADDRESS_SANITIZER)
   GTEST_SKIP() << "AddressSanitizer's locks may be held at the fork, and LeakSanitizer cannot stop "
                   "the parent's threads in a child";
 #endif
@@ -305,7 +306,7 @@ class fork_of_the_host : public ::testing::Test {
  protected:
   void SetUp() override {
     skip_under_address_sanitizer();
-#if defined(__SANITIZE_THREAD__)
+#if defined(SLUICE_THREAD_SANITIZER)
     GTEST_SKIP() << "ThreadSanitizer lets no child of a process with threads start threads";
 #endif
   }
@@ -324,7 +325,7 @@ TEST_P(fork_with, a_runtime_refuses_the_child) {
               "^the child exited with 0\n$");
 }
 TEST_F(fork_with_threads, that_hold_locks_hangs_no_child) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(SLUICE_THREAD_SANITIZER)
   GTEST_SKIP() << "a lock of ThreadSanitizer's own allocator may be held at the fork";
 #endif
   EXPECT_EXIT(fork_while_others_hold_locks(), ::testing::ExitedWithCode(0),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of a launch of three blocks for the launching thread: instructions, heap allocations and
 // calls of the device. No clock is involved.
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/timelines/timeline.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/forwarding_device.hpp"
@@ -51,7 +52,7 @@ class launch_price : public ::testing::Test {
  protected:
   ~launch_price() override { gpu_->idle = true; }  // otherwise the end of the runtime waits for it
   void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
+#if defined(SLUICE_THREAD_SANITIZER)
     GTEST_SKIP() << "the events of this device order nothing";
 #endif
     runtime_.emplace(gpu_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/reports/report.hpp"
 
+#include "runtime/base/sanitizers.hpp"
 #include "runtime/host/annotations.hpp"
 #include "runtime/reports/report_table.hpp"
 #include "tests/support/collected_reports.hpp"
@@ -293,7 +294,7 @@ TEST(reports_at_exit, do_not_keep_the_process) {
 }
 
 TEST(reports_at_exit, are_the_parents_alone_after_a_fork) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SLUICE_ADDRESS_SANITIZER)
   GTEST_SKIP() << "LeakSanitizer cannot stop the parent's threads in a child: false leaks";
 #endif
   if (host::thread_sanitizer_on) {

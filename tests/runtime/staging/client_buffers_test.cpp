@@ -17,8 +17,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::size_t mebi = std::size_t{1} << 20U;
-constexpr std::size_t count = 100'000;  // words; more than pass through a piece
+constexpr std::size_t word_count = 100'000;  // words; more than pass through a piece
 
 class client_memory : public ::testing::Test {
  protected:
@@ -51,7 +50,7 @@ class client_memory : public ::testing::Test {
 };
 
 TEST_F(client_memory, is_read_and_written_by_the_device_itself) {
-  for (const std::size_t n : {std::size_t{1}, std::size_t{1000}, count}) {
+  for (const std::size_t n : {std::size_t{1}, std::size_t{1000}, word_count}) {
     const auto source = runtime().allocate_pinned(n * sizeof(std::uint32_t));
     const auto given = numbers(n);
     std::memcpy(source.get(), given.data(), n * sizeof(std::uint32_t));
@@ -62,11 +61,11 @@ TEST_F(client_memory, is_read_and_written_by_the_device_itself) {
 }
 
 TEST_F(client_memory, may_be_moved_in_parts) {
-  const auto whole = runtime().allocate_pinned(count * sizeof(std::uint32_t));
-  const auto given = numbers(count);
-  std::memcpy(whole.get(), given.data(), count * sizeof(std::uint32_t));
+  const auto whole = runtime().allocate_pinned(word_count * sizeof(std::uint32_t));
+  const auto given = numbers(word_count);
+  std::memcpy(whole.get(), given.data(), word_count * sizeof(std::uint32_t));
   constexpr std::size_t first = 777;
-  constexpr std::size_t part = count - first;
+  constexpr std::size_t part = word_count - first;
   const std::shared_ptr<void> behind(whole, static_cast<std::uint32_t*>(whole.get()) + first);
   EXPECT_EQ(through_the_device(behind, part), values(given.begin() + first, given.end()));
   EXPECT_EQ(runtime().statistics().pinned_bytes, 0U);
@@ -74,8 +73,8 @@ TEST_F(client_memory, may_be_moved_in_parts) {
 
 TEST_F(client_memory, is_told_from_other_memory) {
   const auto held = runtime().allocate_pinned(mebi);
-  const auto given = std::make_shared<values>(numbers(count));
-  EXPECT_EQ(through_the_device({given, given->data()}, count), *given);
+  const auto given = std::make_shared<values>(numbers(word_count));
+  EXPECT_EQ(through_the_device({given, given->data()}, word_count), *given);
   EXPECT_GT(runtime().statistics().pinned_bytes, 0U) << "it passed through the slots";
   auto& buffers = detail::runtime_core::of(runtime())->staging().clients();
   const auto* const begin = static_cast<const std::byte*>(held.get());
@@ -94,8 +93,8 @@ TEST_F(client_memory, has_a_limit_of_its_own) {
   EXPECT_TRUE(throws(errc::over_budget, "runtime_options::client_pinned_limit",
                      [&] { (void)runtime().allocate_pinned(~std::size_t{0}); }));
   // Transfers of other memory go on.
-  const auto block = runtime().allocate<std::uint32_t>(count, gpu().stream);
-  const auto given = numbers(count);
+  const auto block = runtime().allocate<std::uint32_t>(word_count, gpu().stream);
+  const auto given = numbers(word_count);
   const auto up = start_upload(block, given, gpu().stream);
   EXPECT_EQ(finish(gpu(), start_download(block, gpu().stream)), given);
   std::thread([last = std::move(all)]() mutable { last.reset(); }).join();
@@ -103,10 +102,10 @@ TEST_F(client_memory, has_a_limit_of_its_own) {
 }
 
 TEST_F(client_memory, stays_with_a_transfer_until_it_has_completed) {
-  const auto block = runtime().allocate<std::uint32_t>(count, gpu().stream);
-  const auto given = numbers(count);
+  const auto block = runtime().allocate<std::uint32_t>(word_count, gpu().stream);
+  const auto given = numbers(word_count);
   auto source = runtime().allocate_pinned(limit);
-  std::memcpy(source.get(), given.data(), count * sizeof(std::uint32_t));
+  std::memcpy(source.get(), given.data(), word_count * sizeof(std::uint32_t));
   gate g;
   g.hold(gpu().stream);
   moving up;

@@ -15,8 +15,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::size_t mebi = std::size_t{1} << 20U;
-
 std::shared_ptr<host_transfer> prepare(stream_ref on, std::size_t bytes) {
   return host_transfer::download(on, std::make_shared<std::byte>(),
                                  bytes);  // the test never enqueues it

@@ -55,7 +55,8 @@ TEST_P(leases_on, a_writer_waits_for_the_reader_and_is_fenced_behind_it) {
   EXPECT_TRUE(waits_for(writer.stream(), reader.stream(), read.ticket))
       << "the wait for the read has not been queued";
   writer.commit();
-  EXPECT_EQ(uses_of(a).last_write, writer.join());
+  const auto written = writer.join();
+  EXPECT_EQ(uses_of(a).last_write, written);
   closed.open();
 }
 
@@ -131,7 +132,8 @@ TEST_P(leases_on, writers_follow_each_other) {
   second.await_through();
   EXPECT_TRUE(waits_for(second.stream(), first.stream(), written.ticket));
   second.commit();
-  EXPECT_EQ(uses_of(a).last_write, second.join());
+  const auto written_last = second.join();
+  EXPECT_EQ(uses_of(a).last_write, written_last);
   closed.open();
 }
 
