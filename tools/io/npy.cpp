@@ -23,10 +23,6 @@ namespace {
 // NumPy writes a longer header only for structured types with very many fields.
 constexpr std::uint32_t maximum_header_size = 65535;
 
-[[noreturn]] void fail(const byte_source& source, const std::string& what) {
-  throw error(errc::invalid_argument, source.name() + ": " + what);
-}
-
 std::uint32_t byte_at(std::span<const std::byte> bytes, std::size_t index) {
   return std::to_integer<std::uint32_t>(bytes[index]);
 }
@@ -36,27 +32,30 @@ npy_header read_header(byte_source& source, std::string_view types) {
   std::array<std::byte, 8> prologue{};
   const std::size_t received = source.read(prologue);
   static constexpr std::array<unsigned char, 6> magic{0x93, 'N', 'U', 'M', 'P', 'Y'};
-  if (received == 0) fail(source, "is empty, not a .npy file");
+  if (received == 0) throw invalid_argument(source.name(), "is empty, not a .npy file");
   if (received < prologue.size() || std::memcmp(prologue.data(), magic.data(), magic.size()) != 0)
-    fail(source, "is not a .npy file");
+    throw invalid_argument(source.name(), "is not a .npy file");
   const std::uint32_t major = byte_at(prologue, 6);
   const std::uint32_t minor = byte_at(prologue, 7);
   if (major < 1 || major > 3 || minor != 0)
-    fail(source, ".npy version " + std::to_string(major) + "." + std::to_string(minor) +
-                     " is not supported; must be 1.0, 2.0 or 3.0");
+    throw invalid_argument(source.name(), ".npy version " + std::to_string(major) + "." +
+                                              std::to_string(minor) +
+                                              " is not supported; must be 1.0, 2.0 or 3.0");
 
   std::array<std::byte, 4> length_bytes{};
   const auto length_field = std::span(length_bytes).first(major == 1 ? 2 : 4);
   if (source.read(length_field) < length_field.size())
-    fail(source, "is truncated within the .npy header");
+    throw invalid_argument(source.name(), "is truncated within the .npy header");
   std::uint32_t length = 0;
   for (std::size_t i = 0; i < length_field.size(); ++i)
     length |= byte_at(length_field, i) << (8 * i);
   if (length > maximum_header_size)
-    fail(source, "the .npy header is " + std::to_string(length) + " bytes long; at most " +
-                     std::to_string(maximum_header_size) + " are supported");
+    throw invalid_argument(
+        source.name(), "the .npy header is " + std::to_string(length) + " bytes long; at most " +
+                           std::to_string(maximum_header_size) + " are supported");
   const std::vector<std::byte> text = read_up_to(source, length);
-  if (text.size() < length) fail(source, "is truncated within the .npy header");
+  if (text.size() < length)
+    throw invalid_argument(source.name(), "is truncated within the .npy header");
   return parse_npy_header({reinterpret_cast<const char*>(text.data()), text.size()}, source.name(),
                           types);
 }
@@ -119,15 +118,18 @@ void to_c_order(array& contents) {
 array read_array(byte_source& source, std::string_view types) {
   npy_header header = read_header(source, types);
   const std::optional<std::size_t> size = byte_size(header.type, header.shape);
-  if (!size) fail(source, "the shape describes an array of more than 2^63 - 1 bytes");
+  if (!size)
+    throw invalid_argument(source.name(),
+                           "the shape describes an array of more than 2^63 - 1 bytes");
   array contents{header.type, std::move(header.shape), read_up_to(source, *size)};
   if (contents.bytes.size() < *size)
-    fail(source, "is truncated: " + std::to_string(contents.bytes.size()) + " of " +
-                     std::to_string(*size) + " bytes of elements");
+    throw invalid_argument(source.name(), "is truncated: " + std::to_string(contents.bytes.size()) +
+                                              " of " + std::to_string(*size) +
+                                              " bytes of elements");
   std::array<std::byte, 1> surplus{};
   if (source.read(surplus) != 0)
-    fail(source, "has more than the " + std::to_string(*size) +
-                     " bytes of elements that its shape describes");
+    throw invalid_argument(source.name(), "has more than the " + std::to_string(*size) +
+                                              " bytes of elements that its shape describes");
   if (header.byte_swapped) reverse_bytes(contents.bytes, scalar_size(contents.type));
   if (header.fortran_order) to_c_order(contents);
   return contents;

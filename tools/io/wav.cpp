@@ -36,10 +36,6 @@ struct chunk_header {
   }
 };
 
-[[noreturn]] void fail(const byte_source& source, const std::string& what) {
-  throw error(errc::invalid_argument, source.name() + ": " + what);
-}
-
 /// The little-endian number in the first sizeof(T) bytes.
 template <class T>
 T little_endian(const std::byte* bytes) {
@@ -73,11 +69,11 @@ sample_format read_format(byte_source& source, std::uint32_t size) {
   constexpr std::size_t extensible_size = 40;
 
   std::array<std::byte, extensible_size> bytes{};
-  if (size < plain_size) fail(source, "the 'fmt ' chunk is too short");
+  if (size < plain_size) throw invalid_argument(source.name(), "the 'fmt ' chunk is too short");
   const std::size_t known = std::min<std::size_t>(size, bytes.size());
   const std::uint64_t rest = padded(size) - known;
   if (source.read(std::span(bytes).first(known)) < known || skip(source, rest) < rest)
-    fail(source, "is truncated within the 'fmt ' chunk");
+    throw invalid_argument(source.name(), "is truncated within the 'fmt ' chunk");
 
   const auto code = little_endian<std::uint16_t>(bytes.data());
   sample_format format;
@@ -88,30 +84,35 @@ sample_format read_format(byte_source& source, std::uint32_t size) {
   format.bits = little_endian<std::uint16_t>(bytes.data() + 14);
 
   if (format.code == encoding::extensible) {
-    if (size < extensible_size) fail(source, "the extensible 'fmt ' chunk is too short");
+    if (size < extensible_size)
+      throw invalid_argument(source.name(), "the extensible 'fmt ' chunk is too short");
     if (std::memcmp(bytes.data() + 26, identifier.data(), identifier.size()) != 0)
-      fail(source, "the encoding is not supported; must be PCM or IEEE float");
+      throw invalid_argument(source.name(),
+                             "the encoding is not supported; must be PCM or IEEE float");
     // Samples with fewer valid bits are left-justified, so the size of the container scales them.
     if (little_endian<std::uint16_t>(bytes.data() + 18) > format.bits)
-      fail(source, "has more valid bits than bits per sample");
+      throw invalid_argument(source.name(), "has more valid bits than bits per sample");
     format.code = static_cast<encoding>(little_endian<std::uint16_t>(bytes.data() + 24));
   }
   if (format.code != encoding::pcm && format.code != encoding::ieee_float)
-    fail(source, "encoding " + std::to_string(static_cast<unsigned>(format.code)) +
-                     " is not supported; must be PCM or IEEE float");
+    throw invalid_argument(source.name(), "encoding " +
+                                              std::to_string(static_cast<unsigned>(format.code)) +
+                                              " is not supported; must be PCM or IEEE float");
   const bool bits_fit = format.code == encoding::pcm ? format.bits == 8 || format.bits == 16 ||
                                                            format.bits == 24 || format.bits == 32
                                                      : format.bits == 32 || format.bits == 64;
   if (!bits_fit)
-    fail(source, std::to_string(format.bits) +
-                     " bits per sample are not supported; must be 8, 16, 24 or 32 "
-                     "for PCM, and 32 or 64 for IEEE float");
-  if (format.channels == 0) fail(source, "has 0 channels");
-  if (format.sample_rate == 0) fail(source, "has a sampling rate of 0");
+    throw invalid_argument(source.name(),
+                           std::to_string(format.bits) +
+                               " bits per sample are not supported; must be 8, 16, 24 or 32 "
+                               "for PCM, and 32 or 64 for IEEE float");
+  if (format.channels == 0) throw invalid_argument(source.name(), "has 0 channels");
+  if (format.sample_rate == 0) throw invalid_argument(source.name(), "has a sampling rate of 0");
   if (format.block_alignment != std::uint32_t{format.channels} * (format.bits / 8U))
-    fail(source, "the block alignment of " + std::to_string(format.block_alignment) +
-                     " does not match " + std::to_string(format.channels) + " channel(s) of " +
-                     std::to_string(format.bits) + " bits");
+    throw invalid_argument(source.name(),
+                           "the block alignment of " + std::to_string(format.block_alignment) +
+                               " does not match " + std::to_string(format.channels) +
+                               " channel(s) of " + std::to_string(format.bits) + " bits");
   return format;
 }
 
@@ -147,20 +148,21 @@ void append_samples(std::span<const std::byte> moments, const sample_format& for
     const double mean = sum / format.channels;
     // Checked before the conversion, which is undefined for values beyond f32.
     if (!(std::abs(mean) <= double{std::numeric_limits<float>::max()}))
-      fail(source, "sample " + std::to_string(samples.size()) + " is not a finite f32 number");
+      throw invalid_argument(source.name(), "sample " + std::to_string(samples.size()) +
+                                                " is not a finite f32 number");
     samples.push_back(static_cast<float>(mean));
   }
 }
 
 recording read_samples(byte_source& source, const sample_format& format, std::uint32_t size) {
   if (size % format.block_alignment != 0)
-    fail(source, "the 'data' chunk of " + std::to_string(size) +
-                     " bytes is not a multiple of the block alignment " +
-                     std::to_string(format.block_alignment));
+    throw invalid_argument(source.name(), "the 'data' chunk of " + std::to_string(size) +
+                                              " bytes is not a multiple of the block alignment " +
+                                              std::to_string(format.block_alignment));
   const std::optional<std::uint64_t> available = source.remaining();
   const auto fail_truncated = [&](std::uint64_t present) {
-    fail(source, "is truncated: " + std::to_string(present) + " of " + std::to_string(size) +
-                     " bytes of samples");
+    throw invalid_argument(source.name(), "is truncated: " + std::to_string(present) + " of " +
+                                              std::to_string(size) + " bytes of samples");
   };
   if (available && *available < size) fail_truncated(*available);
 
@@ -183,26 +185,28 @@ recording read_recording(byte_source& source) {
   std::array<std::byte, 12> prologue{};
   const std::size_t received = source.read(prologue);
   const std::string_view text(reinterpret_cast<const char*>(prologue.data()), received);
-  if (received == 0) fail(source, "is empty, not a WAV file");
+  if (received == 0) throw invalid_argument(source.name(), "is empty, not a WAV file");
   if (received < prologue.size() || text.substr(0, 4) != "RIFF" || text.substr(8, 4) != "WAVE")
-    fail(source, "is not a WAV file (RIFF/WAVE)");
+    throw invalid_argument(source.name(), "is not a WAV file (RIFF/WAVE)");
 
   std::optional<sample_format> format;
   while (const std::optional<chunk_header> chunk = next_chunk(source)) {
     if (chunk->is("fmt ")) {
-      if (format) fail(source, "has two 'fmt ' chunks");
+      if (format) throw invalid_argument(source.name(), "has two 'fmt ' chunks");
       format = read_format(source, chunk->size);
     } else if (chunk->is("data")) {
-      if (!format) fail(source, "has its 'data' chunk before the 'fmt ' chunk");
+      if (!format)
+        throw invalid_argument(source.name(), "has its 'data' chunk before the 'fmt ' chunk");
       return read_samples(source, *format, chunk->size);
     } else {
       const std::uint64_t size = padded(chunk->size);
       if (skip(source, size) < size)
-        fail(source, "is truncated within the chunk " +
-                         quoted(std::string_view(chunk->id.data(), chunk->id.size())));
+        throw invalid_argument(source.name(),
+                               "is truncated within the chunk " +
+                                   quoted(std::string_view(chunk->id.data(), chunk->id.size())));
     }
   }
-  fail(source, format ? "has no 'data' chunk" : "has no 'fmt ' chunk");
+  throw invalid_argument(source.name(), format ? "has no 'data' chunk" : "has no 'fmt ' chunk");
 }
 
 }  // namespace
