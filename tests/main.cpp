@@ -15,8 +15,8 @@ namespace {
 class child_environment final : public ::testing::Environment {
  public:
   void SetUp() override {
-    for (const auto* const name :
-         {"GTEST_BRIEF", "GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}) {
+    for (const auto* const name : {"GTEST_BRIEF", "GTEST_FILTER", "GTEST_OUTPUT",
+                                   "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}) {
       ::unsetenv(name);
     }
   }

@@ -384,13 +384,15 @@ TEST_P(programs, are_dropped_while_they_are_planned) {
   const auto x = p.input("x");
   program made = std::move(p).build({p.add("double", add{.a = x, .b = x})});
   for (int round = 0; round < 20; ++round) {
-    const auto fresh = make_executor();
     std::atomic<int> replies{0};
+    auto fresh = make_executor();
     fresh->submit(sluice::run{made, {numbers({4})}}, {.id = 3},
                   reply_token<tensors>::from([&](const tensors&) { ++replies; },
                                              [&](const error&) { ++replies; }));
     if (round % 2 == 0) fresh->cancel({}, 3);
     if (round == 19) made = program();
+    fresh.reset();
+    await([&] { return replies == 1; });
   }
 }
 

@@ -209,9 +209,9 @@ TEST_F(host_device, a_stream_follows_one_of_another_device) {
 
 TEST_F(host_device, following_ends_with_the_loss_of_either_device) {
   for (const bool of_source : {false, true}) {
+    std::atomic<bool> gate{false};
     const auto source_device = open_host_device();
     const auto device = open_host_device();
-    std::atomic<bool> gate{false};
     auto* source = source_device->create_stream();
     auto* follower = device->create_stream();
     auto* event = device->create_event();
