@@ -16,8 +16,8 @@ using namespace operations;
 
 /// Kernels of ours, loaded. `Load` returns a `cudaError_t`.
 template <auto* Load>
-struct loaded_kernels {
-  loaded_kernels(device_runtime& runtime, stream_ref) {
+struct loaded_map_kernels {
+  loaded_map_kernels(device_runtime& runtime, stream_ref) {
     const current_device_scope current(runtime.device());
     check(static_cast<cudaError_t>(Load()));
   }
@@ -27,7 +27,7 @@ struct loaded_kernels {
 
 template <class Call>
 void prepare_map(lane_libraries& libraries) {
-  (void)libraries.get<loaded_kernels<load_map<Call>>>();
+  (void)libraries.get<loaded_map_kernels<load_map<Call>>>();
 }
 template <class Call>
 void enqueue_map(lane_libraries& libraries, const Call& call, const map_addresses& addresses) {
@@ -36,7 +36,7 @@ void enqueue_map(lane_libraries& libraries, const Call& call, const map_addresse
 }
 
 void prepare_reduce(lane_libraries& libraries) {
-  (void)libraries.get<loaded_kernels<load_reduce>>();
+  (void)libraries.get<loaded_map_kernels<load_reduce>>();
 }
 void enqueue_reduce(lane_libraries& libraries, const reduce_call& call, const void* x, void* y,
                     void* workspace) {

@@ -76,7 +76,8 @@ int binary(const binary_call& call, const map_addresses& addresses, const Run& r
     using body = map_body<binary_function<Functor, decltype(number)>, 3>;
     return run(body{{}, addresses}, call.layout);
   };
-  switch (compute_type_of(call.layout.types[0])) {
+  const auto type = compute_type_of(call.layout.types[0]);
+  switch (type) {
     case compute_type::i64:
       return with(std::int64_t{});
     case compute_type::u64:
@@ -86,11 +87,11 @@ int binary(const binary_call& call, const map_addresses& addresses, const Run& r
     case compute_type::f64:
       return with(double{});
     case compute_type::c64:
-      if constexpr (Functor::takes_complex) return with(complex_number<float>{});
-      return 0;
     case compute_type::c128:
-      if constexpr (Functor::takes_complex) return with(complex_number<double>{});
-      return 0;
+      if constexpr (Functor::takes_complex) {
+        return type == compute_type::c64 ? with(complex_number<float>{})
+                                         : with(complex_number<double>{});
+      }
   }
   return 0;
 }

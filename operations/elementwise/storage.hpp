@@ -83,7 +83,8 @@ template <class To, overflow Overflow, class From>
   constexpr To highest = highest_v<To>;
   if constexpr (std::is_floating_point_v<From>) {
     // The least number above all of `To` is a power of two, and so exact.
-    constexpr From limit = static_cast<From>(highest / 2 + 1) * From(2);
+    constexpr To half = highest / 2 + 1;
+    constexpr From limit = static_cast<From>(half) * From(2);
     if (value != value) return 0;
     if (value >= limit) return highest;
     if (value <= static_cast<From>(lowest)) return lowest;

@@ -24,8 +24,8 @@ using operations::fft_call;
 class empty_plan final : public operation_plan {};
 
 /// Our kernels, loaded.
-struct loaded_kernels {
-  loaded_kernels(device_runtime& runtime, stream_ref) {
+struct loaded_fft_kernels {
+  loaded_fft_kernels(device_runtime& runtime, stream_ref) {
     const current_device_scope current(runtime.device());
     check(static_cast<cudaError_t>(operations::load_scale_kernels()));
   }
@@ -43,7 +43,7 @@ std::string fft_version() {
 }
 
 void prepare_fft(lane_libraries& libraries) {
-  (void)libraries.get<loaded_kernels>();
+  (void)libraries.get<loaded_fft_kernels>();
 }
 
 std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries& libraries,

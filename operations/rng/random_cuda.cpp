@@ -15,8 +15,8 @@ using operations::random_call;
 using operations::random_distribution;
 
 /// Our kernels, loaded.
-struct loaded_kernels {
-  loaded_kernels(device_runtime& runtime, stream_ref) {
+struct loaded_random_kernels {
+  loaded_random_kernels(device_runtime& runtime, stream_ref) {
     const current_device_scope current(runtime.device());
     check(static_cast<cudaError_t>(operations::load_random_kernels()));
   }
@@ -32,7 +32,7 @@ void launch(const Distribution& distribution, const random_call& call, void* y,
 }  // namespace
 
 void prepare_random(lane_libraries& libraries) {
-  (void)libraries.get<loaded_kernels>();
+  (void)libraries.get<loaded_random_kernels>();
 }
 
 void enqueue_random(lane_libraries& libraries, const random_call& call, void* y) {

@@ -12,3 +12,13 @@ list_files() {
     find . -name 'build*' -prune -o -name out -prune -o -name .cache -prune -o -type f \( "${names[@]:1}" \) -printf '%P\n'
   fi | sort
 }
+
+# cache_folder <check> makes and prints the folder in which a check remembers what has passed. All clones of the project
+# share it.
+cache_folder() {
+  local folder=${XDG_CACHE_HOME:-$HOME/.cache}/sluice/check/$1
+  mkdir -p "$folder"
+  # What has not been used for a month.
+  find "$folder" -type f -mtime +30 -delete
+  printf '%s\n' "$folder"
+}

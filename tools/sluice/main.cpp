@@ -95,7 +95,7 @@ std::vector<std::string> arranged(const CLI::App& program, std::vector<std::stri
   return arguments;
 }
 
-int run(CLI::App& program, int argc, char** argv) {
+int run_command(CLI::App& program, int argc, char** argv) {
   try {
     try {
       auto arguments = arranged(program, {argv + std::min(argc, 1), argv + argc});
@@ -141,5 +141,5 @@ int main(int argc, char** argv) {
   cli::add_mel_command(program);
   cli::add_demo_command(program);
   cli::add_bench_command(program);
-  return run(program, argc, argv);
+  return run_command(program, argc, argv);
 }
