@@ -4,6 +4,7 @@
 #include <sluice/actors/device.hpp>
 #include <sluice/actors/operation_handlers.hpp>
 #include <sluice/actors/reply.hpp>
+#include <sluice/envelope/lane.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -17,8 +17,11 @@
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/operation_table.hpp>
+#include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/program.hpp>
+#include <sluice/operations/program_step.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/operation.hpp>
 
 #include <cstdint>
 

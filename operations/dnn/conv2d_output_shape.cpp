@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/tensor_spec.hpp>
 
 #include <string>
 

@@ -1,7 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sluice/envelope/reply_token.hpp>
 #include <sluice/operations/bulk.hpp>
+#include <sluice/operations/executor.hpp>
+
+#include <atomic>
 
 namespace sluice {
+
+/// Collects the results of a bulk, and gives the answer with the last one. It lives until the last
+/// of its tokens has gone, which lie in its memory. Thread-safe, but for `token`.
+class bulk::collector {
+ public:
+  /// Destroys itself after `count` tokens and the returned owner.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] static std::unique_ptr<collector, void (*)(collector*)> make(
+      std::size_t count, reply_token<bulk_results> answer);
+  /// The size of one for `count` operations in host memory.
+  [[nodiscard]] static std::size_t bytes_of(std::size_t count) noexcept {
+    return sizeof(collector) + count * (token_bytes + sizeof(bulk_result));
+  }
+  collector(const collector&) = delete;
+  collector& operator=(const collector&) = delete;
+
+  /// The token of operation `i`. Called once for each.
+  [[nodiscard]] reply_token<tensor> token(std::size_t i) noexcept;
+
+ private:
+  class receiver;
+  template <class T>
+  class allocator;
+
+  collector(std::size_t count, reply_token<bulk_results> answer);
+  ~collector() = default;
+  [[nodiscard]] bulk_result& result(std::size_t i) noexcept { return results_.of[i]; }
+  void answer_one() noexcept;
+  void let_go() noexcept;
+
+  static constexpr std::size_t token_bytes = 288;  // with the result that it holds
+
+  reply_token<bulk_results> answer_;
+  bulk_results results_;
+  std::unique_ptr<std::byte[]> tokens_;
+  std::size_t tokens_taken_ = 0;
+  std::atomic<std::size_t> unanswered_;
+  std::atomic<std::size_t> owners_;
+};
 
 /// Receives the answer to one operation of a bulk.
 class bulk::collector::receiver final : public reply_token<tensor>::receiver {
@@ -72,6 +115,12 @@ void bulk::collector::answer_one() noexcept {
 
 void bulk::collector::let_go() noexcept {
   if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void bulk::submit_one(executor& to, const operation_row& row, void* operation,
+                      const request_options& options, request_sender sender, collector& into,
+                      std::size_t i) noexcept {
+  to.submit_operation(row, operation, options, into.token(i), sender);
 }
 
 void executor::submit(bulk asked, const request_options& options, reply_token<bulk_results> token,

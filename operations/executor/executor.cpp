@@ -474,6 +474,19 @@ executor::gathering::~gathering() {
 detail::owner_memory& executor::memory() noexcept {
   return core_->memory();
 }
+void executor::submit_operation(const operation_row& row, void* operation,
+                                const request_options& options, reply_token<tensor>&& token,
+                                request_sender sender) noexcept {
+  try {
+    request_options own = options;
+    submit(
+        row.make_request(memory(), operation, std::move(own), sender, reply_token<tensor>(token)));
+  } catch (...) {
+    // The client that gets the error shares its memory with nobody.
+    row.drop_operands(operation);
+    token.fail(current_error());
+  }
+}
 void executor::submit(detail::owner_pointer<detail::operation_request> asked) noexcept {
   core_->submit(std::move(asked));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/operations/fft.hpp>
+#include <sluice/operations/operation.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -74,9 +74,9 @@ program_value program_builder::constant(std::string name, host_tensor value) {
   if (!value) throw invalid_argument(name, "is no tensor");
   return {graph_, graph_->add_constant({.name = std::move(name), .on_host = std::move(value)})};
 }
-program_value program_builder::add_step(std::string name,
-                                        std::shared_ptr<detail::program_step> step) {
-  return {graph_, graph_->add_step(std::move(name), std::move(step))};
+program_value program_builder::add_step(std::string name, const operation_row& row,
+                                        void* operation) {
+  return {graph_, graph_->add_step(std::move(name), row.make_step(operation))};
 }
 std::vector<program_value> program_builder::add(const std::string& name, const program& inner,
                                                 const std::vector<operand>& inputs,

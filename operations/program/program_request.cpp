@@ -69,6 +69,16 @@ class row_of_programs final : public operation_row {
     return bytes_of_plans(get(call).planned_on(kind), kind);
   }
   void prepare(lane_libraries&) const override {}
+  // Runs make requests of their own, and a program is added to another one step by step.
+  detail::owner_pointer<detail::operation_request> make_request(
+      detail::owner_memory&, void*, request_options&&, request_sender,
+      reply_token<tensor>&&) const override {
+    throw error(errc::unsupported, "program: is no operation");
+  }
+  std::shared_ptr<detail::program_step> make_step(void*) const override {
+    throw error(errc::unsupported, "program: is no operation");
+  }
+  void drop_operands(void*) const noexcept override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
     const auto& of = get(call);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/operations/operation.hpp>
 #include <sluice/operations/rng.hpp>
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include "operations/core/enumerators.hpp"
 #include "operations/core/rows.hpp"
 
+#include <sluice/operations/operation.hpp>
 #include <sluice/operations/transfer.hpp>
 #include <sluice/runtime/device.hpp>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/core/rows.hpp"
 
+#include <sluice/operations/operation.hpp>
 #include <sluice/operations/transfer.hpp>
 #include <sluice/runtime/host_transfer.hpp>
 

@@ -5,6 +5,7 @@
 #include "tests/support/devices.hpp"
 
 #include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/lane.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/runtime/host_device.hpp>

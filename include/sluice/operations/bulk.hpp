@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
-#include <sluice/operations/executor.hpp>
+#include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/tensor.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -17,6 +15,8 @@
 #include <vector>
 
 namespace sluice {
+
+class executor;
 
 /// The answer to one operation of a `bulk`: its result or its error.
 struct bulk_result {
@@ -104,8 +104,17 @@ class bulk {
       return copy;
     }
     std::size_t submit(executor& to, const request_options& options, request_sender sender,
-                       collector& into, std::size_t first) noexcept override;
+                       collector& into, std::size_t first) noexcept override {
+      const auto& row = row_of(operation_type<Operation>{});
+      for (auto& operation : all) submit_one(to, row, &operation, options, sender, into, first++);
+      return first;
+    }
   };
+
+  /// Submits the operation of `row` at `operation`, which is moved from, as number `i`.
+  SLUICE_EXPORT static void submit_one(executor& to, const operation_row& row, void* operation,
+                                       const request_options& options, request_sender sender,
+                                       collector& into, std::size_t i) noexcept;
 
   template <class Operation>
   bulk& append(Operation operation) {
@@ -130,52 +139,5 @@ class bulk {
   std::vector<std::unique_ptr<run_of_operations>> runs_;
   std::size_t size_ = 0;
 };
-
-/// Collects the results of a bulk, and gives the answer with the last one. It lives until the last
-/// of its tokens has gone, which lie in its memory. Thread-safe, but for `token`.
-class SLUICE_EXPORT bulk::collector {
- public:
-  /// Destroys itself after `count` tokens and the returned owner.
-  /// @throws std::bad_alloc if there is no memory
-  [[nodiscard]] static std::unique_ptr<collector, void (*)(collector*)> make(
-      std::size_t count, reply_token<bulk_results> answer);
-  /// The size of one for `count` operations in host memory.
-  [[nodiscard]] static std::size_t bytes_of(std::size_t count) noexcept {
-    return sizeof(collector) + count * (token_bytes + sizeof(bulk_result));
-  }
-  collector(const collector&) = delete;
-  collector& operator=(const collector&) = delete;
-
-  /// The token of operation `i`. Called once for each.
-  [[nodiscard]] reply_token<tensor> token(std::size_t i) noexcept;
-
- private:
-  class receiver;
-  template <class T>
-  class allocator;
-
-  collector(std::size_t count, reply_token<bulk_results> answer);
-  ~collector() = default;
-  [[nodiscard]] bulk_result& result(std::size_t i) noexcept { return results_.of[i]; }
-  void answer_one() noexcept;
-  void let_go() noexcept;
-
-  static constexpr std::size_t token_bytes = 288;  // with the result that it holds
-
-  reply_token<bulk_results> answer_;
-  bulk_results results_;
-  std::unique_ptr<std::byte[]> tokens_;
-  std::size_t tokens_taken_ = 0;
-  std::atomic<std::size_t> unanswered_;
-  std::atomic<std::size_t> owners_;
-};
-
-template <class Operation>
-std::size_t bulk::run_of<Operation>::submit(executor& to, const request_options& options,
-                                            request_sender sender, collector& into,
-                                            std::size_t first) noexcept {
-  for (auto& operation : all) to.submit(std::move(operation), options, into.token(first++), sender);
-  return first;
-}
 
 }  // namespace sluice

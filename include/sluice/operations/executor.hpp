@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/envelope/device_service.hpp>
-#include <sluice/envelope/kernel_trace.hpp>
-#include <sluice/envelope/lane.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/lane_choice.hpp>
-#include <sluice/operations/operation.hpp>
-#include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/tensors.hpp>
+#include <sluice/runtime/stream.hpp>
 #include <sluice/runtime/tensor.hpp>
 
 #include <cstddef>
@@ -24,10 +21,16 @@ namespace sluice {
 
 class bulk;
 struct bulk_results;
+class device_service;
+class kernel_trace;
+class lane;
 struct run;
 struct run_to_host;
 struct prepare;
 struct prepared;
+namespace detail {
+class operation_request;
+}  // namespace detail
 
 /// Options of an `executor`.
 struct executor_options {
@@ -103,16 +106,8 @@ class SLUICE_EXPORT executor {
   template <class Operation>
   void submit(Operation operation, const request_options& options, reply_token<tensor> token,
               request_sender sender = {}) noexcept {
-    try {
-      request_options own = options;
-      submit(detail::make_owned<detail::typed_request<Operation>, detail::operation_request>(
-          memory(), row_of(operation_type<Operation>{}), std::move(operation), std::move(own),
-          sender, reply_token<tensor>(token)));
-    } catch (...) {
-      // The client that gets the error shares its memory with nobody.
-      for (const auto& o : detail::operands_of(operation)) *o.value = operand();
-      token.fail(current_error());
-    }
+    submit_operation(row_of(operation_type<Operation>{}), &operation, options, std::move(token),
+                     sender);
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run asked, const request_options& options, reply_token<tensors> token,
@@ -145,6 +140,7 @@ class SLUICE_EXPORT executor {
   [[nodiscard]] sluice::lane& lane() noexcept;
 
  private:
+  friend class bulk;
   class core;
   /// While it exists, requests that may share a launch wait for later ones.
   class SLUICE_EXPORT gathering {
@@ -162,6 +158,9 @@ class SLUICE_EXPORT executor {
     std::size_t shared_bytes_;
   };
 
+  /// Runs the operation of `row` at `operation`, which is moved from.
+  void submit_operation(const operation_row& row, void* operation, const request_options& options,
+                        reply_token<tensor>&& token, request_sender sender) noexcept;
   /// The memory of requests.
   [[nodiscard]] detail::owner_memory& memory() noexcept;
   void submit(detail::owner_pointer<detail::operation_request> asked) noexcept;

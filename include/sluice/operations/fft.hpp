@@ -2,7 +2,8 @@
 #pragma once
 
 #include <sluice/export.hpp>
-#include <sluice/operations/operation.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/scalar.hpp>
 
 #include <cstdint>

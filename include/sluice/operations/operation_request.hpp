@@ -4,7 +4,8 @@
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
-#include <sluice/operations/operation.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/tensor.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sluice/export.hpp>
-#include <sluice/operations/operation.hpp>
+#include <sluice/operations/operation_row.hpp>
 
 #include <string_view>
 #include <vector>

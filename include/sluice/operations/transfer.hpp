@@ -3,7 +3,8 @@
 
 #include <sluice/export.hpp>
 #include <sluice/operations/host_tensor.hpp>
-#include <sluice/operations/operation.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/scalar.hpp>
 
 #include <memory>

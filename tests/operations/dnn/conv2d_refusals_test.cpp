@@ -3,6 +3,7 @@
 #include "tests/support/expect_error.hpp"
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/operation_row.hpp>
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/operation_row.hpp>
 #include <sluice/runtime/host_task.hpp>
 
 #include <gtest/gtest.h>

@@ -12,6 +12,7 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/fft.hpp>
+#include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/spectral.hpp>

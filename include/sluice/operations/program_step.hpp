@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/scalar.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice::detail {
+
+/// Calls `work(name, scalar)` for each parameter of `operation` that a run of a program gives.
+template <class Operation, class Work>
+void for_each_scalar_of_program(Operation& operation, const Work& work) {
+  const auto each = [&](const auto& member) {
+    using type = std::remove_cvref_t<decltype(operation.*member.pointer)>;
+    if constexpr (std::is_same_v<type, scalar>) {
+      auto& value = operation.*member.pointer;
+      if (value.is_of_program()) work(member.name, value);
+    } else if constexpr (std::is_same_v<type, std::optional<scalar>>) {
+      auto& value = operation.*member.pointer;
+      if (value && value->is_of_program()) work(member.name, *value);
+    }
+  };
+  std::apply([&](const auto&... member) { (each(member), ...); }, Operation::members());
+}
+
+/// One operation of a program, without its type. Immutable once it has been added; programs that
+/// contain each other share it.
+class program_step {
+ public:
+  struct named_scalar {
+    std::string_view name;
+    scalar value;
+  };
+
+  explicit program_step(const operation_row& row) noexcept : row_(row) {}
+  program_step(const program_step&) = delete;
+  program_step& operator=(const program_step&) = delete;
+  virtual ~program_step() = default;
+
+  [[nodiscard]] const operation_row& row() const noexcept { return row_; }
+  /// The operands, in the order of the members.
+  [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
+  /// The parameters that a run gives, in the order of the members.
+  [[nodiscard]] virtual std::vector<named_scalar> scalars() const = 0;
+  /// Works out the call and the uses for operands with the properties `given` and the numbers
+  /// `scalars`. Thread-safe.
+  virtual void infer(std::span<const std::optional<tensor_spec>> given,
+                     std::span<const scalar> scalars, operation_row::call_storage& call,
+                     std::span<inference::use> uses) const = 0;
+
+ private:
+  const operation_row& row_;
+};
+
+template <class Operation>
+class typed_program_step final : public program_step {
+ public:
+  typed_program_step(const operation_row& row, Operation&& operation)
+      : program_step(row), operation_(std::move(operation)) {}
+
+  [[nodiscard]] std::span<const named_operand> operands() const noexcept override {
+    return operands_;
+  }
+  [[nodiscard]] std::vector<named_scalar> scalars() const override {
+    std::vector<named_scalar> all;
+    for_each_scalar_of_program(operation_, [&](std::string_view name, const scalar& value) {
+      all.push_back({name, value});
+    });
+    return all;
+  }
+  void infer(std::span<const std::optional<tensor_spec>> given, std::span<const scalar> scalars,
+             operation_row::call_storage& call, std::span<inference::use> uses) const override {
+    inference_of<count> inferred(operands_, given);
+    if (scalars.empty()) {
+      row().infer(&operation_, inferred, call);
+      std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
+      return;
+    }
+    auto bound = operation_;
+    std::size_t number = 0;
+    for_each_scalar_of_program(bound,
+                               [&](std::string_view, scalar& value) { value = scalars[number++]; });
+    inference_of<count> of_bound(inferred, operands_of(bound));
+    row().infer(&bound, of_bound, call);
+    const inference_of<count> found(of_bound, operands_);
+    std::copy(found.uses().begin(), found.uses().end(), uses.begin());
+  }
+
+ private:
+  static constexpr auto count = operand_count<Operation>();
+
+  Operation operation_;
+  std::array<named_operand, count> operands_ = operands_of(operation_);
+};
+
+}  // namespace sluice::detail
