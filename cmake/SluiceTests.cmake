@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The test programs.
 #
-#   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [SHARDS <n>])
+#   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [SHARDS <n>]
+#                   [OPTIMIZED])
 #
 # builds a GoogleTest program into bin/tests, adds it to ctest and installs it with the component `tests`. The program links
 # the objects of libsluice, and of libsluice_actors and of the operations if LIBRARIES has sluice_actors_objects and
@@ -10,7 +11,8 @@
 #
 # ctest runs the program as a whole, because a process for each of thousands of tests takes longer than most tests. A
 # program of more than 20 s has several SHARDS, which run at the same time. Its XML report is in test-reports/;
-# tests/count-results adds the reports up. The environment variable SLUICE_PROGRAM names the command line program.
+# tests/count-results adds the reports up. OPTIMIZED is for programs that count instructions, also of templates that they
+# instantiate themselves. The environment variable SLUICE_PROGRAM names the command line program.
 
 if(SLUICE_BUILD_TESTS)
   enable_testing()
@@ -31,7 +33,7 @@ function(sluice_test_compile_options target)
 endfunction()
 
 function(sluice_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;SHARDS" "SOURCES;CUDA_SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 test "OPTIMIZED" "NAME;SHARDS" "SOURCES;CUDA_SOURCES;LIBRARIES")
   if(NOT test_NAME OR test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sluice_add_test: NAME is missing, or these arguments are unknown: ${test_UNPARSED_ARGUMENTS}")
   endif()
@@ -45,7 +47,9 @@ function(sluice_add_test)
     target_sources(${test_NAME} PRIVATE ${test_CUDA_SOURCES})
   endif()
   sluice_settings(${test_NAME})
-  sluice_test_compile_options(${test_NAME})
+  if(NOT test_OPTIMIZED)
+    sluice_test_compile_options(${test_NAME})
+  endif()
   sluice_link_test_main(${test_NAME})
   target_link_libraries(${test_NAME} PRIVATE sluice_objects ${test_LIBRARIES} GTest::gtest Threads::Threads)
   set(libraries "$ORIGIN/${sluice_tests_to_libraries}")
