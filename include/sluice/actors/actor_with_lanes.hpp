@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sluice/actors/operation_handlers.hpp>
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/operations/lane_choice.hpp>
 
 #include <cstddef>
 #include <memory>

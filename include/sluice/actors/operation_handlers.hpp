@@ -3,6 +3,8 @@
 
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/reply.hpp>
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/lane.hpp>
 #include <sluice/envelope/wait_policy.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/lane_choice.hpp>
