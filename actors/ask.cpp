@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sluice/actors/ask.hpp>
+#include <sluice/actors/spin_for_message.hpp>
 
 #include <utility>
 
 namespace sluice::detail {
 namespace {
+
+using clock = std::chrono::steady_clock;
 
 /// The only part of an `end_notice` that the target owns.
 class end_answer final : public caf::attachable {
@@ -30,27 +33,80 @@ class end_answer final : public caf::attachable {
   caf::message answer_;
 };
 
-}  // namespace
-
-end_notice::end_notice(caf::strong_actor_ptr target, const caf::strong_actor_ptr& client,
-                       caf::message_id id)
-    : target_(std::move(target)) {
-  target_->get()->attach(caf::attachable_ptr{new end_answer(this, client, id)});
-}
-
-end_notice::~end_notice() {
-  target_->get()->detach({caf::attachable::token::anonymous, this});
-}
-
-error asked_error(const caf::actor_system& system, const caf::error& e) {
-  if (auto ours = from_caf_error(e)) return *std::move(ours);
-  if (e == caf::sec::request_timeout) {
-    return {errc::deadline_exceeded, "ask: the time limit has passed"};
+/// Answers the request `id` of `client` with `shutting_down` if `target` ends before the notice is
+/// destroyed, or has ended.
+class end_notice {
+ public:
+  end_notice(const caf::strong_actor_ptr& target, const caf::strong_actor_ptr& client,
+             caf::message_id id)
+      : target_(target) {
+    target_->get()->attach(caf::attachable_ptr{new end_answer(this, client, id)});
   }
+  end_notice(const end_notice&) = delete;
+  end_notice& operator=(const end_notice&) = delete;
+  ~end_notice() { target_->get()->detach({caf::attachable::token::anonymous, this}); }
+
+ private:
+  caf::strong_actor_ptr target_;
+};
+
+/// An error answer as an error of sluice.
+error answered_error(const caf::actor_system& system, const caf::error& e) {
+  if (auto ours = from_caf_error(e)) return *std::move(ours);
   if (e == caf::sec::request_receiver_down || is_exit_reason(e)) {
     return {errc::shutting_down, "ask: the actor has ended: " + describe(system, e)};
   }
   return {errc::library_failure, describe(system, e)};
+}
+
+/// Waits until `self` has a message.
+/// @throws error `deadline_exceeded` if `deadline` passes before
+void await_message(caf::blocking_actor& self, std::optional<clock::time_point> deadline) {
+  if (!deadline) return self.await_data();
+  using timeout = caf::blocking_actor::timeout_type;
+  for (;;) {
+    const auto left = *deadline - clock::now();
+    if (self.await_data(timeout::clock::now() +
+                        std::chrono::duration_cast<timeout::duration>(left))) {
+      return;
+    }
+    // The clock of CAF may have been set.
+    if (clock::now() >= *deadline) {
+      throw error(errc::deadline_exceeded, "ask: the time limit has passed");
+    }
+  }
+}
+
+}  // namespace
+
+caf::message request_and_wait(caf::actor_system& system, const caf::strong_actor_ptr& target,
+                              std::optional<std::chrono::nanoseconds> limit, caf::message message) {
+  if (!target) throw error(errc::shutting_down, "ask: the handle of the actor is empty");
+  if (limit && limit->count() == 0) {
+    throw error(errc::deadline_exceeded, "ask: the time limit is not positive");
+  }
+  const auto deadline = limit ? std::optional(clock::now() + *limit) : std::nullopt;
+  caf::scoped_actor self{system};
+  const auto client = caf::actor_cast<caf::strong_actor_ptr>(self);
+  const auto request = self->new_request_id(caf::message_priority::normal);
+  enqueue(target, client, request, std::move(message));
+  const end_notice notice(target, client, request.response_id());
+  spin_for_message(self.ptr());
+  for (;;) {
+    await_message(*self, deadline);
+    const auto received = self->dequeue();
+    if (!received || received->mid != request.response_id()) continue;
+    auto answer = take_content(*received);
+    if (answer.match_elements<caf::error>()) {
+      throw answered_error(system, answer.get_as<caf::error>(0));
+    }
+    return answer;
+  }
+}
+
+void throw_unexpected_answer(const caf::message& answer) {
+  throw error(errc::library_failure,
+              "ask: the actor answers with another type than expected: " + caf::to_string(answer));
 }
 
 }  // namespace sluice::detail

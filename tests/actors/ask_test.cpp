@@ -4,6 +4,7 @@
 #include "tests/support/heap.hpp"
 
 #include <sluice/actors/ask.hpp>
+#include <sluice/actors/spin_for_message.hpp>
 
 #include <gtest/gtest.h>
 

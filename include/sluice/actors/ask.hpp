@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sluice/actors/caf.hpp>
-#include <sluice/actors/spin_for_message.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
 
@@ -16,21 +15,13 @@
 namespace sluice {
 namespace detail {
 
-/// Answers the request `id` of `client` with `shutting_down` if `target` ends before the notice is
-/// destroyed, or has ended.
-class SLUICE_EXPORT end_notice {
- public:
-  end_notice(caf::strong_actor_ptr target, const caf::strong_actor_ptr& client, caf::message_id id);
-  end_notice(const end_notice&) = delete;
-  end_notice& operator=(const end_notice&) = delete;
-  ~end_notice();
-
- private:
-  caf::strong_actor_ptr target_;
-};
-
-/// An error answer as an error of sluice.
-[[nodiscard]] SLUICE_EXPORT error asked_error(const caf::actor_system& system, const caf::error& e);
+/// Sends `message` to `target`, waits for the answer and returns it.
+/// @throws error as `ask` does
+[[nodiscard]] SLUICE_EXPORT caf::message request_and_wait(
+    caf::actor_system& system, const caf::strong_actor_ptr& target,
+    std::optional<std::chrono::nanoseconds> limit, caf::message message);
+/// @throws error `library_failure`: the answer has another type than the caller expects
+[[noreturn]] SLUICE_EXPORT void throw_unexpected_answer(const caf::message& answer);
 
 /// Nothing for a limit of more than a hundred years.
 template <class Rep, class Period>
@@ -68,23 +59,10 @@ template <class Reply, class Handle, class... Message>
 template <class Reply, class Handle, class... Message>
 Reply ask_within(caf::actor_system& system, const Handle& target,
                  std::optional<std::chrono::nanoseconds> limit, Message&&... message) {
-  if (!target) throw error(errc::shutting_down, "ask: the handle of the actor is empty");
-  if (limit && limit->count() == 0) {
-    throw error(errc::deadline_exceeded, "ask: the time limit is not positive");
-  }
-  caf::scoped_actor self{system};
-  auto sent = send_blocking_request(self, target, limit, std::forward<Message>(message)...);
-  const end_notice notice(caf::actor_cast<caf::strong_actor_ptr>(target),
-                          caf::actor_cast<caf::strong_actor_ptr>(self), sent.id);
-  // With CAF 1.x the time limit begins below.
-  if (!limit || CAF_MAJOR_VERSION < 1) spin_for_message(self.ptr());
-  std::optional<Reply> answer;
-  std::optional<error> failure;
-  std::move(sent.response)
-      .receive([&](Reply& reply) { answer.emplace(std::move(reply)); },
-               [&](caf::error& e) { failure = asked_error(system, e); });
-  if (failure) throw *failure;
-  return std::move(*answer);
+  auto answer = request_and_wait(system, caf::actor_cast<caf::strong_actor_ptr>(target), limit,
+                                 caf::make_message(std::forward<Message>(message)...));
+  if (!answer.template match_elements<Reply>()) throw_unexpected_answer(answer);
+  return std::move(answer.template get_mutable_as<Reply>(0));
 }
 
 }  // namespace detail
@@ -101,6 +79,7 @@ Reply ask_within(caf::actor_system& system, const Handle& target,
 /// @throws error `shutting_down` if `target` is an empty handle, or ends before it has answered;
 /// the request may have run
 /// @throws error `library_failure` with CAF's text for any other error of CAF
+/// @throws error `library_failure` if an actor without a static type answers with another type
 template <class Reply, class Handle, class... Message>
 Reply ask(caf::actor_system& system, const Handle& target, Message... message) {
   if constexpr (detail::check_ask<Reply, Handle, Message...>()) {

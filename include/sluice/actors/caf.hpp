@@ -146,7 +146,6 @@ struct message_signature<Reply(Message...)> {
 
 using actor_context = caf::scheduler;
 using enqueue_result = bool;
-using request_timeout = caf::timespan;
 template <class... T>
 using type_list = caf::type_list<T...>;
 #else
@@ -161,7 +160,6 @@ struct message_signature<void(Message...)> {
 
 using actor_context = caf::execution_unit;
 using enqueue_result = void;
-using request_timeout = caf::duration;
 template <class... T>
 using type_list = caf::detail::type_list<T...>;
 #endif
@@ -173,6 +171,15 @@ using forwarding_stack = std::vector<caf::strong_actor_ptr>;
   return {};
 #else
   return std::move(request.stages);
+#endif
+}
+
+/// The content of a message that has been taken out of a mailbox.
+[[nodiscard]] inline caf::message take_content(caf::mailbox_element& received) {
+#if CAF_MAJOR_VERSION >= 1
+  return std::move(received.payload);
+#else
+  return received.move_content_to_message();
 #endif
 }
 
@@ -208,34 +215,6 @@ template <class Handle, class Reply, class... Message>
 inline constexpr bool answers_message =
     std::is_same_v<typename Handle::signatures, caf::none_t> ||
     std::is_same_v<typename message_response<Handle, Message...>::type, type_list<Reply>>;
-
-/// A request of a blocking actor.
-template <class Response>
-struct blocking_request {
-  Response response;
-  caf::message_id id;  ///< of the response
-};
-
-/// Sends a request. Without a `limit` it waits for ever.
-template <class Handle, class... Message>
-[[nodiscard]] auto send_blocking_request(const caf::scoped_actor& self, const Handle& target,
-                                         std::optional<std::chrono::nanoseconds> limit,
-                                         Message&&... message) {
-  const request_timeout timeout = limit ? request_timeout(*limit) : request_timeout(caf::infinite);
-#if CAF_MAJOR_VERSION >= 1
-  using response_type = caf::detail::blocking_response_handle_t<
-      typename message_response<Handle, std::decay_t<Message>...>::type>;
-  const auto id = self->new_request_id(caf::message_priority::normal);
-  enqueue(caf::actor_cast<caf::strong_actor_ptr>(target),
-          caf::actor_cast<caf::strong_actor_ptr>(self), id,
-          caf::make_message(std::forward<Message>(message)...));
-  return blocking_request<response_type>{response_type(self.ptr(), id.response_id(), timeout),
-                                         id.response_id()};
-#else
-  auto response = self->request(target, timeout, std::forward<Message>(message)...);
-  return blocking_request<decltype(response)>{response, response.id()};
-#endif
-}
 
 }  // namespace detail
 

@@ -43,6 +43,7 @@ struct gemm {
   layout new_c = layout::row_major;  ///< how the matrices of C lie in memory if C is not given
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("a", &gemm::a), input("b", &gemm::b), output("c", &gemm::c),
                            parameter("alpha", &gemm::alpha), parameter("beta", &gemm::beta),

@@ -85,6 +85,7 @@ struct conv2d {
   math_mode math = math_mode::f32;                           ///< precision of the products
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(
         input("x", &conv2d::x), input("w", &conv2d::w), input("bias", &conv2d::bias),

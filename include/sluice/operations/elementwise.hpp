@@ -29,6 +29,7 @@ struct cast {
   operand y{};                         ///< Y, of the shape of X
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &cast::x), parameter("type", &cast::type),
                            output("y", &cast::y));
@@ -46,6 +47,7 @@ struct strided_copy {
   operand y{};  ///< Y, of the shape and type of X
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &strided_copy::x), output("y", &strided_copy::y));
   }
@@ -74,6 +76,7 @@ struct affine {
   operand y{};  ///< Y, of the shape of X
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &affine::x), input("scale", &affine::scale),
                            input("bias", &affine::bias), parameter("factor", &affine::factor),
@@ -108,7 +111,10 @@ struct add {
   operand y{};  ///< Y, of the type of A and of the common shape
 
   /// All members, in order.
-  static constexpr auto members() { return detail::binary_members<add>(); }
+  template <class = void>
+  static constexpr auto members() {
+    return detail::binary_members<add>();
+  }
 };
 
 /// The differences A - B. Element types: all. The difference of boolean elements is whether they
@@ -119,7 +125,10 @@ struct subtract {
   operand y{};  ///< Y
 
   /// All members, in order.
-  static constexpr auto members() { return detail::binary_members<subtract>(); }
+  template <class = void>
+  static constexpr auto members() {
+    return detail::binary_members<subtract>();
+  }
 };
 
 /// The products A · B. Element types: all. The parts of a complex product are rounded after each
@@ -130,7 +139,10 @@ struct multiply {
   operand y{};  ///< Y
 
   /// All members, in order.
-  static constexpr auto members() { return detail::binary_members<multiply>(); }
+  template <class = void>
+  static constexpr auto members() {
+    return detail::binary_members<multiply>();
+  }
 };
 
 /// The larger one of A and B: NaN if one is NaN; +0 is larger than -0. Element types: all but
@@ -141,7 +153,10 @@ struct maximum {
   operand y{};  ///< Y
 
   /// All members, in order.
-  static constexpr auto members() { return detail::binary_members<maximum>(); }
+  template <class = void>
+  static constexpr auto members() {
+    return detail::binary_members<maximum>();
+  }
 };
 
 /// The smaller one of A and B: NaN if one is NaN; -0 is smaller than +0. Element types: all but
@@ -152,7 +167,10 @@ struct minimum {
   operand y{};  ///< Y
 
   /// All members, in order.
-  static constexpr auto members() { return detail::binary_members<minimum>(); }
+  template <class = void>
+  static constexpr auto members() {
+    return detail::binary_members<minimum>();
+  }
 };
 
 /// Several operations.

@@ -36,6 +36,7 @@ struct fft {
   scalar scale = 1;                                  ///< factor of the result, real
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &fft::x), output("y", &fft::y),
                            parameter("direction", &fft::direction),
@@ -54,6 +55,7 @@ struct rfft {
   scalar scale = 1;  ///< factor of the result, real
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &rfft::x), output("y", &rfft::y),
                            parameter("scale", &rfft::scale));
@@ -75,6 +77,7 @@ struct irfft {
   scalar scale = 1;         ///< factor of the result, real
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &irfft::x), output("y", &irfft::y),
                            parameter("length", &irfft::length), parameter("scale", &irfft::scale));

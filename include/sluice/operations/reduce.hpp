@@ -45,6 +45,7 @@ struct reduce {
   operand y{};                      ///< Y
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &reduce::x), parameter("kind", &reduce::kind),
                            parameter("axes", &reduce::axes),

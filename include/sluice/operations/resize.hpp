@@ -36,6 +36,7 @@ struct resize {
   operand y{};  ///< Y, of the type of X and of its shape but for height and width
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &resize::x), parameter("height", &resize::height),
                            parameter("width", &resize::width), parameter("layout", &resize::layout),

@@ -30,6 +30,7 @@ struct random_bits {
   operand y{};                     ///< Y
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(parameter("shape", &random_bits::shape),
                            parameter("seed", &random_bits::seed),
@@ -47,6 +48,7 @@ struct random_uniform {
   operand y{};                         ///< Y
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(
         parameter("shape", &random_uniform::shape), parameter("type", &random_uniform::type),
@@ -68,6 +70,7 @@ struct random_normal {
   operand y{};                         ///< Y
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(
         parameter("shape", &random_normal::shape), parameter("type", &random_normal::type),

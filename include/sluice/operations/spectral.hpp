@@ -39,6 +39,7 @@ struct frame_signal {
   operand y{};             ///< Y, of shape [..., frames, n_fft]; see `frame_count`
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("signal", &frame_signal::signal),
                            input("window", &frame_signal::window),
@@ -58,6 +59,7 @@ struct power_spectrum {
   operand y{};  ///< Y, of the shape of X
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &power_spectrum::x), output("y", &power_spectrum::y));
   }
@@ -87,6 +89,7 @@ struct power_to_decibel {
   operand y{};                ///< Y, of the shape of X
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(
         input("x", &power_to_decibel::x), input("reference", &power_to_decibel::reference),

@@ -29,6 +29,7 @@ struct upload {
   operand y{};           ///< where they go
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(parameter("values", &upload::values), output("y", &upload::y));
   }
@@ -49,6 +50,7 @@ struct download {
   std::shared_ptr<host_tensor> to{};
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &download::x), parameter("to", &download::to));
   }
@@ -67,6 +69,7 @@ struct fill {
   operand y{};                         ///< Y
 
   /// All members, in order.
+  template <class = void>
   static constexpr auto members() {
     return std::make_tuple(parameter("value", &fill::value), parameter("shape", &fill::shape),
                            parameter("type", &fill::type), output("y", &fill::y));
