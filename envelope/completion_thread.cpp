@@ -123,16 +123,18 @@ void completion_thread::insert(continuation* item) noexcept {
   auto* const first = *link;
   if (first == nullptr) {
     *link = item->newest_ = item;
-  } else if (first->newest_->ticket_ <= item->ticket_) {
-    first->newest_ = first->newest_->next_ = item;
   } else if (item->ticket_ < first->ticket_) {
-    // Threads may submit in an order different from that of their tickets.
     item->next_ = first;
     put_first(link, item);
+    first->newest_ = item;
   } else {
-    auto* before = first;
-    while (before->next_->ticket_ <= item->ticket_) before = before->next_;
-    item->next_ = std::exchange(before->next_, item);
+    // Threads may submit in an order different from that of their tickets, but nearly in that one.
+    auto* before = first->newest_;
+    while (before->ticket_ > item->ticket_) before = before->newest_;
+    auto* const after = std::exchange(before->next_, item);
+    item->next_ = after;
+    item->newest_ = before;
+    (after != nullptr ? after->newest_ : first->newest_) = item;
   }
 }
 

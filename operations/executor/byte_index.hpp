@@ -90,15 +90,18 @@ class byte_index {
     --count_;
     memory_->give_back(added, sizeof(entry));
   }
+  /// The order in which the ranges of one part of memory are visited.
+  enum class order : std::uint8_t { oldest_first, newest_first };
   /// Calls `is_wanted` with ranges of requests before `number` that have a byte of `of`, and of
   /// which it or they are written, until that returns true. Returns whether it did. `visits_left`
   /// counts the ranges and parts of memory that are visited; at 0 the function returns true.
   ///@{
   template <class Condition>
   [[nodiscard]] bool any_before(std::uint64_t number, const range& of, const Condition& is_wanted,
-                                std::size_t& visits_left) const {
-    return any(sizes_[1], true, number, of, is_wanted, visits_left) ||
-           (of.is_written && any(sizes_[0], false, number, of, is_wanted, visits_left));
+                                std::size_t& visits_left,
+                                order direction = order::oldest_first) const {
+    return any(sizes_[1], true, number, of, is_wanted, visits_left, direction) ||
+           (of.is_written && any(sizes_[0], false, number, of, is_wanted, visits_left, direction));
   }
   template <class Condition>
   [[nodiscard]] bool any_before(std::uint64_t number, const range& of,
@@ -177,14 +180,24 @@ class byte_index {
 
   template <class Condition>
   [[nodiscard]] bool any(const of_access& sizes, bool is_written, std::uint64_t number,
-                         const range& of, const Condition& is_wanted,
-                         std::size_t& visits_left) const {
+                         const range& of, const Condition& is_wanted, std::size_t& visits_left,
+                         order direction) const {
+    const auto is_found = [&](const entry& other) {
+      if (--visits_left == 0) return true;
+      const bool overlaps = other.of.begin < of.end && of.begin < other.of.end;
+      return overlaps && other.number < number && other.of.is_written == is_written &&
+             is_wanted(other);
+    };
     const auto any_in = [&](const chain& all, entry::links entry::*by) {
       if (--visits_left == 0) return true;
+      if (direction == order::newest_first) {
+        for (const auto* at = all.last; at != nullptr; at = (at->*by).before) {
+          if (is_found(*at)) return true;
+        }
+        return false;
+      }
       for (const auto* at = all.first; at != nullptr && at->number < number; at = (at->*by).after) {
-        if (--visits_left == 0) return true;
-        const bool overlaps = at->of.begin < of.end && of.begin < at->of.end;
-        if (overlaps && at->of.is_written == is_written && is_wanted(*at)) return true;
+        if (is_found(*at)) return true;
       }
       return false;
     };

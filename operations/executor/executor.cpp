@@ -162,17 +162,18 @@ class executor::core {
     launch_waiting();
   }
 
-  [[nodiscard]] queue_status status() const noexcept {
+  [[nodiscard]] queue_status status() noexcept {
     auto s = waiting_.status(timer().now());
     const auto& account = planning_.account();
+    const auto captures = plans_.captures();
     s.plans = {.made = account.made.load(std::memory_order_relaxed),
                .kept = plans_.size(),
                .kept_bytes = plans_.bytes(),
                // Acquire: the destruction of a plan that is not counted happens before.
                .alive = account.alive.load(std::memory_order_acquire),
                .alive_bytes = account.alive_bytes.load(std::memory_order_relaxed),
-               .captured = plans_.captured(),
-               .not_captured = plans_.not_captured(),
+               .captured = captures.captured,
+               .not_captured = captures.not_captured,
                .capture_attempts = account.improvements.load(std::memory_order_relaxed)};
     return s;
   }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/executor/hazards.hpp"
 
+#include "operations/overlaps.hpp"
+
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace sluice::operations {
 namespace {
@@ -13,21 +16,47 @@ bool touches(const use& u) noexcept {
   return !u.ignored && *u.of.value;
 }
 
+/// Whether a launch may write one operand although it reads or writes `uses[number]` as well.
+bool may_coincide(const use& written, const use& other, std::size_t number) noexcept {
+  if (written.written_last && other.access == access_kind::read) return true;
+  return number < inference::max_operands && (written.in_place_of >> number & 1U) != 0 &&
+         written.of.value->value() == other.of.value->value();
+}
+error refusal(const use& written, const use& other) {
+  return invalid_argument(written.of.name, "shares memory with " + std::string(other.of.name));
+}
+
+/// The same for many operands, such as those of a program.
+void check_aliasing_of_many(std::span<const use> uses) {
+  std::vector<touched_tensor> touched;
+  touched.reserve(uses.size());
+  const tensor none;
+  for (const auto& u : uses) {
+    touched.push_back({touches(u) ? &u.of.value->value() : &none, u.access != access_kind::read});
+  }
+  const auto ended = for_each_overlap(touched, [&](std::size_t i, std::size_t j) {
+    if (!may_coincide(uses[i], uses[j], j)) throw refusal(uses[i], uses[j]);
+    return !uses[i].written_last;
+  });
+  if (ended.refused) {
+    throw invalid_argument(uses[*ended.refused].of.name,
+                           "interleaves with too many operands to tell whether they share memory");
+  }
+}
+
 }  // namespace
 
 void check_aliasing(std::span<const use> uses) {
+  if (uses.size() > inference::max_operands) return check_aliasing_of_many(uses);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const auto& written = uses[i];
     if (written.access == access_kind::read || !touches(written)) continue;
     for (std::size_t j = 0; j < uses.size(); ++j) {
       const auto& other = uses[j];
       if (i == j || !touches(other) || (j < i && other.access != access_kind::read)) continue;
-      if (written.written_last && other.access == access_kind::read) continue;
-      const auto& a = written.of.value->value();
-      const auto& b = other.of.value->value();
-      if (j < inference::max_operands && (written.in_place_of >> j & 1U) != 0 && a == b) continue;
-      if (overlap(a, b)) {
-        throw invalid_argument(written.of.name, "shares memory with " + std::string(other.of.name));
+      if (may_coincide(written, other, j)) continue;
+      if (overlap(written.of.value->value(), other.of.value->value())) {
+        throw refusal(written, other);
       }
     }
   }

@@ -59,6 +59,9 @@ struct plan_outcome {
 
 /// The plans that were used last, bounded in bytes; the last one is kept whatever its size. It also
 /// remembers keys that a library does not support. Not thread-safe.
+///
+/// No function but `insert`, which drops what does not fit any more, visits more than a bounded
+/// number of plans beyond those that it drops.
 class plan_cache {
  public:
   explicit plan_cache(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
@@ -67,8 +70,10 @@ class plan_cache {
   [[nodiscard]] const plan_outcome* find(const plan_key_view& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return nullptr;
-    by_age_.splice(by_age_.begin(), by_age_, found->second.age);
-    return &found->second.outcome;
+    auto& known = found->second;
+    by_age_.splice(by_age_.begin(), by_age_, known.age);
+    if (!std::exchange(known.is_used, true)) used_.splice(used_.end(), unused_, known.use);
+    return &known.outcome;
   }
   /// Keeps an outcome. Drops some obsolete plans, and those whose last use is the longest ago.
   /// @throws std::bad_alloc; nothing is kept then
@@ -78,47 +83,74 @@ class plan_cache {
         entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
     if (!inserted) return;
+    auto& made = at->second;
     try {
-      by_age_.push_front(&at->first);
+      std::list<const plan_key*> age(1, &at->first);
+      std::list<entry*> use(1, &made);
+      std::list<entry*> device(1, &made);
+      made.age = age.begin();
+      made.use = use.begin();
+      made.device = device.begin();
+      by_age_.splice(by_age_.begin(), age);
+      used_.splice(used_.end(), use);
+      without_device_.splice(without_device_.end(), device);
     } catch (...) {
       by_key_.erase(at);
       throw;
     }
-    at->second = {std::move(outcome), bytes, by_age_.begin()};
+    made.outcome = std::move(outcome);
+    made.bytes = bytes;
+    made.is_used = true;
     bytes_ += bytes;
+    measure(made);
+    recount(made);
     while (bytes_ > max_bytes_ && by_age_.size() > 1) erase(by_key_.find(*by_age_.back()));
   }
-  /// Drops the plans of which no request can make use. Returns whether there was one.
+  /// Drops plans of which no request can make use. Returns whether it has found one.
   bool drop_obsolete() noexcept {
     const auto before = by_key_.size();
-    erase_if(is_obsolete);
+    drop_some_obsolete(most_searched);
     return by_key_.size() != before;
   }
-  /// The same for the next few plans, so that its time does not grow with the number of plans.
-  void drop_some_obsolete() noexcept {
-    for (std::size_t left = std::min(most_looked_at, by_key_.size()); left != 0; --left) {
+  /// The same for the next few plans.
+  void drop_some_obsolete(std::size_t most = most_looked_at) noexcept {
+    for (std::size_t left = std::min(most, by_key_.size()); left != 0; --left) {
       if (next_looked_at_ == by_key_.end()) next_looked_at_ = by_key_.begin();
       const auto here = next_looked_at_++;
-      if (is_obsolete(here->second.outcome)) erase(here);
+      if (is_obsolete(here->second.outcome)) {
+        erase(here);
+      } else {
+        measure(here->second);
+      }
     }
   }
-  /// The device memory that the plans hold, with their parts of what they share.
-  [[nodiscard]] std::size_t device_bytes() const noexcept {
-    std::size_t sum = 0;
-    for (const auto& [key, kept] : by_key_) sum += device_bytes_of(kept.outcome);
-    return sum;
+  /// The device memory that the plans hold, with their parts of what they share. Of many plans, as
+  /// it was when they were measured last.
+  [[nodiscard]] std::size_t device_bytes() noexcept {
+    measure_some();
+    return device_bytes_;
   }
   /// Drops the plans that hold device memory.
   void drop_device_memory() noexcept {
-    erase_if([](const auto& one) { return device_bytes_of(one) != 0; });
+    measure_some();
+    while (!with_device_.empty()) erase(*with_device_.front());
   }
-  /// The number of plans whose launches are one graph of the device.
-  [[nodiscard]] std::size_t captured() const noexcept {
-    return count_of([](const operation_plan& plan) { return plan.captured(); });
-  }
-  /// The number of those whose launches were to be one and cannot be.
-  [[nodiscard]] std::size_t not_captured() const noexcept {
-    return count_of([](const operation_plan& plan) { return plan.refuses_capture(); });
+  struct capture_counts {
+    std::size_t captured = 0;      ///< plans whose launches are one graph of the device
+    std::size_t not_captured = 0;  ///< those whose launches were to be one and cannot be
+  };
+  /// Of the plans that are kept. Exact unless requests wait with very many plans.
+  [[nodiscard]] capture_counts captures() noexcept {
+    // A plan that only the cache owns does not change.
+    for (auto left = std::min(most_searched, used_.size()); left != 0; --left) {
+      auto& first = *used_.front();
+      const bool may_change = first.outcome.plan != nullptr && first.outcome.plan.use_count() > 1;
+      recount(first);
+      auto& to = may_change ? used_ : unused_;
+      to.splice(to.end(), used_, first.use);
+      first.is_used = may_change;
+    }
+    return captures_;
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -127,14 +159,21 @@ class plan_cache {
   static constexpr std::size_t entry_bytes = 512;  // counted for each outcome
 
   struct entry {
-    plan_outcome outcome;
+    plan_outcome outcome{};
     std::size_t bytes = 0;
+    std::size_t device_bytes = 0;  // when it was measured last
+    bool is_captured = false;      // likewise
+    bool refuses_capture = false;
+    bool is_used = false;
     std::list<const plan_key*>::iterator age{};
+    std::list<entry*>::iterator use{};
+    std::list<entry*>::iterator device{};
   };
 
   using entries = std::map<plan_key, entry, plan_key_order>;
 
   static constexpr std::size_t most_looked_at = 64;
+  static constexpr std::size_t most_searched = 1024;
 
   [[nodiscard]] static bool is_obsolete(const plan_outcome& outcome) noexcept {
     return outcome.plan && outcome.plan->obsolete();
@@ -144,31 +183,58 @@ class plan_cache {
                ? outcome.plan->device_bytes() + outcome.plan->shared_device_bytes()
                : 0;
   }
-  template <class Condition>
-  [[nodiscard]] std::size_t count_of(const Condition& condition) const noexcept {
-    return static_cast<std::size_t>(
-        std::count_if(by_key_.begin(), by_key_.end(), [&](const auto& one) {
-          const auto& plan = one.second.outcome.plan;
-          return plan != nullptr && condition(*plan);
-        }));
+  /// Plans get device memory later: when they are captured, for example.
+  void measure(entry& known) noexcept {
+    auto& before = known.device_bytes != 0 ? with_device_ : without_device_;
+    device_bytes_ -= known.device_bytes;
+    known.device_bytes = device_bytes_of(known.outcome);
+    device_bytes_ += known.device_bytes;
+    auto& after = known.device_bytes != 0 ? with_device_ : without_device_;
+    after.splice(after.end(), before, known.device);
   }
-  template <class Condition>
-  void erase_if(const Condition& condition) noexcept {
-    for (auto at = by_key_.begin(); at != by_key_.end();) {
-      const auto here = at++;
-      if (condition(here->second.outcome)) erase(here);
+  /// Measures a bounded number of plans, those of the last time last.
+  void measure_some() noexcept {
+    for (auto* const some : {&with_device_, &without_device_}) {
+      for (auto left = std::min(most_searched, some->size()); left != 0 && !some->empty(); --left) {
+        measure(*some->front());
+      }
     }
   }
+  void recount(entry& known) noexcept {
+    const auto* const plan = known.outcome.plan.get();
+    uncount(known);
+    known.is_captured = plan != nullptr && plan->captured();
+    known.refuses_capture = plan != nullptr && plan->refuses_capture();
+    captures_.captured += known.is_captured ? 1 : 0;
+    captures_.not_captured += known.refuses_capture ? 1 : 0;
+  }
+  void uncount(const entry& known) noexcept {
+    captures_.captured -= known.is_captured ? 1 : 0;
+    captures_.not_captured -= known.refuses_capture ? 1 : 0;
+  }
+  void erase(const entry& dropped) noexcept { erase(by_key_.find(**dropped.age)); }
   void erase(entries::iterator which) noexcept {
     if (which == next_looked_at_) ++next_looked_at_;
-    bytes_ -= which->second.bytes;
-    by_age_.erase(which->second.age);
+    const auto& dropped = which->second;
+    bytes_ -= dropped.bytes;
+    device_bytes_ -= dropped.device_bytes;
+    uncount(dropped);
+    by_age_.erase(dropped.age);
+    (dropped.is_used ? used_ : unused_).erase(dropped.use);
+    (dropped.device_bytes != 0 ? with_device_ : without_device_).erase(dropped.device);
     by_key_.erase(which);
   }
 
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
-  std::list<const plan_key*> by_age_;  // used last first; keys of by_key_, which do not move
+  std::size_t device_bytes_ = 0;
+  capture_counts captures_{};
+  // Of by_key_, whose elements do not move.
+  std::list<const plan_key*> by_age_;  // used last first
+  std::list<entry*> used_;  // found or inserted since `captures` saw that they are unused
+  std::list<entry*> unused_;
+  std::list<entry*> with_device_;  // when they were measured last
+  std::list<entry*> without_device_;
   entries by_key_;
   entries::iterator next_looked_at_ = by_key_.end();  // by `drop_some_obsolete`
 };

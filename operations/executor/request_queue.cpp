@@ -16,9 +16,8 @@ namespace {
 using detail::operation_request;
 using use = inference::use;
 
-/// The number of requests held back by a hazard among which `next` looks for one that may pass.
-constexpr std::size_t max_held_back = 64;
-constexpr std::size_t max_held_back_of_sender = 16;
+/// The number of requests of each priority that `next` examines.
+constexpr std::size_t max_examined = 64;
 /// The senders of whom nothing waits and who are remembered, so that their next request finds its
 /// entry.
 constexpr std::size_t max_idle_senders = 64;
@@ -26,13 +25,21 @@ constexpr std::size_t max_idle_senders = 64;
 constexpr std::size_t max_compared = 64;
 constexpr std::size_t max_visited = 4096;
 
-bool is_wanted(const request_queue::item& r, bool batches) noexcept {
-  return batches || r->most_in_batch == 0;
+std::size_t priority_of(const request_queue::item& r) noexcept {
+  return static_cast<std::size_t>(r->options.priority);
+}
+/// Its place in `request_queue::ready_requests::lines`.
+std::size_t kind_of(const request_queue::item& r) noexcept {
+  return r->most_in_batch == 0 ? 0 : 1;
 }
 const tensor& tensor_of(const byte_index::entry& used) noexcept {
   return static_cast<const use*>(used.use)->of.value->value();
 }
-/// The bytes of an operand. It is touched.
+/// Whether the launch touches bytes of the operand that exist already.
+bool is_searched(const use& u) noexcept {
+  return !u.ignored && *u.of.value && !u.of.value->value().empty();
+}
+/// The bytes of an operand that `is_searched`.
 byte_index::range range_of(const use& u) noexcept {
   const auto& t = u.of.value->value();
   const auto extent = t.extent();
@@ -41,6 +48,39 @@ byte_index::range range_of(const use& u) noexcept {
 }
 
 }  // namespace
+
+/// Looks for an earlier request with a hazard. A bounded number is compared.
+class request_queue::hazard_search {
+ public:
+  hazard_search(const byte_index& used, std::uint64_t number, byte_index::order direction) noexcept
+      : used_(used), number_(number), direction_(direction) {}
+
+  /// Looks for one that has a hazard with a use of these bytes. Returns whether the search has
+  /// ended.
+  bool look(const tensor& value, const byte_index::range& bytes) noexcept {
+    const auto conflicts = [&](const byte_index::entry& earlier) {
+      if (++compared_ > max_compared) return true;
+      if (!overlap(value, tensor_of(earlier))) return false;
+      found_ = static_cast<item*>(earlier.request);
+      return true;
+    };
+    has_ended_ =
+        has_ended_ || used_.any_before(number_, bytes, conflicts, visits_left_, direction_);
+    return has_ended_;
+  }
+  /// The request; nullptr if there is none, or `gave_up`.
+  [[nodiscard]] item* found() const noexcept { return found_; }
+  [[nodiscard]] bool gave_up() const noexcept { return has_ended_ && found_ == nullptr; }
+
+ private:
+  const byte_index& used_;
+  std::uint64_t number_;
+  byte_index::order direction_;
+  std::size_t compared_ = 0;
+  std::size_t visits_left_ = max_visited;
+  item* found_ = nullptr;
+  bool has_ended_ = false;
+};
 
 void request_queue::require_room(const operation_request& r) const {
   if (count_ >= limits_.requests) {
@@ -69,12 +109,12 @@ std::size_t request_queue::charge_of(const operation_request& r, std::size_t byt
 }
 
 request_queue::sender_share& request_queue::count_sender(const operation_request& r) {
-  const auto [at, is_new] = of_sender_.try_emplace(r.sender.id);
-  auto& own = at->second;
-  if (!is_new && own.requests == 0) --idle_senders_;
-  ++own.requests;
-  own.bytes += r.counted_bytes;
-  return own;
+  const auto [at, is_new] = of_sender_.try_emplace(r.sender.id, memory_);
+  auto& share = at->second;
+  if (!is_new && share.requests == 0) --idle_senders_;
+  ++share.requests;
+  share.bytes += r.counted_bytes;
+  return share;
 }
 
 void request_queue::uncount_sender(const operation_request& r, sender_share& own) noexcept {
@@ -96,20 +136,30 @@ void request_queue::add(pointer& r) {
   made.at = node.begin();
   r->counted_bytes = r->bytes();
   r->number = last_number_ + 1;
-  auto& own = count_sender(*r);
-  made.own = &own;
+  numbered alone(memory_);
+  alone.emplace(r->number, &made);
+  made.place = alone.extract(alone.begin());
+  // The last of the earlier requests with a hazard leaves last, as a rule. Then the search is not
+  // repeated whenever one of the others has left.
+  hazard_search search(used_, r->number, byte_index::order::newest_first);
+  for (const auto& u : r->uses()) {
+    if (count_ == 0) break;
+    if (is_searched(u) && search.look(u.of.value->value(), range_of(u))) break;
+  }
+  auto& share = count_sender(*r);
+  made.share = &share;
   try {
     made.used.reserve(r->uses().size());
     for (const auto& u : r->uses()) {
-      if (u.ignored || !*u.of.value) continue;
+      if (!is_searched(u)) continue;
       const auto range = range_of(u);
-      if (range.begin != range.end) made.used.push_back(used_.add(range, r->number, &made, &u));
+      made.used.push_back(used_.add(range, r->number, &made, &u));
     }
     add_to_indices(made, *r);
   } catch (...) {
     remove_from_indices(*r);
     for (auto* const used : made.used) used_.remove(used);
-    uncount_sender(*r, own);
+    uncount_sender(*r, share);
     throw;
   }
   ++last_number_;
@@ -119,54 +169,116 @@ void request_queue::add(pointer& r) {
   if (r->plan) ++planned_;
   if (lane_ != nullptr) lane_->note_added(r->sender);
   made.request = std::move(r);
-  look_for_blocker(made);
-  if (&to != &planning_) line_up(made);
+  settle(made, search);
   to.splice(to.end(), node);
 }
 
+request_queue::ready_requests& request_queue::ready_like(const item& r) noexcept {
+  return r.share->ready[priority_of(r)];
+}
+
 void request_queue::line_up(item& r) noexcept {
-  const auto priority = static_cast<std::size_t>(r->options.priority);
-  auto& own = r.own->turns[priority];
-  if (own.requests.empty()) turns_[priority].push_back(own);
-  auto* earlier = own.requests.last();
-  while (earlier != nullptr && (*earlier)->number > r->number) earlier = earlier->previous;
-  own.requests.insert_behind(earlier, r);
-  r.lines_up = true;
+  auto& ready = ready_like(r);
+  if (r.state == standing::unexamined) {
+    if (ready.unexamined.requests.empty()) unexamined_[priority_of(r)].push_back(ready.unexamined);
+    ready.unexamined.requests.push_back(r);
+  } else if (r.state == standing::runnable) {
+    auto& joined = ready.lines[kind_of(r)];
+    auto& all = lines_[priority_of(r)][kind_of(r)];
+    if (joined.requests.empty()) {
+      all.push_back(joined);
+      joined.turn = ++turns_;
+    }
+    joined.requests.insert(joined.requests.end(), std::move(r.place));
+  }
 }
 
 void request_queue::leave_line(item& r) noexcept {
-  if (!std::exchange(r.lines_up, false)) return;
-  const auto priority = static_cast<std::size_t>(r->options.priority);
-  auto& own = r.own->turns[priority];
-  auto& all = turns_[priority];
-  own.requests.erase(r);
-  if (!own.requests.empty() && all.last() == &own) return;
-  all.erase(own);
-  if (!own.requests.empty()) all.push_back(own);
+  if (r.state == standing::blocked) {
+    std::exchange(r.blocker, nullptr)->blocked.erase(r);
+    --blocked_;
+  } else if (r.state == standing::parked) {
+    parked_.erase(r);
+  } else if (is_ready(r)) {
+    const auto priority = priority_of(r);
+    auto& ready = ready_like(r);
+    if (r.state == standing::unexamined) {
+      auto& left = ready.unexamined;
+      left.requests.erase(r);
+      if (left.requests.empty()) unexamined_[priority].erase(left);
+      return;
+    }
+    ready.lines[kind_of(r)].requests.erase(r->number);
+    for (std::size_t kind = 0; kind < ready.lines.size(); ++kind) {
+      auto& left = ready.lines[kind];
+      if (left.turn != 0) end_turn(lines_[priority][kind], left);
+    }
+  }
+}
+
+void request_queue::end_turn(chain<line>& all, line& ended) noexcept {
+  all.erase(ended);
+  ended.turn = 0;
+  if (ended.requests.empty()) return;
+  all.push_back(ended);
+  ended.turn = ++turns_;
 }
 
 request_queue::place request_queue::next(bool batches) noexcept {
-  std::size_t passed = 0;
+  free_oldest();
+  unpark_some();
   for (std::size_t priority = 0; priority < ready_.size(); ++priority) {
-    for (auto* of = turns_[priority].first(); of != nullptr; of = of->next) {
-      std::size_t passed_of_sender = 0;
-      for (auto* r = of->requests.first(); r != nullptr; r = r->next) {
-        if (is_wanted(*r, batches) && may_pass(*r)) return {&ready_[priority], r->at};
-        if (++passed == max_held_back) return next_of_the_oldest(batches);
-        if (of->next != nullptr && ++passed_of_sender == max_held_back_of_sender) break;
+    examine_some(priority);
+    const auto& [alone, together] = lines_[priority];
+    const auto* first = alone.first();
+    if (const auto* other = together.first(); batches && other != nullptr) {
+      if (first == nullptr || other->turn < first->turn) first = other;
+    }
+    if (first == nullptr) continue;
+    const auto* found = first->requests.begin()->second;
+    if (batches) {
+      for (const auto& of_sender : ready_like(*found).lines) {
+        if (of_sender.requests.empty()) continue;
+        const auto& [number, request] = *of_sender.requests.begin();
+        if (number < (*found)->number) found = request;
       }
     }
-  }
-  return next_of_the_oldest(batches);
-}
-
-request_queue::place request_queue::next_of_the_oldest(bool batches) noexcept {
-  for (auto& waiting : ready_) {
-    if (waiting.empty()) continue;
-    auto& oldest = waiting.front();
-    if (is_wanted(oldest, batches) && may_pass(oldest)) return {&waiting, waiting.begin()};
+    return {&ready_[priority], found->at};
   }
   return {};
+}
+
+void request_queue::free_oldest() noexcept {
+  for (auto& waiting : ready_) {
+    if (waiting.empty() || !is_oldest(waiting.front())) continue;
+    auto& oldest = waiting.front();
+    if (oldest.state == standing::runnable) return;
+    leave_line(oldest);
+    oldest.state = standing::runnable;
+    line_up(oldest);
+    return;
+  }
+}
+
+void request_queue::unpark_some() noexcept {
+  for (auto left = max_examined; left != 0; --left) {
+    auto* const r = parked_.first();
+    if (r == nullptr || taken_ < r->look_again_at) return;
+    parked_.erase(*r);
+    r->state = standing::unexamined;
+    if (is_ready(*r)) line_up(*r);
+  }
+}
+
+void request_queue::examine_some(std::size_t priority) noexcept {
+  auto& waiting = unexamined_[priority];
+  for (auto left = max_examined; left != 0 && !waiting.empty(); --left) {
+    auto& sender = *waiting.first();
+    examine(*sender.requests.first());
+    if (sender.requests.empty()) continue;
+    waiting.erase(sender);
+    waiting.push_back(sender);
+  }
 }
 
 request_queue::pointer request_queue::take(const place& from) noexcept {
@@ -187,7 +299,7 @@ void request_queue::give_plan(const void* by,
     r.planned_by = nullptr;
     r.plan = plan;
     if (plan) ++planned_;
-    const auto priority = static_cast<std::size_t>(r.options.priority);
+    const auto priority = priority_of(*here);
     auto& to = ready_[priority];
     auto& later = behind_last[priority];
     if (!later) {
@@ -276,7 +388,7 @@ void request_queue::charge_later(request_sender sender, std::uint64_t after,
   for_each([&](item& r) {
     charged_ -= charge_of(*r, r->counted_bytes);
     r->counted_bytes += each;
-    r.own->bytes += each;
+    r.share->bytes += each;
     bytes_ += each;
     charged_ += charge_of(*r, r->counted_bytes);
   });
@@ -297,34 +409,40 @@ void request_queue::remove_from_indices(const operation_request& request) noexce
 }
 
 bool request_queue::may_pass(item& r) noexcept {
-  if (!r.may_pass && r.blocker == nullptr && (taken_ >= r.look_again_at || is_oldest(r))) {
-    look_for_blocker(r);
+  if (r.state == standing::unexamined ||
+      (r.state == standing::parked && taken_ >= r.look_again_at)) {
+    examine(r);
   }
-  return r.may_pass;
+  return r.state == standing::runnable;
 }
 
-void request_queue::look_for_blocker(item& r) noexcept {
-  r.may_pass = is_oldest(r);
-  if (r.may_pass) return;
-  std::size_t compared = 0;
-  std::size_t visits_left = max_visited;
-  for (const auto* used : r.used) {
-    item* found = nullptr;
-    const auto conflicts = [&](const byte_index::entry& earlier) {
-      if (++compared > max_compared) return true;
-      if (!overlap(tensor_of(*used), tensor_of(earlier))) return false;
-      found = static_cast<item*>(earlier.request);
-      return true;
-    };
-    if (!used_.any_before(r->number, used->of, conflicts, visits_left)) continue;
-    if (found != nullptr) {
-      block(r, *found);
-    } else {
-      r.look_again_at = taken_ + max_compared;
+void request_queue::examine(item& r) noexcept {
+  ++visits_;
+  leave_line(r);
+  // Requests that are later than `r` may have been added since.
+  hazard_search search(used_, r->number, byte_index::order::oldest_first);
+  if (!is_oldest(r)) {
+    for (const auto* used : r.used) {
+      if (search.look(tensor_of(*used), used->of)) break;
     }
-    return;
   }
-  r.may_pass = true;
+  settle(r, search);
+}
+
+void request_queue::settle(item& r, const hazard_search& search) noexcept {
+  if (auto* const blocker = search.found()) {
+    r.state = standing::blocked;
+    r.blocker = blocker;
+    blocker->blocked.push_back(r);
+    ++blocked_;
+  } else if (search.gave_up()) {
+    r.state = standing::parked;
+    r.look_again_at = taken_ + max_compared;
+    parked_.push_back(r);
+  } else {
+    r.state = standing::runnable;
+    if (is_ready(r)) line_up(r);
+  }
 }
 
 bool request_queue::is_oldest(const item& r) const noexcept {
@@ -335,35 +453,23 @@ bool request_queue::is_oldest(const item& r) const noexcept {
   return is_later(planning_) && std::all_of(ready_.begin(), ready_.end(), is_later);
 }
 
-void request_queue::block(item& r, item& by) noexcept {
-  r.blocker = &by;
-  r.next_blocked = std::exchange(by.first_blocked, &r);
-  if (r.next_blocked != nullptr) r.next_blocked->previous_blocked = &r;
-  ++blocked_;
-}
-
-void request_queue::unblock(item& r) noexcept {
-  (r.previous_blocked != nullptr ? r.previous_blocked->next_blocked : r.blocker->first_blocked) =
-      r.next_blocked;
-  if (r.next_blocked != nullptr) r.next_blocked->previous_blocked = r.previous_blocked;
-  r.blocker = r.next_blocked = r.previous_blocked = nullptr;
-  r.look_again_at = 0;
-  --blocked_;
-}
-
 void request_queue::forget(item& r) noexcept {
   for (auto* const used : r.used) used_.remove(used);
   r.used.clear();
   leave_line(r);
   ++taken_;
-  if (r.blocker != nullptr) unblock(r);
-  while (r.first_blocked != nullptr) unblock(*r.first_blocked);
+  while (auto* const freed = r.blocked.first()) {
+    ++visits_;
+    leave_line(*freed);
+    freed->state = standing::unexamined;
+    if (is_ready(*freed)) line_up(*freed);
+  }
   remove_from_indices(*r);
   --count_;
   if (r->plan) --planned_;
   bytes_ -= r->counted_bytes;
   charged_ -= charge_of(*r, r->counted_bytes);
-  uncount_sender(*r, *r.own);
+  uncount_sender(*r, *r.share);
   if (lane_ != nullptr) lane_->note_left(r->sender);
 }
 

@@ -30,28 +30,39 @@ namespace sluice::operations {
 ///
 /// Senders take turns: after a request of one of them, those of the others are next. Requests of
 /// one sender keep their order as far as their hazards and plans allow.
+///
+/// A request that nothing holds back is found at once, however many are held back: `next` visits
+/// only those that may be launched, and examines a bounded number of those whose blocker has left.
 class request_queue {
-  struct turn;
   struct sender_share;
 
  public:
   using pointer = detail::owner_pointer<detail::operation_request>;
+  struct item;
+  /// Requests by their number.
+  using numbered = std::map<std::uint64_t, item*, std::less<>,
+                            detail::owner_allocator<std::pair<const std::uint64_t, item*>>>;
+  /// What is known of the earlier requests that wait.
+  enum class standing : std::uint8_t {
+    runnable,    ///< none has a hazard with it; this does not change any more
+    blocked,     ///< `blocker` has
+    parked,      ///< one may have; it is compared with them again later
+    unexamined,  ///< its blocker has left, and it has not been compared with the others yet
+  };
   /// A request in a list.
   struct item {
     pointer request{};
     std::list<item, detail::owner_allocator<item>>* in = nullptr;  // while it waits
     std::list<item, detail::owner_allocator<item>>::iterator at{};
     detail::small_vector<byte_index::entry*, 4> used{};
-    bool may_pass = true;             // no earlier one has a hazard with it; if false, one may have
-    item* blocker = nullptr;          // an earlier one that has a hazard with it and waits
-    std::uint64_t look_again_at = 0;  // without a known blocker: when so many have been taken
-    // Those that it blocks, and its place among those that its blocker blocks.
-    item* first_blocked = nullptr;
-    item* next_blocked = nullptr;
-    item* previous_blocked = nullptr;
-    sender_share* own = nullptr;  // of its sender
-    // Among those of its sender with its priority, while it is ready.
-    bool lines_up = false;
+    standing state = standing::unexamined;
+    item* blocker = nullptr;
+    chain<item> blocked{};            // those whose blocker it is
+    std::uint64_t look_again_at = 0;  // while it is parked: when so many have been taken
+    numbered::node_type place{};      // for those of its sender that are runnable
+    sender_share* share = nullptr;    // of its sender
+    // Among those of its blocker, those that are parked, or those of its sender that are
+    // unexamined.
     item* next = nullptr;
     item* previous = nullptr;
     [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
@@ -146,20 +157,40 @@ class request_queue {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
+  /// The number of requests that have been examined or freed of their blocker, since the beginning.
+  [[nodiscard]] std::uint64_t visits() const noexcept { return visits_; }
 
  private:
-  /// The requests of one sender with one priority that are ready, in the order of their numbers.
-  struct turn {
+  /// The requests of one sender with one priority that are ready and runnable: those that are
+  /// launched alone, or those that join batches.
+  struct line {
+    explicit line(detail::owner_memory& memory) : requests(memory) {}
+    numbered requests;
+    std::uint64_t turn = 0;  ///< the sender with the lowest one is next
+    line* next = nullptr;
+    line* previous = nullptr;
+  };
+  /// The requests of one sender with one priority that are ready and unexamined.
+  struct examination {
     chain<item> requests{};
-    turn* next = nullptr;
-    turn* previous = nullptr;
+    examination* next = nullptr;
+    examination* previous = nullptr;
+  };
+  /// What is ready of one sender with one priority.
+  struct ready_requests {
+    explicit ready_requests(detail::owner_memory& memory) : lines{line(memory), line(memory)} {}
+    std::array<line, 2> lines;  ///< alone, and in batches
+    examination unexamined{};
   };
   /// What waits of one sender.
   struct sender_share {
+    explicit sender_share(detail::owner_memory& memory)
+        : ready{ready_requests(memory), ready_requests(memory), ready_requests(memory)} {}
     std::size_t requests = 0;
     std::size_t bytes = 0;
-    std::array<turn, 3> turns{};  ///< by priority
+    std::array<ready_requests, 3> ready;  ///< by priority
   };
+  class hazard_search;
   /// Requests by a property and their number.
   template <class... Property>
   using index = std::map<
@@ -169,29 +200,37 @@ class request_queue {
   static constexpr std::size_t visited_for_batch = 8;  // for each request of the largest batch
   static constexpr std::size_t max_held_back_of_batch = 8;
 
-  /// The first request of a priority if it may be launched. The oldest request of all waits for no
-  /// other one that is ready, so one is always found if no request waits for a plan.
-  [[nodiscard]] place next_of_the_oldest(bool batches) noexcept;
   /// What a request of `bytes` takes of `limits::bytes`: no more than the share of its sender, so
   /// that one large request leaves room for other senders.
   [[nodiscard]] std::size_t charge_of(const detail::operation_request& r,
                                       std::size_t bytes) const noexcept;
-  /// Puts a request that is ready among those of its sender.
+  [[nodiscard]] bool is_ready(const item& r) const noexcept { return r.in != &planning_; }
+  [[nodiscard]] static ready_requests& ready_like(const item& r) noexcept;
+  /// Puts a request that is ready, and runnable or unexamined, among those of its sender.
   void line_up(item& r) noexcept;
-  /// Ends the turn of its sender.
+  /// Takes a request from those of its sender, its blocker or those that are parked. If it was
+  /// runnable, the turn of its sender ends.
   void leave_line(item& r) noexcept;
+  /// Puts a line behind all others.
+  void end_turn(chain<line>& all, line& ended) noexcept;
   [[nodiscard]] sender_share& count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r, sender_share& own) noexcept;
   /// Drops the entries of senders of whom nothing waits, if there are many.
   void forget_senders() noexcept;
-  /// Whether no earlier request has a hazard with `r`.
+  /// Whether no earlier request has a hazard with `r`, as far as it is known or to be found now.
   [[nodiscard]] bool may_pass(item& r) noexcept;
   /// Compares `r` with earlier requests that are near it in memory, until one has a hazard with it.
-  /// A bounded number is compared; beyond it, `r` must wait until it is the oldest.
-  void look_for_blocker(item& r) noexcept;
+  /// A bounded number is compared; beyond it, `r` is parked.
+  void examine(item& r) noexcept;
+  /// Gives `r`, which is in no line, the standing that a search has found.
+  void settle(item& r, const hazard_search& search) noexcept;
+  /// Examines a bounded number of requests of a priority. Senders take turns.
+  void examine_some(std::size_t priority) noexcept;
+  /// Lets a bounded number of parked requests be examined again whose time has come.
+  void unpark_some() noexcept;
+  /// Makes the oldest request of all runnable if it is ready.
+  void free_oldest() noexcept;
   [[nodiscard]] bool is_oldest(const item& r) const noexcept;
-  void block(item& r, item& by) noexcept;
-  void unblock(item& r) noexcept;
   /// Moves a request to `to`.
   void move(item& r, list& to) noexcept;
   void add_to_indices(item& r, const detail::operation_request& request);
@@ -204,11 +243,16 @@ class request_queue {
   list planning_{memory_};  // in the order of arrival
   // By priority; each in the order of arrival.
   std::array<list, 3> ready_{list(memory_), list(memory_), list(memory_)};
-  std::array<chain<turn>, 3> turns_;  // by priority: senders with requests that are ready
+  // By priority, and alone or in batches; in the order of the turns of their senders.
+  std::array<std::array<chain<line>, 2>, 3> lines_;
+  std::array<chain<examination>, 3> unexamined_;  // by priority
+  chain<item> parked_;                            // in the order of `item::look_again_at`
+  std::uint64_t turns_ = 0;                       // since the beginning
   std::size_t count_ = 0;
-  std::size_t blocked_ = 0;  // those with a blocker
+  std::size_t blocked_ = 0;
   std::size_t planned_ = 0;
-  std::uint64_t taken_ = 0;  // since the beginning
+  std::uint64_t taken_ = 0;   // since the beginning
+  std::uint64_t visits_ = 0;  // likewise
   // The members of a batch are in no list any more, but others must not pass them.
   bool takes_batch_ = false;
   std::size_t bytes_ = 0;

@@ -131,7 +131,7 @@ void add_places(const program_graph& of, const program_inference& alone, batch_l
 std::uint32_t external_of_output(const program_graph& of, const program_inference& run,
                                  std::uint32_t output) {
   const auto roots = of.inputs().size() + of.constants().size();
-  return static_cast<std::uint32_t>(roots + run.memory_of_output(of, output));
+  return static_cast<std::uint32_t>(roots + run.memory_of_output[output]);
 }
 
 batch_layout layout_of(const program_graph& of, std::shared_ptr<const program_inference> alone) {

@@ -37,6 +37,9 @@ class executable::builder {
       : to_(to), of_(of), inferred_(inferred), libraries_(libraries) {
     const auto given = of.inputs().size() + of.constants().size();
     to.constants_ = of.constants_on(libraries);
+    for (std::uint32_t i = 0; i < inferred.written.size(); ++i) {
+      if (inferred.written[i].step) written_by_[*inferred.written[i].step] = i;
+    }
     for (std::size_t root = 0; root < given + of.steps().size(); ++root) {
       roots_.push_back({place::kind::external, static_cast<std::uint32_t>(root), 0});
       if (root < given) {
@@ -47,11 +50,8 @@ class executable::builder {
         }
         continue;
       }
-      const auto written = std::find_if(
-          inferred.written.begin(), inferred.written.end(),
-          [&](const auto& w) { return w.step == static_cast<std::uint32_t>(root - given); });
-      roots_.back() = external(static_cast<std::size_t>(written - inferred.written.begin()));
-      if (written == inferred.written.end()) roots_.back() = {};
+      const auto written = written_by_[root - given];
+      roots_.back() = written == program_graph::none ? place() : external(written);
     }
   }
 
@@ -164,17 +164,16 @@ class executable::builder {
         value.layout.type() != result.layout.type()) {
       return false;
     }
-    const auto root = value.root;
-    for (std::size_t s = number; s < of_.steps().size(); ++s) {
-      const auto& later = of_.steps()[s].operands;
-      for (std::size_t i = 0; i < later.size(); ++i) {
-        if (later[i] == program_graph::none || (s == number && i == step.output)) continue;
-        if (inferred_.values[later[i]].root == root) return false;
-      }
-    }
     // Outputs that are copied at the end need their values until then.
-    return std::none_of(of_.outputs().begin(), of_.outputs().end(),
-                        [&](auto output) { return inferred_.values[output].root == root; });
+    const auto viewed = of_.viewed(updated);
+    const auto& use = of_.use_of(viewed);
+    if (use.steps > number + 1 || use.outputs != 0) return false;
+    for (std::size_t i = 0; i < step.operands.size(); ++i) {
+      const auto other = step.operands[i];
+      if (i == step.output || other == program_graph::none) continue;
+      if (of_.viewed(other) == viewed) return false;
+    }
+    return true;
   }
 
   void add_step(std::size_t number) {
@@ -192,16 +191,14 @@ class executable::builder {
     action made;
     made.row = inferred.row;
     made.call = inferred.call;
-    const auto varying =
-        std::find_if(inferred_.varying.begin(), inferred_.varying.end(),
-                     [&](const auto& v) { return v.number == static_cast<std::uint32_t>(number); });
-    if (varying != inferred_.varying.end()) {
-      made.varying = static_cast<std::uint32_t>(varying - inferred_.varying.begin());
+    // They have the order of the steps.
+    if (next_varying_ < inferred_.varying.size() &&
+        inferred_.varying[next_varying_].number == number) {
+      made.varying = next_varying_++;
     }
+    const auto written = written_by_[number];
     const bool is_there =
-        std::any_of(inferred_.written.begin(), inferred_.written.end(), [&](const auto& w) {
-          return w.step == static_cast<std::uint32_t>(number) && w.updates_input;
-        });
+        written != program_graph::none && inferred_.written[written].updates_input;
     std::optional<std::pair<place, tensor_spec>> written_back;
     for (std::size_t i = 0; i < inferred.uses.size(); ++i) {
       const auto& u = inferred.uses[i];
@@ -235,6 +232,10 @@ class executable::builder {
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
   std::string where_;  // the step or the output that is being added
   std::vector<place> roots_;
+  // By step: the number of the memory that it writes, among those of `program_inference::written`.
+  std::vector<std::uint32_t> written_by_ =
+      std::vector<std::uint32_t>(of_.steps().size(), program_graph::none);
+  std::uint32_t next_varying_ = 0;
   std::vector<scratch_buffer> buffers_;
   std::map<std::pair<const operation_row*, std::string>, std::shared_ptr<const operation_plan>>
       plans_;

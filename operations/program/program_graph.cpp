@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace sluice::detail {
@@ -54,8 +56,10 @@ void program_graph::require_own(const scalar& given, std::string_view name) cons
 }
 
 std::uint32_t program_graph::add(value one) {
+  const auto number = static_cast<std::uint32_t>(values_.size());
+  one.viewed = one.kind == value_kind::view ? viewed(one.of) : number;
   values_.push_back(std::move(one));
-  return static_cast<std::uint32_t>(values_.size() - 1);
+  return number;
 }
 
 std::uint32_t program_graph::add(step one) {
@@ -69,7 +73,9 @@ std::uint32_t program_graph::add_input(std::string name, bool per_request, int p
   per_request_.push_back(per_request);
   padded_axes_.push_back(padded_axis);
   inputs_.push_back(std::move(name));
-  return add({value_kind::input, static_cast<std::uint32_t>(inputs_.size() - 1)});
+  const auto number = add({value_kind::input, static_cast<std::uint32_t>(inputs_.size() - 1)});
+  input_values_.push_back(number);
+  return number;
 }
 
 scalar program_graph::add_scalar(std::string name) {
@@ -80,13 +86,28 @@ scalar program_graph::add_scalar(std::string name) {
 
 std::uint32_t program_graph::add_constant(constant one) {
   require_open();
-  constants_.push_back(std::move(one));
-  return add({value_kind::constant, static_cast<std::uint32_t>(constants_.size() - 1)});
+  const auto& added = constants_.emplace_back(std::move(one));
+  const auto number =
+      add({value_kind::constant, static_cast<std::uint32_t>(constants_.size() - 1)});
+  if (added.on_device) constant_values_.try_emplace(&added.on_device, number);
+  return number;
 }
 
 std::uint32_t program_graph::add_view(std::uint32_t of, std::string text, view_function view) {
   require_open();
   return add({value_kind::view, of, std::move(view), std::move(text)});
+}
+
+bool program_graph::by_memory::operator()(const tensor* a, const tensor* b) const noexcept {
+  const auto first = [](const tensor& t) {
+    return std::tuple(reinterpret_cast<std::uintptr_t>(t.address()), t.type());
+  };
+  if (first(*a) != first(*b)) return first(*a) < first(*b);
+  const auto numbers = [](const extents& x, const extents& y) {
+    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
+  };
+  if (a->shape() != b->shape()) return numbers(a->shape(), b->shape());
+  return numbers(a->strides(), b->strides());
 }
 
 std::uint32_t program_graph::value_of(const operand& given, std::string_view name,
@@ -98,10 +119,8 @@ std::uint32_t program_graph::value_of(const operand& given, std::string_view nam
     }
     return reference.index;
   }
-  for (std::uint32_t i = 0; i < values_.size(); ++i) {
-    const auto& v = values_[i];
-    if (v.kind == value_kind::constant && constants_[v.of].on_device == given.value()) return i;
-  }
+  const auto known = constant_values_.find(&given.value());
+  if (known != constant_values_.end() && *known->first == given.value()) return known->second;
   return add_constant({.name = constant_name, .on_device = given.value()});
 }
 
@@ -117,6 +136,13 @@ class program_graph::addition {
   addition& operator=(const addition&) = delete;
   ~addition() {
     if (kept_) return;
+    for (auto i = constants_; i < to_.constants_.size(); ++i) {
+      const auto& dropped = to_.constants_[i].on_device;
+      const auto known = to_.constant_values_.find(&dropped);
+      if (known != to_.constant_values_.end() && known->first == &dropped) {
+        to_.constant_values_.erase(known);
+      }
+    }
     const auto shorten = [](auto& all, std::size_t size) {
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(size), all.end());
     };
@@ -251,17 +277,14 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
     names.push_back("outputs[" + std::to_string(i) + "]");
   }
   // Each copy is aligned like memory of its own. Constants with the same memory share a copy.
+  std::map<std::pair<const void*, std::size_t>, std::size_t> offsets;
   for (auto& one : constants_) {
     if (!one.on_host) continue;
-    const auto same = std::find_if(constants_.begin(), constants_.end(), [&](const auto& other) {
-      return other.on_host && other.on_host.data() == one.on_host.data() &&
-             other.on_host.bytes() == one.on_host.bytes();
-    });
-    if (&*same != &one) {
-      one.offset = same->offset;
-      continue;
-    }
-    one.offset = host_constants_bytes_;
+    const auto [known, is_new] = offsets.try_emplace(
+        std::pair(static_cast<const void*>(one.on_host.data().get()), one.on_host.bytes()),
+        host_constants_bytes_);
+    one.offset = known->second;
+    if (!is_new) continue;
     const auto end = one.offset + one.on_host.bytes();
     host_constants_bytes_ = (end + tensor_spec::max_alignment - 1) / tensor_spec::max_alignment *
                             tensor_spec::max_alignment;
@@ -271,7 +294,19 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
     if (!all_steps.empty()) all_steps += ", ";
     all_steps += one.name;
   }
+  std::vector<value_use> uses(values_.size());
+  for (std::uint32_t i = 0; i < steps_.size(); ++i) {
+    for (const auto operand : steps_[i].operands) {
+      if (operand != none) uses[viewed(operand)].steps = i + 1;
+    }
+  }
+  for (std::uint32_t i = 0; i < outputs.size(); ++i) {
+    auto& use = uses[viewed(outputs[i])];
+    if (use.outputs++ == 0) use.output = i;
+  }
   step_names_ = std::make_shared<const std::string>(std::move(all_steps));
+  uses_ = std::move(uses);
+  constant_values_.clear();
   outputs_ = std::move(outputs);
   output_names_ = std::move(names);
   options_ = options;

@@ -8,7 +8,9 @@
 #include <sluice/operations/program.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -33,7 +35,14 @@ class program_graph {
     value_kind kind;
     std::uint32_t of;  ///< number of the input, constant or step, or of the value that is viewed
     view_function view{};
-    std::string text{};  ///< of a view: "transposed()"
+    std::string text{};        ///< of a view: "transposed()"
+    std::uint32_t viewed = 0;  ///< the value that it is a view of, through all views; or itself
+  };
+  /// What a program does with a value and its views.
+  struct value_use {
+    std::uint32_t steps = 0;      ///< the number of the last step that has it as an operand, plus 1
+    std::uint32_t outputs = 0;    ///< how many outputs are in it
+    std::uint32_t output = none;  ///< the first of them
   };
   struct step {
     std::string name{};
@@ -99,7 +108,7 @@ class program_graph {
   /// Whether an input may be padded.
   [[nodiscard]] bool pads() const noexcept;
   [[nodiscard]] const std::vector<std::string>& scalars() const noexcept { return scalars_; }
-  [[nodiscard]] const std::vector<constant>& constants() const noexcept { return constants_; }
+  [[nodiscard]] const std::deque<constant>& constants() const noexcept { return constants_; }
   [[nodiscard]] const std::vector<step>& steps() const noexcept { return steps_; }
   [[nodiscard]] const std::vector<value>& values() const noexcept { return values_; }
   [[nodiscard]] const std::vector<std::uint32_t>& outputs() const noexcept { return outputs_; }
@@ -112,13 +121,22 @@ class program_graph {
     return step_names_;
   }
   /// The value that `of` is a view of, directly or through other views.
-  [[nodiscard]] std::uint32_t viewed(std::uint32_t of) const noexcept {
-    while (values_[of].kind == value_kind::view) of = values_[of].of;
-    return of;
+  [[nodiscard]] std::uint32_t viewed(std::uint32_t of) const noexcept { return values_[of].viewed; }
+  /// The number of the value that is an input.
+  [[nodiscard]] std::uint32_t value_of_input(std::size_t input) const noexcept {
+    return input_values_[input];
+  }
+  /// What a built program does with a value that is no view.
+  [[nodiscard]] const value_use& use_of(std::uint32_t number) const noexcept {
+    return uses_[number];
   }
 
  private:
   class addition;
+  /// Orders tensors by the memory that they view.
+  struct by_memory {
+    [[nodiscard]] bool operator()(const tensor* a, const tensor* b) const noexcept;
+  };
 
   /// How a GPU computes runs like `alone` with rounded extents; nullptr if it does not.
   [[nodiscard]] std::shared_ptr<const operations::batch_layout> padded_runs(
@@ -137,9 +155,12 @@ class program_graph {
   std::vector<bool> per_request_;  // by input
   std::vector<int> padded_axes_;   // likewise; 0: none
   std::vector<std::string> scalars_;
-  std::vector<constant> constants_;
+  std::deque<constant> constants_;
   std::vector<step> steps_;
   std::vector<value> values_;
+  std::vector<std::uint32_t> input_values_;
+  std::map<const tensor*, std::uint32_t, by_memory> constant_values_;  // until it is built
+  std::vector<value_use> uses_;                                        // by value, once it is built
   std::vector<std::uint32_t> outputs_;
   std::vector<std::string> output_names_;
   std::shared_ptr<const std::string> step_names_;

@@ -71,20 +71,16 @@ void require_fit(const std::string& name, const tensor_spec& given, const tensor
 /// `input` lies: it works in place on the whole input, and no later step reads that.
 bool works_in_place(const program_graph& of, const program_inference& before, std::uint32_t number,
                     const program_inference::step& made, std::uint32_t input) {
-  const auto is_of_input = [&](std::uint32_t value) {
-    const auto viewed = value == program_graph::none ? value : of.viewed(value);
-    return viewed != program_graph::none && of.values()[viewed].kind == value_kind::input &&
-           of.values()[viewed].of == input;
-  };
-  for (std::size_t later = number + 1; later < of.steps().size(); ++later) {
-    const auto& operands = of.steps()[later].operands;
-    if (std::any_of(operands.begin(), operands.end(), is_of_input)) return false;
-  }
+  const auto value = of.value_of_input(input);
+  if (of.use_of(value).steps > number + 1) return false;
   const auto& step = of.steps()[number];
   const auto& whole = before.inputs[input];
   for (std::size_t i = 0; i < step.operands.size(); ++i) {
-    if (!is_of_input(step.operands[i]) || made.uses[i].ignored) continue;
-    const auto& read = before.values[step.operands[i]];
+    const auto operand = step.operands[i];
+    if (operand == program_graph::none || of.viewed(operand) != value || made.uses[i].ignored) {
+      continue;
+    }
+    const auto& read = before.values[operand];
     if (read.layout.offset() != 0 || read.spec() != whole) return false;
     const bool may_coincide =
         i == step.output || (made.uses[step.output].in_place_of >> i & 1U) != 0;
@@ -99,20 +95,15 @@ std::optional<std::uint32_t> direct_output(const program_graph& of, const progra
                                            std::uint32_t number,
                                            const program_inference::step& made) {
   const auto result = of.steps()[number].result;
-  std::optional<std::uint32_t> found;
-  for (std::uint32_t i = 0; i < before.outputs.size(); ++i) {
-    if (of.viewed(of.outputs()[i]) != result) continue;
-    const auto& output = before.outputs[i];
-    if (found || of.outputs()[i] != result || !output.spec || output.overlaps_input) {
-      return std::nullopt;
-    }
-    if (!std::all_of(output.same_as.begin(), output.same_as.end(),
-                     [&](auto input) { return works_in_place(of, before, number, made, input); })) {
-      return std::nullopt;
-    }
-    found = i;
+  const auto& use = of.use_of(result);
+  if (use.outputs != 1 || of.outputs()[use.output] != result) return std::nullopt;
+  const auto& output = before.outputs[use.output];
+  if (!output.spec || output.overlaps_input) return std::nullopt;
+  if (!std::all_of(output.same_as.begin(), output.same_as.end(),
+                   [&](auto input) { return works_in_place(of, before, number, made, input); })) {
+    return std::nullopt;
   }
-  return found;
+  return use.output;
 }
 
 /// Whether the operand that the step updates is one of the inputs `inputs`.
@@ -248,22 +239,6 @@ tensor_spec program_inference::located::spec() const {
   return {layout.type(), layout.shape(), layout.strides(), alignment};
 }
 
-std::size_t program_inference::memory_of_output(std::uint32_t output, std::uint32_t of) const {
-  const auto own = std::find_if(written.begin(), written.end(),
-                                [&](const written_memory& w) { return w.output == output; });
-  if (own != written.end()) return static_cast<std::size_t>(own - written.begin());
-  const auto shared = std::find_if(written.begin(), written.end(),
-                                   [&](const written_memory& w) { return w.step == of; });
-  return static_cast<std::size_t>(shared - written.begin());
-}
-
-std::size_t program_inference::memory_of_output(const program_graph& graph,
-                                                std::uint32_t output) const {
-  const auto roots = graph.inputs().size() + graph.constants().size();
-  return memory_of_output(output,
-                          static_cast<std::uint32_t>(values[graph.outputs()[output]].root - roots));
-}
-
 program_inference infer_program(const program_graph& of, std::span<const tensor_spec> given,
                                 std::span<const scalar> scalars,
                                 std::span<const given_output> outputs) {
@@ -310,21 +285,33 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
     }
   }
   const auto roots = given.size() + of.constants().size();
+  constexpr auto none = program_graph::none;
+  std::vector<std::uint32_t> memory_of_step(of.steps().size(), none);
+  to.memory_of_output.assign(of.outputs().size(), none);
+  const auto write = [&](const program_inference::written_memory& memory) {
+    to.written.push_back(memory);
+    return static_cast<std::uint32_t>(to.written.size() - 1);
+  };
+  for (std::uint32_t i = 0; i < to.written.size(); ++i) {
+    to.memory_of_output[*to.written[i].output] = i;
+  }
   for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
     const auto& value = to.values[of.outputs()[i]];
     const auto step = static_cast<std::uint32_t>(value.root - roots);
-    const auto is_written = [&](const auto& condition) {
-      return std::any_of(to.written.begin(), to.written.end(), condition);
-    };
+    auto& memory = to.memory_of_output[i];
     if (outputs[i].spec) {
-      if (is_written([&](const auto& w) { return w.output == i; })) continue;
+      if (memory != none) continue;
       require_fit(of.output_name(i), *outputs[i].spec, value.spec());
-      to.written.push_back({std::nullopt, i, *outputs[i].spec});
+      memory = write({std::nullopt, i, *outputs[i].spec});
     } else if (outputs[i].is_downloaded && !value.spec().is_contiguous()) {
       const auto packed = tensor_spec::row_major(value.layout.type(), value.layout.shape());
-      to.written.push_back({std::nullopt, i, packed});
-    } else if (!is_written([&](const auto& w) { return w.step == step; })) {
-      to.written.push_back({step, std::nullopt, to.values[of.steps()[step].result].spec()});
+      memory = write({std::nullopt, i, packed});
+    } else {
+      auto& shared = memory_of_step[step];
+      if (shared == none) {
+        shared = write({step, std::nullopt, to.values[of.steps()[step].result].spec()});
+      }
+      memory = shared;
     }
   }
   add_uses(of, to);

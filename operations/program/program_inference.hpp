@@ -25,8 +25,8 @@ namespace sluice::operations {
 /// An output of a run, as far as the executable depends on it.
 struct given_output {
   std::optional<tensor_spec> spec{};     ///< nothing if the output is new
-  std::vector<std::uint32_t> same_as{};  ///< the inputs that are the same tensor
-  bool overlaps_input = false;           ///< it shares bytes with another input
+  std::vector<std::uint32_t> same_as{};  ///< the inputs that are the same tensor, in order
+  bool overlaps_input = false;           ///< it shares bytes with another one; `same_as` is empty
   /// It is new and downloaded, so its elements lie in row-major order without gaps.
   bool is_downloaded = false;
   [[nodiscard]] bool operator==(const given_output&) const noexcept = default;
@@ -77,19 +77,14 @@ struct program_inference {
   std::vector<step> steps{};
   std::vector<varying_step> varying{};
   std::vector<written_memory> written{};
+  /// By output: the number of the memory, among `written`, that holds it.
+  std::vector<std::uint32_t> memory_of_output{};
   /// Of the inputs, the constants and `written`, in this order. Their operands belong to the run.
   std::vector<inference::use> uses{};
   bool stacks = false;  ///< several of these runs may be launched as one; see `per_request`
   /// How a GPU computes such runs with rounded extents; nullptr if it does not. See `padded`.
   std::shared_ptr<const batch_layout> padded{};
   std::size_t bytes = 0;  ///< its size in host memory
-
-  /// The number of the memory, among `written`, that holds the output. It is a part of the result
-  /// of the step `of`.
-  [[nodiscard]] std::size_t memory_of_output(std::uint32_t output, std::uint32_t of) const;
-  /// Likewise, of an output of `graph`.
-  [[nodiscard]] std::size_t memory_of_output(const detail::program_graph& graph,
-                                             std::uint32_t output) const;
 };
 
 /// Calls `work`. The text of its error becomes `text(error)`.

@@ -2,6 +2,7 @@
 #include "operations/program/program_request.hpp"
 
 #include "operations/core/enumerators.hpp"
+#include "operations/overlaps.hpp"
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/executable.hpp"
 
@@ -130,8 +131,7 @@ class row_of_programs final : public operation_row {
     to = {};
     for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
       const auto& value = call.inferred->values[of.outputs()[i]];
-      const auto written =
-          call.inferred->memory_of_output(i, static_cast<std::uint32_t>(value.root - roots));
+      const auto written = call.inferred->memory_of_output[i];
       host_tensor target(value.layout.type(), value.layout.shape());
       launch.downloads.push_back(
           {static_cast<std::uint32_t>(roots + written),
@@ -185,34 +185,53 @@ program_request::list<given_output> program_request::given_outputs() const {
   list<given_output> given(graph.outputs().size(), given_output{}, memory_);
   for (auto& one : given) one.is_downloaded = parts_.downloads != nullptr;
   require_outputs(graph, asked_.outputs.size());
+  if (asked_.outputs.empty()) return given;
+  list<touched_tensor> touched(memory_);
+  touched.reserve(asked_.outputs.size() + std::max(asked_.inputs.size(), graph.constants().size()));
   for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
-    const auto& name = graph.output_name(i);
     if (asked_.outputs[i].reference().program != 0) {
-      throw invalid_argument(name, "is a value of a program");
+      throw invalid_argument(graph.output_name(i), "is a value of a program");
     }
     const auto& output = asked_.outputs[i].value();
-    if (!output) continue;
-    for (const auto& constant : graph.constants()) {
-      if (overlap(output, constant.on_device)) {
-        throw invalid_argument(name, "shares memory with the constant " + constant.name);
-      }
+    if (output) given[i].spec = tensor_spec::of(output);
+    touched.push_back({&output, true});
+  }
+  const auto outputs = touched.size();
+  const auto compare = [&](const auto& name_of, const auto& visit) {
+    if (const auto refused = for_each_overlap(touched, visit).refused) {
+      throw invalid_argument(
+          *refused < outputs ? graph.output_name(*refused) : name_of(*refused - outputs),
+          "interleaves with too many tensors to tell whether they share memory");
     }
-    for (std::size_t j = 0; j < i; ++j) {
-      const auto& earlier = asked_.outputs[j].value();
-      if (earlier && overlap(output, earlier)) {
-        throw invalid_argument(name, "shares memory with " + graph.output_name(j));
-      }
+    touched.resize(outputs);
+  };
+  for (const auto& constant : graph.constants()) touched.push_back({&constant.on_device, false});
+  const auto constant_name = [&](std::size_t i) -> const std::string& {
+    return graph.constants()[i].name;
+  };
+  compare(constant_name, [&](std::size_t i, std::size_t j) -> bool {
+    if (j < outputs) std::swap(i, j);
+    const auto other =
+        j < outputs ? graph.output_name(j) : "the constant " + constant_name(j - outputs);
+    throw invalid_argument(graph.output_name(i), "shares memory with " + other);
+  });
+  for (const auto& input : asked_.inputs) touched.push_back({&input.on_device(), false});
+  const auto input_name = [&](std::size_t i) -> const std::string& {
+    return graph.inputs()[i];
+  };
+  compare(input_name, [&](std::size_t i, std::size_t j) {
+    if (*touched[i].value == *touched[j].value) {
+      given[i].same_as.push_back(static_cast<std::uint32_t>(j - outputs));
+    } else {
+      given[i].overlaps_input = true;
     }
-    given[i].spec = tensor_spec::of(output);
-    for (std::size_t j = 0; j < asked_.inputs.size(); ++j) {
-      const auto& input = asked_.inputs[j].on_device();
-      if (!overlap(output, input)) continue;
-      if (output == input) {
-        given[i].same_as.push_back(static_cast<std::uint32_t>(j));
-      } else {
-        given[i].overlaps_input = true;
-      }
-    }
+    return !given[i].overlaps_input;
+  });
+  for (auto& one : given) {
+    auto& inputs = one.same_as;
+    if (one.overlaps_input) inputs.clear();  // the result is copied whatever they are
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
   }
   return given;
 }
@@ -360,12 +379,10 @@ void program_request::drop_operands() noexcept {
 tensors program_request::results() const {
   const auto& of = *call_->of;
   const auto& inferred = *call_->inferred;
-  const auto roots = of.inputs().size() + of.constants().size();
   tensors all;
   for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
     const auto& value = inferred.values[of.outputs()[i]];
-    const auto position =
-        inferred.memory_of_output(i, static_cast<std::uint32_t>(value.root - roots));
+    const auto position = inferred.memory_of_output[i];
     const auto& memory = written_[position];
     all.push_back(inferred.written[position].output ? memory
                                                     : tensor(memory.block(), value.layout));

@@ -26,7 +26,7 @@ bool has_parts(const tensor_spec& one) {
 
 /// Whether the elements of an output are all that there is in its memory.
 bool is_whole(const program_graph& of, const program_inference& alone, std::uint32_t output) {
-  const auto& written = alone.written[alone.memory_of_output(of, output)];
+  const auto& written = alone.written[alone.memory_of_output[output]];
   if (written.updates_input) return false;
   if (written.output) return has_parts(written.spec);
   const auto& value = alone.values[of.outputs()[output]];

@@ -5,6 +5,8 @@
 #include "tests/envelope/launches.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/failing_allocations.hpp"
+#include "tests/support/instruction_count.hpp"
+#include "tests/support/seed.hpp"
 
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/runtime/host_task.hpp>
@@ -16,6 +18,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -239,30 +242,78 @@ TEST_P(completion_engine_test, completes_no_work_with_success) {
   EXPECT_EQ(failures, 0);
 }
 
-class gated_completion_test : public service_test {};
+class gated_completion_test : public service_test {
+ protected:
+  /// Hands launches over in the order `given`, which numbers them from 0, and expects that they are
+  /// completed in the order of their tickets.
+  void hand_over(const std::vector<std::size_t>& given) {
+    const auto stream = on().stream();
+    gate closed;
+    closed.hold(stream);
+    std::vector<std::uint64_t> tickets;
+    for (std::size_t i = 0; i < given.size(); ++i) tickets.push_back(take_ticket(stream));
+    std::vector<std::size_t> order;  // only the completion thread writes it
+    for (const auto i : given) {
+      service_->engine().submit(
+          stream, tickets[i],
+          std::make_unique<calling>([&order, i](std::optional<errc>) { order.push_back(i); }));
+    }
+    EXPECT_EQ(service_->engine().pending(), given.size());
+    // When a later submission has completed, the engine has taken all of them.
+    const auto other = runtime().create_stream();
+    std::atomic<bool> taken{false};
+    service_->engine().submit(
+        other, take_ticket(other),
+        std::make_unique<calling>([&](std::optional<errc>) { taken = true; }));
+    await([&] { return taken.load(); });
+    closed.open();
+    settle(*service_);
+    ASSERT_EQ(order.size(), given.size());
+    EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  }
+  /// `count` launches, each two of which are handed over in the opposite order.
+  void hand_over_pairs(std::size_t count) {
+    std::vector<std::size_t> given;
+    for (std::size_t i = 0; i < count; i += 2) given.insert(given.end(), {i + 1, i});
+    hand_over(given);
+  }
+};
 
 TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
-  const auto stream = on().stream();
-  gate closed;
-  closed.hold(stream);
-  std::vector<std::uint64_t> tickets;
-  for (int i = 0; i < 5; ++i) tickets.push_back(take_ticket(stream));
-  std::vector<int> order;  // only the completion thread writes it
-  for (const int i : {3, 1, 4, 0, 2}) {
-    service_->engine().submit(
-        stream, tickets[static_cast<std::size_t>(i)],
-        std::make_unique<calling>([&order, i](std::optional<errc>) { order.push_back(i); }));
+  hand_over({3, 1, 4, 0, 2});
+}
+
+TEST_P(gated_completion_test, orders_what_was_handed_over_in_any_order) {
+  auto generator = make_generator();
+  std::vector<std::size_t> given(64);
+  std::iota(given.begin(), given.end(), std::size_t{0});
+  for (int round = 0; round < 20; ++round) {
+    std::shuffle(given.begin(), given.end(), generator);
+    hand_over(given);
   }
-  EXPECT_EQ(service_->engine().pending(), 5u);
-  // When a later submission has completed, the engine has taken all five.
-  const auto other = runtime().create_stream();
-  std::atomic<bool> taken{false};
-  service_->engine().submit(other, take_ticket(other),
-                            std::make_unique<calling>([&](std::optional<errc>) { taken = true; }));
-  await([&] { return taken.load(); });
-  closed.open();
-  settle(*service_);
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+TEST_P(gated_completion_test, orders_few_pairs) {
+  hand_over_pairs(50);
+}
+TEST_P(gated_completion_test, orders_many_pairs) {
+  hand_over_pairs(200);
+}
+// The queue is not searched from its beginning.
+TEST_P(gated_completion_test, orders_pairs_in_linear_time) {
+  SLUICE_REQUIRE_INSTRUCTION_COUNT();
+  if (GetParam() != where("host", completion_strategy::polled)) {
+    GTEST_SKIP() << "the queue is the same everywhere";
+  }
+  const auto count = [](const std::string& name) {
+    return count_instructions("devices/gated_completion_test." + name + "/host_polled",
+                              "sluice::detail::completion_thread::insert*");
+  };
+  const auto few = count("orders_few_pairs");
+  const auto many = count("orders_many_pairs");
+  ASSERT_TRUE(few && many);
+  EXPECT_GT(*few, 0U);
+  EXPECT_LE(*many, 6 * *few);
 }
 
 TEST_P(gated_completion_test, wakes_for_work_that_comes_while_it_sleeps) {

@@ -56,7 +56,7 @@ class SLUICE_EXPORT continuation : public releasable {
   bool announced_ = false;
   unsigned outcome_epoch_ = 0;  // while announced
 
-  // The queue of a stream, in the first of its continuations.
+  // The queue of a stream, in the first of its continuations. In the others: the previous one.
   continuation* newest_ = nullptr;
   continuation* next_queue_ = nullptr;
   std::uint64_t watermark_ = 0;  // the last completed ticket that was acquired

@@ -511,6 +511,25 @@ TEST_P(batches, do_not_hold_back_a_request_that_joins_none) {
   EXPECT_EQ(launched(), (sizes{1, 1, 1, 3}));
 }
 
+TEST_P(batches, of_many_senders_do_not_hold_back_a_request_that_joins_none) {
+  const auto p = any_permutation(random());
+  const auto q = any_permutation(random());
+  const auto a = values(p);
+  const auto b = values(q);
+  gate closed;
+  closed.hold(traced().lane().stream());
+  std::vector<pending_answer> answers;
+  for (std::uint64_t i = 0; i < 162; ++i) {
+    answers.push_back(send(product_of(a, b), {}, request_sender{1 + i / 16}));
+  }
+  EXPECT_EQ(traced().waiting(), 160U);
+  auto alone = send(product_of(a, b), {.bits = result_bits::as_if_alone}, request_sender{99});
+  EXPECT_EQ(traced().waiting(), 160U) << "it is launched while they wait";
+  closed.open();
+  for (auto& answer : answers) (void)answer_of(answer);
+  EXPECT_EQ(elements(answer_of(alone)), matrix_of(product(p, q)));
+}
+
 TEST_P(batches, are_of_products_that_take_little_memory) {
   const auto is_batched = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     const auto x = tensor(runtime().allocate<float>(static_cast<std::size_t>(m * k), stream(), "x"))

@@ -81,5 +81,89 @@ TEST_F(plan_cache_test, looks_on_after_the_next_plan_has_been_dropped) {
   EXPECT_EQ(small.size(), 2U) << "these plans hold none";
 }
 
+/// Counts how often plans are asked about anything.
+class counting_plan final : public operation_plan {
+ public:
+  bool obsolete() const noexcept override { return ++asked, false; }
+  std::size_t device_bytes() const noexcept override { return ++asked, bytes_on_device; }
+  bool captured() const noexcept override { return ++asked, is_captured; }
+  bool refuses_capture() const noexcept override { return ++asked, refuses; }
+  std::size_t bytes_on_device = 0;
+  bool is_captured = false;
+  bool refuses = false;
+  static inline std::size_t asked = 0;
+};
+
+class many_plans : public ::testing::Test {
+ protected:
+  static constexpr std::size_t count = 20'000;
+  void SetUp() override {
+    for (std::size_t i = 0; i < count; ++i) insert(std::make_shared<counting_plan>());
+    // None of them is in use.
+    while (cache_.captures().captured != 0) continue;
+    for (std::size_t i = 0; i < count; i += 1000) (void)cache_.captures();
+    counting_plan::asked = 0;
+  }
+  std::size_t insert(std::shared_ptr<counting_plan> plan) {
+    cache_.insert(plan_key{nullptr, std::to_string(inserted_)}, {std::move(plan), {}});
+    return inserted_++;
+  }
+  bool find(std::size_t number) {
+    const auto key = std::to_string(number);
+    return cache_.find(plan_key_view{nullptr, key}) != nullptr;
+  }
+  plan_cache& cache() { return cache_; }
+
+ private:
+  plan_cache cache_{std::size_t{1} << 40U};
+  std::size_t inserted_ = 0;
+};
+
+TEST_F(many_plans, are_not_visited_for_the_status) {
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(cache().captures().captured, 0U);
+  EXPECT_EQ(counting_plan::asked, 0U);
+}
+
+TEST_F(many_plans, are_counted_when_they_are_captured) {
+  const auto first = std::make_shared<counting_plan>();
+  const auto second = std::make_shared<counting_plan>();
+  const auto number = insert(first);
+  (void)insert(second);
+  EXPECT_EQ(cache().captures().captured, 0U);
+  // The planner and launches own the plans while they change.
+  first->is_captured = true;
+  second->refuses = true;
+  EXPECT_EQ(cache().captures().captured, 1U);
+  EXPECT_EQ(cache().captures().not_captured, 1U);
+  EXPECT_TRUE(find(number));
+  first->is_captured = false;
+  EXPECT_EQ(cache().captures().captured, 0U);
+  first->is_captured = true;
+  EXPECT_EQ(cache().captures().captured, 1U);
+  first->bytes_on_device = 1;
+  (void)cache().device_bytes();
+  cache().drop_some_obsolete(2 * count);  // measures all of them
+  cache().drop_device_memory();
+  EXPECT_FALSE(find(number));
+  EXPECT_EQ(cache().captures().captured, 0U);
+  EXPECT_EQ(cache().captures().not_captured, 1U);
+  EXPECT_EQ(cache().size(), count + 1);
+}
+
+TEST_F(many_plans, are_not_visited_for_an_allocation_that_fails) {
+  const auto large = std::make_shared<counting_plan>();
+  large->bytes_on_device = 1000;
+  (void)insert(large);
+  counting_plan::asked = 0;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(cache().drop_obsolete());
+    EXPECT_EQ(cache().device_bytes(), 1000U);
+  }
+  EXPECT_LE(counting_plan::asked, 10U * 4096U);
+  cache().drop_device_memory();
+  EXPECT_EQ(cache().size(), count);
+  EXPECT_EQ(cache().device_bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace sluice::test
