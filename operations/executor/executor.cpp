@@ -5,6 +5,7 @@
 #include "operations/executor/memory_with_plans.hpp"
 #include "operations/executor/plan_cache.hpp"
 #include "operations/executor/planning.hpp"
+#include "operations/executor/prices.hpp"
 #include "operations/executor/request_launcher.hpp"
 #include "operations/executor/request_queue.hpp"
 #include "runtime/seam.hpp"
@@ -64,8 +65,8 @@ class executor::core {
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
         plans_(options.max_plan_bytes),
         memory_(lane_.runtime(), plans_),
-        planning_(lane_.service(), libraries_, mailbox_,
-                  {options.max_host_bytes_of_plan, options.max_device_bytes_of_plan}),
+        prices_(operations::price_limits::from(options, lane_.service().limits(), kind())),
+        planning_(lane_.service(), libraries_, mailbox_, prices_, options.max_device_bytes_of_plan),
         launcher_(lane_, *libraries_, memory_, planning_, std::move(trace)),
         waiting_(limits_of(options)) {
     lane_.keep(libraries_);
@@ -189,6 +190,7 @@ class executor::core {
   [[nodiscard]] bool admit(operation_request& r) {
     require_memory(r);
     r.row.check(kind(), r.call);
+    prices_.require(r.row, r.row.facts(r.call), r.uses());
     operations::require_enumerator("priority", r.options.priority, request_priority::low);
     operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
     operations::require_enumerator("bits", r.options.bits, result_bits::as_if_alone);
@@ -434,6 +436,7 @@ class executor::core {
   plan_cache plans_;
   memory_with_plans memory_;
   std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
+  const operations::price_limits prices_;
   planning planning_;
   request_launcher launcher_;
   followed_requests followed_;

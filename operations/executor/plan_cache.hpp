@@ -6,7 +6,9 @@
 #include <sluice/operations/operation.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
@@ -57,8 +59,9 @@ struct plan_outcome {
   std::optional<error> failure;
 };
 
-/// The plans that were used last, bounded in bytes; the last one is kept whatever its size. It also
-/// remembers keys that a library does not support. Not thread-safe.
+/// The plans that were used last, bounded in bytes; the last one is kept whatever its size. Large
+/// plans together take at most three quarters of the bytes, so they leave room for the others. It
+/// also remembers keys that a library does not support. Not thread-safe.
 class plan_cache {
  public:
   explicit plan_cache(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
@@ -67,8 +70,11 @@ class plan_cache {
   [[nodiscard]] const plan_outcome* find(const plan_key_view& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return nullptr;
-    by_age_.splice(by_age_.begin(), by_age_, found->second.age);
-    return &found->second.outcome;
+    auto& kept = found->second;
+    auto& ages = by_age_[kept.is_large];
+    ages.splice(ages.begin(), ages, kept.age);
+    kept.last_use = ++uses_;
+    return &kept.outcome;
   }
   /// Keeps an outcome. Drops some obsolete plans, and those whose last use is the longest ago.
   /// @throws std::bad_alloc; nothing is kept then
@@ -76,17 +82,19 @@ class plan_cache {
     drop_some_obsolete();
     const auto bytes =
         entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
+    const bool is_large = bytes > max_bytes_ / 16;
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
     if (!inserted) return;
     try {
-      by_age_.push_front(&at->first);
+      by_age_[is_large].push_front(&at->first);
     } catch (...) {
       by_key_.erase(at);
       throw;
     }
-    at->second = {std::move(outcome), bytes, by_age_.begin()};
+    at->second = {std::move(outcome), bytes, is_large, ++uses_, by_age_[is_large].begin()};
     bytes_ += bytes;
-    while (bytes_ > max_bytes_ && by_age_.size() > 1) erase(by_key_.find(*by_age_.back()));
+    if (is_large) large_bytes_ += bytes;
+    while (bytes_ > max_bytes_ && by_key_.size() > 1) erase(next_dropped());
   }
   /// Drops the plans of which no request can make use. Returns whether there was one.
   bool drop_obsolete() noexcept {
@@ -129,6 +137,8 @@ class plan_cache {
   struct entry {
     plan_outcome outcome;
     std::size_t bytes = 0;
+    bool is_large = false;
+    std::uint64_t last_use = 0;
     std::list<const plan_key*>::iterator age{};
   };
 
@@ -159,16 +169,34 @@ class plan_cache {
       if (condition(here->second.outcome)) erase(here);
     }
   }
+  /// The plan that is dropped next, of several. It is not the one that was used last.
+  [[nodiscard]] entries::iterator next_dropped() noexcept {
+    const auto& small = by_age_[false];
+    const auto& large = by_age_[true];
+    const auto oldest = [&](const auto& ages) {
+      return by_key_.find(*ages.back());
+    };
+    if (small.empty()) return oldest(large);
+    if (large.empty()) return oldest(small);
+    const auto a = oldest(small);
+    const auto b = oldest(large);
+    const bool too_much = large_bytes_ > max_bytes_ / 4 * 3 && large.size() > 1;
+    return too_much || b->second.last_use < a->second.last_use ? b : a;
+  }
   void erase(entries::iterator which) noexcept {
     if (which == next_looked_at_) ++next_looked_at_;
     bytes_ -= which->second.bytes;
-    by_age_.erase(which->second.age);
+    if (which->second.is_large) large_bytes_ -= which->second.bytes;
+    by_age_[which->second.is_large].erase(which->second.age);
     by_key_.erase(which);
   }
 
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
-  std::list<const plan_key*> by_age_;  // used last first; keys of by_key_, which do not move
+  std::size_t large_bytes_ = 0;
+  std::uint64_t uses_ = 0;
+  // Small and large plans, used last first; keys of by_key_, which do not move.
+  std::array<std::list<const plan_key*>, 2> by_age_;
   entries by_key_;
   entries::iterator next_looked_at_ = by_key_.end();  // by `drop_some_obsolete`
 };
