@@ -93,6 +93,7 @@ class executor::core {
   /// The requests of a sender since `begin_bulk`, as far as they wait, keep `bytes` of host memory
   /// together.
   void end_bulk(request_sender sender, std::uint64_t begun, std::size_t bytes) noexcept {
+    const detail::no_room_wait_scope no_wait;
     --in_bulk_;
     waiting_.charge_later(sender, begun, bytes);
     if (!waiting_.empty() && !gather()) launch_waiting();
@@ -109,6 +110,7 @@ class executor::core {
 
   [[nodiscard]] detail::owner_memory& memory() noexcept { return waiting_.memory(); }
   void submit(request_queue::pointer asked) noexcept {
+    const detail::no_room_wait_scope no_wait;
     if (gathering_ && in_bulk_ == 0 && ++gathered_ >= fullest_batch) {
       gathered_ = 0;
       launch_waiting();
@@ -139,6 +141,7 @@ class executor::core {
   }
 
   void work() noexcept {
+    const detail::no_room_wait_scope no_wait;
     gathering_ = false;
     for (auto job = mailbox_->take(); job != nullptr;) {
       auto next = std::exchange(job->next, nullptr);
@@ -154,11 +157,13 @@ class executor::core {
 
   void cancel(request_sender sender, std::uint64_t id) noexcept {
     if (id == 0 || !followed_.has(sender, id)) return;
+    const detail::no_room_wait_scope no_wait;
     fail(waiting_.take_with_id(sender, id), cancelled_);
     followed_.cancel(sender, id, cancelled_);
     launch_waiting();
   }
   void sender_ended(request_sender sender) noexcept {
+    const detail::no_room_wait_scope no_wait;
     fail(waiting_.take_ended(sender), sender_gone_);
     launch_waiting();
   }

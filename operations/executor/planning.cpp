@@ -88,6 +88,7 @@ void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits
           std::shared_ptr<plan_account> account) noexcept {
   const auto& row = *job.key.row;
   const auto& device = libraries.runtime().device();
+  const detail::no_room_wait_scope no_wait;  // other plans wait for the thread
   const auto begun = std::chrono::steady_clock::now();
   try {
     device.require_usable();
