@@ -9,7 +9,7 @@ namespace sluice::detail {
 namespace {
 
 constinit thread_local unsigned open_scopes = 0;
-std::atomic<std::chrono::milliseconds> limit{std::chrono::milliseconds(100)};
+std::atomic<std::chrono::milliseconds> limit{room_wait::usual_limit};
 
 }  // namespace
 

@@ -35,7 +35,9 @@ class room_wait {
   /// it must not wait or the time is over.
   [[nodiscard]] bool asks_again(std::size_t given, bool may_wait) noexcept;
 
-  /// Sets the longest wait of an allocation, 100 ms at first. For tests.
+  /// The longest wait of an allocation.
+  static constexpr std::chrono::milliseconds usual_limit{100};
+  /// Sets another one. For tests.
   static void set_limit(std::chrono::milliseconds limit) noexcept;
 
  private:

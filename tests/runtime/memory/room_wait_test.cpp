@@ -3,6 +3,7 @@
 #include "runtime/memory/room_wait.hpp"
 
 #include "tests/runtime/memory/memory_budget_test.hpp"
+#include "tests/runtime/memory/room_wait_limit.hpp"
 #include "tests/support/gate.hpp"
 
 #include <sluice/runtime/memory_adaptor.hpp>
@@ -50,14 +51,12 @@ class room_wait_test : public named_device_test {
   void SetUp() override {
     named_device_test::SetUp();
     if (IsSkipped()) return;
-    detail::room_wait::set_limit(std::chrono::hours(1));
     runtime_ = make_runtime(make_async_resource());
     stream_ = runtime_->create_stream();
   }
   void TearDown() override {
     stream_ = {};
     runtime_.reset();
-    detail::room_wait::set_limit(std::chrono::milliseconds(100));
   }
   std::unique_ptr<device_runtime> make_runtime(std::unique_ptr<memory_resource> below) {
     return std::make_unique<device_runtime>(
@@ -71,6 +70,7 @@ class room_wait_test : public named_device_test {
   block_ref allocate(std::size_t bytes) { return runtime().allocate_bytes(bytes, stream()); }
 
  private:
+  room_wait_limit hour_{std::chrono::hours(1)};
   room_probe::seen seen_;
   std::shared_ptr<device> device_ = open_device("host");
   std::shared_ptr<memory_budget> budget_ = std::make_shared<memory_budget>(4096);
