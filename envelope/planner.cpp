@@ -4,6 +4,7 @@
 #include <sluice/envelope/planner.hpp>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -16,26 +17,32 @@ namespace sluice {
 
 class planner::state {
  public:
-  explicit state(std::shared_ptr<sluice::device> device) : device_(std::move(device)) {}
+  state(std::shared_ptr<sluice::device> device, std::size_t threads)
+      : device_(std::move(device)), threads_(threads) {}
   /// Whether the state belongs to the parent of this process, which forked.
   [[nodiscard]] bool inherited() const noexcept { return device_->inherited(); }
 
   /// A share of its own, because `job` may destroy the planner before this returns.
   // NOLINTNEXTLINE(performance-unnecessary-value-param)
   static void post(const std::shared_ptr<state> shared, const client* from,
-                   std::function<void()> job) {
+                   std::function<void()> job, job_length length) {
     auto& s = *shared;
     s.device_->require_usable();
     const std::lock_guard lock(s.mutex_);
-    if (!s.thread_.joinable()) s.thread_ = std::thread([shared] { shared->run(); });
-    const auto turn = std::find_if(s.turns_.begin(), s.turns_.end(),
-                                   [&](const jobs& j) { return j.from == from; });
-    if (turn != s.turns_.end()) {
+    const auto number = static_cast<std::size_t>(length);
+    auto& thread = s.workers_[s.threads_ == 1 ? 0 : number];
+    if (!thread.joinable()) {
+      thread = std::thread([shared, number] { shared->run(shared->threads_ == 1 ? 0 : number); });
+    }
+    auto& turns = s.queues_[number].turns;
+    const auto turn =
+        std::find_if(turns.begin(), turns.end(), [&](const jobs& j) { return j.from == from; });
+    if (turn != turns.end()) {
       turn->waiting.push_back(std::move(job));
     } else {
       jobs made{from, {}};
       made.waiting.push_back(std::move(job));
-      s.turns_.push_back(std::move(made));
+      turns.push_back(std::move(made));
     }
     s.changed_.notify_all();
   }
@@ -45,31 +52,38 @@ class planner::state {
     if (device_->inherited()) return;
     std::list<jobs> dropped;  // destroyed after the lock is released
     std::unique_lock lock(mutex_);
-    for (auto turn = turns_.begin(); turn != turns_.end();) {
-      const auto next = std::next(turn);
-      if (turn->from == from) dropped.splice(dropped.end(), turns_, turn);
-      turn = next;
+    for (auto& each : queues_) {
+      for (auto turn = each.turns.begin(); turn != each.turns.end();) {
+        const auto next = std::next(turn);
+        if (turn->from == from) dropped.splice(dropped.end(), each.turns, turn);
+        turn = next;
+      }
     }
     // A job may drop the last owner of its own client. It then touches nothing of it any more.
-    if (thread_.get_id() == std::this_thread::get_id()) return;
-    changed_.wait(lock, [&] { return running_ != from; });
+    changed_.wait(lock, [&] {
+      return std::all_of(queues_.begin(), queues_.end(), [&](const queue& each) {
+        return each.running != from || each.runs_on == std::this_thread::get_id();
+      });
+    });
   }
 
-  /// Ends the thread. A job that drops the last owner of the planner runs on that thread, which
+  /// Ends the threads. A job that drops the last owner of the planner runs on one of them, which
   /// cannot join itself.
   void end() noexcept {
     std::list<jobs> dropped;
     {
       const std::lock_guard lock(mutex_);
-      dropped.swap(turns_);
+      for (auto& each : queues_) dropped.splice(dropped.end(), each.turns);
       ending_ = true;
     }
     changed_.notify_all();
-    if (!thread_.joinable()) return;
-    if (thread_.get_id() == std::this_thread::get_id()) {
-      thread_.detach();
-    } else {
-      thread_.join();
+    for (auto& thread : workers_) {
+      if (!thread.joinable()) continue;
+      if (thread.get_id() == std::this_thread::get_id()) {
+        thread.detach();
+      } else {
+        thread.join();
+      }
     }
   }
 
@@ -78,43 +92,70 @@ class planner::state {
     const client* from;
     std::deque<std::function<void()>> waiting;
   };
+  /// The jobs of one length.
+  struct queue {
+    std::list<jobs> turns;
+    const client* running = nullptr;
+    std::thread::id runs_on{};
+  };
+  static constexpr std::size_t short_jobs = 0;
+  static constexpr std::size_t long_jobs = 1;
+  static constexpr std::size_t most_passed = 16;
 
-  void run() noexcept {
+  /// The queue with the next job of a thread; nullptr if none has one.
+  [[nodiscard]] queue* next(std::size_t worker) noexcept {
+    if (threads_ != 1) return queues_[worker].turns.empty() ? nullptr : &queues_[worker];
+    auto& first = queues_[short_jobs];
+    auto& second = queues_[long_jobs];
+    if (second.turns.empty()) return first.turns.empty() ? nullptr : &first;
+    const bool passes = !first.turns.empty() && passed_ < most_passed;
+    passed_ = passes ? passed_ + 1 : 0;
+    return passes ? &first : &second;
+  }
+
+  void run(std::size_t worker) noexcept {
     device_->prepare_own_thread();
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return ending_ || !turns_.empty(); });
+      queue* chosen = nullptr;
+      changed_.wait(lock, [&] { return ending_ || (chosen = next(worker)) != nullptr; });
       if (ending_) return;
-      // The client at the front has its turn and goes to the back.
-      auto& front = turns_.front();
-      auto job = std::move(front.waiting.front());
-      front.waiting.pop_front();
-      running_ = front.from;
-      if (front.waiting.empty()) {
-        turns_.pop_front();
-      } else {
-        turns_.splice(turns_.end(), turns_, turns_.begin());
-      }
+      auto& turns = chosen->turns;
+      auto job = std::move(turns.front().waiting.front());
+      turns.front().waiting.pop_front();
+      chosen->running = turns.front().from;
+      chosen->runs_on = std::this_thread::get_id();
       lock.unlock();
       job();
       job = nullptr;
       lock.lock();
-      running_ = nullptr;
+      // The client goes behind all that have come meanwhile. It may have been dropped.
+      if (!turns.empty() && turns.front().from == chosen->running) {
+        if (turns.front().waiting.empty()) {
+          turns.pop_front();
+        } else {
+          turns.splice(turns.end(), turns, turns.begin());
+        }
+      }
+      chosen->running = nullptr;
       changed_.notify_all();
     }
   }
 
   std::shared_ptr<sluice::device> device_;
+  const std::size_t threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<jobs> turns_;
-  const client* running_ = nullptr;
+  std::array<queue, 2> queues_;  // by length
+  std::size_t passed_ = 0;       // short jobs before a long one, with one thread
   bool ending_ = false;
-  std::thread thread_;
+  std::array<std::thread, 2> workers_;
 };
 
-planner::planner(std::shared_ptr<sluice::device> device)
-    : state_(std::make_shared<state>(std::move(device))) {}
+planner::planner(std::shared_ptr<sluice::device> device, std::size_t threads) {
+  const bool on_host = device->id().kind == device_kind::host;
+  state_ = std::make_shared<state>(std::move(device), threads != 0 ? threads : on_host ? 2 : 1);
+}
 planner::~planner() {
   if (state_->inherited()) {
     detail::leave_to_parent(new (std::nothrow) std::shared_ptr<state>(state_));
@@ -127,8 +168,8 @@ planner::client::client(planner& on) noexcept : on_(on.state_) {}
 planner::client::~client() {
   on_->drop(this);
 }
-void planner::client::post(std::function<void()> job) {
-  state::post(on_, this, std::move(job));
+void planner::client::post(std::function<void()> job, job_length length) {
+  state::post(on_, this, std::move(job), length);
 }
 
 }  // namespace sluice

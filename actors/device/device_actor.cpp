@@ -183,6 +183,7 @@ auto immediate_handler(self_pointer self, Work work) {
 
 tensor allocate_tensor(device_service& service, stream_ref stream, const allocate& request) {
   const auto spec = tensor_spec::row_major(request.type, request.shape);
+  const detail::no_room_wait_scope no_wait;
   return tensor(service.runtime().allocate_bytes(spec.bytes(), stream, "allocate"), spec.type,
                 spec.shape, spec.strides);
 }

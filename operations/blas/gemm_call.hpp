@@ -39,7 +39,11 @@ struct gemm_call {
   [[nodiscard]] bool operator==(const gemm_call&) const noexcept = default;
 
   [[nodiscard]] launch_facts facts() const noexcept {
-    return {.sizes = {swapped ? n : m, swapped ? m : n, k, count}, .commands = 2};
+    const auto products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+                          static_cast<double>(count);
+    return {.sizes = {swapped ? n : m, swapped ? m : n, k, count},
+            .commands = 2,
+            .work = work_of_products(products)};
   }
 };
 

@@ -108,7 +108,12 @@ struct conv2d_call {
 
   [[nodiscard]] const conv2d_shape& host_key() const noexcept { return key; }
   [[nodiscard]] launch_facts facts() const noexcept {
-    return {.sizes = {output.images, output.channels, output.h, output.w}};
+    const auto products = multiplies ? static_cast<double>(output.images) *
+                                           static_cast<double>(output.image()) *
+                                           static_cast<double>(key.filter())
+                                     : 0;
+    return {.sizes = {output.images, output.channels, output.h, output.w},
+            .work = work_of_products(products)};
   }
 };
 

@@ -5,6 +5,7 @@
 #include "operations/executor/memory_with_plans.hpp"
 #include "operations/executor/plan_cache.hpp"
 #include "operations/executor/planning.hpp"
+#include "operations/executor/prices.hpp"
 #include "operations/executor/request_launcher.hpp"
 #include "operations/executor/request_queue.hpp"
 #include "runtime/seam.hpp"
@@ -64,8 +65,8 @@ class executor::core {
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
         plans_(options.max_plan_bytes),
         memory_(lane_.runtime(), plans_),
-        planning_(lane_.service(), libraries_, mailbox_,
-                  {options.max_host_bytes_of_plan, options.max_device_bytes_of_plan}),
+        prices_(operations::price_limits::from(options, lane_.service().limits(), kind())),
+        planning_(lane_.service(), libraries_, mailbox_, prices_, options.max_device_bytes_of_plan),
         launcher_(lane_, *libraries_, memory_, planning_, std::move(trace)),
         waiting_(limits_of(options)) {
     lane_.keep(libraries_);
@@ -92,6 +93,7 @@ class executor::core {
   /// The requests of a sender since `begin_bulk`, as far as they wait, keep `bytes` of host memory
   /// together.
   void end_bulk(request_sender sender, std::uint64_t begun, std::size_t bytes) noexcept {
+    const detail::no_room_wait_scope no_wait;
     --in_bulk_;
     waiting_.charge_later(sender, begun, bytes);
     if (!waiting_.empty() && !gather()) launch_waiting();
@@ -108,6 +110,7 @@ class executor::core {
 
   [[nodiscard]] detail::owner_memory& memory() noexcept { return waiting_.memory(); }
   void submit(request_queue::pointer asked) noexcept {
+    const detail::no_room_wait_scope no_wait;
     if (gathering_ && in_bulk_ == 0 && ++gathered_ >= fullest_batch) {
       gathered_ = 0;
       launch_waiting();
@@ -138,6 +141,7 @@ class executor::core {
   }
 
   void work() noexcept {
+    const detail::no_room_wait_scope no_wait;
     gathering_ = false;
     for (auto job = mailbox_->take(); job != nullptr;) {
       auto next = std::exchange(job->next, nullptr);
@@ -153,11 +157,13 @@ class executor::core {
 
   void cancel(request_sender sender, std::uint64_t id) noexcept {
     if (id == 0 || !followed_.has(sender, id)) return;
+    const detail::no_room_wait_scope no_wait;
     fail(waiting_.take_with_id(sender, id), cancelled_);
     followed_.cancel(sender, id, cancelled_);
     launch_waiting();
   }
   void sender_ended(request_sender sender) noexcept {
+    const detail::no_room_wait_scope no_wait;
     fail(waiting_.take_ended(sender), sender_gone_);
     launch_waiting();
   }
@@ -190,6 +196,7 @@ class executor::core {
   [[nodiscard]] bool admit(operation_request& r) {
     require_memory(r);
     r.row.check(kind(), r.call);
+    prices_.require(r.row, r.row.facts(r.call), r.uses());
     operations::require_enumerator("priority", r.options.priority, request_priority::low);
     operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
     operations::require_enumerator("bits", r.options.bits, result_bits::as_if_alone);
@@ -435,6 +442,7 @@ class executor::core {
   plan_cache plans_;
   memory_with_plans memory_;
   std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
+  const operations::price_limits prices_;
   planning planning_;
   request_launcher launcher_;
   followed_requests followed_;

@@ -6,7 +6,9 @@
 #include <sluice/operations/operation.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
@@ -57,8 +59,9 @@ struct plan_outcome {
   std::optional<error> failure;
 };
 
-/// The plans that were used last, bounded in bytes; the last one is kept whatever its size. It also
-/// remembers keys that a library does not support. Not thread-safe.
+/// The plans that were used last, bounded in bytes; the last one is kept whatever its size. Large
+/// plans together take at most three quarters of the bytes, so they leave room for the others. It
+/// also remembers keys that a library does not support. Not thread-safe.
 ///
 /// No function but `insert`, which drops what does not fit any more, visits more than a bounded
 /// number of plans beyond those that it drops.
@@ -71,7 +74,9 @@ class plan_cache {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return nullptr;
     auto& known = found->second;
-    by_age_.splice(by_age_.begin(), by_age_, known.age);
+    auto& ages = by_age_[known.is_large];
+    ages.splice(ages.begin(), ages, known.age);
+    known.last_use = ++uses_;
     if (!std::exchange(known.is_used, true)) used_.splice(used_.end(), unused_, known.use);
     return &known.outcome;
   }
@@ -81,6 +86,7 @@ class plan_cache {
     drop_some_obsolete();
     const auto bytes =
         entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
+    const bool is_large = bytes > max_bytes_ / 16;
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
     if (!inserted) return;
     auto& made = at->second;
@@ -91,7 +97,7 @@ class plan_cache {
       made.age = age.begin();
       made.use = use.begin();
       made.device = device.begin();
-      by_age_.splice(by_age_.begin(), age);
+      by_age_[is_large].splice(by_age_[is_large].begin(), age);
       used_.splice(used_.end(), use);
       without_device_.splice(without_device_.end(), device);
     } catch (...) {
@@ -100,11 +106,14 @@ class plan_cache {
     }
     made.outcome = std::move(outcome);
     made.bytes = bytes;
+    made.is_large = is_large;
+    made.last_use = ++uses_;
     made.is_used = true;
     bytes_ += bytes;
+    if (is_large) large_bytes_ += bytes;
     measure(made);
     recount(made);
-    while (bytes_ > max_bytes_ && by_age_.size() > 1) erase(by_key_.find(*by_age_.back()));
+    while (bytes_ > max_bytes_ && by_key_.size() > 1) erase(next_dropped());
   }
   /// Drops plans of which no request can make use. Returns whether it has found one.
   bool drop_obsolete() noexcept {
@@ -165,6 +174,8 @@ class plan_cache {
     bool is_captured = false;      // likewise
     bool refuses_capture = false;
     bool is_used = false;
+    bool is_large = false;
+    std::uint64_t last_use = 0;
     std::list<const plan_key*>::iterator age{};
     std::list<entry*>::iterator use{};
     std::list<entry*>::iterator device{};
@@ -212,14 +223,29 @@ class plan_cache {
     captures_.captured -= known.is_captured ? 1 : 0;
     captures_.not_captured -= known.refuses_capture ? 1 : 0;
   }
+  /// The plan that is dropped next, of several. It is not the one that was used last.
+  [[nodiscard]] entries::iterator next_dropped() noexcept {
+    const auto& small = by_age_[false];
+    const auto& large = by_age_[true];
+    const auto oldest = [&](const auto& ages) {
+      return by_key_.find(*ages.back());
+    };
+    if (small.empty()) return oldest(large);
+    if (large.empty()) return oldest(small);
+    const auto a = oldest(small);
+    const auto b = oldest(large);
+    const bool too_much = large_bytes_ > max_bytes_ / 4 * 3 && large.size() > 1;
+    return too_much || b->second.last_use < a->second.last_use ? b : a;
+  }
   void erase(const entry& dropped) noexcept { erase(by_key_.find(**dropped.age)); }
   void erase(entries::iterator which) noexcept {
     if (which == next_looked_at_) ++next_looked_at_;
     const auto& dropped = which->second;
     bytes_ -= dropped.bytes;
     device_bytes_ -= dropped.device_bytes;
+    if (dropped.is_large) large_bytes_ -= dropped.bytes;
     uncount(dropped);
-    by_age_.erase(dropped.age);
+    by_age_[dropped.is_large].erase(dropped.age);
     (dropped.is_used ? used_ : unused_).erase(dropped.use);
     (dropped.device_bytes != 0 ? with_device_ : without_device_).erase(dropped.device);
     by_key_.erase(which);
@@ -228,9 +254,11 @@ class plan_cache {
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
   std::size_t device_bytes_ = 0;
+  std::size_t large_bytes_ = 0;
+  std::uint64_t uses_ = 0;
   capture_counts captures_{};
-  // Of by_key_, whose elements do not move.
-  std::list<const plan_key*> by_age_;  // used last first
+  // Small and large plans, used last first; keys of by_key_, whose elements do not move.
+  std::array<std::list<const plan_key*>, 2> by_age_;
   std::list<entry*> used_;  // found or inserted since `captures` saw that they are unused
   std::list<entry*> unused_;
   std::list<entry*> with_device_;  // when they were measured last

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <string>
 
 namespace sluice::operations {
 namespace {
@@ -43,37 +42,32 @@ class loss_watch final : public detail::deferred {
   bool lost_ = false;  // before the plan was made
 };
 
-void require_at_most(std::size_t limit, std::size_t bytes, const operation_row& row,
-                     const char* memory, const char* option) {
-  if (bytes <= limit) return;
-  throw error(errc::unsupported, std::string(row.name()) + ": the plan needs " +
-                                     std::to_string(bytes) + " bytes of " + memory +
-                                     " memory, but executor_options::" + option + " is " +
-                                     std::to_string(limit));
-}
-void require_host_bytes(std::size_t limit, std::size_t bytes, const operation_row& row) {
-  require_at_most(limit, bytes, row, "host", "max_host_bytes_of_plan");
-}
+/// The limits of one plan.
+struct limits_of_plan {
+  price_limits prices;
+  std::size_t device_bytes;
+};
 
 /// Makes the plan of a job, which the reclaim thread destroys after its last use: destroying a plan
 /// of a GPU may synchronize the device.
 std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& libraries,
-                                                const plan_limits& limits,
+                                                const limits_of_plan& limits,
                                                 std::shared_ptr<plan_account> account) {
   const auto& row = *job.key.row;
-  const auto& call = *job.call;
   auto& runtime = libraries.runtime();
-  require_host_bytes(limits.host_bytes, row.plan_bytes(runtime.device().id().kind, call), row);
-  auto plan = row.make_plan(libraries, call);
+  auto plan = row.make_plan(libraries, *job.call);
   if (!plan) throw error(errc::library_failure, "no plan was made");
-  require_host_bytes(limits.host_bytes, plan->bytes(), row);
+  limits.prices.require(row, {plan->bytes(), 0});
   const std::size_t device_bytes = plan->device_bytes();
-  require_at_most(limits.device_bytes, device_bytes + plan->workspace_bytes(), row, "device",
-                  "max_device_bytes_of_plan");
+  price_limit{static_cast<double>(limits.device_bytes), "executor_options",
+              "max_device_bytes_of_plan"}
+      .require(row.name(), ": the plan needs ",
+               static_cast<double>(device_bytes + plan->workspace_bytes()),
+               " bytes of device memory");
   job.device_bytes = job.shared_device_bytes + device_bytes;
   auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
                                   : memory_reservation();
-  plan->add_batches(libraries, limits);
+  plan->add_batches(libraries, {limits.prices.max_host_bytes(), limits.device_bytes});
   const auto kept = detail::share_with_deferred_destruction(
       detail::runtime_core::of(runtime),
       std::make_unique<accounted_plan>(std::move(plan), std::move(charge), std::move(account)));
@@ -90,10 +84,11 @@ timer::time_point::duration rest_after(const plan_job& job, unsigned failures) n
 // How long failures count after the rest.
 constexpr auto memory_of_failures = std::chrono::seconds(1);
 
-void make(plan_job& job, lane_libraries& libraries, const plan_limits& limits,
+void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits,
           std::shared_ptr<plan_account> account) noexcept {
   const auto& row = *job.key.row;
   const auto& device = libraries.runtime().device();
+  const detail::no_room_wait_scope no_wait;  // other plans wait for the thread
   const auto begun = std::chrono::steady_clock::now();
   try {
     device.require_usable();
@@ -131,7 +126,12 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
   try {
     auto job = std::make_shared<plan_job>();
     job->key = std::move(key);
-    if (call != nullptr) job->call = *call;
+    if (call != nullptr) {
+      const auto& row = *job->key.row;
+      job->price = row.price_of_plan(libraries_->runtime().device().id().kind, *call);
+      prices_.require(row, job->price);
+      job->call = *call;
+    }
     job->owner = std::move(owner);
     job->shared_device_bytes = shared_device_bytes;
     job->device_bytes = shared_device_bytes;
@@ -226,15 +226,21 @@ bool planning::set_alarm(timer::time_point when) noexcept {
 void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
   const auto& core = detail::runtime_core::of(service_.runtime());
   auto watch = std::make_unique<loss_watch>(core->shared_device(), job, mailbox_);
-  of.jobs.post([libraries = libraries_, mailbox = mailbox_, limits = limits_, account = account_,
-                job = std::shared_ptr(job)]() mutable {
-    make(*job, *libraries, limits, std::move(account));
-    // Waking the owner may destroy the executor, and with it the runtime.
-    libraries = nullptr;
-    job->made.store(true, std::memory_order_release);
-    mailbox->add(std::move(job));  // the owner destroys it
-    mailbox->wake();
-  });
+  constexpr double work_of_long_job = 1 << 24U;
+  const auto length = job->price.work < work_of_long_job ? planner::job_length::short_job
+                                                         : planner::job_length::long_job;
+  of.jobs.post(
+      [libraries = libraries_, mailbox = mailbox_,
+       limits = limits_of_plan{prices_, max_device_bytes_}, account = account_,
+       job = std::shared_ptr(job)]() mutable {
+        make(*job, *libraries, limits, std::move(account));
+        // Waking the owner may destroy the executor, and with it the runtime.
+        libraries = nullptr;
+        job->made.store(true, std::memory_order_release);
+        mailbox->add(std::move(job));  // the owner destroys it
+        mailbox->wake();
+      },
+      length);
   core->reclaim_later(std::move(watch));
 }
 

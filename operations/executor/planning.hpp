@@ -3,6 +3,7 @@
 
 #include "operations/executor/plan_account.hpp"
 #include "operations/executor/plan_cache.hpp"
+#include "operations/executor/prices.hpp"
 
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/planner.hpp>
@@ -31,6 +32,7 @@ struct plan_job {
   std::shared_ptr<const void> owner;                // of what the call refers to
   request_sender sender;                            // in whose turn it is
   std::vector<request_sender> senders{};            // all that need it
+  plan_price price{};                               // as far as it is known beforehand
   plan_outcome outcome{};                           // written by the planner, before `made`
   std::size_t shared_device_bytes = 0;              // that plans of the call share
   std::size_t device_bytes = 0;                // with these, of the plan, as far as known; likewise
@@ -75,11 +77,13 @@ class owner_mailbox {
 class planning {
  public:
   planning(device_service& service, std::shared_ptr<lane_libraries> libraries,
-           std::shared_ptr<owner_mailbox> mailbox, plan_limits limits)
+           std::shared_ptr<owner_mailbox> mailbox, const price_limits& prices,
+           std::size_t max_device_bytes)
       : service_(service),
         libraries_(std::move(libraries)),
         mailbox_(std::move(mailbox)),
-        limits_(limits),
+        prices_(prices),
+        max_device_bytes_(max_device_bytes),
         improvements_(service.planner()) {}
   planning(const planning&) = delete;
   planning& operator=(const planning&) = delete;
@@ -91,7 +95,8 @@ class planning {
   /// is not null. `owner` owns what the call refers to; `shared_device_bytes` is the memory that
   /// the plans of the call share. `start` has it begun. The outcome goes to the mailbox. The owner
   /// is also woken if the device is lost before. A plan whose job nobody holds any more is not
-  /// begun.
+  /// begun. A plan that costs too much is refused here.
+  /// @throws error `unsupported` if the plan costs more than the limits
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] std::shared_ptr<const plan_job> request(plan_key key,
                                                         const operation_row::call_storage* call,
@@ -138,7 +143,8 @@ class planning {
   device_service& service_;
   std::shared_ptr<lane_libraries> libraries_;
   std::shared_ptr<owner_mailbox> mailbox_;
-  plan_limits limits_;
+  price_limits prices_;
+  std::size_t max_device_bytes_;
   std::shared_ptr<plan_account> account_ = std::make_shared<plan_account>();
   // Owned by a turn, the planner or the mailbox.
   std::map<plan_key, std::weak_ptr<plan_job>, plan_key_order> being_made_;

@@ -157,7 +157,7 @@ const operation_row& make_row(std::string_view name) {
       {.name = name,
        .infer = [](const Operation& op, inference& to) { return infer(op, to); },
        .host = {.library = "KissFFT",
-                .plan_bytes = host::fft_plan_bytes,
+                .price = host::price_of_fft_plan,
                 .make_plan = host::make_fft_plan},
        .compute = compute<Operation>,
        .cuda = {.library = "cuFFT",

@@ -4,6 +4,7 @@
 #include <sluice/operations/fft.hpp>
 #include <sluice/operations/operation.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -62,7 +63,11 @@ struct fft_call {
   double scale = 1;  ///< exact in the type of the real numbers
 
   [[nodiscard]] const fft_row& host_key() const noexcept { return key; }
-  [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {key.length, key.batch}}; }
+  [[nodiscard]] launch_facts facts() const noexcept {
+    const auto steps = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(key.length)));
+    return {.sizes = {key.length, key.batch},
+            .work = static_cast<double>(key.length) * static_cast<double>(key.batch) * steps};
+  }
 };
 
 }  // namespace sluice::operations

@@ -11,8 +11,8 @@
 // The implementations of the transforms; see `operation_functions`.
 
 namespace sluice::host {
-/// The size of a plan of KissFFT.
-[[nodiscard]] std::size_t fft_plan_bytes(const operations::fft_call& call);
+/// What a plan of KissFFT costs.
+[[nodiscard]] plan_price price_of_fft_plan(const operations::fft_call& call);
 /// Makes a plan of KissFFT.
 [[nodiscard]] std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries& libraries,
                                                                   const operations::fft_call& call);

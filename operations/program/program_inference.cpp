@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/program_inference.hpp"
 
+#include "operations/core/work.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -319,7 +320,10 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
   to.bytes = sizeof to + to.key.size() + to.inputs.size() * sizeof(tensor_spec) +
              to.outputs.size() * sizeof(given_output) + to.values.size() * sizeof(located);
   to.bytes += to.uses.size() * sizeof(inference::use);
-  for (const auto& s : to.steps) to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
+  for (const auto& s : to.steps) {
+    to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
+    to.work += work_of(s.row->facts(s.call), s.uses);
+  }
   return to;
 }
 
@@ -330,19 +334,23 @@ void check_steps(const program_graph& of, const program_inference& inferred, dev
   }
 }
 
-std::size_t bytes_of_plans(const program_inference& inferred, device_kind kind) {
+plan_price price_of_plans(const program_inference& inferred, device_kind kind) {
   // Steps with equal keys share a plan.
-  std::map<std::pair<const operation_row*, std::string>, std::size_t> plans;
+  std::map<std::pair<const operation_row*, std::string>, plan_price> plans;
   for (const auto& step : inferred.steps) {
     if (!step.row->makes_plans(kind)) continue;
     const auto key = step.row->key(kind, step.call);
     plans.try_emplace(
         {step.row, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
-        step.row->plan_bytes(kind, step.call));
+        step.row->price_of_plan(kind, step.call));
   }
-  std::size_t sum = 0;
-  for (const auto& [key, bytes] : plans) {
-    if (__builtin_add_overflow(sum, bytes, &sum)) return std::numeric_limits<std::size_t>::max();
+  constexpr double work_of_step = 1024;
+  plan_price sum{.work = work_of_step * static_cast<double>(inferred.steps.size())};
+  for (const auto& [key, price] : plans) {
+    if (__builtin_add_overflow(sum.host_bytes, price.host_bytes, &sum.host_bytes)) {
+      sum.host_bytes = std::numeric_limits<std::size_t>::max();
+    }
+    sum.work += price.work;
   }
   return sum;
 }

@@ -85,6 +85,7 @@ struct program_inference {
   /// How a GPU computes such runs with rounded extents; nullptr if it does not. See `padded`.
   std::shared_ptr<const batch_layout> padded{};
   std::size_t bytes = 0;  ///< its size in host memory
+  double work = 0;        ///< of all steps; see `request_limits`
 };
 
 /// Calls `work`. The text of its error becomes `text(error)`.
@@ -134,8 +135,8 @@ struct inferred_run {
 /// @throws error what a step refuses, with its name
 void check_steps(const detail::program_graph& of, const program_inference& inferred,
                  device_kind kind);
-/// The size of the plans of all steps in host memory, in bytes; at most the largest number.
-[[nodiscard]] std::size_t bytes_of_plans(const program_inference& inferred, device_kind kind);
+/// What an executable costs: the plans of all steps, and a little for each step.
+[[nodiscard]] plan_price price_of_plans(const program_inference& inferred, device_kind kind);
 /// The calls of the varying steps for other numbers. Nothing if they need another executable.
 /// @throws error what a step refuses, with its name
 [[nodiscard]] std::optional<std::vector<step_call>> calls_for(const detail::program_graph& of,

@@ -56,7 +56,10 @@ class row_of_programs final : public operation_row {
     check_steps(*of.of, of.planned_on(kind), kind);
   }
   launch_facts facts(const call_storage& call) const noexcept override {
-    return {.sizes = {static_cast<std::int64_t>(get(call).inferred->steps.size())}, .commands = 0};
+    const auto& inferred = *get(call).inferred;
+    return {.sizes = {static_cast<std::int64_t>(inferred.steps.size())},
+            .commands = 0,
+            .work = inferred.work};
   }
   bool has_libraries(device_kind) const noexcept override { return true; }
   bool makes_plans(device_kind) const noexcept override { return true; }
@@ -66,8 +69,8 @@ class row_of_programs final : public operation_row {
     const auto* const padded = of.padded_on(kind);
     return std::as_bytes(std::span(padded != nullptr ? padded->key : of.inferred->key));
   }
-  std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
-    return bytes_of_plans(get(call).planned_on(kind), kind);
+  plan_price price_of_plan(device_kind kind, const call_storage& call) const override {
+    return price_of_plans(get(call).planned_on(kind), kind);
   }
   void prepare(lane_libraries&) const override {}
   // Runs make requests of their own, and a program is added to another one step by step.

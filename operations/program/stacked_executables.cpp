@@ -95,7 +95,8 @@ std::optional<stacked_executables::piece> stacked_executables::make(const detail
   const auto exceeds = [](std::size_t limit, std::size_t used, std::size_t more) {
     return used > limit || more > limit - used;
   };
-  if (exceeds(limits.host_bytes, host_bytes, bytes_of_plans(stacked, kind))) return std::nullopt;
+  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(stacked, kind).host_bytes))
+    return std::nullopt;
 
   auto made = piece_of(of, stacked, count);
   made.own = std::make_unique<const executable>(of, stacked, libraries);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The beginning and the end of blocks.
 #include "runtime/core/runtime_core.hpp"
+#include "runtime/memory/room_wait.hpp"
+#include "runtime/sync/lease_holder.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -95,13 +97,26 @@ auto runtime_core::obtain(std::size_t bytes, Ask ask) -> decltype(ask()) {
     if (e.code() != errc::out_of_memory && e.code() != errc::over_budget) throw;
     if (e.code() == errc::out_of_memory && !device_has(bytes)) throw;
   }
-  // Owners of completed launches may hold the missing memory, or the resource itself.
   releases_->drain_and_wait();
   // Libraries of ended lanes return their memory a little later.
   if (reclaimer_.users() != 0) reclaimer_.finish_ready();
-  resource_->drop_owners();
-  if (bytes <= resource_->max_obtainable()) (void)resource_->make_room();
-  return ask();
+  // A thread that holds leases, or completes launches, keeps others waiting.
+  const bool may_wait = defers_frees_of == nullptr && !lease_holder::of_this_thread().holds_any();
+  for (room_wait waiting;;) {
+    // Owners of completed launches may hold the missing memory, or the resource itself.
+    releases_->drain_and_wait();
+    resource_->drop_owners();
+    const bool obtainable = bytes <= resource_->max_obtainable();
+    const auto given = obtainable ? resource_->make_room() : 0;
+    try {
+      return ask();
+    } catch (const error& e) {
+      if (e.code() != errc::over_budget || !obtainable) throw;
+      // Other clients hold the memory now.
+      if (bytes == 0 || bytes > resource_->max_obtainable()) throw;
+      if (!waiting.asks_again(given, may_wait)) throw;
+    }
+  }
 }
 
 memory_reservation runtime_core::reserve(std::span<const std::size_t> sizes) {

@@ -20,11 +20,14 @@ namespace {
 /// Jobs that hold the planner up until the test lets them go.
 class held_planner {
  public:
-  explicit held_planner(planner& on) : client_(on) {
-    client_.post([this] {
-      begun_ = true;
-      await([&] { return released_.load(); });
-    });
+  explicit held_planner(planner& on, planner::job_length length = planner::job_length::short_job)
+      : client_(on) {
+    client_.post(
+        [this] {
+          begun_ = true;
+          await([&] { return released_.load(); });
+        },
+        length);
     await([&] { return begun_.load(); });
   }
   held_planner(const held_planner&) = delete;
@@ -53,6 +56,83 @@ TEST(planner, lets_clients_take_turns) {
   }
   done.get_future().get();
   EXPECT_EQ(order, "1a2b3");
+}
+
+// A client that has come while a job of another one ran does not wait for the next one of that.
+TEST(planner, lets_a_new_client_come_before_the_second_job_of_another) {
+  planner on(open_host_device());
+  std::string order;
+  std::promise<void> done;
+  std::atomic<bool> begun{false};
+  std::atomic<bool> released{false};
+  planner::client first(on);
+  planner::client second(on);
+  first.post([&] {
+    begun = true;
+    await([&] { return released.load(); });
+    order += '1';
+  });
+  first.post([&] {
+    order += '2';
+    done.set_value();
+  });
+  await([&] { return begun.load(); });
+  second.post([&] { order += 'a'; });
+  released = true;
+  done.get_future().get();
+  EXPECT_EQ(order, "1a2");
+}
+
+TEST(planner, makes_short_jobs_while_a_long_one_runs) {
+  planner on(open_host_device());
+  held_planner held(on, planner::job_length::long_job);
+  std::promise<void> done;
+  planner::client other(on);
+  other.post([&] { done.set_value(); });
+  done.get_future().get();  // otherwise never
+}
+
+TEST(planner, with_one_thread_lets_short_jobs_pass_a_bounded_number_of_times) {
+  planner on(open_host_device(), 1);
+  std::string order;
+  std::promise<void> done;
+  planner::client many(on);
+  planner::client few(on);
+  {
+    held_planner held(on);
+    few.post([&] { order += 'L'; }, planner::job_length::long_job);
+    for (int i = 0; i < 20; ++i) many.post([&] { order += 's'; });
+    many.post([&] { done.set_value(); });
+    held.release();
+  }
+  done.get_future().get();
+  EXPECT_EQ(order, std::string(16, 's') + 'L' + std::string(4, 's'));
+}
+
+// The thread that does not run the client's job waits for the one that does.
+TEST(planner, waits_for_a_long_job_of_a_client_that_a_short_job_drops) {
+  planner on(open_host_device());
+  std::atomic<bool> begun{false};
+  std::atomic<bool> released{false};
+  std::atomic<bool> ended{false};
+  std::promise<bool> seen;
+  auto dropped = std::make_unique<planner::client>(on);
+  dropped->post(
+      [&] {
+        begun = true;
+        await([&] { return released.load(); });
+        let_others_run(1000);
+        ended = true;
+      },
+      planner::job_length::long_job);
+  await([&] { return begun.load(); });
+  planner::client other(on);
+  other.post([&, client = std::shared_ptr<planner::client>(std::move(dropped))]() mutable {
+    released = true;
+    client = nullptr;
+    seen.set_value(ended);
+  });
+  EXPECT_TRUE(seen.get_future().get());
 }
 
 TEST(planner, drops_the_jobs_of_a_client_that_ends) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -70,6 +71,10 @@ session::session(const common_options& options, watch watched, device_service_op
   if (watched == watch::launches) traces.push_back(p.watch = std::make_shared<launch_watch>());
   if (traces.size() == 1) p.trace = traces.front();
   if (traces.size() > 1) p.trace = std::make_shared<fan_out_trace>(std::move(traces));
+  // Its only client is the user of the command.
+  service.limits = {.max_work = std::numeric_limits<double>::infinity(),
+                    .max_planning_work = std::numeric_limits<double>::infinity(),
+                    .max_host_bytes_of_plan = std::numeric_limits<std::size_t>::max()};
   try {
     p.device.emplace(p.system, options.device, p.trace, std::move(service));
   } catch (const error& e) {

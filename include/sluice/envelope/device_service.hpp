@@ -4,6 +4,7 @@
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/envelope/launch_timing.hpp>
 #include <sluice/envelope/planner.hpp>
+#include <sluice/envelope/request_limits.hpp>
 #include <sluice/envelope/timer.hpp>
 #include <sluice/envelope/wait_policy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
@@ -46,6 +47,7 @@ struct device_service_options {
   /// stream, and therefore each lane, has one of them. 0: two if an actor has four lanes or more,
   /// those of high priority included, else one.
   std::size_t completion_threads = 0;
+  request_limits limits{};  ///< of one request, unless the options of an executor state others
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
   std::shared_ptr<sluice::timer> timer{};
@@ -90,7 +92,8 @@ class device_service {
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
         lanes_per_actor_(lanes_of(options)),
-        high_priority_lanes_(high_priority_lanes_of(options)) {
+        high_priority_lanes_(high_priority_lanes_of(options)),
+        limits_(options.limits) {
     detail::spinners::of_process().service_begins(waiting_);
   }
   device_service(const device_service&) = delete;
@@ -122,6 +125,8 @@ class device_service {
   [[nodiscard]] std::size_t lanes_per_actor() const noexcept { return lanes_per_actor_; }
   /// The number of further lanes of each, for requests of high priority.
   [[nodiscard]] std::size_t high_priority_lanes() const noexcept { return high_priority_lanes_; }
+  /// The limits of one request, as the options state them.
+  [[nodiscard]] const request_limits& limits() const noexcept { return limits_; }
 
  private:
   friend class kernel_envelope;
@@ -159,6 +164,7 @@ class device_service {
   std::size_t max_commands_;
   std::size_t lanes_per_actor_;
   std::size_t high_priority_lanes_;
+  request_limits limits_;
 };
 
 }  // namespace sluice

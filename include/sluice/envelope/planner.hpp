@@ -4,6 +4,8 @@
 #include <sluice/export.hpp>
 #include <sluice/runtime/device.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -14,11 +16,18 @@ namespace sluice {
 ///     planner::client mine(service->planner());
 ///     mine.post([...] { ... });
 ///
-/// It starts with the first job. Clients take turns: one job of each. Thread-safe.
+/// It starts with the first job. Clients take turns: one job of each. Long jobs do not stand before
+/// short ones: on the host device they have a thread of their own, on a GPU, whose libraries lock
+/// the driver while they plan, a short job comes first unless a long one has waited for 16 of them.
+/// Thread-safe.
 class SLUICE_EXPORT planner {
  public:
-  /// A planner whose thread enters the context of `device`.
-  explicit planner(std::shared_ptr<sluice::device> device);
+  /// How long a job takes: long ones take about 20 ms or more.
+  enum class job_length : std::uint8_t { short_job, long_job };
+
+  /// A planner whose thread enters the context of `device`. `threads` is 1, or 2 with a thread for
+  /// long jobs; 0: 2 on the host device and 1 on a GPU.
+  explicit planner(std::shared_ptr<sluice::device> device, std::size_t threads = 0);
   planner(const planner&) = delete;
   planner& operator=(const planner&) = delete;
   /// Drops the jobs that have not begun, and waits for the one that runs, except on the planner's
@@ -40,12 +49,13 @@ class SLUICE_EXPORT planner {
     /// planner's thread.
     ~client();
 
-    /// Runs `job` on the planner's thread, after the client's earlier jobs. `job` must not throw.
+    /// Runs `job` on the planner's thread, after the client's earlier jobs of the same length, and
+    /// after a job of each other client that waits when one of its own ends. `job` must not throw.
     /// If it drops the last owner of the client, it must use nothing of that owner afterwards.
     /// @throws error `device_lost` if the device is lost
     /// @throws std::bad_alloc if there is no memory
     /// @throws std::system_error if the thread cannot be started
-    void post(std::function<void()> job);
+    void post(std::function<void()> job, job_length length = job_length::short_job);
 
    private:
     std::shared_ptr<state> on_;

@@ -43,15 +43,22 @@ struct executor_options {
   /// The largest number of requests of one sender that wait; 0: half of `max_waiting`.
   std::size_t max_waiting_of_sender = 0;
   /// The largest size of the plans that are kept for later requests, in bytes of host and device
-  /// memory. The plans that were used the longest time ago are dropped. The last plan is kept even
-  /// if it is larger alone. A launch keeps its plan beyond that. The copies of a program's
+  /// memory. The plans that were used the longest time ago are dropped. Plans above a sixteenth of
+  /// it take at most three quarters, so that they leave room for small ones. The last plan is kept
+  /// even if it is larger alone. A launch keeps its plan beyond that. The copies of a program's
   /// constants do not count, because all executables of the program share them. Plans with device
   /// memory, also with such copies, are dropped if there is no memory for an output, a workspace or
   /// another plan.
   std::size_t max_plan_bytes = std::size_t{256} << 20U;
   /// The largest size of one plan in host memory, in bytes. A request that needs a larger one is
-  /// answered with `unsupported`.
-  std::size_t max_host_bytes_of_plan = std::size_t{4} << 30U;
+  /// answered with `unsupported`. 0: the limit of the service; see `request_limits`.
+  std::size_t max_host_bytes_of_plan = 0;
+  /// The largest work of a request and of making its plan. A request with more is answered with
+  /// `unsupported`. 0: the limit of the service; see `request_limits`.
+  ///@{
+  double max_work = 0;
+  double max_planning_work = 0;
+  ///@}
   /// The largest size of one plan in device memory, in bytes, with the workspace of its launches
   /// and without the copies of constants. A request that needs a larger one is answered with
   /// `unsupported`.

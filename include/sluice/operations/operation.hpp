@@ -73,9 +73,9 @@ struct device_functions {
   void (*prepare)(lane_libraries&) = nullptr;
   /// Refuses calls that the library does not take. May be null.
   void (*check)(const Call&) = nullptr;
-  /// The size of the plan for a call in host memory, in bytes, if it is known beforehand. A plan
-  /// that is too large is then not begun. May be null.
-  std::size_t (*plan_bytes)(const Call&) = nullptr;
+  /// What the plan for a call costs. A plan that costs too much is not begun, and a long one keeps
+  /// no others waiting. Null: the size is not known, and the work is the usual one.
+  plan_price (*price)(const Call&) = nullptr;
   /// Makes the plan for a call; it depends only on the launch key. Slow. Null: the operation needs
   /// none.
   std::shared_ptr<const operation_plan> (*make_plan)(lane_libraries&, const Call&) = nullptr;
@@ -145,7 +145,8 @@ struct batch_functions {
 /// makes plans, its member `key`, the launch key, is a trivially copyable type without padding;
 /// calls with equal keys share a plan. If plans of the host device depend on less, a function
 /// `host_key()` of the call returns a reference to that part of it. A call may have a function
-/// `launch_facts facts() const`.
+/// `launch_facts facts() const`. An operation that does more than a bounded number of steps for
+/// each element of its operands, like a product of matrices, states its work there.
 template <class Operation, class Call>
 struct operation_functions {
   std::string_view name{};  ///< name of the operation: "gemm"
@@ -230,8 +231,8 @@ class typed_operation_row final : public operation_row {
       return {};
     }
   }
-  std::size_t plan_bytes(device_kind kind, const call_storage& call) const override {
-    return on(kind).plan_bytes != nullptr ? on(kind).plan_bytes(typed(call)) : 0;
+  plan_price price_of_plan(device_kind kind, const call_storage& call) const override {
+    return on(kind).price != nullptr ? on(kind).price(typed(call)) : plan_price();
   }
   void prepare(lane_libraries& libraries) const override {
     const auto& device = on(kind_of(libraries));

@@ -32,6 +32,14 @@ struct plan_limits {
   std::size_t device_bytes = 0;  ///< with the workspace
 };
 
+/// What a plan costs, as far as it is known before the plan is made.
+struct plan_price {
+  /// The work of a plan whose operation states none: about a millisecond.
+  static constexpr double usual_work = 1 << 20U;
+  std::size_t host_bytes = 0;  ///< its size in host memory; 0 if only the plan itself tells it
+  double work = usual_work;    ///< of the planner, in nanoseconds of one core of a processor
+};
+
 /// What a library works out once for a launch key: an algorithm, tables, a handle.
 ///
 /// It holds no operands. Launches keep the plans that they use. The runtime's reclaim thread
@@ -103,7 +111,13 @@ class SLUICE_EXPORT operation_launch {
 struct launch_facts {
   std::array<std::int64_t, 4> sizes{};  ///< for traces, by operation: m, n, k for gemm
   std::size_t commands = 1;             ///< the most device commands, without those of the plan
+  /// The work beyond one unit for each element of the operands; see `request_limits`.
+  double work = 0;
 };
+/// The work of sums of products. Libraries compute about 32 products in the time of one element.
+[[nodiscard]] constexpr double work_of_products(double count) noexcept {
+  return count / 32;
+}
 
 /// The memory and the plan of one launch, without their types.
 struct launch_memory {
@@ -152,9 +166,9 @@ class SLUICE_EXPORT operation_row {
   /// What the plan of a call depends on, on devices of this kind. It refers to `call`.
   [[nodiscard]] virtual std::span<const std::byte> key(device_kind kind,
                                                        const call_storage& call) const noexcept = 0;
-  /// The size of the plan of a call in host memory, in bytes; 0 if only the plan itself tells it.
-  [[nodiscard]] virtual std::size_t plan_bytes(device_kind kind,
-                                               const call_storage& call) const = 0;
+  /// What the plan of a call costs on devices of this kind.
+  [[nodiscard]] virtual plan_price price_of_plan(device_kind kind,
+                                                 const call_storage& call) const = 0;
   /// Makes the library objects of a lane.
   virtual void prepare(lane_libraries& libraries) const = 0;
   /// Makes the plan of a call.

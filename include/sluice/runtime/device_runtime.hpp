@@ -198,7 +198,7 @@ class SLUICE_EXPORT device_runtime {
   /// bytes give a block without memory. The call does not synchronize. `tag` names the memory in
   /// errors, logs and statistics.
   ///
-  /// If the memory does not suffice, the runtime makes room and retries once; see
+  /// If the memory does not suffice, the runtime makes room and tries again; see
   /// docs/concepts/memory.md. The calling thread then destroys owners of completed launches. It
   /// must not hold a lock that a destructor of them needs.
   /// @throws error `out_of_memory` if the device has no memory

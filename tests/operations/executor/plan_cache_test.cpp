@@ -19,13 +19,17 @@ using operations::plan_key_view;
 /// Counts how often plans are asked whether they are obsolete.
 class aging_plan final : public operation_plan {
  public:
-  std::size_t bytes() const noexcept override { return 1; }
+  explicit aging_plan(std::size_t bytes = 1) noexcept : bytes_(bytes) {}
+  std::size_t bytes() const noexcept override { return bytes_; }
   bool obsolete() const noexcept override {
     ++asked;
     return is_obsolete;
   }
   bool is_obsolete = false;
   static inline std::size_t asked = 0;
+
+ private:
+  std::size_t bytes_;
 };
 
 class plan_cache_test : public ::testing::Test {
@@ -67,6 +71,33 @@ TEST_F(plan_cache_test, drops_all_obsolete_plans_in_time) {
   EXPECT_FALSE(cache().drop_obsolete());
   (void)insert(0);
   EXPECT_TRUE(has(0));
+}
+
+// However many large plans one client asks for, those of the others stay.
+TEST_F(plan_cache_test, drops_large_plans_before_small_ones) {
+  constexpr std::size_t most = std::size_t{1} << 20U;
+  plan_cache kept(most);
+  const auto key = [](const char* kind, int number) {
+    return plan_key{nullptr, kind + std::to_string(number)};
+  };
+  const auto add = [&](const char* kind, int number, std::size_t bytes) {
+    kept.insert(key(kind, number), {std::make_shared<aging_plan>(bytes), {}});
+    EXPECT_LE(kept.bytes(), most);
+  };
+  for (int i = 0; i < 50; ++i) add("small", i, 4096);
+  for (const auto bytes : {most / 4, most / 2, most / 4 * 3 - 4096, most / 8}) {
+    for (int i = 0; i < 10; ++i) add("large", static_cast<int>(bytes) + i, bytes);
+  }
+  const auto has = [&](const plan_key& wanted) {
+    return kept.find(plan_key_view{nullptr, wanted.bytes}) != nullptr;
+  };
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(has(key("small", i))) << i;
+  EXPECT_TRUE(has(key("large", static_cast<int>(most / 8) + 9)));
+  // Small plans of the last use drop large ones, and older small ones once there are none.
+  for (int i = 50; i < 400; ++i) add("small", i, 4096);
+  EXPECT_FALSE(has(key("large", static_cast<int>(most / 8) + 9)));
+  EXPECT_TRUE(has(key("small", 399)));
+  EXPECT_FALSE(has(key("small", 0)));
 }
 
 // Each entry is dropped while it is the next one to be looked at.

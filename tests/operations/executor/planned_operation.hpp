@@ -82,13 +82,18 @@ struct planned {
   std::size_t plan_bytes = 0;
   std::size_t device_bytes = 0;     ///< of the plan
   std::size_t workspace_bytes = 0;  ///< of each launch
+  double work = 0;                  ///< of each launch, beyond its elements
+  std::size_t known_bytes = 0;      ///< of the plan, before it is made
+  double planning_work = plan_price::usual_work;
 
   static constexpr auto members() {
-    return std::make_tuple(input("x", &planned::x), output("y", &planned::y),
-                           parameter("key", &planned::key), parameter("added", &planned::added),
-                           parameter("plan_bytes", &planned::plan_bytes),
-                           parameter("device_bytes", &planned::device_bytes),
-                           parameter("workspace_bytes", &planned::workspace_bytes));
+    return std::make_tuple(
+        input("x", &planned::x), output("y", &planned::y), parameter("key", &planned::key),
+        parameter("added", &planned::added), parameter("plan_bytes", &planned::plan_bytes),
+        parameter("device_bytes", &planned::device_bytes),
+        parameter("workspace_bytes", &planned::workspace_bytes), parameter("work", &planned::work),
+        parameter("known_bytes", &planned::known_bytes),
+        parameter("planning_work", &planned::planning_work));
   }
 };
 
@@ -102,6 +107,9 @@ struct planned_call {
   std::size_t count;
   std::uint32_t added;
   std::uint32_t factor;  // of the previous y
+  double work;
+  plan_price price;
+  [[nodiscard]] launch_facts facts() const noexcept { return {.work = work}; }
 };
 
 class scripted_plan final : public operation_plan {
@@ -133,9 +141,12 @@ inline const operation_row& row_of(operation_type<planned>) {
          return {{op.key, op.plan_bytes, op.device_bytes, op.workspace_bytes},
                  x.size(),
                  op.added,
-                 given ? 2U : 0U};
+                 given ? 2U : 0U,
+                 op.work,
+                 {op.known_bytes, op.planning_work}};
        },
        .host = {.library = "test",
+                .price = [](const planned_call& call) { return call.price; },
                 .make_plan = [](lane_libraries&,
                                 const planned_call& call) -> std::shared_ptr<const operation_plan> {
                   plan_script::current()->make(call.key.key);

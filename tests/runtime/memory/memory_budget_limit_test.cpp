@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device never holds more than the limit, even if unfinished work delays frees.
 #include "tests/runtime/memory/memory_budget_test.hpp"
+#include "tests/runtime/memory/room_wait_limit.hpp"
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -129,6 +131,7 @@ class limited : public ::testing::TestWithParam<stack> {
   }
 
   std::shared_ptr<counting_device> device_ = std::make_shared<counting_device>();
+  room_wait_limit no_wait_{std::chrono::milliseconds(0)};
   std::shared_ptr<memory_budget> budget_ = std::make_shared<memory_budget>();
   std::unique_ptr<device_runtime> runtime_;
   stream lane_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/runtime/memory/room_wait_limit.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -10,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -68,6 +70,7 @@ class budget_on : public named_device_test {
   }
 
  private:
+  room_wait_limit no_wait_{std::chrono::milliseconds(0)};
   std::shared_ptr<device> device_;
   std::shared_ptr<memory_budget> budget_;
   std::shared_ptr<fault_countdown> faults_;
