@@ -84,8 +84,9 @@ class plan_cache {
   /// @throws std::bad_alloc; nothing is kept then
   void insert(plan_key key, plan_outcome outcome) {
     drop_some_obsolete();
-    const auto bytes =
-        entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0);
+    const auto bytes = entry_bytes + key.bytes.size() +
+                       (outcome.plan ? total_bytes(*outcome.plan) : 0) +
+                       (outcome.failure ? std::string_view(outcome.failure->what()).size() : 0);
     const bool is_large = bytes > max_bytes_ / 16;
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
     if (!inserted) return;

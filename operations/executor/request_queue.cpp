@@ -86,19 +86,27 @@ void request_queue::require_room(const operation_request& r) const {
   if (count_ >= limits_.requests) {
     throw error(errc::overloaded, std::to_string(count_) + " requests wait already");
   }
+  auto bytes = r.bytes();
+  auto charge = charge_of(r, bytes);
+  for (const auto& [identity, shared_bytes] : r.shared()) {
+    if (identity == nullptr) continue;
+    const auto shared_charge = charge_of_shared(shared_bytes);
+    if (!shared_of_sender_.contains(std::pair(r.sender.id, identity))) bytes += shared_charge;
+    if (!shared_.contains(identity)) charge += shared_charge;
+  }
   const auto own = of_sender_.find(r.sender.id);
-  if (r.sender.id != 0 && own != of_sender_.end()) {
+  if (r.sender.id != 0 && own != of_sender_.end() && own->second.requests != 0) {
     const auto& waiting = own->second;
     if (waiting.requests >= limits_.requests_of_sender) {
       throw error(errc::overloaded,
                   std::to_string(waiting.requests) + " requests of this sender wait already");
     }
-    if (r.bytes() > limits_.bytes_of_sender - std::min(waiting.bytes, limits_.bytes_of_sender)) {
+    if (bytes > limits_.bytes_of_sender - std::min(waiting.bytes, limits_.bytes_of_sender)) {
       throw error(errc::overloaded, "the requests of this sender that wait already use " +
                                         std::to_string(waiting.bytes) + " bytes");
     }
   }
-  if (count_ != 0 && charge_of(r, r.bytes()) > limits_.bytes - std::min(charged_, limits_.bytes)) {
+  if (count_ != 0 && charge > limits_.bytes - std::min(charged_, limits_.bytes)) {
     throw error(errc::overloaded,
                 "the requests that wait already use " + std::to_string(bytes_) + " bytes");
   }
@@ -106,6 +114,10 @@ void request_queue::require_room(const operation_request& r) const {
 
 std::size_t request_queue::charge_of(const operation_request& r, std::size_t bytes) const noexcept {
   return r.sender.id == 0 ? bytes : std::min(bytes, limits_.bytes_of_sender);
+}
+
+std::size_t request_queue::charge_of_shared(std::size_t bytes) const noexcept {
+  return std::min(bytes, limits_.bytes_of_sender / 4);
 }
 
 request_queue::sender_share& request_queue::count_sender(const operation_request& r) {
@@ -120,6 +132,51 @@ request_queue::sender_share& request_queue::count_sender(const operation_request
 void request_queue::uncount_sender(const operation_request& r, sender_share& own) noexcept {
   own.bytes -= r.counted_bytes;
   if (--own.requests == 0 && ++idle_senders_ > max_idle_senders) forget_senders();
+}
+
+void request_queue::count_shared(item& r, const operation_request& request) {
+  for (const auto& part : request.shared()) {
+    if (part.identity == nullptr) continue;
+    const auto of_sender = shared_of_sender_.try_emplace({request.sender.id, part.identity}).first;
+    try {
+      (void)shared_.try_emplace(part.identity);
+    } catch (...) {
+      if (of_sender->second.requests == 0) shared_of_sender_.erase(of_sender);
+      throw;
+    }
+    auto& in_all = shared_.find(part.identity)->second;
+    const auto charge = charge_of_shared(part.bytes);
+    if (of_sender->second.requests++ == 0) {
+      of_sender->second.charge = charge;
+      r.share->bytes += charge;
+    }
+    if (in_all.requests++ == 0) {
+      in_all.bytes = part.bytes;
+      in_all.charge = charge;
+      bytes_ += in_all.bytes;
+      charged_ += in_all.charge;
+    }
+    // What has been counted is uncounted, whatever is thrown later.
+    (r.shared[0].identity == nullptr ? r.shared[0] : r.shared[1]) = part;
+  }
+}
+
+void request_queue::uncount_shared(item& r, const operation_request& request) noexcept {
+  for (auto& part : r.shared) {
+    if (part.identity == nullptr) continue;
+    const auto of_sender = shared_of_sender_.find(std::pair(request.sender.id, part.identity));
+    const auto in_all = shared_.find(part.identity);
+    if (--of_sender->second.requests == 0) {
+      r.share->bytes -= of_sender->second.charge;
+      shared_of_sender_.erase(of_sender);
+    }
+    if (--in_all->second.requests == 0) {
+      bytes_ -= in_all->second.bytes;
+      charged_ -= in_all->second.charge;
+      shared_.erase(in_all);
+    }
+    part = {};
+  }
 }
 
 void request_queue::forget_senders() noexcept {
@@ -149,6 +206,7 @@ void request_queue::add(pointer& r) {
   auto& share = count_sender(*r);
   made.share = &share;
   try {
+    count_shared(made, *r);
     made.used.reserve(r->uses().size());
     for (const auto& u : r->uses()) {
       if (!is_searched(u)) continue;
@@ -159,6 +217,7 @@ void request_queue::add(pointer& r) {
   } catch (...) {
     remove_from_indices(*r);
     for (auto* const used : made.used) used_.remove(used);
+    uncount_shared(made, *r);
     uncount_sender(*r, share);
     throw;
   }
@@ -469,6 +528,7 @@ void request_queue::forget(item& r) noexcept {
   if (r->plan) --planned_;
   bytes_ -= r->counted_bytes;
   charged_ -= charge_of(*r, r->counted_bytes);
+  uncount_shared(r, *r);
   uncount_sender(*r, *r.share);
   if (lane_ != nullptr) lane_->note_left(r->sender);
 }

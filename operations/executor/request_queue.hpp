@@ -61,6 +61,7 @@ class request_queue {
     std::uint64_t look_again_at = 0;  // while it is parked: when so many have been taken
     numbered::node_type place{};      // for those of its sender that are runnable
     sender_share* share = nullptr;    // of its sender
+    std::array<detail::shared_memory, 2> shared{};
     // Among those of its blocker, those that are parked, or those of its sender that are
     // unexamined.
     item* next = nullptr;
@@ -71,7 +72,8 @@ class request_queue {
   using list = std::list<item, detail::owner_allocator<item>>;
 
   /// The largest queue. A request that exceeds `bytes` alone is taken if no other one waits; one
-  /// that exceeds `bytes_of_sender` alone, if no other one of its sender waits.
+  /// that exceeds `bytes_of_sender` alone, if no other one of its sender waits. What requests share
+  /// counts once, and as a quarter of `bytes_of_sender` at most.
   struct limits {
     std::size_t requests;
     std::size_t bytes;
@@ -191,6 +193,12 @@ class request_queue {
     std::array<ready_requests, 3> ready;  ///< by priority
   };
   class hazard_search;
+  /// Memory that requests share, which is counted once.
+  struct shared_share {
+    std::size_t requests = 0;
+    std::size_t bytes = 0;   ///< in all
+    std::size_t charge = 0;  ///< of `limits::bytes`, or of the sender's share
+  };
   /// Requests by a property and their number.
   template <class... Property>
   using index = std::map<
@@ -206,6 +214,9 @@ class request_queue {
                                       std::size_t bytes) const noexcept;
   [[nodiscard]] bool is_ready(const item& r) const noexcept { return r.in != &planning_; }
   [[nodiscard]] static ready_requests& ready_like(const item& r) noexcept;
+  /// What requests that share `bytes` take of their limits together: at most a quarter of a
+  /// sender's share, so that runs of a large program can wait.
+  [[nodiscard]] std::size_t charge_of_shared(std::size_t bytes) const noexcept;
   /// Puts a request that is ready, and runnable or unexamined, among those of its sender.
   void line_up(item& r) noexcept;
   /// Takes a request from those of its sender, its blocker or those that are parked. If it was
@@ -215,6 +226,10 @@ class request_queue {
   void end_turn(chain<line>& all, line& ended) noexcept;
   [[nodiscard]] sender_share& count_sender(const detail::operation_request& r);
   void uncount_sender(const detail::operation_request& r, sender_share& own) noexcept;
+  /// Counts what a request shares, for its sender and in all.
+  /// @throws std::bad_alloc; nothing is counted then
+  void count_shared(item& r, const detail::operation_request& request);
+  void uncount_shared(item& r, const detail::operation_request& request) noexcept;
   /// Drops the entries of senders of whom nothing waits, if there are many.
   void forget_senders() noexcept;
   /// Whether no earlier request has a hazard with `r`, as far as it is known or to be found now.
@@ -264,6 +279,11 @@ class request_queue {
   using senders = std::map<std::uint64_t, sender_share, std::less<>,
                            detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
   senders of_sender_{memory_};
+  template <class Key>
+  using shares = std::map<Key, shared_share, std::less<>,
+                          detail::owner_allocator<std::pair<const Key, shared_share>>>;
+  shares<const void*> shared_{memory_};
+  shares<std::pair<std::uint64_t, const void*>> shared_of_sender_{memory_};
   std::size_t idle_senders_ = 0;  // those of whom nothing waits
   byte_index used_{memory_};
 };

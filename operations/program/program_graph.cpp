@@ -310,7 +310,26 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
   outputs_ = std::move(outputs);
   output_names_ = std::move(names);
   options_ = options;
+  bytes_ = count_bytes();
   built_ = true;
+}
+
+std::size_t program_graph::count_bytes() const noexcept {
+  constexpr std::size_t view_bytes = 128;  // of what a view function holds
+  std::size_t sum = sizeof(*this) + host_constants_bytes_ + step_names_->capacity() +
+                    host_bytes(inputs_) + host_bytes(scalars_) + host_bytes(output_names_) +
+                    host_bytes(padded_axes_) + host_bytes(input_values_) + host_bytes(uses_) +
+                    host_bytes(outputs_) + values_.capacity() * sizeof(value) +
+                    steps_.capacity() * sizeof(step) + constants_.size() * sizeof(constant);
+  for (const auto& one : constants_) sum += one.name.capacity();
+  for (const auto& one : values_) {
+    sum += one.text.capacity() + (one.kind == value_kind::view ? view_bytes : 0);
+  }
+  for (const auto& one : steps_) {
+    sum += one.name.capacity() + one.operation->bytes() + host_bytes(one.operands) +
+           host_bytes(one.scalars);
+  }
+  return sum;
 }
 
 bool program_graph::pads() const noexcept {

@@ -89,6 +89,8 @@ class program_graph {
       lane_libraries& libraries) const;
   /// The size of these copies, in bytes.
   [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
+  /// The size of a built program in host memory, with its constants there, in bytes.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::string text() const;
   /// A step in words: the operation with its operands and the parameters that a run gives.
   [[nodiscard]] std::string text_of(const step& one) const;
@@ -141,6 +143,8 @@ class program_graph {
   /// How a GPU computes runs like `alone` with rounded extents; nullptr if it does not.
   [[nodiscard]] std::shared_ptr<const operations::batch_layout> padded_runs(
       const operations::program_inference& alone) const;
+  /// Adds up what is counted as `bytes`.
+  [[nodiscard]] std::size_t count_bytes() const noexcept;
   void require_open() const;
   [[nodiscard]] std::uint32_t add(value one);
   /// Within an `addition`.
@@ -165,6 +169,7 @@ class program_graph {
   std::vector<std::string> output_names_;
   std::shared_ptr<const std::string> step_names_;
   std::size_t host_constants_bytes_ = 0;
+  std::size_t bytes_ = 0;
   program_options options_;
   bool built_ = false;
 

@@ -4,6 +4,7 @@
 #include "operations/core/work.hpp"
 #include "operations/program/program_graph.hpp"
 
+#include <sluice/operations/host_bytes.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
@@ -234,6 +235,23 @@ void add_uses(const program_graph& of, program_inference& to) {
   }
 }
 
+/// The size of an inference in host memory, without `padded`.
+std::size_t size_of(const program_inference& made) noexcept {
+  using detail::host_bytes;
+  // A plan that is being made has two more copies of the key.
+  std::size_t sum = sizeof made + 3 * made.key.capacity() + host_bytes(made.inputs) +
+                    host_bytes(made.values) + host_bytes(made.written) +
+                    host_bytes(made.memory_of_output) +
+                    made.outputs.capacity() * sizeof(given_output) +
+                    made.steps.capacity() * sizeof(program_inference::step) +
+                    made.varying.capacity() * sizeof(program_inference::varying_step) +
+                    made.uses.capacity() * sizeof(inference::use);
+  for (const auto& one : made.outputs) sum += host_bytes(one.same_as);
+  for (const auto& one : made.steps) sum += one.uses.capacity() * sizeof(inference::use);
+  for (const auto& one : made.varying) sum += one.structure.capacity();
+  return sum;
+}
+
 }  // namespace
 
 tensor_spec program_inference::located::spec() const {
@@ -317,13 +335,8 @@ program_inference infer_program(const program_graph& of, std::span<const tensor_
   }
   add_uses(of, to);
   for (const auto& v : to.varying) append(to.key, std::as_bytes(std::span(v.structure)));
-  to.bytes = sizeof to + to.key.size() + to.inputs.size() * sizeof(tensor_spec) +
-             to.outputs.size() * sizeof(given_output) + to.values.size() * sizeof(located);
-  to.bytes += to.uses.size() * sizeof(inference::use);
-  for (const auto& s : to.steps) {
-    to.bytes += sizeof s + s.uses.size() * sizeof(inference::use);
-    to.work += work_of(s.row->facts(s.call), s.uses);
-  }
+  to.bytes = size_of(to);
+  for (const auto& s : to.steps) to.work += work_of(s.row->facts(s.call), s.uses);
   return to;
 }
 

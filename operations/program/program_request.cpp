@@ -304,13 +304,34 @@ detail::shared_call share(const program_call& call) {
 }
 
 std::size_t program_request::bytes() const noexcept {
+  constexpr std::size_t queued_use_bytes = 128;  // of its place in the queue, for each operand
   std::size_t of_host = 0;
   for (const auto& one : parts_.host_inputs) of_host += one.second.bytes();
+  for (const auto& one : asked_.inputs) of_host += one.on_host() ? one.on_host().bytes() : 0;
   return sizeof(*this) + options.tag.capacity() + of_host +
-         parts_.calls.size() * sizeof(step_call) + asked_.scalars.capacity() * sizeof(scalar) +
+         parts_.calls.capacity() * sizeof(step_call) +
+         parts_.host_inputs.capacity() * sizeof(parts_.host_inputs[0]) +
+         asked_.inputs.capacity() * sizeof(run_input) + asked_.scalars.capacity() * sizeof(scalar) +
          asked_.outputs.capacity() * sizeof(operand) +
-         operands_.size() * (sizeof(operand) + sizeof(inference::use)) +
-         (call_ ? call_->inferred->bytes : 0);
+         operands_.capacity() * (sizeof(operand) + sizeof(inference::use) + queued_use_bytes) +
+         written_.capacity() * sizeof(tensor);
+}
+
+namespace {
+
+/// What requests for the same program share.
+std::array<detail::shared_memory, 2> shared_by(const program& what,
+                                               const std::optional<program_call>& call) noexcept {
+  std::array<detail::shared_memory, 2> all;
+  if (const auto* const graph = what.graph().get()) all[0] = {graph, graph->bytes()};
+  if (call) all[1] = {call->inferred.get(), call->inferred->bytes};
+  return all;
+}
+
+}  // namespace
+
+std::array<detail::shared_memory, 2> program_request::shared() const noexcept {
+  return shared_by(asked_.what, call_);
 }
 
 std::size_t program_request::transfer_commands() const noexcept {
@@ -420,7 +441,11 @@ void prepare_request::infer_steps() {
 std::size_t prepare_request::bytes() const noexcept {
   return sizeof(*this) + options.tag.capacity() + asked_.inputs.capacity() * sizeof(tensor_spec) +
          asked_.outputs.capacity() * sizeof(std::optional<tensor_spec>) +
-         asked_.scalars.capacity() * sizeof(scalar) + (call_ ? call_->inferred->bytes : 0);
+         asked_.scalars.capacity() * sizeof(scalar);
+}
+
+std::array<detail::shared_memory, 2> prepare_request::shared() const noexcept {
+  return shared_by(asked_.what, call_);
 }
 
 std::size_t prepare_request::shared_device_bytes() const noexcept {

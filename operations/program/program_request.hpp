@@ -8,6 +8,7 @@
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/run.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,6 +66,7 @@ class program_request final : public detail::operation_request {
   }
   std::span<const inference::use> uses() const noexcept override { return uses_; }
   std::size_t bytes() const noexcept override;
+  std::array<detail::shared_memory, 2> shared() const noexcept override;
   detail::shared_call share_call() const override { return share(*call_); }
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor& value, bool is_output) override {
@@ -115,6 +117,7 @@ class prepare_request final : public detail::operation_request {
   }
   std::span<const inference::use> uses() const noexcept override { return {}; }
   std::size_t bytes() const noexcept override;
+  std::array<detail::shared_memory, 2> shared() const noexcept override;
   detail::shared_call share_call() const override { return share(*call_); }
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor&, bool) override {}

@@ -38,7 +38,7 @@ struct executor_options {
   std::size_t max_waiting = 65536;
   /// The largest size of the requests that wait, in bytes of host memory. The requests of one
   /// sender take at most half of it. A request that is larger than this half counts as the half,
-  /// and is refused if another request of its sender waits.
+  /// and is refused if another request of its sender waits. A program counts once for its runs.
   std::size_t max_waiting_bytes = std::size_t{256} << 20U;
   /// The largest number of requests of one sender that wait; 0: half of `max_waiting`.
   std::size_t max_waiting_of_sender = 0;

@@ -4,6 +4,7 @@
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
+#include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/owner_memory.hpp>
@@ -26,6 +27,12 @@ namespace sluice::detail {
 struct shared_call {
   operation_row::call_storage call{};
   std::shared_ptr<const void> owner{};  ///< of what the call refers to; nullptr if that is nothing
+};
+
+/// Host memory that several requests may keep alive together.
+struct shared_memory {
+  const void* identity = nullptr;  ///< nullptr: there is none
+  std::size_t bytes = 0;
 };
 
 /// One request to an executor, without the type of its operation.
@@ -69,8 +76,10 @@ class operation_request {
   [[nodiscard]] virtual std::unique_ptr<launch_continuation> launch(
       const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
       std::shared_ptr<operation_launch> finishes) noexcept = 0;
-  /// Its size in host memory.
+  /// Its size in host memory, without what it shares.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
+  /// What it keeps alive and others may keep alive, too. Does not change once it is inferred.
+  [[nodiscard]] virtual std::array<shared_memory, 2> shared() const noexcept { return {}; }
   /// Drops the operands, then answers with an error: the client that gets it shares its memory with
   /// nobody.
   void fail(const error& why) noexcept {
@@ -93,28 +102,6 @@ class operation_request {
  private:
   virtual void drop_operands() noexcept = 0;
 };
-
-/// The host memory that a parameter of an operation holds beyond its own size.
-template <class T>
-[[nodiscard]] std::size_t host_bytes(const T& parameter) noexcept {
-  if constexpr (requires { parameter.bytes(); }) {
-    return parameter.bytes();
-  } else if constexpr (requires { parameter->bytes(); }) {
-    return parameter ? parameter->bytes() : 0;
-  } else {
-    return 0;
-  }
-}
-template <class Operation>
-[[nodiscard]] std::size_t host_bytes_of(const Operation& operation) noexcept {
-  return std::apply(
-      [&](const auto&... member) {
-        return (std::size_t{0} + ... +
-                (member.role == member_role::parameter ? host_bytes(operation.*member.pointer)
-                                                       : std::size_t{0}));
-      },
-      Operation::members());
-}
 
 /// The launch of a request whose result is `output`.
 template <class Reply>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_row.hpp>
@@ -59,6 +60,8 @@ class program_step {
   virtual void infer(std::span<const std::optional<tensor_spec>> given,
                      std::span<const scalar> scalars, operation_row::call_storage& call,
                      std::span<inference::use> uses) const = 0;
+  /// Its size in host memory.
+  [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
 
  private:
   const operation_row& row_;
@@ -96,6 +99,9 @@ class typed_program_step final : public program_step {
     row().infer(&bound, of_bound, call);
     const inference_of<count> found(of_bound, operands_);
     std::copy(found.uses().begin(), found.uses().end(), uses.begin());
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept override {
+    return sizeof(*this) + host_bytes_of(operation_);
   }
 
  private:
