@@ -178,11 +178,11 @@ class SLUICE_EXPORT memory_reservation {
 /// keeps a unit while anything in it is allocated. If runtimes share a budget and open the device
 /// separately, each has a device pool of its own, and the charges add up.
 ///
-/// At the limit the runtime makes room and tries again: it destroys owners of completed launches and
-/// releases unused kept memory, of all runtimes on the budget. Threads that serve no others wait up
-/// to 100 ms for launches. If all kept memory would not suffice, nothing is released.
-/// The text of `over_budget` names the requested, held, freed and reserved bytes, the limit, and
-/// the bytes of each tag. docs/concepts/memory.md lists the steps.
+/// At the limit the runtime makes room and tries again: it destroys owners of completed launches
+/// and releases unused kept memory, of all runtimes on the budget. Threads that serve no others
+/// wait up to 100 ms for launches. If all kept memory would not suffice, nothing is released. The
+/// text of `over_budget` names the requested, held, freed and reserved bytes, the limit, and the
+/// bytes of each tag. docs/concepts/memory.md lists the steps.
 ///
 /// If the device is lost, its memory stays charged until the resource is destroyed. A budget may
 /// stand below another one: both are charged, and reservations belong to the outer one. A resource
