@@ -4,7 +4,7 @@
 // The targets of Highway for which the loops of the host device are compiled. Include it before any
 // header of Highway.
 
-#include "runtime/base/sanitizers.hpp"
+#include "runtime/seam.hpp"
 
 // ThreadSanitizer does not see accesses of more than 16 bytes.
 #if defined(SLUICE_THREAD_SANITIZER)
