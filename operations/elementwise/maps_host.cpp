@@ -4,6 +4,7 @@
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/resize_host.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 
 #include <type_traits>
@@ -60,6 +61,13 @@ struct map_runner {
         .run([&](const auto& inputs, std::int64_t count, float* y) {
           affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
         });
+    return 0;
+  }
+  int operator()(const resize_body<float>& body, const map_layout<4>& layout) const {
+    const auto type = layout.types[0];
+    if (type == storage::u8 && resize_by_rows<std::uint8_t>(body, layout)) return 0;
+    if (type == storage::f32 && resize_by_rows<float>(body, layout)) return 0;
+    for_each_position(layout, [&](const map_position<4>& position) { body(layout, position); });
     return 0;
   }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
