@@ -16,7 +16,7 @@ std::atomic<std::uint64_t> unsent{0};
 /// up among them.
 std::string_view known_library(const std::string& name) noexcept {
   for (const std::string_view known : {"CUDA runtime", "CUDA driver", "cuBLAS", "cuDNN", "cuFFT",
-                                       "cuRAND", "OpenBLAS", "oneDNN", "KissFFT", "Random123"}) {
+                                       "cuRAND", "OpenBLAS", "oneDNN", "Random123"}) {
     if (name == known) return known;
   }
   return {};

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds all third-party libraries. The targets are:
 #
-#   always        Threads::Threads  nlohmann_json::nlohmann_json  OpenBLAS::openblas  KissFFT::kissfft
+#   always        Threads::Threads  nlohmann_json::nlohmann_json  OpenBLAS::openblas  hwy::hwy
 #                 Random123::random123
 #   if found      Dnnl::dnnl
 #   layer 4       CAF::core, of the CAF that SLUICE_CAF chooses
@@ -15,7 +15,7 @@ find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 find_package(OpenBLAS MODULE REQUIRED)
-find_package(KissFFT MODULE REQUIRED)
+find_package(hwy CONFIG REQUIRED)
 find_package(Random123 REQUIRED)
 
 find_package(Dnnl 2.6)
@@ -34,7 +34,7 @@ if(SLUICE_BUILD_ACTORS)
   find_package(PNG REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(fmt REQUIRED)
-  message(STATUS "Host device: OpenBLAS, oneDNN ${Dnnl_VERSION}, KissFFT, Random123; actors: CAF ${CAF_VERSION}")
+  message(STATUS "Host device: OpenBLAS, oneDNN ${Dnnl_VERSION}, Highway, Random123; actors: CAF ${CAF_VERSION}")
 endif()
 
 if(SLUICE_BUILD_TESTS)

@@ -142,6 +142,14 @@ struct functor_list {};
 using binary_functors = functor_list<functors::add, functors::subtract, functors::multiply,
                                      functors::maximum, functors::minimum>;
 
+/// The index of a functor in a list.
+template <class Functor, class... Functors>
+[[nodiscard]] constexpr std::int64_t index_of(functor_list<Functors...>) noexcept {
+  std::int64_t index = 0;
+  (void)((std::is_same_v<Functor, Functors> || (++index, false)) || ...);
+  return index;
+}
+
 /// What most functions of a map have in common.
 template <class Argument, class Result = Argument>
 struct map_function {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/f32_map.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/resize_host.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 
 #include <type_traits>
@@ -45,22 +47,31 @@ struct map_runner {
         map_body<host_decibels<Real>, 3>{host_decibels<Real>(body.function), body.at_addresses},
         layout);
   }
-  /// f32 without gaps, which the compiler vectorizes.
   template <class Functor>
   int operator()(const map_body<binary_function<Functor, float>, 3>& body,
                  const map_layout<3>& layout) const {
-    if (!layout.is_flat(storage::f32)) return run<3>(body, layout);
-    const auto* const a = static_cast<const float*>(body.at_addresses.inputs[0]);
-    const auto* const b = static_cast<const float*>(body.at_addresses.inputs[1]);
-    auto* const y = static_cast<float*>(body.at_addresses.y);
-    for (std::int64_t i = 0; i < layout.count; ++i) y[i] = body.function(a[i], b[i]);
+    f32_map<3>(layout, body.at_addresses).run([](const auto& inputs, std::int64_t count, float* y) {
+      binary_f32(index_of<Functor>(binary_functors()), inputs[0], inputs[1], count, y);
+    });
     return 0;
   }
-
- private:
-  template <int Operands, class Body>
-  static int run(const Body& body, const map_layout<Operands>& layout) {
-    for_each_position(layout, [&](const map_position<Operands>& at) { body(layout, at); });
+  int operator()(const map_body<scaled_and_shifted<float>, 4>& body,
+                 const map_layout<4>& layout) const {
+    f32_map<4>(layout, body.at_addresses)
+        .run([&](const auto& inputs, std::int64_t count, float* y) {
+          affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
+        });
+    return 0;
+  }
+  int operator()(const resize_body<float>& body, const map_layout<4>& layout) const {
+    const auto type = layout.types[0];
+    if (type == storage::u8 && resize_by_rows<std::uint8_t>(body, layout)) return 0;
+    if (type == storage::f32 && resize_by_rows<float>(body, layout)) return 0;
+    for_each_position(layout, [&](const map_position<4>& position) { body(layout, position); });
+    return 0;
+  }
+  int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
+    f32_map<2>(layout, body.at_addresses).run(f32_map<2>::conversion());
     return 0;
   }
 };

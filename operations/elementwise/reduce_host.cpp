@@ -1,26 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/f32_loops.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace sluice::host {
+namespace {
 
 using namespace operations;
 
-void compute_reduce(const reduce_call& call, const void* x, void* y) {
-  (void)visit(call, [&](const auto& reducer) {
-    using reducer_type = std::decay_t<decltype(reducer)>;
-    using value = typename reducer_type::value;
-    for_each_position(call.kept, [&](const map_position<2>& at) {
-      auto all = reducer_type::identity();
-      if (call.reduced.count != 0) {
-        for_each_position(call.reduced, [&](const map_position<1>& of) {
-          all = reducer_type::combine(all, load<value>(call.kept.types[1], x, at.of[1] + of.of[0]));
-        });
-      }
-      store<overflow::wraps>(call.kept.types[0], y, at.of[0], reducer.finish(all));
+/// Calls `visit` with the positions at each index of all dimensions but the last.
+template <int Operands, class Visit>
+void for_each_line(map_layout<Operands> layout, const Visit& visit) {
+  if (--layout.rank == 0) return visit(map_position<Operands>{});
+  for_each_position(layout, visit);
+}
+template <int Operands>
+std::int64_t last_extent(const map_layout<Operands>& layout) {
+  return layout.shape[layout.rank - 1];
+}
+template <int Operands>
+std::int64_t last_stride(const map_layout<Operands>& layout, int operand) {
+  return layout.strides[operand][layout.rank - 1];
+}
+
+/// How f32 is reduced with the loops of f32_loops.hpp.
+struct f32_sum {
+  using value = double;
+  sum_reducer<double> reducer;
+  static void combine(double& all, const float* x, std::int64_t count) { all += sum_f32(x, count); }
+  static void combine_each(double* all, const f32_rows& rows, std::int64_t count) {
+    sum_rows_f32(rows, count, all);
+  }
+};
+struct f32_max {
+  using value = float;
+  max_reducer<float> reducer;
+  static void combine(float& all, const float* x, std::int64_t count) {
+    all = larger(all, max_f32(x, count));
+  }
+  static void combine_each(float* all, const f32_rows& rows, std::int64_t count) {
+    max_rows_f32(rows, count, all);
+  }
+};
+
+/// Reduces elements that lie side by side, with at least one for each result.
+template <class Reduction>
+void reduce_lines(const reduce_call& call, const Reduction& reduction, const float* x, void* y) {
+  for_each_position(call.kept, [&](const map_position<2>& kept) {
+    auto all = reduction.reducer.identity();
+    for_each_line(call.reduced, [&](const map_position<1>& line) {
+      reduction.combine(all, x + kept.of[1] + line.of[0], last_extent(call.reduced));
     });
-    return 0;
+    store<overflow::wraps>(call.kept.types[0], y, kept.of[0], reduction.reducer.finish(all));
   });
+}
+
+/// Reduces elements whose neighbours belong to other results, many results at once.
+template <class Reduction>
+void reduce_columns(const reduce_call& call, const Reduction& reduction, const float* x, void* y) {
+  constexpr std::int64_t block = 2048;
+  std::array<typename Reduction::value, block> all;
+  const auto columns = last_extent(call.kept);
+  for_each_line(call.kept, [&](const map_position<2>& line) {
+    for (std::int64_t column = 0; column < columns; column += block) {
+      const auto count = std::min(block, columns - column);
+      std::fill_n(all.begin(), count, reduction.reducer.identity());
+      for_each_line(call.reduced, [&](const map_position<1>& row) {
+        reduction.combine_each(all.data(),
+                               {x + line.of[1] + column + row.of[0], last_stride(call.reduced, 0),
+                                last_extent(call.reduced)},
+                               count);
+      });
+      for (std::int64_t i = 0; i < count; ++i) {
+        store<overflow::wraps>(call.kept.types[0], y,
+                               line.of[0] + (column + i) * last_stride(call.kept, 0),
+                               reduction.reducer.finish(all[static_cast<std::size_t>(i)]));
+      }
+    }
+  });
+}
+
+/// Reduces f32 in vectors, if a dimension of x has no gaps and is long enough.
+/// @return whether it did
+template <class Reduction>
+bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void* x, void* y) {
+  constexpr std::int64_t least = 8;
+  if (call.kept.types[1] != storage::f32 || call.reduced.count == 0) return false;
+  const auto* const elements = static_cast<const float*>(x);
+  if (last_stride(call.reduced, 0) == 1 && last_extent(call.reduced) >= least) {
+    reduce_lines(call, reduction, elements, y);
+    return true;
+  }
+  if (last_stride(call.kept, 1) == 1 && last_extent(call.kept) >= least) {
+    reduce_columns(call, reduction, elements, y);
+    return true;
+  }
+  return false;
+}
+
+template <class Reducer>
+void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
+  using value = typename Reducer::value;
+  for_each_position(call.kept, [&](const map_position<2>& kept) {
+    auto all = reducer.identity();
+    if (call.reduced.count != 0) {
+      for_each_position(call.reduced, [&](const map_position<1>& element) {
+        const auto position = kept.of[1] + element.of[0];
+        all = reducer.combine(all, load<value>(call.kept.types[1], x, position));
+      });
+    }
+    store<overflow::wraps>(call.kept.types[0], y, kept.of[0], reducer.finish(all));
+  });
+}
+
+struct reduction_runner {
+  const reduce_call& call;
+  const void* x;
+  void* y;
+
+  template <class Reducer>
+  int operator()(const Reducer& reducer) const {
+    reduce_any(call, reducer, x, y);
+    return 0;
+  }
+  int operator()(const sum_reducer<double>& reducer) const {
+    if (!reduce_f32(call, f32_sum{reducer}, x, y)) reduce_any(call, reducer, x, y);
+    return 0;
+  }
+  int operator()(const max_reducer<double>& reducer) const {
+    if (!reduce_f32(call, f32_max{}, x, y)) reduce_any(call, reducer, x, y);
+    return 0;
+  }
+};
+
+}  // namespace
+
+void compute_reduce(const reduce_call& call, const void* x, void* y) {
+  (void)visit(call, reduction_runner{call, x, y});
 }
 
 }  // namespace sluice::host

@@ -156,7 +156,7 @@ const operation_row& make_row(std::string_view name) {
   static const typed_operation_row<Operation, fft_call> row(
       {.name = name,
        .infer = [](const Operation& op, inference& to) { return infer(op, to); },
-       .host = {.library = "KissFFT",
+       .host = {.library = "sluice",
                 .price = host::price_of_fft_plan,
                 .make_plan = host::make_fft_plan},
        .compute = compute<Operation>,

@@ -11,12 +11,12 @@
 // The implementations of the transforms; see `operation_functions`.
 
 namespace sluice::host {
-/// What a plan of KissFFT costs.
+/// What a plan of rows costs.
 [[nodiscard]] plan_price price_of_fft_plan(const operations::fft_call& call);
-/// Makes a plan of KissFFT.
+/// Makes a plan of rows.
 [[nodiscard]] std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries& libraries,
                                                                   const operations::fft_call& call);
-/// Computes with KissFFT. The plan owns scratch memory, so only one thread may run it at a time.
+/// Computes the rows. The plan owns scratch memory, so only one thread may run it at a time.
 void compute_fft(const operations::fft_call& call, const operation_plan* plan, const void* x,
                  void* y);
 }  // namespace sluice::host

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// The library actor for Fourier transforms: cuFFT on a GPU, KissFFT on the host.
+/// The library actor for Fourier transforms: cuFFT on a GPU, our own loops on the host.
 using fft_actor = operation_actor<fft, rfft, irfft>;
 
 /// Starts an fft actor with lanes of its own on `service`

@@ -60,7 +60,7 @@ class unplannable_shapes {
 
   [[nodiscard]] extents draw() {
     const auto step = static_cast<std::int64_t>(random_() % different);
-    // An odd multiple of 101 has a factor for which KissFFT would need quadratic time. The
+    // An odd multiple of 101 has a factor for which butterflies would need quadratic time. The
     // transform by Bluestein's algorithm needs 5 GiB of tables for more than 2^24 elements.
     if (on_host_) return {1, 101 * (166'113 + 2 * step)};
     // cuFFT pads each row of a prime length, for which it needs at least 64 GiB of workspace.

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/f32_loops.hpp"
+
+#include "operations/vector_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "operations/elementwise/f32_loops.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+// The compiler vectorizes most loops, so that the functors stay those of all devices. No iteration
+// depends on another one.
+#if defined(__clang__)
+#define SLUICE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SLUICE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::operations::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Converts whole vectors of small integers, which the compiler does in several steps.
+/// @return the elements that have been converted
+template <class T>
+HWY_INLINE std::int64_t load_integers([[maybe_unused]] const void* from,
+                                      [[maybe_unused]] std::int64_t count,
+                                      [[maybe_unused]] float* to) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> integers;
+  const hn::Rebind<T, decltype(d)> small;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  const auto* const x = static_cast<const T*>(from);
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto a = hn::PromoteTo(integers, hn::LoadU(small, x + i));
+    const auto b = hn::PromoteTo(integers, hn::LoadU(small, x + i + lanes));
+    hn::StoreU(hn::ConvertTo(d, a), d, to + i);
+    hn::StoreU(hn::ConvertTo(d, b), d, to + i + lanes);
+  }
+#endif
+  return i;
+}
+
+template <storage Type>
+void load_as(const void* from, std::int64_t count, float* to) {
+  std::int64_t i = 0;
+  if constexpr (Type == storage::u8) i = load_integers<std::uint8_t>(from, count, to);
+  if constexpr (Type == storage::i8) i = load_integers<std::int8_t>(from, count, to);
+  if constexpr (Type == storage::u16) i = load_integers<std::uint16_t>(from, count, to);
+  SLUICE_INDEPENDENT
+  for (; i < count; ++i) to[i] = load<float>(Type, from, i);
+}
+template <storage Type>
+void store_as(const float* from, std::int64_t count, void* to) {
+  std::int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (Type == storage::f16) {
+    // The processor's conversion, which rounds as `f16` does.
+    const hn::ScalableTag<float> d;
+    const hn::Rebind<hwy::float16_t, decltype(d)> halves;
+    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+    auto* const y = static_cast<hwy::float16_t*>(to);
+    for (; i + lanes <= count; i += lanes) {
+      hn::StoreU(hn::DemoteTo(halves, hn::LoadU(d, from + i)), halves, y + i);
+    }
+  }
+#endif
+  SLUICE_INDEPENDENT
+  for (; i < count; ++i) store<overflow::saturates>(Type, to, i, from[i]);
+}
+
+void load_f32(storage type, const void* from, std::int64_t count, float* to) {
+  switch (type) {
+    case storage::boolean:
+      return load_as<storage::boolean>(from, count, to);
+    case storage::u8:
+      return load_as<storage::u8>(from, count, to);
+    case storage::i8:
+      return load_as<storage::i8>(from, count, to);
+    case storage::u16:
+      return load_as<storage::u16>(from, count, to);
+    case storage::i32:
+      return load_as<storage::i32>(from, count, to);
+    case storage::u32:
+      return load_as<storage::u32>(from, count, to);
+    case storage::i64:
+      return load_as<storage::i64>(from, count, to);
+    case storage::u64:
+      return load_as<storage::u64>(from, count, to);
+    case storage::f16:
+      return load_as<storage::f16>(from, count, to);
+    case storage::bf16:
+      return load_as<storage::bf16>(from, count, to);
+    case storage::f32:
+      return load_as<storage::f32>(from, count, to);
+    default:
+      return load_as<storage::f64>(from, count, to);
+  }
+}
+
+void store_f32(storage type, const float* from, std::int64_t count, void* to) {
+  switch (type) {
+    case storage::boolean:
+      return store_as<storage::boolean>(from, count, to);
+    case storage::u8:
+      return store_as<storage::u8>(from, count, to);
+    case storage::i8:
+      return store_as<storage::i8>(from, count, to);
+    case storage::u16:
+      return store_as<storage::u16>(from, count, to);
+    case storage::i32:
+      return store_as<storage::i32>(from, count, to);
+    case storage::u32:
+      return store_as<storage::u32>(from, count, to);
+    case storage::i64:
+      return store_as<storage::i64>(from, count, to);
+    case storage::u64:
+      return store_as<storage::u64>(from, count, to);
+    case storage::f16:
+      return store_as<storage::f16>(from, count, to);
+    case storage::bf16:
+      return store_as<storage::bf16>(from, count, to);
+    case storage::f32:
+      return store_as<storage::f32>(from, count, to);
+    case storage::f64:
+      return store_as<storage::f64>(from, count, to);
+    case storage::c64:
+      return store_as<storage::c64>(from, count, to);
+    default:
+      return store_as<storage::c128>(from, count, to);
+  }
+}
+
+/// `larger` or `smaller` in each lane: the compiler keeps the branches of those.
+template <bool Larger, class D>
+HWY_INLINE hn::Vec<D> extremum(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  const auto chosen = hn::IfThenElse(Larger ? hn::Gt(a, b) : hn::Lt(a, b), a, b);
+  // Equal numbers differ in nothing but the sign of zeros.
+  const auto equal = Larger ? hn::And(a, b) : hn::Or(a, b);
+  const auto ordered = hn::IfThenElse(hn::Eq(a, b), equal, chosen);
+  const auto nan = hn::Set(d, NAN);
+  return hn::IfThenElse(hn::IsNaN(a), nan, hn::IfThenElse(hn::IsNaN(b), nan, ordered));
+}
+
+template <class Functor>
+void binary_loop(const float* a, const float* b, std::int64_t count, float* y) {
+  std::int64_t i = 0;
+  constexpr bool is_maximum = std::is_same_v<Functor, functors::maximum>;
+  if constexpr (is_maximum || std::is_same_v<Functor, functors::minimum>) {
+    const hn::ScalableTag<float> d;
+    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+    for (; i + lanes <= count; i += lanes) {
+      hn::StoreU(extremum<is_maximum>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+    }
+  }
+  SLUICE_INDEPENDENT
+  for (; i < count; ++i) y[i] = Functor::apply(a[i], b[i]);
+}
+template <class... Functors>
+void binary_of(functor_list<Functors...>, std::int64_t functor, const float* a, const float* b,
+               std::int64_t count, float* y) {
+  std::int64_t index = 0;
+  (void)((index++ == functor && (binary_loop<Functors>(a, b, count, y), true)) || ...);
+}
+void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count,
+                float* y) {
+  binary_of(binary_functors(), functor, a, b, count, y);
+}
+
+void affine_f32(const scaled_and_shifted<float>& function, const float* x, const float* scale,
+                const float* bias, std::int64_t count, float* y) {
+  const auto f = function;
+  if (scale == nullptr && bias == nullptr) {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) y[i] = f(x[i], f.factor, f.offset);
+  } else if (bias == nullptr) {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) y[i] = f(x[i], scale[i], f.offset);
+  } else if (scale == nullptr) {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) y[i] = f(x[i], f.factor, bias[i]);
+  } else {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) y[i] = f(x[i], scale[i], bias[i]);
+  }
+}
+
+double sum_f32(const float* x, std::int64_t count) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<double>()));
+  auto a = hn::Zero(d);
+  auto b = hn::Zero(d);
+  auto c = hn::Zero(d);
+  auto e = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    a = hn::Add(a, hn::PromoteTo(d, hn::LoadU(narrow, x + i)));
+    b = hn::Add(b, hn::PromoteTo(d, hn::LoadU(narrow, x + i + lanes)));
+    c = hn::Add(c, hn::PromoteTo(d, hn::LoadU(narrow, x + i + 2 * lanes)));
+    e = hn::Add(e, hn::PromoteTo(d, hn::LoadU(narrow, x + i + 3 * lanes)));
+  }
+  double total = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+  for (; i < count; ++i) total += static_cast<double>(x[i]);
+  return total;
+}
+
+/// All bits of the lanes that are NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> nan_bits(D d, hn::Vec<D> v) {
+  return hn::VecFromMask(d, hn::IsNaN(v));
+}
+
+float max_f32(const float* x, std::int64_t count) {
+  // Without the order of zeros, which `larger` has; it matters only if the maximum is 0.
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  auto a = hn::Set(d, -INFINITY);
+  auto b = a;
+  auto c = a;
+  auto e = a;
+  auto unordered = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    const auto p = hn::LoadU(d, x + i);
+    const auto q = hn::LoadU(d, x + i + lanes);
+    const auto r = hn::LoadU(d, x + i + 2 * lanes);
+    const auto s = hn::LoadU(d, x + i + 3 * lanes);
+    a = hn::Max(p, a);
+    b = hn::Max(q, b);
+    c = hn::Max(r, c);
+    e = hn::Max(s, e);
+    unordered = hn::Or(unordered, hn::Or(nan_bits(d, p), nan_bits(d, q)));
+    unordered = hn::Or(unordered, hn::Or(nan_bits(d, r), nan_bits(d, s)));
+  }
+  float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
+  if (!hn::AllFalse(d, hn::MaskFromVec(unordered))) return NAN;
+  if (largest == 0) {
+    largest = -INFINITY;
+    i = 0;
+  }
+  for (; i < count; ++i) largest = larger(largest, x[i]);
+  return largest;
+}
+
+void sum_rows_f32(const host::f32_rows& rows, std::int64_t count, double* sums) {
+  const auto n = rows.distance;
+  const float* x = rows.x;
+  std::int64_t row = 0;
+  for (; row + 4 <= rows.rows; row += 4, x += 4 * n) {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double first = static_cast<double>(x[i]) + static_cast<double>(x[n + i]);
+      const double second = static_cast<double>(x[2 * n + i]) + static_cast<double>(x[3 * n + i]);
+      sums[i] += first + second;
+    }
+  }
+  for (; row < rows.rows; ++row, x += n) {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(x[i]);
+  }
+}
+
+void max_rows_f32(const host::f32_rows& rows, std::int64_t count, float* largest) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  const auto n = rows.distance;
+  const float* x = rows.x;
+  std::int64_t row = 0;
+  for (; row + 4 <= rows.rows; row += 4, x += 4 * n) {
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto a = extremum<true>(d, hn::LoadU(d, x + i), hn::LoadU(d, x + n + i));
+      const auto b = extremum<true>(d, hn::LoadU(d, x + 2 * n + i), hn::LoadU(d, x + 3 * n + i));
+      const auto all = extremum<true>(d, extremum<true>(d, a, b), hn::LoadU(d, largest + i));
+      hn::StoreU(all, d, largest + i);
+    }
+    for (; i < count; ++i) {
+      for (std::int64_t k = 0; k < 4; ++k) largest[i] = larger(largest[i], x[k * n + i]);
+    }
+  }
+  for (; row < rows.rows; ++row, x += n) {
+    binary_loop<functors::maximum>(largest, x, count, largest);
+  }
+}
+
+}  // namespace sluice::operations::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::operations {
+HWY_EXPORT(load_f32);
+HWY_EXPORT(store_f32);
+HWY_EXPORT(binary_f32);
+HWY_EXPORT(affine_f32);
+HWY_EXPORT(sum_f32);
+HWY_EXPORT(max_f32);
+HWY_EXPORT(sum_rows_f32);
+HWY_EXPORT(max_rows_f32);
+}  // namespace sluice::operations
+
+namespace sluice::host {
+
+using namespace operations;
+
+void load_f32(storage type, const void* from, std::int64_t count, float* to) {
+  HWY_DYNAMIC_DISPATCH(load_f32)(type, from, count, to);
+}
+void store_f32(storage type, const float* from, std::int64_t count, void* to) {
+  HWY_DYNAMIC_DISPATCH(store_f32)(type, from, count, to);
+}
+void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count,
+                float* y) {
+  HWY_DYNAMIC_DISPATCH(binary_f32)(functor, a, b, count, y);
+}
+void affine_f32(const scaled_and_shifted<float>& function, const float* x, const float* scale,
+                const float* bias, std::int64_t count, float* y) {
+  HWY_DYNAMIC_DISPATCH(affine_f32)(function, x, scale, bias, count, y);
+}
+double sum_f32(const float* x, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(sum_f32)(x, count);
+}
+float max_f32(const float* x, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(max_f32)(x, count);
+}
+void sum_rows_f32(const f32_rows& rows, std::int64_t count, double* sums) {
+  HWY_DYNAMIC_DISPATCH(sum_rows_f32)(rows, count, sums);
+}
+void max_rows_f32(const f32_rows& rows, std::int64_t count, float* largest) {
+  HWY_DYNAMIC_DISPATCH(max_rows_f32)(rows, count, largest);
+}
+
+}  // namespace sluice::host
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/elementwise/functors.hpp"
+#include "operations/elementwise/storage.hpp"
+
+#include <cstdint>
+
+// Loops over elements without gaps that are computed in f32, with the largest vectors of the
+// processor. An output may be at the address of an input of its type. An address need not be that
+// of a whole vector.
+namespace sluice::host {
+
+/// to[i] = the element i at `from`, of a real type.
+void load_f32(operations::storage type, const void* from, std::int64_t count, float* to);
+/// The element i at `to`, of any type, = from[i], rounded to the nearest value.
+void store_f32(operations::storage type, const float* from, std::int64_t count, void* to);
+/// y[i] = a[i] ∘ b[i].
+/// @param functor index in `binary_functors`
+void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count, float* y);
+/// y[i] = x[i] · scale[i] + bias[i]. Without one of them, nullptr, the constant of `function`
+/// stands for it.
+void affine_f32(const operations::scaled_and_shifted<float>& function, const float* x,
+                const float* scale, const float* bias, std::int64_t count, float* y);
+
+/// The sum of `count` elements in f64.
+[[nodiscard]] double sum_f32(const float* x, std::int64_t count);
+/// The largest of `count` elements, as `larger` orders them; -infinity if there are none.
+[[nodiscard]] float max_f32(const float* x, std::int64_t count);
+/// Rows of `count` elements, `distance` elements apart.
+struct f32_rows {
+  const float* x;
+  std::int64_t distance;
+  std::int64_t rows;
+};
+/// sums[i] += the sum of element i of all rows, in f64.
+void sum_rows_f32(const f32_rows& rows, std::int64_t count, double* sums);
+/// largest[i] = the larger one of it and the largest element i of all rows, as `larger` orders
+/// them.
+void max_rows_f32(const f32_rows& rows, std::int64_t count, float* largest);
+
+}  // namespace sluice::host

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The targets of Highway for which the loops of the host device are compiled. Include it before any
+// header of Highway.
+
+#include "runtime/seam.hpp"
+
+// ThreadSanitizer does not see accesses of more than 16 bytes.
+#if defined(SLUICE_THREAD_SANITIZER)
+#define SLUICE_LARGE_VECTORS 0
+#else
+#define SLUICE_LARGE_VECTORS (HWY_AVX2 | HWY_AVX3)
+#endif
+
+// Further targets have vectors of the same sizes, which would make the library larger and hardly
+// faster, or vectors without a size at compile time, which cannot be members.
+#define HWY_DISABLED_TARGETS \
+  (~(HWY_SCALAR | HWY_EMU128 | HWY_SSE4 | HWY_NEON | SLUICE_LARGE_VECTORS))

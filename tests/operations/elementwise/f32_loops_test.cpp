@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of the host device over f32, with each kind of vectors that the processor has, beside
+// the functions of one element.
+#include "operations/elementwise/f32_loops.hpp"
+
+#include "tests/operations/every_vector_target.hpp"
+#include "tests/support/seed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace operations;
+
+constexpr std::size_t largest_element = 16;
+
+class f32_loops : public ::testing::Test {
+ protected:
+  std::int64_t between(std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution(from, to)(random_);
+  }
+  /// Counts around whole vectors, and larger ones.
+  std::int64_t count() { return between(0, 3) == 0 ? between(200, 700) : between(0, 80); }
+  std::vector<std::byte> bytes(std::int64_t size) {
+    std::vector<std::byte> all(static_cast<std::size_t>(size));
+    for (auto& byte : all) byte = static_cast<std::byte>(random_());
+    return all;
+  }
+  /// f32 of all kinds: any bits, numbers of the range of small integers, and zeros of both signs.
+  std::vector<float> floats(std::int64_t size) {
+    std::vector<float> all(static_cast<std::size_t>(size));
+    for (auto& value : all) {
+      switch (between(0, 5)) {
+        case 0:
+          value = std::bit_cast<float>(static_cast<std::uint32_t>(random_()));
+          break;
+        case 1:
+          value = between(0, 1) == 0 ? 0.0F : -0.0F;
+          break;
+        case 2:
+          value = between(0, 1) == 0 ? INFINITY : -INFINITY;
+          break;
+        default:
+          value = std::uniform_real_distribution<float>(-400, 400)(random_);
+      }
+    }
+    return all;
+  }
+  std::vector<float> finite_floats(std::int64_t size) {
+    std::vector<float> all(static_cast<std::size_t>(size));
+    for (auto& value : all) value = std::uniform_real_distribution<float>(-400, 400)(random_);
+    return all;
+  }
+  /// Equal bits, or two NaN.
+  static bool same(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+           (std::isnan(a) && std::isnan(b));
+  }
+  static storage type_of(int index) { return static_cast<storage>(index); }
+
+  template <class Check>
+  static void many_times(const Check& check) {
+    for (int i = 0; i < 40; ++i) check();
+  }
+
+ private:
+  std::mt19937_64 random_ = make_generator();
+};
+
+TEST_F(f32_loops, load_every_type) {
+  for (int type = 0; type <= static_cast<int>(storage::f64); ++type) {
+    many_times([&] {
+      const auto n = count();
+      const auto shift = between(0, 3);
+      const auto memory = bytes((shift + n) * static_cast<std::int64_t>(largest_element));
+      // Aligned to an element only.
+      const auto* const from = memory.data() + shift * 8;
+      for_each_vector_target([&] {
+        std::vector<float> loaded(static_cast<std::size_t>(n + 1), 7.0F);
+        host::load_f32(type_of(type), from, n, loaded.data());
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_TRUE(
+              same(loaded[static_cast<std::size_t>(i)], load<float>(type_of(type), from, i)))
+              << "type " << type << " element " << i << " of " << n;
+        }
+        EXPECT_EQ(loaded.back(), 7.0F);
+      });
+    });
+  }
+}
+
+TEST_F(f32_loops, store_every_type) {
+  for (int type = 0; type <= static_cast<int>(storage::c128); ++type) {
+    many_times([&] {
+      const auto n = count();
+      const auto values = floats(n);
+      const auto before = bytes((n + 1) * static_cast<std::int64_t>(largest_element));
+      auto expected = before;
+      for (std::int64_t i = 0; i < n; ++i) {
+        store<overflow::saturates>(type_of(type), expected.data(), i,
+                                   values[static_cast<std::size_t>(i)]);
+      }
+      for_each_vector_target([&] {
+        auto stored = before;
+        host::store_f32(type_of(type), values.data(), n, stored.data());
+        EXPECT_EQ(stored, expected) << "type " << type << ", " << n << " elements";
+      });
+    });
+  }
+}
+
+// Every f32 beside the middle of two neighbours of f16, and the limits of its range.
+TEST_F(f32_loops, store_every_f16) {
+  std::vector<float> values;
+  for (std::uint32_t bits = 0; bits < 1U << 16U; ++bits) {
+    f16 half;
+    half.bits = static_cast<std::uint16_t>(bits);
+    const auto exact = std::bit_cast<std::uint32_t>(static_cast<float>(half));
+    for (const std::uint32_t beside : {0U, 0xfffU, 0x1000U, 0x1001U}) {
+      values.push_back(std::bit_cast<float>(exact + beside));
+    }
+  }
+  for_each_vector_target([&] {
+    std::vector<f16> halves(values.size());
+    host::store_f32(storage::f16, values.data(), std::ssize(values), halves.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(halves[i].bits, f16(values[i]).bits) << std::hexfloat << values[i];
+    }
+  });
+}
+
+template <class... Functors, class Check>
+void for_each_functor(functor_list<Functors...>, const Check& check) {
+  (check(Functors()), ...);
+}
+
+TEST_F(f32_loops, binary_functors) {
+  for_each_functor(binary_functors(), [&]<class Functor>(Functor) {
+    many_times([&] {
+      const auto n = count();
+      const auto a = floats(n);
+      const auto b = floats(n);
+      for_each_vector_target([&] {
+        auto y = b;
+        host::binary_f32(index_of<Functor>(operations::binary_functors()), a.data(), y.data(), n,
+                         y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          ASSERT_TRUE(same(y[i], Functor::apply(a[i], b[i])))
+              << Functor::name << ' ' << a[i] << ' ' << b[i] << " is " << y[i];
+        }
+      });
+    });
+  });
+}
+
+TEST_F(f32_loops, affine) {
+  many_times([&] {
+    const auto n = count();
+    const auto x = floats(n);
+    const auto scale = floats(n);
+    const auto bias = floats(n);
+    const scaled_and_shifted<float> function(2.5F, -0.75F);
+    for (const bool scales : {false, true}) {
+      for (const bool shifts : {false, true}) {
+        for_each_vector_target([&] {
+          auto y = x;
+          host::affine_f32(function, y.data(), scales ? scale.data() : nullptr,
+                           shifts ? bias.data() : nullptr, n, y.data());
+          for (std::size_t i = 0; i < y.size(); ++i) {
+            const float expected = function(x[i], scales ? scale[i] : function.factor,
+                                            shifts ? bias[i] : function.offset);
+            ASSERT_TRUE(same(y[i], expected)) << x[i] << " is " << y[i];
+          }
+        });
+      }
+    }
+  });
+}
+
+TEST_F(f32_loops, sums) {
+  many_times([&] {
+    const auto n = count();
+    const auto x = finite_floats(n);
+    long double sum = 0;
+    long double size = 0;
+    for (const float value : x) {
+      sum += value;
+      size += std::fabs(value);
+    }
+    for_each_vector_target([&] {
+      EXPECT_NEAR(host::sum_f32(x.data(), n), static_cast<double>(sum),
+                  static_cast<double>(size) * 1e-14);
+    });
+  });
+}
+
+TEST_F(f32_loops, sums_and_maxima_of_rows) {
+  many_times([&] {
+    const auto n = count();
+    const auto rows = between(0, 11);
+    const auto distance = n + between(0, 3);
+    const auto numbers = finite_floats(rows * distance + n);
+    const auto anything = floats(rows * distance + n);
+    for_each_vector_target([&] {
+      std::vector<double> sums(static_cast<std::size_t>(n), 0.5);
+      std::vector<float> maxima(static_cast<std::size_t>(n), -3.0F);
+      host::sum_rows_f32({numbers.data(), distance, rows}, n, sums.data());
+      host::max_rows_f32({anything.data(), distance, rows}, n, maxima.data());
+      for (std::int64_t i = 0; i < n; ++i) {
+        long double sum = 0.5L;
+        float largest = -3.0F;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          sum += numbers[static_cast<std::size_t>(row * distance + i)];
+          largest = larger(largest, anything[static_cast<std::size_t>(row * distance + i)]);
+        }
+        EXPECT_NEAR(sums[static_cast<std::size_t>(i)], static_cast<double>(sum), 1e-10);
+        EXPECT_TRUE(same(maxima[static_cast<std::size_t>(i)], largest)) << largest;
+      }
+    });
+  });
+}
+
+TEST_F(f32_loops, maxima) {
+  many_times([&] {
+    const auto n = count();
+    auto x = finite_floats(n);
+    const auto kind = between(0, 3);
+    for (auto& value : x) {
+      // All below 0; zeros of both signs; anything.
+      if (kind == 0) value = -std::fabs(value);
+      if (kind == 1) value = between(0, 20) == 0 ? 0.0F : -0.0F;
+      if (kind == 2) value = -0.0F;
+    }
+    if (kind == 3 && n > 0 && between(0, 1) == 0) {
+      x[static_cast<std::size_t>(between(0, n - 1))] = std::numeric_limits<float>::quiet_NaN();
+    }
+    float expected = -INFINITY;
+    for (const float value : x) expected = larger(expected, value);
+    for_each_vector_target([&] {
+      const float found = host::max_f32(x.data(), n);
+      EXPECT_TRUE(same(found, expected)) << found << " instead of " << expected;
+    });
+  });
+}
+
+}  // namespace
+}  // namespace sluice::test
