@@ -17,14 +17,20 @@
 
 namespace sluice::detail {
 
-/// One launch of a trace. Names are cut to a fixed length, so that recording allocates nothing.
+/// One launch of a trace. Names are cut to a fixed length, so that recording allocates nothing. The
+/// characters of UTF-8 that are kept are whole.
 struct traced_launch {
   using time_point = std::chrono::steady_clock::time_point;
   template <std::size_t Size>
   struct alignas(std::uint64_t) cut_text {
     char text[Size]{};
     cut_text& operator=(std::string_view whole) noexcept {
-      const auto length = std::min(whole.size(), sizeof text - 1);
+      auto length = std::min(whole.size(), sizeof text - 1);
+      const auto continues = [&](std::size_t i) {
+        return i < whole.size() && (static_cast<unsigned char>(whole[i]) & 0xc0U) == 0x80U;
+      };
+      // A character has at most three bytes after its first one.
+      for (int i = 0; i < 3 && length > 0 && continues(length); ++i) --length;
       *std::copy_n(whole.data(), length, text) = '\0';
       return *this;
     }

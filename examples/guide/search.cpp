@@ -43,7 +43,6 @@ struct index_of_max {
     if (x.type != element_type::f32) throw to.refusal(op.x, "is not f32");
     if (x.rank() != 2 || x.shape[1] == 0) throw to.refusal(op.x, "is no matrix with columns");
     to.result(op.y, element_type::i64, {x.shape[0]});
-    to.make_contiguous(op.x, op.y);
     return {static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1])};
   }
   static index_of_max_body body(const call& c, const launch_of<index_of_max>& at) {

@@ -3,7 +3,9 @@
 
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 
+#include <algorithm>
 #include <deque>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,6 +15,24 @@ namespace {
 
 constexpr program_options options{.capture = capture_policy::automatic, .max_in_batch = 64};
 
+/// The window is this much smaller than one, so that the power of loud recordings stays finite: the
+/// product with the filterbank multiplies infinity by weights of 0, which makes every band NaN.
+constexpr float window_scale = 0x1p-20F;
+constexpr double power_scale = double{window_scale} * window_scale;
+
+std::vector<float> scaled_window(std::int64_t n) {
+  auto window = periodic_hann(n);
+  for (float& factor : window) factor *= window_scale;
+  return window;
+}
+
+/// The options for powers that are multiplied by `power_scale`.
+decibel_options scaled(decibel_options decibels) {
+  constexpr double smallest{std::numeric_limits<float>::min()};
+  if (decibels.amin >= smallest) decibels.amin = std::max(decibels.amin * power_scale, smallest);
+  return decibels;
+}
+
 /// The program of a request. Its constants are brought to the device once.
 program make_program(const mel_spectrogram& asked) {
   auto filters = mel_filterbank(asked.sample_rate, asked.n_fft, asked.n_mels, asked.fmin,
@@ -21,20 +41,22 @@ program make_program(const mel_spectrogram& asked) {
   // Zeros behind a recording change no frame of it, but there may be a louder one behind them.
   const auto samples =
       asked.decibels ? p.input("samples", per_request) : p.input("samples", per_request, padded{1});
-  const auto window = p.constant("window", host_tensor(periodic_hann(asked.n_fft)));
+  const auto window = p.constant("window", host_tensor(scaled_window(asked.n_fft)));
   const auto filterbank = p.constant(
       "filterbank", host_tensor(std::move(filters), {asked.n_mels, asked.n_fft / 2 + 1}));
   const auto frames = p.add(
       "frames",
       frame_signal{.signal = samples, .window = window, .n_fft = asked.n_fft, .hop = asked.hop});
   const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
-  const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed()});
+  const double alpha = asked.decibels ? 1 : 1 / power_scale;
+  const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed(), .alpha = alpha});
   if (!asked.decibels) return std::move(p).build({mel}, options);
   const auto loudest =
       p.add("loudest",
             reduce{.x = mel, .kind = reduction::max, .axes = extents{1, 2}, .keep_dims = true});
-  const auto decibels = p.add(
-      "decibels", power_to_decibel{.x = mel, .reference = loudest, .options = *asked.decibels});
+  const auto decibels =
+      p.add("decibels",
+            power_to_decibel{.x = mel, .reference = loudest, .options = scaled(*asked.decibels)});
   return std::move(p).build({decibels}, options);
 }
 

@@ -16,6 +16,10 @@ namespace sluice::examples {
 /// The reply is one f32 tensor of shape [recordings, n_mels, 1 + samples/hop] (for an even n_fft),
 /// the lowest band first, row-major.
 ///
+/// Power above 3.4e38, the largest f32, is infinity. Beyond the magnitude 1e25 of the FFT, which a
+/// sine of amplitude 1e22 reaches with 2048 samples per frame, the result may hold NaN: scale such
+/// recordings. Decibels are finite up to there. Power below 1e-26 loses accuracy.
+///
 /// Errors: `invalid_argument` (no samples, a size or a frequency out of its range), and the errors
 /// of a run: `out_of_memory`, `upstream_failed`, `device_lost` ...
 struct mel_spectrogram {

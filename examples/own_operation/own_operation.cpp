@@ -33,7 +33,6 @@ struct saxpy {
     if (x.type != element_type::f32) throw to.refusal(op.x, "is not f32");
     to.update(op.y);
     to.result(op.y, x.type, x.shape);
-    to.make_contiguous(op.x, op.y);
     return {x.size(), op.a.to<float>("a")};
   }
   static saxpy_body body(const call& c, const launch_of<saxpy>& at) {

@@ -103,7 +103,8 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
     throw to.refusal(op.b, "is of type ", b.type, ", but a is of type ", a.type);
   }
   if (extent(b, 0) != extent(a, 1)) {
-    throw to.refusal(op.b, "has the shape ", b.shape, ", which does not fit a's ", a.shape);
+    throw to.refusal(op.b, "has the shape ", b.shape, ", but needs ", std::to_string(extent(a, 1)),
+                     " rows, as many as a of shape ", a.shape, " has columns");
   }
   extents stack;
   (void)extend(stack, a);

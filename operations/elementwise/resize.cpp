@@ -56,8 +56,7 @@ resize_call infer_resize(const resize& op, inference& to) {
     columns[d] = d == column ? 1 : 0;
   }
   const auto axis = [&](std::size_t d) -> operations::resized_axis {
-    return {x.shape[d], x.strides[d],
-            shape[d] == 0 ? 1 : static_cast<double>(x.shape[d]) / static_cast<double>(shape[d])};
+    return {x.shape[d], x.strides[d], shape[d]};
   };
   return {.layout = operations::make_layout<4>(shape, {y.strides, image, rows, columns},
                                                {x.type, x.type, x.type, x.type}),

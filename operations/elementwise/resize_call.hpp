@@ -11,9 +11,9 @@ namespace sluice::operations {
 
 /// How rows or columns of the result lie among those of an image.
 struct resized_axis {
-  std::int64_t extent = 1;  ///< of the image
-  std::int64_t stride = 0;  ///< of the image, in elements
-  double scale = 1;         ///< extent of the image / extent of the result
+  std::int64_t extent = 1;         ///< of the image
+  std::int64_t stride = 0;         ///< of the image, in elements
+  std::int64_t result_extent = 1;  ///< of the result
 };
 
 /// Bilinear interpolation. Operands: y, the image at row 0 and column 0, row of y, column of y. The
@@ -34,13 +34,17 @@ struct neighbours {
 template <class T>
 [[nodiscard]] SLUICE_HOST_DEVICE inline neighbours<T> neighbours_of(const resized_axis& axis,
                                                                     std::int64_t index) noexcept {
-  double at = (static_cast<double>(index) + 0.5) * axis.scale - 0.5;
-  if (at < 0) at = 0;
-  auto first = static_cast<std::int64_t>(at);
-  if (first > axis.extent - 1) first = axis.extent - 1;
-  const std::int64_t second = first + (first < axis.extent - 1 ? 1 : 0);
-  return {first * axis.stride, second * axis.stride,
-          static_cast<T>(at - static_cast<double>(first))};
+  // (index + 1/2) * extent / result_extent - 1/2 as one quotient of integers. While the product is
+  // below 2^53, its integer part is right, and its fraction is 0 only for the centre of a pixel.
+  const double numerator = (2 * static_cast<double>(index) + 1) * static_cast<double>(axis.extent) -
+                           static_cast<double>(axis.result_extent);
+  double position = numerator / (2 * static_cast<double>(axis.result_extent));
+  if (position < 0) position = 0;
+  const auto first = static_cast<std::int64_t>(position);
+  const std::int64_t last = axis.extent - 1;
+  if (first >= last) return {last * axis.stride, last * axis.stride, T(0)};
+  return {first * axis.stride, (first + 1) * axis.stride,
+          static_cast<T>(position - static_cast<double>(first))};
 }
 
 /// Computes the elements of a resized image in the type `T`.
@@ -54,9 +58,10 @@ struct resize_body {
                                      const map_position<4>& at) const noexcept {
     const auto row = neighbours_of<T>(rows, at.of[2]);
     const auto column = neighbours_of<T>(columns, at.of[3]);
-    const T upper = between(layout, at.of[1] + row.first, column);
-    const T lower = between(layout, at.of[1] + row.second, column);
-    T value = upper * (T(1) - row.weight) + lower * row.weight;
+    T value = between(layout, at.of[1] + row.first, column);
+    if (row.weight != 0) {
+      value = blend(value, between(layout, at.of[1] + row.second, column), row.weight);
+    }
     if (layout.types[0] == storage::u8) value = rounded(value);
     store<overflow::saturates>(layout.types[0], addresses.y, at.of[0], value);
   }
@@ -65,8 +70,14 @@ struct resize_body {
   [[nodiscard]] SLUICE_HOST_DEVICE T between(const map_layout<4>& layout, std::int64_t from,
                                              const neighbours<T>& column) const noexcept {
     const T left = load<T>(layout.types[1], addresses.inputs[0], from + column.first);
-    const T right = load<T>(layout.types[1], addresses.inputs[0], from + column.second);
-    return left * (T(1) - column.weight) + right * column.weight;
+    if (column.weight == 0) return left;
+    return blend(left, load<T>(layout.types[1], addresses.inputs[0], from + column.second),
+                 column.weight);
+  }
+  /// The mean of two numbers. One of weight 0 is left out: 0 times NaN or infinity is NaN.
+  [[nodiscard]] SLUICE_HOST_DEVICE static T blend(T first, T second, T weight) noexcept {
+    if (weight == 1) return second;
+    return first * (T(1) - weight) + second * weight;
   }
   [[nodiscard]] SLUICE_HOST_DEVICE static T rounded(T value) noexcept {
 #if defined(__CUDA_ARCH__)

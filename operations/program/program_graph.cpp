@@ -26,6 +26,10 @@ std::string in_step(const std::string& name) {
   return "step '" + name + "'";
 }
 
+void require_name(const std::string& name, const char* what) {
+  if (name.empty()) throw invalid_argument("name", std::string("is empty: name the ") + what);
+}
+
 }  // namespace
 
 tensor_spec program_graph::constant::spec() const {
@@ -36,7 +40,9 @@ tensor_spec program_graph::constant::spec() const {
 program_graph::program_graph() : id_(next_program_id()) {}
 
 void program_graph::require_open() const {
-  if (built_) throw error(errc::invalid_argument, "the program has been built");
+  if (built_) {
+    throw invalid_argument("program_builder", "the program has been built, so it cannot change");
+  }
 }
 
 void program_graph::require_counts(std::size_t inputs, std::size_t scalars) const {
@@ -70,6 +76,7 @@ std::uint32_t program_graph::add(step one) {
 
 std::uint32_t program_graph::add_input(std::string name, bool per_request, int padded_axis) {
   require_open();
+  require_name(name, "input");
   per_request_.push_back(per_request);
   padded_axes_.push_back(padded_axis);
   inputs_.push_back(std::move(name));
@@ -80,12 +87,14 @@ std::uint32_t program_graph::add_input(std::string name, bool per_request, int p
 
 scalar program_graph::add_scalar(std::string name) {
   require_open();
+  require_name(name, "scalar");
   scalars_.push_back(std::move(name));
   return scalar::of_program(id_, static_cast<std::uint32_t>(scalars_.size() - 1));
 }
 
 std::uint32_t program_graph::add_constant(constant one) {
   require_open();
+  require_name(one.name, "constant");
   const auto& added = constants_.emplace_back(std::move(one));
   const auto number =
       add({value_kind::constant, static_cast<std::uint32_t>(constants_.size() - 1)});
@@ -162,6 +171,7 @@ class program_graph::addition {
 
 std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_step> operation) {
   require_open();
+  require_name(name, "step");
   addition added(*this);
   const auto operands = operation->operands();
   const auto is_output = [](const named_operand& o) {
@@ -206,6 +216,7 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
                                                       const std::vector<operand>& inputs,
                                                       const std::vector<scalar>& scalars) {
   require_open();
+  require_name(name, "step");
   addition added(*this);
   std::vector<std::uint32_t> given;
   operations::naming([&] { return in_step(name); },

@@ -60,6 +60,22 @@ bool all_are_whole(const program_graph& of, const program_inference& alone) {
   return true;
 }
 
+/// What may be wrong with an input: the author took axis 0 for data, but it counts the runs.
+std::string about_vectors(const program_graph& of, const program_inference& alone) {
+  for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
+    if (!of.is_per_request(i) || alone.inputs[i].rank() != 1) continue;
+    return "; axis 0 of an input per request counts the runs, and " + of.inputs()[i] +
+           " has the shape " + to_string(alone.inputs[i].shape) + " in one run";
+  }
+  return {};
+}
+
+/// The step that computes an output, in words.
+std::string step_of_output(const program_graph& of, std::size_t output) {
+  const auto& value = of.values()[of.viewed(of.outputs()[output])];
+  return "step '" + of.steps()[value.of].name + "'";
+}
+
 /// The inputs of `count` runs together.
 std::vector<tensor_spec> stacked_inputs(const program_graph& of, const program_inference& alone,
                                         std::int64_t count) {
@@ -82,17 +98,18 @@ void require_parts(const program_graph& of, const program_inference& alone) {
                              std::vector<given_output>(of.outputs().size()));
       } catch (const error& e) {
         throw error(e.code(), std::string(e.what()) + ", when " + std::to_string(count) +
-                                  " runs are computed as one");
+                                  " runs are computed as one" + about_vectors(of, alone));
       }
     }();
     for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
       const auto one = alone.values[of.outputs()[i]].spec();
       const auto found = all.values[of.outputs()[i]].spec();
       if (one.rank() != 0 && found.shape == stack(one, count).shape) continue;
-      throw invalid_argument(of.output_name(i), "is not per request: its shape is " +
-                                                    to_string(one.shape) + " for one run and " +
-                                                    to_string(found.shape) + " for " +
-                                                    std::to_string(count));
+      throw invalid_argument(of.output_name(i),
+                             "is not per request: its shape is " + to_string(one.shape) +
+                                 " for one run and " + to_string(found.shape) + " for " +
+                                 std::to_string(count) + "; " + step_of_output(of, i) +
+                                 " computes it" + about_vectors(of, alone));
     }
   }
 }

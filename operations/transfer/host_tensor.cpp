@@ -51,8 +51,8 @@ host_tensor::host_tensor(const std::vector<bool>& values)
 
 void host_tensor::require_type(element_type type) const {
   if (type == type_) return;
-  throw error(errc::invalid_argument, "the elements are of type " + std::string(to_string(type_)) +
-                                          ", not " + std::string(to_string(type)));
+  throw invalid_argument("values", "are of type " + std::string(to_string(type_)) +
+                                       ", but are read as " + std::string(to_string(type)));
 }
 
 }  // namespace sluice

@@ -5,7 +5,8 @@
 namespace sluice {
 
 void extents::refuse_rank(std::size_t rank) {
-  throw error(errc::invalid_argument, std::to_string(rank) + " dimensions; at most 8 are possible");
+  throw invalid_argument(
+      "extents", "have " + std::to_string(rank) + " dimensions, but at most 8 are possible");
 }
 
 std::string to_string(const extents& values) {

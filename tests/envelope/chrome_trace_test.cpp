@@ -454,7 +454,9 @@ TEST_F(chrome_trace_test, cuts_long_names_and_stays_valid) {
   settle(*service_);
   const auto launches = events_of(json::parse(trace->json()), "launch");
   ASSERT_EQ(launches.size(), 2u);
-  EXPECT_FALSE(launches[0].at("name").get<std::string>().empty());
+  const auto whole = two_bytes_each.substr(0, 30);  // 31 bytes would end within a character
+  EXPECT_EQ(launches[0].at("name").get<std::string>(), whole);
+  EXPECT_EQ(launches[1].at("name").get<std::string>(), "x" + whole);
 }
 
 TEST_F(chrome_trace_test, shows_nothing_of_a_launch_that_was_overwritten) {

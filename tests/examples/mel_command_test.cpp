@@ -132,6 +132,60 @@ TEST_F(Commands, MelInDecibelsWithAPictureAndATrace) {
   EXPECT_NE(trace.dump().find("program"), std::string::npos);
 }
 
+TEST_F(Commands, MelOfLoudSamples) {
+  auto generator = test::make_generator();
+  const auto quiet = test::random_values<float>(generator, 4'000);
+  const test::mel_reference_parameters parameters{.sample_rate = 22050, .fmax = 11025};
+  const auto reference = test::reference_mel_spectrogram(quiet, parameters);
+  const double loudest = *std::max_element(reference.begin(), reference.end());
+  std::vector<double> decibels;
+  for (const double value : reference)
+    decibels.push_back(std::max(10 * std::log10(value / loudest), -80.0));
+  for (const int exponent : {10, 60, 64, 127}) {
+    SCOPED_TRACE(exponent);
+    auto samples = quiet;
+    for (float& sample : samples) sample = std::ldexp(sample, exponent);
+    test::write_text(folder_ / "loud.wav", wav_of(22050, samples));
+    const outcome ended = run("mel loud.wav -o out.npy --db --png out.png");
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    EXPECT_LE(test::relative_error(io::read_npy(folder_ / "out.npy").values<float>(), decibels),
+              1e-5);
+    // Of samples of 2^60, the power of a bin exceeds f32, and that of a band does not.
+    if (exponent <= 60) {
+      auto power = reference;
+      for (double& value : power) value = std::ldexp(value, 2 * exponent);
+      ASSERT_EQ(run("mel loud.wav -o power.npy --png power.png").status, 0);
+      EXPECT_LE(test::relative_error(io::read_npy(folder_ / "power.npy").values<float>(), power),
+                test::error_bound<float>(2048));
+      EXPECT_EQ(test::read_text(folder_ / "power.png"), test::read_text(folder_ / "out.png"));
+    } else {
+      expect_refusal("loud.wav: has samples of up to", "mel loud.wav -o power2.npy");
+    }
+  }
+}
+
+TEST_F(Commands, MelWarns) {
+  const auto samples = write_noise("in.wav", 16000, 1'000);
+  const auto expect_warning = [&](const std::string& text, const std::string& arguments) {
+    const outcome ended = run(arguments);
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_NE(ended.err.find("sluice mel: warning: " + text), std::string::npos) << ended.err;
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  };
+  // librosa warns of the same bands.
+  expect_warning("--mels: 13 of 128 bands", "mel in.wav -o out.npy --n-fft 256 --hop 100 --quiet");
+  auto file = wav_of(16000, samples);
+  test::write_text(folder_ / "cut.wav", file.substr(0, file.size() - 40));
+  expect_warning("cut.wav: ends 40 bytes", "mel cut.wav -o out.npy");
+  file.replace(file.find("data") + 4, 4, "\xff\xff\xff\xff");
+  test::write_text(folder_ / "piped.wav", file);
+  const outcome ended = run("mel piped.wav -o piped.npy");
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.err, "");
+  ASSERT_EQ(run("mel in.wav -o out.npy").status, 0);
+  EXPECT_EQ(test::read_text(folder_ / "piped.npy"), test::read_text(folder_ / "out.npy"));
+}
+
 TEST_F(Commands, MelRefuses) {
   write_noise("in.wav", 16000, 500);
   test::write_text(folder_ / "empty.wav", wav_of(16000, {}));

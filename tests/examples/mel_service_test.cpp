@@ -223,6 +223,32 @@ TEST_P(MelService, AgreesWithTheReferenceAtRandom) {
   }
 }
 
+// The power of the loudest bins exceeds f32.
+TEST_P(MelService, LoudRecordingsHoldNoNaN) {
+  auto generator = test::make_generator();
+  const test::mel_reference_parameters p{.sample_rate = 22050, .fmax = 11025};
+  const std::size_t count = 6'000;
+  std::vector<float> samples;
+  const double frequency = std::uniform_real_distribution<double>(0.05, 0.5)(generator);
+  for (std::size_t i = 0; i < count; ++i)
+    samples.push_back(static_cast<float>(1e18 * std::sin(static_cast<double>(i) * frequency)));
+  auto expected = test::reference_mel_spectrogram(samples, p);
+  const auto power = studio_->spectrogram({.sample_rate = p.sample_rate, .samples = samples});
+  constexpr double largest = std::numeric_limits<float>::max();
+  ASSERT_EQ(power.size(), expected.size());
+  ASSERT_GT(*std::max_element(expected.begin(), expected.end()), largest);
+  for (std::size_t i = 0; i < power.size(); ++i) {
+    ASSERT_FALSE(std::isnan(power[i])) << i;
+    if (std::abs(expected[i] / largest - 1) < 0.01) continue;
+    ASSERT_EQ(std::isinf(power[i]), expected[i] > largest) << i;
+  }
+  const double loudest = *std::max_element(expected.begin(), expected.end());
+  for (double& value : expected) value = std::max(10 * std::log10(value / loudest), -80.0);
+  const auto decibels = studio_->spectrogram(
+      {.sample_rate = p.sample_rate, .samples = samples, .decibels = decibel_options{}});
+  EXPECT_LE(test::relative_error(decibels, expected), 1e-4);
+}
+
 TEST_P(MelService, TurnsPowerIntoDecibels) {
   auto generator = test::make_generator();
   auto samples = noise(8'000, generator);

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -154,59 +155,130 @@ void append_samples(std::span<const std::byte> moments, const sample_format& for
   }
 }
 
-recording read_samples(byte_source& source, const sample_format& format, std::uint32_t size) {
-  if (size % format.block_alignment != 0)
-    throw invalid_argument(source.name(), "the 'data' chunk of " + std::to_string(size) +
-                                              " bytes is not a multiple of the block alignment " +
-                                              std::to_string(format.block_alignment));
-  const std::optional<std::uint64_t> available = source.remaining();
-  const auto fail_truncated = [&](std::uint64_t present) {
-    throw invalid_argument(source.name(), "is truncated: " + std::to_string(present) + " of " +
-                                              std::to_string(size) + " bytes of samples");
-  };
-  if (available && *available < size) fail_truncated(*available);
+/// Whether a program may state this size because it does not know the size: one just below 2^31 or
+/// 2^32, often without the bytes of the header.
+bool may_be_placeholder(std::uint64_t size) {
+  constexpr std::uint64_t margin = 0x10000;
+  return (size >= 0x80000000 - margin && size <= 0x80000000) ||
+         (size >= 0x100000000 - margin && size < 0x100000000);
+}
 
+/// Where the samples end.
+struct sample_extent {
+  std::uint64_t size = 0;  ///< in bytes, as the header states it
+  /// The program that wrote the header did not know the size: the samples end with the file.
+  bool open_ended = false;
+};
+
+recording read_samples(byte_source& source, const sample_format& format,
+                       const sample_extent& extent) {
+  const std::uint64_t size =
+      extent.open_ended ? std::numeric_limits<std::uint64_t>::max() : extent.size;
   recording result{format.sample_rate, format.channels, {}};
-  if (available) result.samples.reserve(size / format.block_alignment);
+  if (const auto available = source.remaining())
+    result.samples.reserve(
+        static_cast<std::size_t>(std::min(size, *available) / format.block_alignment));
   // Blocks of whole frames, about 64 KiB each.
   const std::uint64_t block =
       std::max<std::uint64_t>(1, 65536 / format.block_alignment) * format.block_alignment;
-  for (std::uint64_t position = 0; position < size;) {
+  std::uint64_t position = 0;
+  while (position < size) {
     const std::uint64_t wanted = std::min(block, size - position);
-    const std::vector<std::byte> moments = read_up_to(source, wanted);
-    if (moments.size() < wanted) fail_truncated(position + moments.size());
-    append_samples(moments, format, source, result.samples);
-    position += wanted;
+    const std::vector<std::byte> bytes = read_up_to(source, wanted);
+    position += bytes.size();
+    const std::size_t partial = bytes.size() % format.block_alignment;
+    if (partial != 0 && position == size)
+      throw invalid_argument(source.name(), "the 'data' chunk of " + std::to_string(size) +
+                                                " bytes is not a multiple of the block alignment " +
+                                                std::to_string(format.block_alignment));
+    append_samples(std::span(bytes).first(bytes.size() - partial), format, source, result.samples);
+    if (bytes.size() < wanted) break;
   }
+  if (position < size && !extent.open_ended && !may_be_placeholder(size))
+    result.missing_bytes = size - position;
   return result;
 }
 
-recording read_recording(byte_source& source) {
-  std::array<std::byte, 12> prologue{};
-  const std::size_t received = source.read(prologue);
-  const std::string_view text(reinterpret_cast<const char*>(prologue.data()), received);
-  if (received == 0) throw invalid_argument(source.name(), "is empty, not a WAV file");
-  if (received < prologue.size() || text.substr(0, 4) != "RIFF" || text.substr(8, 4) != "WAVE")
-    throw invalid_argument(source.name(), "is not a WAV file (RIFF/WAVE)");
+/// The size of the samples that a 'ds64' chunk states: the second of its 64-bit numbers.
+std::uint64_t read_large_size(byte_source& source, std::uint32_t size) {
+  std::array<std::byte, 16> bytes{};
+  const std::uint64_t rest = padded(size) - bytes.size();
+  if (size < bytes.size() || source.read(bytes) < bytes.size() || skip(source, rest) < rest)
+    throw invalid_argument(source.name(), "is truncated within the 'ds64' chunk");
+  return little_endian<std::uint64_t>(bytes.data() + 8);
+}
 
-  std::optional<sample_format> format;
-  while (const std::optional<chunk_header> chunk = next_chunk(source)) {
-    if (chunk->is("fmt ")) {
-      if (format) throw invalid_argument(source.name(), "has two 'fmt ' chunks");
-      format = read_format(source, chunk->size);
-    } else if (chunk->is("data")) {
-      if (!format)
-        throw invalid_argument(source.name(), "has its 'data' chunk before the 'fmt ' chunk");
-      return read_samples(source, *format, chunk->size);
+/// Reads the chunks of a file one after another, up to the samples.
+class wav_reader {
+ public:
+  explicit wav_reader(byte_source& source) : source_(source) {}
+
+  recording read() {
+    read_prologue();
+    while (const std::optional<chunk_header> chunk = next_chunk(source_)) {
+      position_ += 8;
+      if (chunk->is("data")) {
+        if (!format_)
+          throw invalid_argument(source_.name(), "has its 'data' chunk before the 'fmt ' chunk");
+        return read_samples(source_, *format_, extent_of(chunk->size));
+      }
+      read_chunk(*chunk);
+      position_ += padded(chunk->size);
+    }
+    throw invalid_argument(source_.name(), format_ ? "has no 'data' chunk" : "has no 'fmt ' chunk");
+  }
+
+ private:
+  void read_prologue() {
+    std::array<std::byte, 12> prologue{};
+    const std::size_t received = source_.read(prologue);
+    const std::string_view text(reinterpret_cast<const char*>(prologue.data()), received);
+    if (received == 0) throw invalid_argument(source_.name(), "is empty, not a WAV file");
+    const auto form = text.substr(0, 4);
+    if (received < prologue.size() || (form != "RIFF" && form != "RF64" && form != "BW64") ||
+        text.substr(8, 4) != "WAVE")
+      throw invalid_argument(source_.name(), "is not a WAV file (RIFF/WAVE or RF64)");
+    has_large_sizes_ = form != "RIFF";
+    end_ = std::uint64_t{8} + little_endian<std::uint32_t>(prologue.data() + 4);
+  }
+
+  void read_chunk(const chunk_header& chunk) {
+    if (chunk.is("fmt ")) {
+      if (format_) throw invalid_argument(source_.name(), "has two 'fmt ' chunks");
+      format_ = read_format(source_, chunk.size);
+    } else if (has_large_sizes_ && chunk.is("ds64")) {
+      large_size_ = read_large_size(source_, chunk.size);
     } else {
-      const std::uint64_t size = padded(chunk->size);
-      if (skip(source, size) < size)
-        throw invalid_argument(source.name(),
+      const std::uint64_t size = padded(chunk.size);
+      if (skip(source_, size) < size)
+        throw invalid_argument(source_.name(),
                                "is truncated within the chunk " +
-                                   quoted(std::string_view(chunk->id.data(), chunk->id.size())));
+                                   quoted(std::string_view(chunk.id.data(), chunk.id.size())));
     }
   }
-  throw invalid_argument(source.name(), format ? "has no 'data' chunk" : "has no 'fmt ' chunk");
+
+  /// The extent of the samples behind a header of the 'data' chunk, which has just been read.
+  [[nodiscard]] sample_extent extent_of(std::uint32_t stated) const {
+    constexpr std::uint32_t largest = 0xffffffff;
+    if (has_large_sizes_ && stated == largest)
+      return {large_size_, large_size_ == 0 || large_size_ > std::uint64_t{1} << 62};
+    if (stated == 0) {
+      // A recording is empty if the file states that other chunks follow it.
+      return {0, end_ < position_ + 8 || may_be_placeholder(end_ - 8)};
+    }
+    return {stated, stated == largest || stated == 0x7fffffff};
+  }
+
+  byte_source& source_;
+  std::optional<sample_format> format_;
+  bool has_large_sizes_ = false;
+  std::uint64_t large_size_ = 0;
+  std::uint64_t position_ = 12;  ///< in the file, in bytes
+  std::uint64_t end_ = 0;        ///< of the file, as its header states it, in bytes
+};
+
+recording read_recording(byte_source& source) {
+  return wav_reader(source).read();
 }
 
 }  // namespace

@@ -18,16 +18,23 @@ struct recording {
   /// scaled to [-1, 1) by 2^(1 - bits); floating-point samples are not scaled. Empty if the file
   /// has no samples.
   std::vector<float> samples;
+  /// Bytes of samples that the header states beyond the end of the file. 0 if the header states a
+  /// size that stands for an unknown one.
+  std::uint64_t missing_bytes = 0;
 };
 
-/// Reads a RIFF/WAVE file: PCM of 8 (unsigned), 16, 24 or 32 bits, or IEEE floats of 32 or 64 bits,
-/// with a plain format or WAVE_FORMAT_EXTENSIBLE. Skips other chunks, ignores everything after the
-/// sample data, and ignores the size of the RIFF chunk, which is often wrong. For any header it
-/// allocates at most a small multiple of the true size of the file.
+/// Reads a RIFF/WAVE, RF64 or BW64 file: PCM of 8 (unsigned), 16, 24 or 32 bits, or IEEE floats of
+/// 32 or 64 bits, with a plain format or WAVE_FORMAT_EXTENSIBLE. Skips other chunks and ignores
+/// everything after the sample data. For any header it allocates at most a small multiple of the
+/// true size of the file.
+///
+/// Programs that write to a pipe cannot know the size of the samples in advance. So samples end
+/// with the file if their size is stated as 0xFFFFFFFF, 0x7FFFFFFF, or 0 without a stated chunk
+/// after them, or if the file ends before the stated size. An incomplete last frame is dropped.
 /// @throws error `invalid_argument`, in one line that names the file: the file is missing, not
-/// readable, malformed, truncated or of another encoding; it has 0 channels or 0 samples per
-/// second, a block alignment that does not match its samples, or a value that is not finite in f32.
-/// `library_failure`: the read fails
+/// readable, malformed, truncated before its samples or of another encoding; it has 0 channels or 0
+/// samples per second, a block alignment that does not match its samples, or a value that is not
+/// finite in f32. `library_failure`: the read fails
 [[nodiscard]] recording read_wav(const std::filesystem::path& path);
 
 /// As `read_wav`, for the bytes of a file. Errors call it `name`.

@@ -3,6 +3,7 @@
 
 #include "tools/io/displayed.hpp"
 #include "tools/io/output_file.hpp"
+#include "tools/sluice/exit_code.hpp"
 
 #include <sluice/runtime/device_id.hpp>
 #include <sluice/runtime/error.hpp>
@@ -142,6 +143,11 @@ void print(std::string_view text) {
   throw error(errc::library_failure,
               "standard output: could not be written: " + std::generic_category().message(number),
               library_status{"libc", number});
+}
+
+void print_warning(std::string_view command, std::string_view text) {
+  const std::string line = error_line(command, "warning: " + std::string(text));
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 void print_summary(const common_options& common, const std::vector<named_file>& outputs,

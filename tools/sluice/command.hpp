@@ -65,6 +65,10 @@ void require_distinct_files(const common_options& common, std::vector<named_file
 void print_summary(const common_options& common, const std::vector<named_file>& outputs,
                    std::string_view text);
 
+/// Prints "sluice mel: warning: <text>" and a newline on standard error, also with `--quiet`.
+/// `command` is the name of the command.
+void print_warning(std::string_view command, std::string_view text);
+
 /// What `--version` prints, for example "sluice 0.1.0".
 std::string version_line();
 

@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,14 +81,11 @@ fft_task task_for(const fft_options& options, const io::array& x) {
                                        to_string(x.type)));
   if (x.shape.empty()) refuse_file(options.x, "has no axis to transform");
   if (x.shape.back() == 0) refuse_file(options.x, "its last axis is empty");
-  if (options.inverse && !complex)
-    refuse_file(options.x, fmt::format("its elements are {}, but --inverse needs c64 or c128",
-                                       to_string(x.type)));
   fft_task task;
-  if (!complex) {
-    task.kind = fft_kind::rfft;
-  } else if (options.inverse) {
+  if (options.inverse) {
     task.kind = options.length ? fft_kind::irfft : fft_kind::ifft;
+  } else if (!complex) {
+    task.kind = fft_kind::rfft;
   }
   task.length = static_cast<std::size_t>(options.length.value_or(x.shape.back()));
   task.result_shape = x.shape;
@@ -94,6 +93,33 @@ fft_task task_for(const fft_options& options, const io::array& x) {
   for (std::size_t axis = 0; axis + 1 < x.shape.size(); ++axis)
     task.batch = saturating_multiply(task.batch, static_cast<std::size_t>(x.shape[axis]));
   return task;
+}
+
+/// Divides the numbers by a power of two, 2^e, so that the sum of `length` of them is finite.
+/// Returns e, which is 0 unless a number is that large.
+template <class Real>
+int scale_down(std::span<std::complex<Real>> numbers, std::size_t length) {
+  Real peak = 0;
+  for (const auto& z : numbers) {
+    // Infinity and NaN stay.
+    for (const Real part : {std::abs(z.real()), std::abs(z.imag())})
+      if (part <= std::numeric_limits<Real>::max()) peak = std::max(peak, part);
+  }
+  // The parts of a product of a number with a root of unity are at most √2 times its parts.
+  if (peak <= std::numeric_limits<Real>::max() / 4 / static_cast<Real>(length)) return 0;
+  const int exponent = std::ilogb(static_cast<Real>(length)) + 3;
+  for (auto& z : numbers) z = {std::ldexp(z.real(), -exponent), std::ldexp(z.imag(), -exponent)};
+  return exponent;
+}
+
+/// The rows of `x` as complex numbers, cut or padded; see `rows_of_length`.
+template <class Real>
+std::vector<std::complex<Real>> complex_rows(const io::array& x, std::size_t given,
+                                             std::size_t wanted) {
+  if (is_complex(x.type))
+    return rows_of_length<std::complex<Real>>(x.values<std::complex<Real>>(), given, wanted);
+  const auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
+  return {rows.begin(), rows.end()};
 }
 
 /// Transforms rows of `row` elements.
@@ -121,21 +147,43 @@ gpu_ref<Result> transform(session& current, const fft_task& task, std::vector<T>
   return {};
 }
 
+/// Multiplies numbers by 2^exponent.
+///@{
+template <class Real>
+void scale_up(std::vector<Real>& numbers, int exponent) {
+  for (Real& number : numbers) number = std::ldexp(number, exponent);
+}
+template <class Real>
+void scale_up(std::vector<std::complex<Real>>& numbers, int exponent) {
+  for (auto& z : numbers) z = {std::ldexp(z.real(), exponent), std::ldexp(z.imag(), exponent)};
+}
+///@}
+
+/// The transforms of rows, which are to be multiplied by 2^exponent.
+template <class Result>
+struct transformed_rows {
+  gpu_ref<Result> values;
+  int exponent = 0;
+};
+
 /// Transforms the rows of `x`, cut or padded. Releases the memory of `x`.
 template <class Real, class Result>
-gpu_ref<Result> transform_rows(session& current, io::array& x, const fft_task& task) {
+transformed_rows<Result> transform_rows(session& current, io::array& x, const fft_task& task) {
   using complex = std::complex<Real>;
   const auto given = static_cast<std::size_t>(x.shape.back());
   const std::size_t wanted = input_row(task.kind, task.length);
   if (task.kind == fft_kind::rfft) {
     auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
     x.bytes = {};
-    return transform<Result>(current, task, std::move(rows), wanted);
+    return {transform<Result>(current, task, std::move(rows), wanted)};
   }
-  auto rows = rows_of_length<complex>(x.values<complex>(), given, wanted);
+  auto rows = complex_rows<Real>(x, given, wanted);
+  // The device sums up before it divides by the length.
+  const int exponent =
+      task.kind == fft_kind::fft ? 0 : scale_down(std::span<complex>(rows), task.length);
   if (task.kind == fft_kind::irfft) make_hermitian_ends(std::span(rows), task.length);
   x.bytes = {};
-  return transform<Result>(current, task, std::move(rows), wanted);
+  return {transform<Result>(current, task, std::move(rows), wanted), exponent};
 }
 
 /// Computes the result and writes it.
@@ -160,7 +208,8 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
                    saturating_add(plan_bytes, saturating_add(in_bytes, out_bytes)));
     const auto result = transform_rows<Real, Result>(current, x, task);
     launch = current.last_launch();
-    values = download_values(current, result);
+    values = download_values(current, result.values);
+    if (result.exponent != 0) scale_up(values, result.exponent);
   }
   write_array(options.output, task.result_shape, values);
   current.finish();
@@ -192,8 +241,10 @@ void add_fft_command(CLI::App& program) {
   CLI::App& command =
       add_command(program, "fft", "Fourier transform of the last axis, as numpy.fft computes it",
                   options->common);
-  add_input(command, "X", options->x,
-            "Input: f32, f64, c64 or c128; a real input gives half a spectrum (rfft)")
+  add_input(
+      command, "X", options->x,
+      "Input: f32, f64, c64 or c128; a real input gives half a spectrum (rfft), or is taken as "
+      "complex numbers (--inverse)")
       ->required()
       ->type_name("NPY");
   add_output(command, "-o,--output", options->output, "Output file")->required()->type_name("NPY");

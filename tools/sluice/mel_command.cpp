@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
 #include "tools/io/spectrogram_png.hpp"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +44,8 @@ struct mel_task {
   io::recording recording;
   double fmax = 0;
   std::size_t frames = 0;
+  float peak = 0;    ///< the largest magnitude of the samples of the file
+  int exponent = 0;  ///< the samples are divided by 2^exponent, so that their power is finite
 };
 
 std::vector<named_file> outputs_of(const mel_options& options) {
@@ -76,7 +80,47 @@ mel_task task_for(const mel_options& options) {
                     ? fmt::format("--hop: {} samples between frames are too many", options.hop)
                     : fmt::format("--n-fft: {} samples per frame are too many", options.n_fft));
   }
+  for (const float sample : task.recording.samples)
+    task.peak = std::max(task.peak, std::abs(sample));
+  if (task.peak > 1) task.exponent = std::ilogb(task.peak);
+  for (float& sample : task.recording.samples) sample = std::ldexp(sample, -task.exponent);
   return task;
+}
+
+/// Prints what the results may lack.
+void warn(const mel_options& options, const mel_task& task) {
+  if (task.recording.missing_bytes != 0)
+    print_warning("mel", fmt::format("{}: ends {} bytes before the stated end of its samples",
+                                     io::displayed(options.input), task.recording.missing_bytes));
+  const auto filters = examples::mel_filterbank(task.recording.sample_rate, options.n_fft,
+                                                options.mels, options.fmin, task.fmax);
+  const auto bins = options.n_fft / 2 + 1;
+  std::int64_t empty = 0;
+  for (auto row = filters.begin(); row != filters.end(); row += bins)
+    if (std::all_of(row, row + bins, [](float weight) { return weight == 0; })) ++empty;
+  if (empty != 0)
+    print_warning("mel", fmt::format("--mels: {} of {} bands are narrower than the distance of two "
+                                     "bins of the FFT and stay empty; use fewer bands or a larger "
+                                     "--n-fft",
+                                     empty, options.mels));
+}
+
+/// The decibels of the samples as they are in the file.
+decibel_options options_for(const mel_task& task) {
+  // At the smallest value, all but silence is louder: the loudest sample is at least 1.
+  constexpr double smallest = 1e-25;
+  return {.amin = std::max(std::ldexp(decibel_options{}.amin, -2 * task.exponent), smallest)};
+}
+
+/// Turns powers of the divided samples into those of the samples in the file.
+void restore_power(const mel_options& options, const mel_task& task, std::vector<float>& power) {
+  if (task.exponent == 0) return;
+  for (float& value : power) value = std::ldexp(value, 2 * task.exponent);
+  if (!std::all_of(power.begin(), power.end(), [](float value) { return std::isfinite(value); }))
+    refuse_file(options.input,
+                fmt::format("has samples of up to {:.3g}, whose power exceeds the range of f32; "
+                            "--db writes decibels",
+                            task.peak));
 }
 
 /// Throws if the arrays do not fit into memory.
@@ -105,11 +149,12 @@ void require_memory_for(const mel_options& options, const mel_task& task,
 }
 
 /// The picture shows decibels, also if the output array holds power.
-std::vector<float> decibels_of(session& current, const gpu_ref<float>& power) {
+std::vector<float> decibels_of(session& current, const gpu_ref<float>& power,
+                               const decibel_options& options) {
   const auto elementwise = current.device().elementwise();
   const auto loudest = current.ask<tensor>(elementwise, reduce{.x = power, .kind = reduction::max});
-  const auto decibels =
-      current.ask<tensor>(elementwise, power_to_decibel{.x = power, .reference = loudest});
+  const auto decibels = current.ask<tensor>(
+      elementwise, power_to_decibel{.x = power, .reference = loudest, .options = options});
   return download_values(current, decibels.as<float>());
 }
 
@@ -123,6 +168,7 @@ std::string length_text(const io::recording& recording) {
 void compute(const mel_options& options, mel_task& task) {
   session current(options.common);
   require_memory_for(options, task, current.info());
+  warn(options, task);
   const auto length = length_text(task.recording);
 
   const auto mel_actor = examples::spawn_mel_service(current.system(), current.device().actor());
@@ -137,15 +183,16 @@ void compute(const mel_options& options, mel_task& task) {
           .n_mels = options.mels,
           .fmin = options.fmin,
           .fmax = task.fmax,
-          .decibels = options.decibels ? std::optional(decibel_options{}) : std::nullopt});
+          .decibels = options.decibels ? std::optional(options_for(task)) : std::nullopt});
   const auto mel = results.front().as<float>();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
 
   const auto frames = static_cast<std::int64_t>(task.frames);
-  const auto values = download_values(current, mel);
+  auto values = download_values(current, mel);
+  if (!options.decibels) restore_power(options, task, values);
   write_array(options.output, std::vector<std::int64_t>{options.mels, frames}, values);
   if (!options.png.empty()) {
-    const auto decibels = options.decibels ? values : decibels_of(current, mel);
+    const auto decibels = options.decibels ? values : decibels_of(current, mel, options_for(task));
     io::write_spectrogram_png(options.png, {decibels, options.mels, frames});
   }
   current.finish();

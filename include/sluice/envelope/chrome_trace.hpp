@@ -46,7 +46,7 @@ struct chrome_trace_options {
 /// states, m, n, k and the number of products for `gemm` for example, or zeros. Some arguments are
 /// present only if they have something to say: "tag", "steps" (the names of the steps of a
 /// program, in order), "batch" (the number of launches in a batch) and "failure" (the `errc` of the
-/// launch). Of each name and tag, the first 31 bytes are kept, and of "steps" the first 191.
+/// launch). Names and tags keep the characters of their first 31 bytes, "steps" those of 191.
 ///
 /// A launch without timestamps has the argument `"timestamps": "missing"`, or `"off"` if the option
 /// is off. Its slice begins after its enqueueing call and after the previous launch of the stream.

@@ -7,19 +7,21 @@
 
 #include <concepts>
 #include <cstddef>
-#include <string_view>
+#include <exception>
+#include <type_traits>
 #include <utility>
 
 namespace sluice {
 
-/// An operation that does the same for each index, written once for both devices. Its functions are
-/// static members:
+/// An operation that does the same for each index, written once for both
+/// devices. Its functions are static members:
 ///
 ///     struct negate {
 ///       operand x{};
 ///       operand y{};
 ///       static constexpr auto members() {
-///         return std::make_tuple(input("x", &negate::x), output("y", &negate::y));
+///         return std::make_tuple(input("x", &negate::x), output("y",
+///         &negate::y));
 ///       }
 ///       static constexpr std::string_view name = "negate";
 ///       static constexpr bool has_kernel = true;
@@ -30,32 +32,92 @@ namespace sluice {
 ///       static negate_body body(const call& c, const launch_of<negate>& at);
 ///     };
 ///
-/// `infer` works out the call, a trivially copyable type with the number of indices, `count`.
-/// `body` returns the function of an index, which `for_each_index` calls on the host and an
-/// `index_kernel` on a GPU. `has_kernel` states whether a `.cu` file of the program instantiates
-/// the kernel. Without it, GPUs do not have the operation. If it is true and no file instantiates
-/// the kernel, the program does not link.
+/// `infer` works out the call, a trivially copyable type with the number of
+/// indices, `count`. `body` returns the function of an index, which
+/// `for_each_index` calls on the host and an `index_kernel` on a GPU.
+/// `has_kernel` states whether a `.cu` file of the program instantiates the
+/// kernel. Without it, GPUs do not have the operation. If it is true and no
+/// file instantiates the kernel, the program does not link.
 ///
-/// `body` gets the address of each operand. If it treats them as contiguous, `infer` calls
-/// `make_contiguous` first.
+/// `body` gets the address of each operand. All operands are contiguous: the
+/// launch uses packed copies of those that are not, and `infer` sees inputs
+/// with the strides of their copies. An operation whose body takes strides
+/// states so, and gets its operands as they are:
 ///
-/// `row_of` needs no overload for such an operation.
+///       static constexpr bool takes_strides = true;
+///
+/// `row_of` needs no overload for such an operation. A mistake in one of these
+/// members is a compile error that says what is missing.
 template <class Operation>
-concept indexed_operation = requires(const Operation& op, inference& to,
-                                     const launch_of<Operation>& at) {
-  { Operation::name } -> std::convertible_to<std::string_view>;
-  { Operation::has_kernel } -> std::convertible_to<bool>;
-  { Operation::infer(op, to).count } -> std::convertible_to<std::size_t>;
-  Operation::body(Operation::infer(op, to), at);
+concept indexed_operation = requires {
+  Operation::name;
+  Operation::has_kernel;
+  Operation::infer(std::declval<const Operation&>(), std::declval<inference&>());
 };
 
 namespace detail {
-template <indexed_operation Operation>
+template <class Operation>
+using call_of_indexed =
+    decltype(Operation::infer(std::declval<const Operation&>(), std::declval<inference&>()));
+
+template <class Operation>
+[[nodiscard]] constexpr bool takes_strides() {
+  if constexpr (requires { Operation::takes_strides; }) {
+    return Operation::takes_strides;
+  } else {
+    return false;
+  }
+}
+
+/// Whether the members of an operation fit. If not, the compiler has said why.
+template <class Operation>
+[[nodiscard]] constexpr bool check_indexed() {
+  using call = call_of_indexed<Operation>;
+  constexpr bool counts = requires(const call& c) {
+    { c.count } -> std::convertible_to<std::size_t>;
+  };
+  static_assert(counts,
+                "an indexed operation: the call that infer returns needs a member "
+                "std::size_t count, the number of indices");
+  constexpr bool is_plain = std::is_trivially_copyable_v<call>;
+  static_assert(is_plain,
+                "an indexed operation: the call that infer returns must be trivially "
+                "copyable: "
+                "numbers and structs of numbers, and no string, vector or tensor");
+  constexpr bool has_body =
+      requires(const call& c, const launch_of<Operation>& at, std::size_t index) {
+    Operation::body(c, at)(index);
+  };
+  static_assert(has_body,
+                "an indexed operation: static body(const call&, "
+                "const launch_of<Operation>&) must "
+                "return a function of an index, std::size_t");
+  return counts && is_plain && has_body;
+}
+
+/// Works out the call. Operands that are not contiguous are packed, unless the
+/// body takes strides.
+template <class Operation>
+[[nodiscard]] call_of_indexed<Operation> infer_indexed(const Operation& op, inference& to) {
+  const auto pack = [&](member_role role) {
+    for (const auto& use : to.uses()) {
+      if (use.of.role != role || use.ignored || !use.spec || use.spec->is_contiguous()) continue;
+      (void)to.pack(*use.of.value);
+    }
+  };
+  constexpr bool packs = !takes_strides<Operation>();
+  // `result` has to see outputs as they are.
+  if constexpr (packs) pack(member_role::input);
+  const auto call = Operation::infer(op, to);
+  if constexpr (packs) pack(member_role::output);
+  return call;
+}
+
+template <class Operation>
 [[nodiscard]] auto functions_of_indexed() {
-  using call =
-      decltype(Operation::infer(std::declval<const Operation&>(), std::declval<inference&>()));
+  using call = call_of_indexed<Operation>;
   operation_functions<Operation, call> all{.name = Operation::name,
-                                           .infer = Operation::infer,
+                                           .infer = infer_indexed<Operation>,
                                            .host = {.library = "own"},
                                            .cuda = {.library = "own"}};
   all.compute = [](const call& c, const launch_of<Operation>& at) {
@@ -79,8 +141,12 @@ template <indexed_operation Operation>
 /// The functions behind an `indexed_operation`.
 template <indexed_operation Operation>
 [[nodiscard]] const operation_row& row_of(operation_type<Operation>) {
-  static const typed_operation_row row(detail::functions_of_indexed<Operation>());
-  return row;
+  if constexpr (detail::check_indexed<Operation>()) {
+    static const typed_operation_row row(detail::functions_of_indexed<Operation>());
+    return row;
+  } else {
+    std::terminate();  // not compiled
+  }
 }
 
 }  // namespace sluice

@@ -25,6 +25,9 @@ enum class image_layout : std::uint8_t {
 /// pixels; there is no antialiasing. PyTorch calls this `bilinear` with `align_corners=False,
 /// antialias=False`.
 ///
+/// A pixel of weight 0 is not read, so NaN and infinities reach only the pixels that they are a
+/// part of. A row or a column that lies on the centre of a pixel has one pixel of weight 1.
+///
 /// Element types: u8, f16, bf16, f32, f64. f64 is computed in f64, all others in f32; positions are
 /// computed in f64. u8 is rounded to the nearest integer, ties to even. All strides are allowed. X
 /// and Y share no bytes. The result is Y, a new row-major tensor if it is not given.

@@ -150,6 +150,13 @@ TEST_P(gemm_refusals, name_the_argument) {
       [&] { return gemm{.a = a, .b = b, .c = c}; });
 }
 
+TEST_P(gemm_refusals, state_the_extent_that_b_needs) {
+  EXPECT_TRUE(throws(errc::invalid_argument,
+                     "b: has the shape [5, 4], but needs 4 rows, as many as a of shape [3, 4] has "
+                     "columns",
+                     [&] { (void)run(on(), gemm{.a = matrix(3, 4), .b = matrix(5, 4)}); }));
+}
+
 TEST_P(gemm_refusals, name_the_argument_of_blas) {
   const auto a = runtime().allocate<float>(12, stream(), "a");
   const auto b = runtime().allocate<float>(20, stream(), "b");

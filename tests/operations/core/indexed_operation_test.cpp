@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -46,7 +47,6 @@ struct difference {
     const auto& b = to.require(op.b);
     if (b.shape != a.shape) throw to.refusal(op.b, "has another shape than a");
     to.result(op.y, element_type::i64, a.shape);
-    to.make_contiguous(op.a, op.b, op.y);
     return {a.size()};
   }
   static difference_body body(const call&, const launch_of<difference>& at) {
@@ -55,7 +55,68 @@ struct difference {
   }
 };
 
+struct transposing_body {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t row_stride;
+  std::int64_t column_stride;
+  const std::int64_t* x;
+  std::int64_t* y;
+  void operator()(std::size_t i) const {
+    const auto at = static_cast<std::int64_t>(i);
+    y[i] = x[at / rows * column_stride + at % rows * row_stride];
+  }
+};
+
+/// y = the transposed matrix x, with a body that takes the strides of x.
+struct transposed_copy {
+  operand x{};
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &transposed_copy::x), output("y", &transposed_copy::y));
+  }
+  static constexpr std::string_view name = "transposed_copy";
+  static constexpr bool has_kernel = false;
+  static constexpr bool takes_strides = true;
+  struct call {
+    std::size_t count;
+    std::array<std::int64_t, 2> shape;
+    std::array<std::int64_t, 2> strides;
+  };
+  static call infer(const transposed_copy& op, inference& to) {
+    const auto& x = to.require(op.x);
+    to.result(op.y, element_type::i64, {x.shape[1], x.shape[0]});
+    to.make_contiguous(op.y);
+    return {x.size(), {x.shape[0], x.shape[1]}, {x.strides[0], x.strides[1]}};
+  }
+  static transposing_body body(const call& c, const launch_of<transposed_copy>& at) {
+    return {c.shape[0],
+            c.shape[1],
+            c.strides[0],
+            c.strides[1],
+            at.get<const std::int64_t>(&transposed_copy::x),
+            at.get<std::int64_t>(&transposed_copy::y)};
+  }
+};
+
 class indexed_operations : public executor_test {};
+
+TEST_P(indexed_operations, get_strides_if_they_take_them) {
+  if (runtime().device().id().kind != device_kind::host) GTEST_SKIP() << "has no kernel";
+  auto generator = make_generator();
+  for (int i = 0; i < 20; ++i) {
+    const extents shape{static_cast<std::int64_t>(generator() % 6) + 1,
+                        static_cast<std::int64_t>(generator() % 6) + 1};
+    const auto x =
+        strided<std::int64_t>(runtime(), stream(), generator, random_layout(generator, shape));
+    const auto y =
+        strided<std::int64_t>(runtime(), stream(), generator, {.shape = {shape[1], shape[0]}});
+    EXPECT_EQ(run(on(), transposed_copy{.x = x.view(), .y = y.view()}), y.view());
+    auto expected = y.memory();
+    for_each_index(shape, [&](const extents& at) { expected[y.position({at[1], at[0]})] = x[at]; });
+    EXPECT_EQ(y.current(), expected);
+  }
+}
 
 TEST_P(indexed_operations, compute_operands_of_any_strides_on_the_host) {
   if (runtime().device().id().kind != device_kind::host) GTEST_SKIP() << "has no kernel";

@@ -14,6 +14,22 @@
 namespace sluice::test {
 namespace {
 
+/// A pixel and its weight along one dimension.
+struct weighted_pixel {
+  std::int64_t index;
+  long double weight;
+};
+
+/// The pixels of weight above 0 of a row or column of the result, in exact arithmetic.
+std::vector<weighted_pixel> pixels_of(std::int64_t index, std::int64_t from, std::int64_t to) {
+  const auto numerator = std::max<std::int64_t>((2 * index + 1) * from - to, 0);
+  const auto first = numerator / (2 * to);
+  const auto rest = numerator % (2 * to);
+  if (rest == 0 || first == from - 1) return {{first, 1}};
+  const auto weight = static_cast<long double>(rest) / static_cast<long double>(2 * to);
+  return {{first, 1 - weight}, {first + 1, weight}};
+}
+
 /// Position of a row or column of the result among those of the image.
 long double position(std::int64_t index, std::int64_t from, std::int64_t to) {
   const auto at = (static_cast<long double>(index) + 0.5L) * static_cast<long double>(from) /
@@ -24,6 +40,40 @@ long double position(std::int64_t index, std::int64_t from, std::int64_t to) {
 
 class resize_operation : public elementwise_test {
  protected:
+  /// Images in which every fifth pixel is NaN or infinite.
+  template <class T>
+  void expect_only_neighbours(element_type type) {
+    const auto shape = extents{between(1, 12), between(1, 12)};
+    const auto height = between(1, 24);
+    const auto width = between(1, 24);
+    SCOPED_TRACE(std::string(to_string(type)) + ' ' + to_string(shape) + " to " +
+                 std::to_string(height) + " x " + std::to_string(width));
+    std::vector<T> pixels;
+    for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i) {
+      const float infinite = std::numeric_limits<float>::infinity();
+      const float special[] = {std::numeric_limits<float>::quiet_NaN(), infinite, -infinite};
+      pixels.push_back(static_cast<T>(between(0, 4) == 0 ? special[between(0, 2)]
+                                                         : static_cast<float>(between(-8, 8))));
+    }
+    auto x = make_contiguous(type, shape);
+    x.set(pixels);
+    const auto result = run(on(), resize{.x = x.view(), .height = height, .width = width});
+    expect_each(result, [&](const extents& index, const number& computed) {
+      long double wanted = 0;
+      for (const auto& row : pixels_of(index[0], shape[0], height)) {
+        for (const auto& column : pixels_of(index[1], shape[1], width)) {
+          wanted += row.weight * column.weight * x[{row.index, column.index}].real();
+        }
+      }
+      const auto value = computed.real();
+      const bool equal = std::isfinite(wanted) ? std::abs(value - wanted) <= 0.05L
+                         : std::isnan(wanted)  ? std::isnan(value)
+                                               : value == wanted;
+      return equal ? ::testing::AssertionSuccess()
+                   : ::testing::AssertionFailure() << value << " is not " << wanted;
+    });
+  }
+
   void expect_right(element_type type, const extents& shape, std::int64_t height,
                     std::int64_t width, image_layout layout) {
     SCOPED_TRACE(std::string(to_string(type)) + ' ' + to_string(shape) + " to " +
@@ -97,6 +147,37 @@ TEST_P(resize_operation, to_the_same_size_is_a_copy) {
   const auto x = make(element_type::f32, {2, 9, 11});
   expect_elements(run(on(), resize{.x = x.view(), .height = 9, .width = 11}),
                   [&](const extents& i) { return x[i]; });
+}
+
+TEST_P(resize_operation, leaves_out_pixels_of_weight_0) {
+  for (int round = 0; round < 40; ++round) {
+    expect_only_neighbours<f16>(element_type::f16);
+    expect_only_neighbours<bf16>(element_type::bf16);
+    expect_only_neighbours<float>(element_type::f32);
+    expect_only_neighbours<double>(element_type::f64);
+  }
+}
+
+// A rounded position beside the centre of a pixel would give its neighbour a weight above 0.
+TEST_P(resize_operation, finds_the_centres_of_pixels) {
+  constexpr std::int64_t from = 500;
+  for (std::int64_t to = 1; to <= 400; ++to) {
+    SCOPED_TRACE(to);
+    auto x = make_contiguous(element_type::f64, {1, from});
+    std::vector<double> pixels(from, std::numeric_limits<double>::quiet_NaN());
+    for (std::int64_t i = 0; i < to; ++i) {
+      const auto exact = pixels_of(i, from, to);
+      if (exact.size() == 1) pixels[static_cast<std::size_t>(exact[0].index)] = 1;
+    }
+    x.set(pixels);
+    expect_each(run(on(), resize{.x = x.view(), .height = 1, .width = to}),
+                [&](const extents& index, const number& computed) {
+                  const bool exact = pixels_of(index[1], from, to).size() == 1;
+                  return exact == (computed.real() == 1)
+                             ? ::testing::AssertionSuccess()
+                             : ::testing::AssertionFailure() << "column " << index[1];
+                });
+  }
 }
 
 // `torch.nn.functional.interpolate` gives these numbers.

@@ -254,9 +254,24 @@ TEST_P(batched_programs, refuse_outputs_that_only_seem_to_be_per_request) {
   const auto what = std::move(p).build({frames}, {.max_in_batch = 4});
   EXPECT_TRUE(throws(errc::invalid_argument,
                      "outputs[0]: is not per request: its shape is [63, 64] for one run and "
-                     "[188, 64] for 3",
+                     "[188, 64] for 3; step 'frames' computes it; axis 0 of an input per request "
+                     "counts the runs, and signal has the shape [1000] in one run",
                      [&] {
                        (void)results_of({what, {numbers({1000})}});
+                     }));
+}
+
+// The author took the only axis of a vector for data.
+TEST_P(batched_programs, tell_that_axis_0_counts_the_runs) {
+  program_builder p;
+  const auto x = p.input("x", per_request);
+  const auto y = p.constant("y", host_tensor(element_type::f32, {8}));
+  const auto what = std::move(p).build({p.add("sum", add{.a = x, .b = y})}, {.max_in_batch = 4});
+  EXPECT_TRUE(throws(errc::invalid_argument,
+                     "when 2 runs are computed as one; axis 0 of an input per request counts the "
+                     "runs, and x has the shape [8] in one run",
+                     [&] {
+                       (void)results_of({what, {numbers({8})}});
                      }));
 }
 

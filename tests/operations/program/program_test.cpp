@@ -227,13 +227,23 @@ TEST(program_builder, refuses_what_can_be_no_program) {
   refused(errc::invalid_argument, "outputs: output 0 is no result",
           [&] { (void)std::move(p).build({x.transposed()}); });
   refused(errc::invalid_argument, "outputs: are not given", [&] { (void)std::move(p).build({}); });
+  refused(errc::invalid_argument, "name: is empty: name the input", [&] { (void)p.input(""); });
+  refused(errc::invalid_argument, "name: is empty: name the input",
+          [&] { (void)p.input("", per_request); });
+  refused(errc::invalid_argument, "name: is empty: name the scalar", [&] { (void)p.scalar(""); });
+  refused(errc::invalid_argument, "name: is empty: name the constant",
+          [&] { (void)p.constant("", host_tensor(std::vector<float>{1})); });
+  refused(errc::invalid_argument, "name: is empty: name the step",
+          [&] { (void)p.add("", add{.a = x, .b = x}); });
   const auto sum = p.add("sum", add{.a = x, .b = x});
   refused(errc::invalid_argument, "outputs: output 1 is a value of another", [&] {
     (void)std::move(p).build({sum, foreign});
   });
   (void)std::move(p).build({sum});
-  refused(errc::invalid_argument, "has been built", [&] { (void)sum.transposed(); });
-  refused(errc::invalid_argument, "has been built", [&] { (void)std::move(p).build({sum}); });
+  refused(errc::invalid_argument, "program_builder: the program has been built",
+          [&] { (void)sum.transposed(); });
+  refused(errc::invalid_argument, "program_builder: the program has been built",
+          [&] { (void)std::move(p).build({sum}); });
 }
 
 TEST_P(programs, pack_what_their_steps_do_not_take) {

@@ -148,7 +148,9 @@ TEST_F(tensors, refuse_what_is_not_in_the_block) {
   }));
   EXPECT_TRUE(refuses("shape", [&] { (void)tensor(block(), element_type::u8, {largest, 3}); }));
   EXPECT_TRUE(refuses("block", [&] { (void)tensor({}, element_type::u8, {0}); }));
-  EXPECT_TRUE(refuses("at most 8", [&] { (void)make({1, 1, 1, 1, 1, 1, 1, 1, 1}); }));
+  EXPECT_TRUE(refuses("extents: have 9 dimensions, but at most 8", [&] {
+    (void)make({1, 1, 1, 1, 1, 1, 1, 1, 1});
+  }));
   // A stride without a second element has no meaning.
   EXPECT_EQ(of({1, 16}, {largest, 1}).size(), 16u);
   EXPECT_TRUE(of({1, 16}, {largest, 1}).is_contiguous());

@@ -234,8 +234,75 @@ TEST(Wav, FormatsThatCannotBeAreRefused) {
 TEST(Wav, DataMustBeWhole) {
   const std::string fmt = chunk("fmt ", format(pcm, 2, 8000, 16));
   expect_refused(riff(fmt + chunk("data", "12345")), "not a multiple of the block alignment 4");
-  expect_refused(riff(fmt + "data" + number32(8) + "1234"), "truncated: 4 of 8 bytes");
-  expect_refused(riff(fmt + "data" + number32(0xfffffffc) + "1234"), "truncated: 4 of 4294967292");
+}
+
+/// A file with samples of 16 bits and any sizes in its headers.
+std::string file_stating(std::size_t riff_size, std::size_t data_size, const std::string& data,
+                         unsigned channels = 1) {
+  return "RIFF" + number32(riff_size) + "WAVE" + chunk("fmt ", format(pcm, channels, 8000, 16)) +
+         "data" + number32(data_size) + data;
+}
+
+TEST(Wav, SamplesOfUnknownSizeEndWithTheFile) {
+  const std::string data("\x00\x40\x00\xc0\x00\x20", 6);
+  const std::vector<float> samples{0.5F, -0.5F, 0.25F};
+  // As a pipe holds them. Python's module `wave` states 36 and 0, FFmpeg 2^32 - 1 twice.
+  for (const std::size_t riff_size : {0UL, 36UL, 0x7fffffffUL, 0x7ffff024UL, 0xffffffffUL}) {
+    for (const std::size_t data_size : {0UL, 0x7fffffffUL, 0x7ffff000UL, 0x7fffffdaUL, 0x80000000UL,
+                                        0xffffffffUL, 0xffffffdaUL}) {
+      SCOPED_TRACE(std::to_string(riff_size) + ' ' + std::to_string(data_size));
+      const recording sound = parse(file_stating(riff_size, data_size, data));
+      EXPECT_EQ(sound.samples, samples);
+      EXPECT_EQ(sound.missing_bytes, 0U);
+      EXPECT_TRUE(parse(file_stating(riff_size, data_size, "")).samples.empty());
+      // An incomplete last frame.
+      EXPECT_EQ(parse(file_stating(riff_size, data_size, data + "x")).samples, samples);
+      EXPECT_EQ(parse(file_stating(riff_size, data_size, data, 2)).samples,
+                std::vector<float>{0.0F});
+    }
+  }
+}
+
+TEST(Wav, AnEmptyRecordingBeforeAnotherChunkIsEmpty) {
+  const std::string fmt = chunk("fmt ", format(pcm, 1, 8000, 16));
+  EXPECT_TRUE(parse(riff(fmt + chunk("data", "") + chunk("LIST", "abcd"))).samples.empty());
+}
+
+TEST(Wav, AFileThatEndsWithinItsSamplesTellsHowManyAreMissing) {
+  const std::string data("\x00\x40\x00\xc0\x00\x20", 6);
+  for (const std::size_t missing : {1UL, 2UL, 16UL, 1000000UL}) {
+    const recording sound = parse(file_stating(36 + 6 + missing, 6 + missing, data));
+    EXPECT_EQ(sound.samples, (std::vector<float>{0.5F, -0.5F, 0.25F}));
+    EXPECT_EQ(sound.missing_bytes, missing);
+  }
+  EXPECT_EQ(parse(file_stating(42, 6, data)).missing_bytes, 0U);
+}
+
+TEST(Wav, LargeFiles) {
+  const auto number64 = [](std::uint64_t value) {
+    return little_endian(value);
+  };
+  const auto file = [&](const std::string& form, std::uint64_t data_size, const std::string& rest) {
+    const auto sizes = number64(72 + data_size) + number64(data_size) + number64(0) + number32(0);
+    return form + number32(0xffffffff) + "WAVE" + chunk("ds64", sizes) +
+           chunk("fmt ", format(pcm, 1, 8000, 16)) + "data" + number32(0xffffffff) + rest;
+  };
+  const std::string data("\x00\x40\x00\xc0", 4);
+  const std::vector<float> samples{0.5F, -0.5F};
+  for (const auto* form : {"RF64", "BW64"}) {
+    SCOPED_TRACE(form);
+    EXPECT_EQ(parse(file(form, 4, data)).samples, samples);
+    EXPECT_EQ(parse(file(form, 4, data + chunk("LIST", "abcd"))).samples, samples);
+    EXPECT_EQ(parse(file(form, 0, data)).samples, samples);
+    EXPECT_EQ(parse(file(form, ~std::uint64_t{0}, data)).samples, samples);
+    const recording sound = parse(file(form, (std::uint64_t{1} << 33) + 4, data));
+    EXPECT_EQ(sound.samples, samples);
+    EXPECT_EQ(sound.missing_bytes, std::uint64_t{1} << 33);
+  }
+  expect_refused("RF64" + number32(0xffffffff) + "WAVE" + chunk("ds64", "short") + data,
+                 "truncated within the 'ds64' chunk");
+  // Without the form RF64, the chunk has no meaning.
+  EXPECT_EQ(parse("RIFF" + file("RF64", 2, data).substr(4)).samples, samples);
 }
 
 TEST(Wav, ValuesThatAreNotFiniteAreRefused) {
@@ -252,14 +319,22 @@ TEST(Wav, ValuesThatAreNotFiniteAreRefused) {
       "sample 0 is not a finite");
 }
 
-TEST(Wav, EveryTruncationIsRefused) {
+TEST(Wav, EveryTruncationBeforeTheSamplesIsRefused) {
+  constexpr std::size_t data_size = 16;
   for (const std::string& file :
        {riff(chunk("LIST", "abc") + chunk("fmt ", format(pcm, 2, 44100, 16)) +
-             chunk("data", std::string(12, 'd'))),
-        file_with(extensible(ieee_float, 1, 48000, 32, 32), std::string(8, '\0'))})
+             chunk("data", std::string(data_size, 'd'))),
+        file_with(extensible(ieee_float, 1, 48000, 32, 32), std::string(data_size, '\0'))})
     for (std::size_t size = 0; size < file.size(); ++size) {
       SCOPED_TRACE(size);
-      expect_refused(file.substr(0, size), "");
+      const std::size_t missing = file.size() - size;
+      if (missing > data_size) {
+        expect_refused(file.substr(0, size), "");
+      } else {
+        const recording sound = parse(file.substr(0, size));
+        EXPECT_EQ(sound.samples.size(), (data_size - missing) / 4);
+        EXPECT_EQ(sound.missing_bytes, missing);
+      }
     }
 }
 
