@@ -13,7 +13,7 @@
 namespace sluice::examples {
 namespace {
 
-constexpr program_options options{.capture = capture_policy::automatic, .max_in_batch = 64};
+constexpr program_options options{.max_in_batch = 64};
 
 /// The window is this much smaller than one, so that the power of loud recordings stays finite: the
 /// product with the filterbank multiplies infinity by weights of 0, which makes every band NaN.

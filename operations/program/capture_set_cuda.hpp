@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/program/captured_program.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/seam.hpp"
 
@@ -28,6 +29,7 @@ class capture_stream {
       : device_(detail::runtime_core::of(runtime)->shared_device()) {
     const detail::library_call call(device_->id());
     device_->require_usable();
+    const operations::capture_scope captures(*device_);
     const current_device_scope current(*device_);
     check(cudaStreamCreateWithFlags(&native_, cudaStreamNonBlocking));
     try {
@@ -70,6 +72,8 @@ class capture_set {
         libraries_(runtime, stream_.ref()) {}
 
   [[nodiscard]] const capture_stream& stream() const noexcept { return stream_; }
+  /// The stream of the memory. Nothing on it is captured.
+  [[nodiscard]] stream_ref memory_stream() const noexcept { return memory_stream_; }
   [[nodiscard]] lane_libraries& libraries() noexcept { return libraries_; }
   /// Scratch memory of at least `bytes`, which every stream may use at once. The captured programs
   /// of the lane share it.

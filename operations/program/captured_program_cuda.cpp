@@ -63,8 +63,9 @@ class captured_graph final : public captured_program {
     for (const auto& s : what.staged) staged_.push_back({s});
     set_->stream().ref().synchronize();  // nothing of before may be asked for meanwhile
     if (!what.apart || !capture_for_arguments(what)) capture_with_copies(what);
-    graph_.upload(set_->stream().native());
-    set_->stream().ref().synchronize();
+    const auto upload = set_->memory_stream();
+    graph_.upload(reinterpret_cast<cudaStream_t>(upload.native()));
+    upload.synchronize();
   }
 
   void launch(stream_ref on, std::span<void* const> externals) override {

@@ -55,6 +55,26 @@ std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
   return all;
 }
 
+void set_context(cudaGraph_t graph, CUcontext context) {
+  const auto& d = driver();
+  for (const auto node : nodes_of(graph)) {
+    cudaGraphNodeType type{};
+    check(cudaGraphNodeGetType(node, &type));
+    if (type != cudaGraphNodeTypeKernel) continue;
+    CUDA_KERNEL_NODE_PARAMS params{};
+    auto status = CUDA_ERROR_NOT_SUPPORTED;
+    if (d.graph_kernel_params != nullptr && d.graph_set_node_params != nullptr) {
+      status = d.graph_kernel_params(node, &params);
+    }
+    if (status == CUDA_SUCCESS) {
+      params.ctx = context;
+      status = d.graph_set_node_params(node, &params);
+    }
+    // The numbers of the runtime and of the driver are the same.
+    check(static_cast<cudaError_t>(status));
+  }
+}
+
 std::optional<graph_arguments::kernel> graph_arguments::read(cudaGraphNode_t node) {
   kernel k{.node = node};
   if (driver().graph_kernel_params(node, &k.params) != CUDA_SUCCESS || k.params.func == nullptr) {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include "operations/capture_lock.hpp"
+#include "operations/program/captured_program.hpp"
 #include "operations/program/graph_arguments_cuda.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/context.hpp"
 #include "runtime/seam.hpp"
 
 #include <cuda_runtime_api.h>
 
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,10 +46,13 @@ class graph_handles {
     if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
   }
 
-  /// Captures what `work` enqueues on `on`.
+  /// Captures what `work` enqueues on `on`, a stream of a `capture_scope`. The graph belongs to the
+  /// primary context.
   template <class Work>
   void capture(cudaStream_t on, const Work& work) {
-    const auto alone = operations::capture_lock();
+    const operations::capture_scope scope(device_);
+    const auto alone =
+        scope.is_separate() ? std::unique_lock<std::recursive_mutex>() : operations::capture_lock();
     const strict_capture_mode strict;
     check(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal));
     std::optional<error> failure;
@@ -59,6 +65,7 @@ class graph_handles {
     if (status != cudaSuccess) (void)cudaGetLastError();
     if (failure) throw error(*failure);
     check(status);
+    if (scope.is_separate()) set_context(graph_, primary_context(device_.id().ordinal));
   }
   /// Exchanges the graphs of a device.
   void swap(graph_handles& other) noexcept {

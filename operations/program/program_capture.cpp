@@ -109,7 +109,15 @@ void program_capture::make(lane_libraries& of_lane) noexcept {
       const auto of = of_.lock();
       if (!of) throw error(errc::unsupported, "the program is gone");
       libraries_ = cuda::capture_libraries(of_lane);
-      steps_ = std::make_shared<const executable>(*of, *inferred_, *libraries_);
+      {
+        const capture_scope scope(of_lane.runtime().device());
+        if (policy_ == capture_policy::automatic && !scope.is_separate()) {
+          throw error(errc::unsupported,
+                      "a capture would disturb other threads, because the driver or the CUDA "
+                      "toolkit is older than 12.4");
+        }
+        steps_ = std::make_shared<const executable>(*of, *inferred_, *libraries_);
+      }
       auto what = describe(*of);
       what.enqueue = [&](std::span<void* const> externals, void* scratch) {
         steps_->enqueue_steps(*libraries_, externals, scratch, nullptr);

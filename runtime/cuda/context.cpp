@@ -16,6 +16,10 @@ struct capture_state {
   bool exchanged = false;
   bool kept = false;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // to be restored
+  // Between `begin_replacement` and `end_replacement`.
+  CUcontext replaced = nullptr;
+  CUcontext replacement = nullptr;
+  CUcontext before = nullptr;  // to be restored
 };
 capture_state& of_this_thread() noexcept {
   static thread_local capture_state state;
@@ -63,12 +67,30 @@ void end_capture_pass() noexcept {
   if (--now.passes == 0 && now.exchanged) (void)exchange(now.mode);
 }
 
+void begin_replacement(CUcontext context, CUcontext replacement) noexcept {
+  auto& now = of_this_thread();
+  now.replaced = context;
+  now.replacement = replacement;
+  now.before = make_current(replacement);
+}
+
+void end_replacement() noexcept {
+  auto& now = of_this_thread();
+  now.replaced = nullptr;
+  make_current_again(now.before);
+}
+
+CUcontext replacement_of(CUcontext context) noexcept {
+  const auto& now = of_this_thread();
+  return now.replaced == context ? now.replacement : context;
+}
+
 void keep_current(CUcontext context) noexcept {
   if (!std::exchange(of_this_thread().kept, true)) begin_capture_pass();
   auto& thread = detail::own_thread::here();
   thread.context = context;
   thread.restore = [](const void* kept) noexcept {
-    (void)make_current(static_cast<CUcontext>(const_cast<void*>(kept)));
+    (void)make_current(replacement_of(static_cast<CUcontext>(const_cast<void*>(kept))));
   };
   (void)make_current(context);
 }
@@ -83,7 +105,7 @@ void* enter(CUcontext context) noexcept {
   if (keeps_current(context)) return &thread;  // no context has this address
   ++thread.suspended;
   begin_capture_pass();
-  return make_current(context);
+  return make_current(replacement_of(context));
 }
 
 void leave(void* entered) noexcept {

@@ -36,12 +36,21 @@ void keep_current(CUcontext context) noexcept;
 /// Whether the calling thread keeps `context` current, and no other scope is open.
 [[nodiscard]] bool keeps_current(CUcontext context) noexcept;
 
+/// Lets the scopes of `context` on the calling thread make `replacement` current instead, which is
+/// current at once. Not nested.
+void begin_replacement(CUcontext context, CUcontext replacement) noexcept;
+/// Restores the context that was current before `begin_replacement`.
+void end_replacement() noexcept;
+/// The context that stands for `context` on the calling thread.
+[[nodiscard]] CUcontext replacement_of(CUcontext context) noexcept;
+
 /// Makes a context current, and nothing else. For calls that every launch makes and that no capture
 /// forbids.
 class launch_scope {
  public:
   explicit launch_scope(CUcontext context) noexcept
-      : context_(context), previous_(keeps_current(context) ? context : make_current(context)) {}
+      : context_(replacement_of(context)),
+        previous_(keeps_current(context) ? context_ : make_current(context_)) {}
   launch_scope(const launch_scope&) = delete;
   launch_scope& operator=(const launch_scope&) = delete;
   ~launch_scope() {

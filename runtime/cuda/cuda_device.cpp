@@ -5,6 +5,7 @@
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/cuda_timestamp_clock.hpp"
 #include "runtime/cuda/fill.hpp"
+#include "runtime/cuda/green_context.hpp"
 #include "runtime/cuda/native.hpp"
 #include "runtime/devices/library_call.hpp"
 #include "runtime/devices/open_devices.hpp"
@@ -54,6 +55,7 @@ class cuda_device final : public device {
   ~cuda_device() override {
     const current_device_scope scope(*this);
     if (pool_ != nullptr && !lost()) (void)cudaMemPoolDestroy(pool_);
+    if (lost()) (void)captures_.release();  // the driver may abort
   }
 
   device_info info() const override { return describe(id().ordinal); }
@@ -360,6 +362,17 @@ class cuda_device final : public device {
   void prepare_own_thread() noexcept override { keep_current(context_); }
   void* enter() noexcept override { return cuda::enter(context_); }
   void leave(void* previous) noexcept override { cuda::leave(previous); }
+  bool enter_capture() noexcept override {
+    if (lost()) return false;
+    std::call_once(captures_once_, [this] {
+      const current_device_scope scope(*this);
+      captures_ = green_context::create(id().ordinal);
+    });
+    if (captures_ == nullptr) return false;
+    begin_replacement(context_, captures_->get());
+    return true;
+  }
+  void leave_capture() noexcept override { end_replacement(); }
 
  private:
   /// Calls a stream memory operation. Both take a stream, an address, a value and flags.
@@ -471,7 +484,9 @@ class cuda_device final : public device {
   }
 
   const CUcontext context_;
-  std::size_t memory_ = 0;  // of the GPU, in bytes
+  std::once_flag captures_once_;
+  std::unique_ptr<green_context> captures_;  // in which streams are captured
+  std::size_t memory_ = 0;                   // of the GPU, in bytes
   cudaMemPool_t pool_ = nullptr;
   std::mutex reachable_mutex_;
   std::atomic<bool> reachable_{false};

@@ -43,6 +43,7 @@ driver_functions& all_functions() noexcept {
     look_for(f.stream_wait_value, "cuStreamWaitValue32");
     look_for(f.stream_write_value, "cuStreamWriteValue32");
     look_for(f.graph_kernel_params, "cuGraphKernelNodeGetParams");
+    look_for(f.graph_set_node_params, "cuGraphKernelNodeSetParams");
     look_for(f.graph_set_kernel_params, "cuGraphExecKernelNodeSetParams");
     look_for(f.function_param_info, "cuFuncGetParamInfo", 12040);
     return f;

@@ -26,6 +26,7 @@ struct driver_functions {
   decltype(&::cuStreamWaitValue32) stream_wait_value = nullptr;
   decltype(&::cuStreamWriteValue32) stream_write_value = nullptr;
   decltype(&::cuGraphKernelNodeGetParams) graph_kernel_params = nullptr;
+  decltype(&::cuGraphKernelNodeSetParams) graph_set_node_params = nullptr;
   decltype(&::cuGraphExecKernelNodeSetParams) graph_set_kernel_params = nullptr;
   /// `cuFuncGetParamInfo`, which CUDA has since 12.4.
   CUresult(CUDAAPI* function_param_info)(CUfunction function, std::size_t number,

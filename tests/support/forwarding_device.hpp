@@ -25,6 +25,8 @@ class forwarding_device : public device {
   }
   [[nodiscard]] void* enter() noexcept override { return real_->enter(); }
   void leave(void* previous) noexcept override { real_->leave(previous); }
+  [[nodiscard]] bool enter_capture() noexcept override { return real_->enter_capture(); }
+  void leave_capture() noexcept override { real_->leave_capture(); }
   native_stream* create_stream(stream_priority p) override { return real_->create_stream(p); }
   void require_adoptable(native_stream* s) override { real_->require_adoptable(s); }
   void destroy_stream(native_stream* s) noexcept override { real_->destroy_stream(s); }

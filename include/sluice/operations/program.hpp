@@ -38,9 +38,10 @@ class program_graph;
 /// place, or if an operation does not allow it (`operation_functions::can_be_captured`).
 /// `prepared::not_captured` has the reason.
 ///
-/// While a program is being captured, for a fraction of a millisecond, `cudaDeviceSynchronize`
-/// fails in all threads of the process with `cudaErrorStreamCaptureUnsupported`. Choose a policy
-/// other than `never` only if no code in the process calls it then.
+/// A program is captured in a green context of the GPU, so no call of another thread fails because
+/// of it. With a driver or a CUDA toolkit older than 12.4 there is no such context: `automatic`
+/// then captures nothing, and during a capture of `at_prepare`, for a fraction of a millisecond,
+/// `cudaDeviceSynchronize` fails in all threads with `cudaErrorStreamCaptureUnsupported`.
 enum class capture_policy : std::uint8_t {
   never,  ///< no run is captured
   /// After the fourth run of an executable, if then launching takes less time. Programs of fewer
@@ -55,7 +56,7 @@ enum class capture_policy : std::uint8_t {
 
 /// Options of a program.
 struct program_options {
-  capture_policy capture = capture_policy::never;  ///< whether runs are captured
+  capture_policy capture = capture_policy::automatic;  ///< whether runs are captured
   /// The largest number of runs that a GPU computes together, up to 128; see `per_request`.
   std::size_t max_in_batch = 1;
 };

@@ -331,6 +331,16 @@ class SLUICE_EXPORT device {
   /// Restores what `enter` changed. Takes the result of the matching `enter`, on the same thread.
   virtual void leave(void*) noexcept {}
 
+  /// Replaces the context that `enter` makes current on the calling thread by one in which streams
+  /// are captured, until `leave_capture`. Returns false if the device has no such context.
+  ///
+  /// On CUDA this is a green context of all multiprocessors (CUDA 12.4 or newer), which the first
+  /// call creates. A call of `cudaDeviceSynchronize` in another thread neither fails because of a
+  /// capture in that context nor ends it. Calls do not nest.
+  [[nodiscard]] virtual bool enter_capture() noexcept { return false; }
+  /// Restores the context, on the same thread.
+  virtual void leave_capture() noexcept {}
+
   /// Declares the device lost because of `cause`. Only the first call has an effect.
   ///
   /// A loss is final for the process. In a child of `fork()` the function does nothing for a device

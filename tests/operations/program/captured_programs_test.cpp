@@ -25,6 +25,7 @@
 namespace sluice::test {
 namespace {
 
+constexpr program_options not_captured{.capture = capture_policy::never};
 constexpr program_options captured_early{.capture = capture_policy::at_prepare};
 constexpr program_options captured_later{.capture = capture_policy::automatic};
 
@@ -88,7 +89,7 @@ TEST_P(captured_programs, equal_their_steps) {
 }
 
 TEST_P(captured_programs, are_in_flight_with_memory_of_their_own) {
-  const auto never = of_many_libraries({});
+  const auto never = of_many_libraries(not_captured);
   const auto early = of_many_libraries(captured_early);
   std::vector<tensor> inputs;
   std::vector<pending<tensors>> captured;
@@ -107,7 +108,7 @@ TEST_P(captured_programs, are_in_flight_with_memory_of_their_own) {
 
 // Whichever form turns out to be faster, no run differs, and no plan is made again.
 TEST_P(captured_programs, are_made_after_a_few_runs) {
-  const auto never = of_many_libraries({});
+  const auto never = of_many_libraries(not_captured);
   const auto made = of_many_libraries(captured_later);
   const auto input = numbers({24, 64});
   const auto expected = results_of({never, {input}});
@@ -187,7 +188,7 @@ TEST_P(captured_programs, run_step_by_step_with_memory_of_another_kind) {
                            : opened_device(),
                        runtime_options{.resource = make_direct_resource({.tracked = true})});
   const auto made = of_many_libraries(captured_early);
-  const auto never = of_many_libraries({});
+  const auto never = of_many_libraries(not_captured);
   const auto stream = other.create_stream();
   std::mt19937_64 generator = make_generator();
   const auto values = random_values<float>(generator, 24 * 64);
@@ -220,7 +221,7 @@ TEST_P(captured_programs, say_why_they_are_not) {
   };
   EXPECT_EQ(reason({matrix}, captured_early), "");
   EXPECT_EQ(reason({matrix.transposed()}, captured_early), "");
-  EXPECT_EQ(reason({matrix}, {}), "the program is not to be captured");
+  EXPECT_EQ(reason({matrix}, not_captured), "the program is not to be captured");
   EXPECT_EQ(reason({numbers({8, 9}).slice(1, 0, 8)}, captured_early),
             "x has gaps or repeats elements");
   EXPECT_EQ(reason({small(1).broadcast_to({8, 8})}, captured_early),
@@ -320,7 +321,7 @@ TEST_P(captured_programs, are_made_beside_other_work) {
 // The cache keeps one executable. The others are destroyed once their launches have completed.
 TEST_P(captured_programs, are_evicted_while_they_run) {
   const auto input = numbers({24, 64});
-  const auto expected = results_of({of_many_libraries({}), {input}});
+  const auto expected = results_of({of_many_libraries(not_captured), {input}});
   const std::vector<program> made{of_many_libraries(captured_early),
                                   of_many_libraries(captured_early),
                                   of_many_libraries(captured_early)};
@@ -343,7 +344,7 @@ TEST_P(captured_programs, are_evicted_while_they_run) {
 // Captured programs of a lane share their scratch memory, which is returned with the last one.
 TEST_P(captured_programs, return_their_memory) {
   const auto input = numbers({24, 64});
-  (void)results_of({of_many_libraries({}), {input}});
+  (void)results_of({of_many_libraries(not_captured), {input}});
   const auto before = runtime().statistics().bytes_outstanding;
   {
     const auto fresh = make_executor();
@@ -364,7 +365,7 @@ TEST_P(captured_programs, return_their_memory) {
 TEST_P(captured_programs, do_not_use_the_workspace_of_the_lane) {
   const auto made = of_many_libraries(captured_early);
   const auto input = numbers({24, 64});
-  const auto expected = results_of({of_many_libraries({}), {input}});
+  const auto expected = results_of({of_many_libraries(not_captured), {input}});
   const auto check = [&] {
     const auto results = results_of({made, {input}});
     for (std::size_t o = 0; o < expected.size(); ++o) {

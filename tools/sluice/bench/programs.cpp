@@ -43,7 +43,7 @@ figures measure(session& current, const bench_settings& settings) {
   steps_by_hand<Steps> plain(current, steps, inputs);
   program_builder builder;
   const auto result = steps.add_to(builder, builder.input("x"));
-  const auto built = std::move(builder).build({result}, {.capture = capture_policy::automatic});
+  const auto built = std::move(builder).build({result});
   const auto programs = current.device().programs();
 
   paired_rounds alone(settings);
@@ -102,9 +102,7 @@ paired_rounds measure_many(session& current, const bench_settings& settings) {
     program_builder builder;
     const auto clip =
         pads ? builder.input("clip", per_request, padded{1}) : builder.input("clip", per_request);
-    return std::move(builder).build(
-        {steps.add_to(builder, clip)},
-        {.capture = capture_policy::automatic, .max_in_batch = max_in_batch});
+    return std::move(builder).build({steps.add_to(builder, clip)}, {.max_in_batch = max_in_batch});
   };
   const auto batched = build(bench_in_flight);
   const auto padded_batched = build(bench_in_flight, true);
