@@ -38,4 +38,4 @@ using patch_service = caf::typed_actor<takes<tensors(embed_image)>>;
 
 }  // namespace sluice::examples
 
-SLUICE_MESSAGES(sluice_patches, 1195, sluice::examples::embed_image)
+SLUICE_MESSAGES(sluice_patches, 1920, sluice::examples::embed_image)

@@ -48,4 +48,4 @@ using mel_service = caf::typed_actor<takes<tensors(mel_spectrogram)>>;
 
 }  // namespace sluice::examples
 
-SLUICE_MESSAGES(sluice_mel, 1190, sluice::examples::mel_spectrogram)
+SLUICE_MESSAGES(sluice_mel, 1910, sluice::examples::mel_spectrogram)

@@ -42,4 +42,4 @@ using blas_actor = operation_actor<gemm, sgemm, dgemm>;
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_blas, 1040, sluice::blas_actor, sluice::gemm, sluice::sgemm, sluice::dgemm)
+SLUICE_MESSAGES(sluice_blas, 1200, sluice::blas_actor, sluice::gemm, sluice::sgemm, sluice::dgemm)

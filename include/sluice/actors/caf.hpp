@@ -51,8 +51,8 @@
 /// `block` is a name that no other block of the program has. The types have default constructors,
 /// and names without commas; a block has at most 64. CAF 1.x numbers the types from `first_id`, and
 /// `configure` registers them: n types have the ids from `first_id` to `first_id` + n - 1. The
-/// blocks of a program do not overlap. The ids 0 to 199 belong to CAF, and 1000 to 1199 to sluice.
-/// CAF 0.17 ignores both arguments.
+/// blocks of a program do not overlap. The ids 0 to 199 belong to CAF, and 1000 to 1999 to sluice
+/// and its examples: each library has a hundred. CAF 0.17 ignores both arguments.
 #if CAF_MAJOR_VERSION >= 1
 #define SLUICE_MESSAGES(block, first_id, ...)                                  \
   CAF_BEGIN_TYPE_ID_BLOCK(block, first_id)                                     \

@@ -166,7 +166,7 @@ class SLUICE_EXPORT scoped_device {
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_device, 1080, sluice::allocate, sluice::upload, sluice::download,
+SLUICE_MESSAGES(sluice_device, 1100, sluice::allocate, sluice::upload, sluice::download,
                 sluice::fill, sluice::host_tensor, sluice::get_blas, sluice::get_dnn,
                 sluice::get_fft, sluice::get_rng, sluice::get_elementwise, sluice::get_programs,
                 sluice::get_statistics, sluice::device_status, sluice::allocate_pinned)

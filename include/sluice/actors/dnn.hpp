@@ -24,4 +24,4 @@ using dnn_actor = operation_actor<conv2d>;
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_dnn, 1050, sluice::dnn_actor, sluice::conv2d)
+SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d)

@@ -41,7 +41,7 @@ spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> ser
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_elementwise, 1100, sluice::elementwise_actor, sluice::add, sluice::subtract,
+SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::add, sluice::subtract,
                 sluice::multiply, sluice::maximum, sluice::minimum, sluice::cast,
                 sluice::strided_copy, sluice::affine, sluice::reduce, sluice::resize,
                 sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)

@@ -23,4 +23,4 @@ using fft_actor = operation_actor<fft, rfft, irfft>;
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_fft, 1060, sluice::fft_actor, sluice::fft, sluice::rfft, sluice::irfft)
+SLUICE_MESSAGES(sluice_fft, 1400, sluice::fft_actor, sluice::fft, sluice::rfft, sluice::irfft)

@@ -66,7 +66,7 @@ struct local_message<bulk_results> : std::true_type {};
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_operations, 1020, sluice::detail::wake, sluice::tensor,
+SLUICE_MESSAGES(sluice_operations, 1050, sluice::detail::wake, sluice::tensor,
                 sluice::request_options, sluice::cancel_request, sluice::get_queue_status,
                 sluice::queue_status, sluice::bulk, sluice::bulk_results,
                 sluice::detail::cancel_launched)

@@ -65,5 +65,5 @@ spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> servic
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_programs, 1160, sluice::program_actor, sluice::run, sluice::tensors,
+SLUICE_MESSAGES(sluice_programs, 1150, sluice::program_actor, sluice::run, sluice::tensors,
                 sluice::prepare, sluice::prepared, sluice::run_to_host, sluice::host_tensors)

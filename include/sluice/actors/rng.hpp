@@ -24,5 +24,5 @@ using rng_actor = operation_actor<random_bits, random_uniform, random_normal>;
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_rng, 1070, sluice::rng_actor, sluice::random_bits, sluice::random_uniform,
+SLUICE_MESSAGES(sluice_rng, 1500, sluice::rng_actor, sluice::random_bits, sluice::random_uniform,
                 sluice::random_normal)

@@ -26,7 +26,7 @@ struct throwing {
 
 }  // namespace sluice::cli
 
-SLUICE_MESSAGES(sluice_bench, 1180, sluice::cli::throwing)
+SLUICE_MESSAGES(sluice_bench, 1900, sluice::cli::throwing)
 
 namespace sluice::cli {
 
