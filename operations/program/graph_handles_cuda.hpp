@@ -50,6 +50,24 @@ class graph_handles {
   /// primary context.
   template <class Work>
   void capture(cudaStream_t on, const Work& work) {
+    const bool is_separate = capture_in_scope(on, work);
+    // Afterwards: while the green context is current, the driver does not take the primary one.
+    if (is_separate) set_context(graph_, primary_context(device_.id().ordinal));
+  }
+  /// Exchanges the graphs of a device.
+  void swap(graph_handles& other) noexcept {
+    std::swap(graph_, other.graph_);
+    std::swap(executable_, other.executable_);
+  }
+  void instantiate() { check(cudaGraphInstantiate(&executable_, graph_, 0)); }
+  void upload(cudaStream_t on) { check(cudaGraphUpload(executable_, on)); }
+  [[nodiscard]] cudaGraph_t get() const noexcept { return graph_; }
+  [[nodiscard]] cudaGraphExec_t executable() const noexcept { return executable_; }
+
+ private:
+  /// Returns whether the capture was separate.
+  template <class Work>
+  [[nodiscard]] bool capture_in_scope(cudaStream_t on, const Work& work) {
     const operations::capture_scope scope(device_);
     const auto alone =
         scope.is_separate() ? std::unique_lock<std::recursive_mutex>() : operations::capture_lock();
@@ -65,19 +83,9 @@ class graph_handles {
     if (status != cudaSuccess) (void)cudaGetLastError();
     if (failure) throw error(*failure);
     check(status);
-    if (scope.is_separate()) set_context(graph_, primary_context(device_.id().ordinal));
+    return scope.is_separate();
   }
-  /// Exchanges the graphs of a device.
-  void swap(graph_handles& other) noexcept {
-    std::swap(graph_, other.graph_);
-    std::swap(executable_, other.executable_);
-  }
-  void instantiate() { check(cudaGraphInstantiate(&executable_, graph_, 0)); }
-  void upload(cudaStream_t on) { check(cudaGraphUpload(executable_, on)); }
-  [[nodiscard]] cudaGraph_t get() const noexcept { return graph_; }
-  [[nodiscard]] cudaGraphExec_t executable() const noexcept { return executable_; }
 
- private:
   device& device_;
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
