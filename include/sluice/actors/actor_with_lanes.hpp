@@ -57,22 +57,70 @@ void serve(Self* self, lane_of_actor&& with) {
   serve(self, std::move(with.on), with.prepared);
 }
 
-/// Starts the actor of one lane.
+/// The actor of one lane. Its operations reach the mailbox through a `lane_inbox`.
 template <class... Requests>
-[[nodiscard]] operation_actor<Requests...> spawn_lane(caf::actor_system& system,
-                                                      lane_of_actor with) {
-  return system.spawn<library_actor_options>([shared = std::make_shared<lane_of_actor>(std::move(
-                                                  with))](operation_self<Requests...> self) {
-    serve(self, std::move(*shared));
-    on_down(self, [self](const caf::down_msg& down) { sender_ended(self, down); });
+class lane_actor : public std::remove_pointer_t<operation_self<Requests...>> {
+ protected:
+  using base = std::remove_pointer_t<operation_self<Requests...>>;
+
+ public:
+  lane_actor(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& with)
+      : base(config), with_(with) {}
+
+  using base::enqueue;
+  enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
+    if (!is_for_lane<Requests...>(*element)) return base::enqueue(std::move(element), context);
+    try {
+      take_in(element);
+    } catch (...) {
+      refuse(*element);
+    }
+    return enqueue_result(true);
+  }
+  /// Takes a message for the lane.
+  /// @throws error `overloaded` if there is no room for it; then the message is unchanged
+  /// @throws std::bad_alloc likewise
+  void take_in(caf::mailbox_element_ptr& element) {
+    if (inbox_->send(sender_of(element->sender), element)) return;
+    throw error(errc::overloaded, "too many messages wait in front of the actor");
+  }
+
+ protected:
+  typename base::behavior_type make_behavior() override {
+    base* const self = this;
+    serve_lane();
+    sluice::on_down(self, [self](const caf::down_msg& down) { sender_ended(self, down); });
     // CAF 1.x tells of the end of an actor before it destroys the state.
-    on_exit(self, [self](caf::exit_msg& exit) {
+    sluice::on_exit(self, [self](caf::exit_msg& exit) {
       if (!exit.reason) return;
       state_of(self).on.reset();
       self->quit(std::move(exit.reason));
     });
     return operation_handlers<Requests...>::make(self);
-  });
+  }
+  void serve_lane() {
+    base* const self = this;
+    state_of(self).inbox = inbox_;
+    serve(self, std::move(*std::exchange(with_, nullptr)));
+  }
+  /// Answers a message that is not taken with the current exception.
+  static void refuse(caf::mailbox_element& element) noexcept {
+    reply_address(element.sender, take_stages(element), element.mid).send_error(current_error());
+  }
+
+ private:
+  std::shared_ptr<lane_of_actor> with_;  // until the actor serves it
+  const std::shared_ptr<lane_inbox> inbox_ = std::make_shared<lane_inbox>(
+      [this](caf::mailbox_element_ptr&& element) { base::enqueue(std::move(element), nullptr); },
+      lane_inbox::limits());
+};
+
+/// Starts the actor of one lane.
+template <class... Requests>
+[[nodiscard]] operation_actor<Requests...> spawn_lane(caf::actor_system& system,
+                                                      lane_of_actor with) {
+  return system.spawn<lane_actor<Requests...>, library_actor_options>(
+      std::make_shared<lane_of_actor>(std::move(with)));
 }
 
 /// An actor with several lanes. It is the actor of the first lane. Operations do not pass through
@@ -81,29 +129,37 @@ template <class... Requests>
 ///
 /// It ends after the other lanes, and ends them. If one of them ends on its own, all end.
 template <class... Requests>
-class actor_with_lanes final : public std::remove_pointer_t<operation_self<Requests...>> {
-  using base = std::remove_pointer_t<operation_self<Requests...>>;
+class actor_with_lanes final : public lane_actor<Requests...> {
+  using one_lane = lane_actor<Requests...>;
+  using base = typename one_lane::base;
 
  public:
   actor_with_lanes(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& first,
                    std::vector<caf::actor> others)
-      : base(config), lanes_(first->lanes), first_(first), others_(std::move(others)) {}
+      : one_lane(config, first), lanes_(first->lanes), others_(std::move(others)) {}
 
   using base::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
     if (!is_for_lane<Requests...>(*element)) return base::enqueue(std::move(element), context);
-    return lanes_->route(sender_of(element->sender), priority_of(*element), [&](std::size_t lane) {
-      cancel_on_other_lanes(*element, lane);
-      if (lane == 0) return base::enqueue(std::move(element), context);
-      return caf::actor_cast<caf::abstract_actor*>(others_[lane - 1])
-          ->enqueue(std::move(element), context);
-    });
+    try {
+      lanes_->route(sender_of(element->sender), priority_of(*element), [&](std::size_t lane) {
+        cancel_on_other_lanes(*element, lane);
+        auto* const to =
+            lane == 0
+                ? this
+                : static_cast<one_lane*>(caf::actor_cast<caf::abstract_actor*>(others_[lane - 1]));
+        to->take_in(element);
+      });
+    } catch (...) {
+      one_lane::refuse(*element);
+    }
+    return enqueue_result(true);
   }
 
  protected:
   typename base::behavior_type make_behavior() override {
     base* const self = this;
-    serve(self, std::move(*first_));
+    one_lane::serve_lane();
     state_of(self).other_lanes.all = others_;
     for (const auto& other : others_) sluice::monitor(self, other);
     sluice::on_down(self, [this](const caf::down_msg& down) {
@@ -151,9 +207,8 @@ class actor_with_lanes final : public std::remove_pointer_t<operation_self<Reque
   }
 
   const std::shared_ptr<lane_choice> lanes_;
-  const std::shared_ptr<lane_of_actor> first_;  // until the actor serves it
-  const std::vector<caf::actor> others_;        // read by all senders
-  std::optional<caf::error> ending_;            // why the actor ends, while it waits for the others
+  const std::vector<caf::actor> others_;  // read by all senders
+  std::optional<caf::error> ending_;      // why the actor ends, while it waits for the others
 };
 
 /// Starts an actor with the lanes that `service` states.

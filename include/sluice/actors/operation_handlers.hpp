@@ -6,6 +6,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/lane.hpp>
 #include <sluice/envelope/wait_policy.hpp>
+#include <sluice/operations/bounded_inbox.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/lane_choice.hpp>
 
@@ -51,8 +52,20 @@ struct ended_lanes {
   std::vector<caf::actor> all;
 };
 
+/// The messages in front of the actor of a lane.
+using lane_inbox = bounded_inbox<caf::mailbox_element_ptr>;
+
 /// The state of an actor that runs operations.
 struct operation_state {
+  operation_state() = default;
+  operation_state(const operation_state&) = delete;
+  operation_state& operator=(const operation_state&) = delete;
+  ~operation_state() {
+    // The mailbox answers what it still gets, or has got and not handled.
+    if (inbox) inbox->close();
+  }
+
+  std::shared_ptr<lane_inbox> inbox;      // nullptr: it has only the mailbox
   std::optional<lane_choice::lane> lane;  // of an actor with several lanes
   std::unique_ptr<executor> on;
   // The actor's thread makes the replies, and the completion thread destroys them.
@@ -90,7 +103,9 @@ class routed_message {
   routed_message(const routed_message&) = delete;
   routed_message& operator=(const routed_message&) = delete;
   ~routed_message() {
-    if (auto& lane = state_of(self_).lane) lane->note_handled(from_);
+    auto& state = state_of(self_);
+    if (state.inbox) state.inbox->note_handled(from_);
+    if (state.lane) state.lane->note_handled(from_);
     end_message(self_);
   }
 

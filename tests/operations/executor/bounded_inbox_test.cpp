@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sluice/operations/bounded_inbox.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+struct message {
+  std::uint64_t sender = 0;
+  std::uint64_t number = 0;
+};
+using letter = std::unique_ptr<message>;
+
+class inbox_test : public ::testing::Test {
+ protected:
+  using inbox = detail::bounded_inbox<letter>;
+  static constexpr inbox::limits limits{.in_mailbox = 4, .kept_of_sender = 50, .kept = 80};
+
+  bool send(std::uint64_t sender, std::uint64_t number) {
+    auto made = std::make_unique<message>(message{sender, number});
+    const bool is_taken = to_.send({sender}, made);
+    EXPECT_EQ(made == nullptr, is_taken);
+    return is_taken;
+  }
+  /// Handles the next message of the mailbox.
+  std::optional<message> handle() {
+    letter next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (mailbox_.empty()) return std::nullopt;
+      next = std::move(mailbox_.front());
+      mailbox_.pop_front();
+    }
+    to_.note_handled({next->sender});
+    return *next;
+  }
+  [[nodiscard]] std::size_t in_mailbox() {
+    const std::lock_guard lock(mutex_);
+    return mailbox_.size();
+  }
+  [[nodiscard]] inbox& to() { return to_; }
+
+ private:
+  std::mutex mutex_;
+  std::deque<letter> mailbox_;
+  inbox to_{[this](letter&& one) {
+              const std::lock_guard lock(mutex_);
+              mailbox_.push_back(std::move(one));
+            },
+            limits};
+};
+
+TEST_F(inbox_test, lets_others_wait_behind_few_messages_of_a_sender) {
+  for (std::uint64_t i = 0; i < 40; ++i) EXPECT_TRUE(send(1, i));
+  EXPECT_EQ(in_mailbox(), 4U);
+  EXPECT_TRUE(send(2, 0));
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(handle()->sender, 1U);
+  EXPECT_EQ(handle()->sender, 2U);
+  for (std::uint64_t i = 4; i < 40; ++i) EXPECT_EQ(handle()->number, i);
+  EXPECT_FALSE(handle());
+  EXPECT_EQ(to().kept(), 0U);
+}
+
+TEST_F(inbox_test, refuses_what_exceeds_a_limit) {
+  std::size_t taken = 0;
+  for (std::uint64_t i = 0; i < 100; ++i) taken += send(1, i) ? 1 : 0;
+  EXPECT_EQ(taken, 54U);
+  for (std::uint64_t i = 0; i < 100; ++i) taken += send(2, i) ? 1 : 0;
+  EXPECT_EQ(taken, 54U + 34U);
+  EXPECT_TRUE(send(3, 0)) << "it is not kept";
+  EXPECT_EQ(handle()->number, 0U);
+  EXPECT_TRUE(send(1, 54));
+  std::size_t handled = 1;
+  while (handle()) ++handled;
+  EXPECT_EQ(handled, 90U);
+}
+
+TEST_F(inbox_test, passes_everything_on_when_it_closes) {
+  for (std::uint64_t i = 0; i < 40; ++i) EXPECT_TRUE(send(1, i));
+  to().close();
+  EXPECT_EQ(in_mailbox(), 40U);
+  for (std::uint64_t i = 40; i < 200; ++i) EXPECT_TRUE(send(1, i));
+  for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(handle()->number, i);
+}
+
+TEST_F(inbox_test, keeps_the_order_of_each_of_many_threads) {
+  constexpr std::uint64_t senders = 4;
+  constexpr std::uint64_t count = 5000;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t sender = 0; sender < senders; ++sender) {
+    threads.emplace_back([this, sender] {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        while (!send(sender, i)) std::this_thread::yield();
+      }
+    });
+  }
+  std::vector<std::uint64_t> next(senders, 0);
+  for (std::uint64_t handled = 0; handled < senders * count;) {
+    const auto one = handle();
+    if (!one) {
+      std::this_thread::yield();
+      continue;
+    }
+    ASSERT_EQ(one->number, next[one->sender]++);
+    ++handled;
+  }
+  EXPECT_EQ(to().kept(), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::test
