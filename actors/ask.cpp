@@ -56,6 +56,11 @@ error answered_error(const caf::actor_system& system, const caf::error& e) {
   if (e == caf::sec::request_receiver_down || is_exit_reason(e)) {
     return {errc::shutting_down, "ask: the actor has ended: " + describe(system, e)};
   }
+  if (e == caf::sec::runtime_error) {
+    return {errc::library_failure,
+            "ask: a handler of the actor threw an exception, which has ended the actor: " +
+                describe(system, e)};
+  }
   return {errc::library_failure, describe(system, e)};
 }
 

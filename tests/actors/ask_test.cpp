@@ -189,6 +189,16 @@ TEST_F(asking, throws_errors_of_caf_as_library_failures) {
                      [&] { ask<number>(system(), adder(), std::string("no number")); }));
 }
 
+TEST_F(asking, tells_that_a_handler_threw) {
+  const auto actor = s().spawn([](caf::event_based_actor*) -> caf::behavior {
+    return {[](number) -> number {
+      throw std::runtime_error("a handler fails");
+    }};
+  });
+  EXPECT_TRUE(throws(errc::library_failure, "ask: a handler of the actor threw an exception",
+                     [&] { ask<number>(system(), actor, number{1}); }));
+}
+
 TEST_F(asking, an_actor_that_spins_for_it_is_answered) {
   const auto target = adder();
   const auto client = s().spawn([target](caf::event_based_actor* self) -> caf::behavior {

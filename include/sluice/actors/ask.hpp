@@ -34,6 +34,12 @@ template <class Rep, class Period>
 }
 
 /// Separate from `ask`, so that the compiler names the message before the long type of the actor.
+template <bool Declared, class... Message>
+struct declaration_check {
+  static_assert(Declared,
+                "ask: no message can hold this type; declare it with SLUICE_MESSAGES, behind the "
+                "type and outside of all namespaces");
+};
 template <bool Taken, class... Message>
 struct message_check {
   static_assert(Taken, "ask: the actor does not take this message");
@@ -46,12 +52,16 @@ struct reply_check {
 /// Whether `ask` can be compiled. If not, the compiler has said why.
 template <class Reply, class Handle, class... Message>
 [[nodiscard]] constexpr bool check_ask() {
-  constexpr bool taken = takes_message<Handle, Message...>;
-  (void)sizeof(message_check<taken, Message...>);
-  if constexpr (taken) {
-    constexpr bool answered = answers_message<Handle, Reply, Message...>;
-    (void)sizeof(reply_check<answered, Reply, Message...>);
-    return answered;
+  constexpr bool declared = (is_message_type<Message> && ...);
+  (void)sizeof(declaration_check<declared, Message...>);
+  if constexpr (declared) {
+    constexpr bool taken = takes_message<Handle, Message...>;
+    (void)sizeof(message_check<taken, Message...>);
+    if constexpr (taken) {
+      constexpr bool answered = answers_message<Handle, Reply, Message...>;
+      (void)sizeof(reply_check<answered, Reply, Message...>);
+      return answered;
+    }
   }
   return false;
 }

@@ -208,6 +208,16 @@ template <class Handle, class... Message>
 using message_response = caf::response_type<typename Handle::signatures,
                                             caf::detail::implicit_conversions_t<Message>...>;
 
+/// Whether messages can hold a `T`: it is declared as a message, or CAF can serialize it.
+#if CAF_MAJOR_VERSION >= 1
+template <class T>
+inline constexpr bool is_message_type = caf::has_type_id_v<caf::detail::implicit_conversions_t<T>>;
+#else
+template <class T>
+inline constexpr bool is_message_type =
+    caf::is_serializable_or_whitelisted<caf::detail::implicit_conversions_t<T>>::value;
+#endif
+
 template <class Handle, class... Message>
 inline constexpr bool takes_message = message_response<Handle, Message...>::valid;
 

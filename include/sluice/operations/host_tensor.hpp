@@ -97,19 +97,22 @@ class SLUICE_EXPORT host_tensor {
   [[nodiscard]] std::shared_ptr<void> data() noexcept { return data_; }
   ///@}
 
-  /// The elements in row-major order. Valid as long as a copy of the tensor.
+  /// The elements in row-major order. Valid as long as a copy of the tensor, so a temporary lends
+  /// none: keep it in a variable, or call `to_vector`.
   /// @throws error `invalid_argument` if the elements are not of type `T`
   ///@{
   template <element T>
-  [[nodiscard]] std::span<const T> values() const {
+  [[nodiscard]] std::span<const T> values() const& {
     require_type(element_type_v<T>);
     return {static_cast<const T*>(data_.get()), size_};
   }
   template <element T>
-  [[nodiscard]] std::span<T> values() {
+  [[nodiscard]] std::span<T> values() & {
     require_type(element_type_v<T>);
     return {static_cast<T*>(data_.get()), size_};
   }
+  template <element T>
+  std::span<const T> values() const&& = delete;
   ///@}
   /// A copy of the elements in row-major order.
   /// @throws error `invalid_argument` if the elements are not of type `T`

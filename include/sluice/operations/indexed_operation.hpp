@@ -13,15 +13,14 @@
 
 namespace sluice {
 
-/// An operation that does the same for each index, written once for both
-/// devices. Its functions are static members:
+/// An operation that does the same for each index, written once for both devices. Its functions are
+/// static members:
 ///
 ///     struct negate {
 ///       operand x{};
 ///       operand y{};
 ///       static constexpr auto members() {
-///         return std::make_tuple(input("x", &negate::x), output("y",
-///         &negate::y));
+///         return std::make_tuple(input("x", &negate::x), output("y", &negate::y));
 ///       }
 ///       static constexpr std::string_view name = "negate";
 ///       static constexpr bool has_kernel = true;
@@ -32,22 +31,20 @@ namespace sluice {
 ///       static negate_body body(const call& c, const launch_of<negate>& at);
 ///     };
 ///
-/// `infer` works out the call, a trivially copyable type with the number of
-/// indices, `count`. `body` returns the function of an index, which
-/// `for_each_index` calls on the host and an `index_kernel` on a GPU.
-/// `has_kernel` states whether a `.cu` file of the program instantiates the
-/// kernel. Without it, GPUs do not have the operation. If it is true and no
-/// file instantiates the kernel, the program does not link.
+/// `infer` works out the call, a trivially copyable type with the number of indices, `count`.
+/// `body` returns the function of an index, which `for_each_index` calls on the host and an
+/// `index_kernel` on a GPU. `has_kernel` states whether a `.cu` file of the program instantiates
+/// the kernel. Without it, GPUs do not have the operation. If it is true and no file instantiates
+/// the kernel, the program does not link.
 ///
-/// `body` gets the address of each operand. All operands are contiguous: the
-/// launch uses packed copies of those that are not, and `infer` sees inputs
-/// with the strides of their copies. An operation whose body takes strides
-/// states so, and gets its operands as they are:
+/// `body` gets the address of each operand. All operands are contiguous: the launch uses packed
+/// copies of those that are not, and `infer` sees inputs with the strides of their copies. An
+/// operation whose body takes strides states so, and gets its operands as they are:
 ///
 ///       static constexpr bool takes_strides = true;
 ///
-/// `row_of` needs no overload for such an operation. A mistake in one of these
-/// members is a compile error that says what is missing.
+/// `row_of` needs no overload for such an operation. A mistake in one of these members is a compile
+/// error that says what is missing.
 template <class Operation>
 concept indexed_operation = requires {
   Operation::name;
@@ -95,8 +92,7 @@ template <class Operation>
   return counts && is_plain && has_body;
 }
 
-/// Works out the call. Operands that are not contiguous are packed, unless the
-/// body takes strides.
+/// Works out the call. Operands that are not contiguous are packed, unless the body takes strides.
 template <class Operation>
 [[nodiscard]] call_of_indexed<Operation> infer_indexed(const Operation& op, inference& to) {
   const auto pack = [&](member_role role) {

@@ -177,8 +177,13 @@ struct operation_functions {
 /// The row of an operation, made from its functions.
 template <class Operation, class Call>
 class typed_operation_row final : public operation_row {
-  static_assert(std::is_trivially_copyable_v<Call> && sizeof(Call) <= max_call_bytes);
-  static_assert(detail::operand_count<Operation>() <= inference::max_operands);
+  static_assert(std::is_trivially_copyable_v<Call>,
+                "the call of an operation must be trivially copyable: numbers and structs of "
+                "numbers, and no string, vector or tensor");
+  static_assert(sizeof(Call) <= max_call_bytes,
+                "the call of an operation is larger than max_call_bytes");
+  static_assert(detail::operand_count<Operation>() <= inference::max_operands,
+                "an operation has at most inference::max_operands operands");
 
  public:
   /// The row of an operation with these functions.

@@ -4,8 +4,10 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/runtime/extents.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <tuple>
 
@@ -18,9 +20,18 @@ enum class reduction : std::uint8_t {
   max,   ///< the largest one; NaN if one is NaN; +0 is larger than -0
 };
 
+/// Dimensions of a tensor, `{0, 1}`; by default all of them.
+struct reduced_axes : std::optional<extents> {
+  using std::optional<extents>::optional;
+  // NOLINTNEXTLINE(google-explicit-constructor): `.axes = {0, 1}` in a request.
+  reduced_axes(std::initializer_list<std::int64_t> axes) : optional(extents(axes)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  reduced_axes(const std::optional<extents>& axes) : optional(axes) {}
+};
+
 /// The sum, the mean or the maximum of the elements of X along some of its dimensions.
 ///
-///     reduce{.x = images, .kind = reduction::mean, .axes = extents{2, 3}}
+///     reduce{.x = images, .kind = reduction::mean, .axes = {2, 3}}
 ///
 /// Without `axes` all dimensions are reduced. Y has the dimensions that remain; with `keep_dims`,
 /// the reduced ones remain with extent 1.
@@ -40,7 +51,7 @@ enum class reduction : std::uint8_t {
 struct reduce {
   operand x{};                      ///< X; for mean and max with an element for each result
   reduction kind = reduction::sum;  ///< what is computed
-  std::optional<extents> axes{};    ///< reduced dimensions, each once; negative: from the last
+  reduced_axes axes{};              ///< reduced dimensions, each once; negative: from the last
   bool keep_dims = false;           ///< whether reduced dimensions remain, with extent 1
   operand y{};                      ///< Y
 

@@ -33,7 +33,7 @@ struct request_options {
   std::optional<timer::time_point> deadline{};
   /// The name of the request for `cancel_request`, chosen by the sender; 0: none.
   std::uint64_t id = 0;
-  /// Shown by traces. A `chrome_trace` keeps 31 characters.
+  /// Shown by traces. A `chrome_trace` keeps the characters of its first 31 bytes.
   std::string tag{};
   /// Requests with a higher priority pass others, if their bytes have no hazard.
   request_priority priority = request_priority::normal;

@@ -54,8 +54,9 @@ struct frame_signal {
 ///
 /// Element types: c64 to f32, c128 to f64. Both squares and their sum are rounded; beyond the
 /// largest number of the type they are infinity: from |X| = 1.8e19 on in f32. A product with a
-/// filterbank then multiplies infinity by 0, which is NaN. A smaller window prevents it. All strides are
-/// allowed. X and Y share no bytes. The result is Y, a new row-major tensor if it is not given.
+/// filterbank then multiplies infinity by 0, which is NaN. A smaller window prevents it. All
+/// strides are allowed. X and Y share no bytes. The result is Y, a new row-major tensor if it is
+/// not given.
 struct power_spectrum {
   operand x{};  ///< X, of any shape
   operand y{};  ///< Y, of the shape of X

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user may get wrong in a call of `ask`, one mistake for each macro. Without a macro, the
-// file compiles.
+// What a user may get wrong, one mistake for each macro. Without a macro, the file compiles.
 #include <sluice/actors/device.hpp>
+#include <sluice/operations/indexed_operation.hpp>
 
 #include <chrono>
+#include <string>
+#include <vector>
 
 using namespace sluice;
+
+struct undeclared {
+  int number;
+};
 
 tensor asked(caf::actor_system& system, const device_actor& device, const blas_actor& blas) {
   (void)ask<tensor>(system, device, allocate{.shape = {4}});
@@ -15,7 +21,63 @@ tensor asked(caf::actor_system& system, const device_actor& device, const blas_a
   return ask<tensor>(system, blas, std::chrono::seconds(1), gemm{}, get_queue_status{});
 #elif defined(WRONG_REPLY)
   return tensor(ask<gpu_ref<float> >(system, blas, gemm{}));
+#elif defined(UNDECLARED_MESSAGE)
+  return ask<tensor>(system, blas, undeclared{});
 #else
   return ask<tensor>(system, blas, std::chrono::seconds(1), gemm{}, request_options{});
 #endif
+}
+
+struct negated_body {
+  const float* x;
+  float* y;
+#if defined(BODY_WITHOUT_INDEX)
+  void operator()(std::string) const {}
+#else
+  void operator()(std::size_t i) const {
+    y[i] = -x[i];
+  }
+#endif
+};
+
+struct negate {
+  operand x{};
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &negate::x), output("y", &negate::y));
+  }
+  static constexpr std::string_view name = "negate";
+  static constexpr bool has_kernel = false;
+  struct call {
+#if defined(CALL_WITHOUT_COUNT)
+    std::size_t size;
+#else
+    std::size_t count;
+#endif
+#if defined(CALL_WITH_A_STRING)
+    std::string text{};
+#endif
+  };
+  static call infer(const negate& op, inference& to) {
+    return {to.result(op.y, element_type::f32, to.require(op.x).shape).size()};
+  }
+  static negated_body body(const call&, const launch_of<negate>& at) {
+    return {at.get<const float>(&negate::x), at.get<float>(&negate::y)};
+  }
+};
+
+const operation_row& row_of_negate() {
+  return row_of(operation_type<negate>{});
+}
+
+float first_of_a_temporary() {
+#if defined(VALUES_OF_A_TEMPORARY)
+  return host_tensor(std::vector<float>{1}).values<float>()[0];
+#else
+  return host_tensor(std::vector<float>{1}).to_vector<float>()[0];
+#endif
+}
+
+reduce reduced_axes_in_braces(const tensor& x) {
+  return {.x = x, .axes = {0, 1}};
 }

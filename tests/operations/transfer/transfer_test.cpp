@@ -293,9 +293,21 @@ TEST(host_tensor, refuses_shapes_and_types_that_do_not_fit) {
   EXPECT_TRUE(throws(errc::invalid_argument, "overflows", [] {
     (void)host_tensor(element_type::f32, {std::int64_t{1} << 40U, std::int64_t{1} << 40U});
   }));
-  EXPECT_TRUE(throws(errc::invalid_argument, "f32",
-                     [] { (void)host_tensor(std::vector<float>(5)).values<double>(); }));
+  const host_tensor five(std::vector<float>(5));
+  EXPECT_TRUE(throws(errc::invalid_argument, "values: are of type f32, but are read as f64",
+                     [&] { (void)five.values<double>(); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "values: are of type f32, but are read as f64",
+                     [&] { (void)five.to_vector<double>(); }));
 }
+
+template <class Tensor>
+concept lends_values = requires(Tensor&& x) {
+  std::forward<Tensor>(x).template values<float>();
+};
+
+// A temporary would be destroyed before its elements are read.
+static_assert(lends_values<host_tensor&> && lends_values<const host_tensor&>);
+static_assert(!lends_values<host_tensor> && !lends_values<const host_tensor>);
 
 }  // namespace
 }  // namespace sluice::test
