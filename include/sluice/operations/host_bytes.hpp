@@ -23,6 +23,7 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// types count as holding none.
 template <class T>
 [[nodiscard]] std::size_t host_bytes(const T& parameter) noexcept {
+  // NOLINTNEXTLINE(bugprone-branch-clone): the others are tried in between.
   if constexpr (std::is_trivially_copyable_v<T> && !requires { parameter.bytes(); }) {
     return 0;
   } else if constexpr (requires { parameter.bytes(); }) {
