@@ -64,19 +64,21 @@ error answered_error(const caf::actor_system& system, const caf::error& e) {
   return {errc::library_failure, describe(system, e)};
 }
 
+constexpr auto never = clock::time_point::max();
+
 /// Waits until `self` has a message.
 /// @throws error `deadline_exceeded` if `deadline` passes before
-void await_message(caf::blocking_actor& self, std::optional<clock::time_point> deadline) {
-  if (!deadline) return self.await_data();
+void await_message(caf::blocking_actor& self, clock::time_point deadline) {
+  if (deadline == never) return self.await_data();
   using timeout = caf::blocking_actor::timeout_type;
   for (;;) {
-    const auto left = *deadline - clock::now();
+    const auto left = deadline - clock::now();
     if (self.await_data(timeout::clock::now() +
                         std::chrono::duration_cast<timeout::duration>(left))) {
       return;
     }
     // The clock of CAF may have been set.
-    if (clock::now() >= *deadline) {
+    if (clock::now() >= deadline) {
       throw error(errc::deadline_exceeded, "ask: the time limit has passed");
     }
   }
@@ -90,7 +92,7 @@ caf::message request_and_wait(caf::actor_system& system, const caf::strong_actor
   if (limit && limit->count() == 0) {
     throw error(errc::deadline_exceeded, "ask: the time limit is not positive");
   }
-  const auto deadline = limit ? std::optional(clock::now() + *limit) : std::nullopt;
+  const auto deadline = limit ? clock::now() + *limit : never;
   caf::scoped_actor self{system};
   const auto client = caf::actor_cast<caf::strong_actor_ptr>(self);
   const auto request = self->new_request_id(caf::message_priority::normal);
