@@ -60,8 +60,7 @@ TYPED_TEST(resize_rows, lie_between_two_rows) {
     const auto gap = this->between(0, 1) == 0 ? 0 : this->between(1, 3);
     const auto column_stride = channels + gap;
     const auto stride = this->between(0, 1) == 0 ? channels : channels + this->between(1, 3);
-    const operations::resized_axis axis{extent, column_stride,
-                                        static_cast<double>(extent) / static_cast<double>(width)};
+    const operations::resized_axis axis{extent, column_stride, width};
     resize_columns columns;
     columns.count = width;
     columns.last = (extent - 1) * column_stride;
