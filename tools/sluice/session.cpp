@@ -61,6 +61,12 @@ struct session::parts {
   std::optional<scoped_device> device;
 };
 
+device_service_options session::without_limits() {
+  return {.limits = {.max_work = std::numeric_limits<double>::infinity(),
+                     .max_planning_work = std::numeric_limits<double>::infinity(),
+                     .max_host_bytes_of_plan = std::numeric_limits<std::size_t>::max()}};
+}
+
 session::session(const common_options& options, watch watched, device_service_options service)
     : parts_(std::make_unique<parts>()) {
   parts& p = *parts_;
@@ -71,10 +77,6 @@ session::session(const common_options& options, watch watched, device_service_op
   if (watched == watch::launches) traces.push_back(p.watch = std::make_shared<launch_watch>());
   if (traces.size() == 1) p.trace = traces.front();
   if (traces.size() > 1) p.trace = std::make_shared<fan_out_trace>(std::move(traces));
-  // Its only client is the user of the command.
-  service.limits = {.max_work = std::numeric_limits<double>::infinity(),
-                    .max_planning_work = std::numeric_limits<double>::infinity(),
-                    .max_host_bytes_of_plan = std::numeric_limits<std::size_t>::max()};
   try {
     p.device.emplace(p.system, options.device, p.trace, std::move(service));
   } catch (const error& e) {

@@ -33,10 +33,13 @@ class session {
   /// Whether the session records launches for `last_launch`. Measurements do without it.
   enum class watch { launches, nothing };
 
+  /// The options of a service whose only client is the user of the command: requests of any cost.
+  [[nodiscard]] static device_service_options without_limits();
+
   /// Opens the device. @throws error `invalid_argument`, naming the option, if there is no such
   /// device; as `scoped_device`
   explicit session(const common_options& options, watch watched = watch::launches,
-                   device_service_options service = {});
+                   device_service_options service = without_limits());
   session(const session&) = delete;
   session& operator=(const session&) = delete;
   ~session();
