@@ -55,8 +55,10 @@ std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
   return all;
 }
 
-void set_context(cudaGraph_t graph, CUcontext context) {
+void use_current_context(cudaGraph_t graph) {
   const auto& d = driver();
+  CUcontext context = nullptr;
+  (void)d.context_get_current(&context);
   for (const auto node : nodes_of(graph)) {
     cudaGraphNodeType type{};
     check(cudaGraphNodeGetType(node, &type));

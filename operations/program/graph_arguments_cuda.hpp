@@ -16,9 +16,9 @@ namespace sluice::cuda {
 /// @throws error what the driver reports
 [[nodiscard]] std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph);
 
-/// Makes the kernels of a graph run in `context`, another context of the same GPU.
+/// Makes the kernels of a graph run in the current context, another one of the same GPU.
 /// @throws error what the driver reports
-void set_context(cudaGraph_t graph, CUcontext context);
+void use_current_context(cudaGraph_t graph);
 
 /// An address that two captures of the same work had in common but for its value.
 struct captured_address {

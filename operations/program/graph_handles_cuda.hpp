@@ -5,7 +5,6 @@
 #include "operations/program/captured_program.hpp"
 #include "operations/program/graph_arguments_cuda.hpp"
 #include "runtime/cuda/check.hpp"
-#include "runtime/cuda/context.hpp"
 #include "runtime/seam.hpp"
 
 #include <cuda_runtime_api.h>
@@ -46,13 +45,13 @@ class graph_handles {
     if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
   }
 
-  /// Captures what `work` enqueues on `on`, a stream of a `capture_scope`. The graph belongs to the
-  /// primary context.
+  /// Captures what `work` enqueues on `on`, a stream of a `capture_scope`. The kernels belong
+  /// to the context that is current, the copies to that of the scope.
   template <class Work>
   void capture(cudaStream_t on, const Work& work) {
     const bool is_separate = capture_in_scope(on, work);
     // Afterwards: while the green context is current, the driver does not take the primary one.
-    if (is_separate) set_context(graph_, primary_context(device_.id().ordinal));
+    if (is_separate) use_current_context(graph_);
   }
   /// Exchanges the graphs of a device.
   void swap(graph_handles& other) noexcept {

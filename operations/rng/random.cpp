@@ -76,7 +76,8 @@ void compute(const random_call& call, const launch_of<Operation>& at) {
   if (!call.nothing) host::compute_random(call, at.template get<void>(&Operation::y));
 }
 template <class Operation>
-void enqueue(lane_libraries& libraries, const random_call& call, const launch_of<Operation>& at) {
+void enqueue_numbers(lane_libraries& libraries, const random_call& call,
+                     const launch_of<Operation>& at) {
   if (!call.nothing) cuda::enqueue_random(libraries, call, at.template get<void>(&Operation::y));
 }
 
@@ -88,7 +89,7 @@ const operation_row& row_of_random(std::string_view name) {
        .host = {.library = "Random123"},
        .compute = compute<Operation>,
        .cuda = {.library = "cuRAND", .prepare = operations::with_cuda<cuda::prepare_random>()},
-       .enqueue = operations::with_cuda<enqueue<Operation>>(),
+       .enqueue = operations::with_cuda<enqueue_numbers<Operation>>(),
        .can_be_captured = true});
   return row;
 }

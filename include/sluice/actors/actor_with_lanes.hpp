@@ -103,6 +103,10 @@ class lane_actor : public std::remove_pointer_t<operation_self<Requests...>> {
     state_of(self).inbox = inbox_;
     serve(self, std::move(*std::exchange(with_, nullptr)));
   }
+  /// Takes a message that no lane has to see.
+  enqueue_result put_into_mailbox(caf::mailbox_element_ptr element, actor_context* context) {
+    return base::enqueue(std::move(element), context);
+  }
   /// Answers a message that is not taken with the current exception.
   static void refuse(caf::mailbox_element& element) noexcept {
     reply_address(element.sender, take_stages(element), element.mid).send_error(current_error());
@@ -138,9 +142,11 @@ class actor_with_lanes final : public lane_actor<Requests...> {
                    std::vector<caf::actor> others)
       : one_lane(config, first), lanes_(first->lanes), others_(std::move(others)) {}
 
-  using base::enqueue;
+  using one_lane::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
-    if (!is_for_lane<Requests...>(*element)) return base::enqueue(std::move(element), context);
+    if (!is_for_lane<Requests...>(*element)) {
+      return one_lane::put_into_mailbox(std::move(element), context);
+    }
     try {
       lanes_->route(sender_of(element->sender), priority_of(*element), [&](std::size_t lane) {
         cancel_on_other_lanes(*element, lane);
