@@ -24,9 +24,9 @@ enum class reduction : std::uint8_t {
 struct reduced_axes : std::optional<extents> {
   using std::optional<extents>::optional;
   // NOLINTNEXTLINE(google-explicit-constructor): `.axes = {0, 1}` in a request.
-  reduced_axes(std::initializer_list<std::int64_t> axes) : optional(extents(axes)) {}
+  reduced_axes(std::initializer_list<std::int64_t> axes) : optional(extents(axes)) {}  ///< some
   // NOLINTNEXTLINE(google-explicit-constructor)
-  reduced_axes(const std::optional<extents>& axes) : optional(axes) {}
+  reduced_axes(const std::optional<extents>& axes) : optional(axes) {}  ///< some or all
 };
 
 /// The sum, the mean or the maximum of the elements of X along some of its dimensions.
