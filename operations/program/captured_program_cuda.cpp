@@ -183,8 +183,6 @@ class captured_graph final : public captured_program {
     graph_.instantiate();
   }
   void retarget_copies(std::span<void* const> externals) {
-    // Unlike the kernels, the copies belong to the context of the capture.
-    const operations::capture_scope scope(device_);
     for (auto& s : staged_) {
       void* const address = externals[s.what.number];
       if (address == s.address) continue;

@@ -45,6 +45,66 @@ constexpr std::size_t max_kernels = 8;
   return reinterpret_cast<std::uintptr_t>(address);
 }
 
+// CUDA 13 adds data of edges to these functions.
+#if CUDART_VERSION >= 13000
+cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
+  return cudaGraphNodeGetDependencies(node, all, nullptr, &count);
+}
+cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
+  return cudaGraphNodeGetDependentNodes(node, all, nullptr, &count);
+}
+cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t before, cudaGraphNode_t after) {
+  return cudaGraphAddDependencies(graph, &before, &after, nullptr, 1);
+}
+#else
+cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
+  return cudaGraphNodeGetDependencies(node, all, &count);
+}
+cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
+  return cudaGraphNodeGetDependentNodes(node, all, &count);
+}
+cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t before, cudaGraphNode_t after) {
+  return cudaGraphAddDependencies(graph, &before, &after, 1);
+}
+#endif
+
+/// The nodes that `find`, one of the functions above, finds.
+template <class Find>
+[[nodiscard]] std::vector<cudaGraphNode_t> neighbours(cudaGraphNode_t node, const Find& find) {
+  std::size_t count = 0;
+  check(find(node, nullptr, count));
+  std::vector<cudaGraphNode_t> all(count);
+  if (count != 0) check(find(node, all.data(), count));
+  return all;
+}
+
+/// Replaces a node by one that `add` adds, with the same edges.
+template <class Add>
+void replace(cudaGraph_t graph, cudaGraphNode_t node, const Add& add) {
+  cudaGraphNode_t added = nullptr;
+  check(add(added));
+  for (const auto before : neighbours(node, dependencies_of)) {
+    check(add_dependency(graph, before, added));
+  }
+  for (const auto after : neighbours(node, dependents_of)) {
+    check(add_dependency(graph, added, after));
+  }
+  check(cudaGraphDestroyNode(node));
+}
+
+void set_context_of_kernel(cudaGraphNode_t node) {
+  const auto& d = driver();
+  CUDA_KERNEL_NODE_PARAMS params{};
+  auto status = CUDA_ERROR_NOT_SUPPORTED;
+  if (d.graph_kernel_params != nullptr && d.graph_set_node_params != nullptr) {
+    status = d.graph_kernel_params(node, &params);
+  }
+  if (status == CUDA_SUCCESS) status = d.context_get_current(&params.ctx);
+  if (status == CUDA_SUCCESS) status = d.graph_set_node_params(node, &params);
+  // The numbers of the runtime and of the driver are the same.
+  check(static_cast<cudaError_t>(status));
+}
+
 }  // namespace
 
 std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
@@ -56,24 +116,24 @@ std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
 }
 
 void use_current_context(cudaGraph_t graph) {
-  const auto& d = driver();
-  CUcontext context = nullptr;
-  (void)d.context_get_current(&context);
   for (const auto node : nodes_of(graph)) {
     cudaGraphNodeType type{};
     check(cudaGraphNodeGetType(node, &type));
-    if (type != cudaGraphNodeTypeKernel) continue;
-    CUDA_KERNEL_NODE_PARAMS params{};
-    auto status = CUDA_ERROR_NOT_SUPPORTED;
-    if (d.graph_kernel_params != nullptr && d.graph_set_node_params != nullptr) {
-      status = d.graph_kernel_params(node, &params);
+    if (type == cudaGraphNodeTypeKernel) set_context_of_kernel(node);
+    if (type == cudaGraphNodeTypeMemcpy) {
+      cudaMemcpy3DParms copy{};
+      check(cudaGraphMemcpyNodeGetParams(node, &copy));
+      replace(graph, node, [&](cudaGraphNode_t& added) {
+        return cudaGraphAddMemcpyNode(&added, graph, nullptr, 0, &copy);
+      });
     }
-    if (status == CUDA_SUCCESS) {
-      params.ctx = context;
-      status = d.graph_set_node_params(node, &params);
+    if (type == cudaGraphNodeTypeMemset) {
+      cudaMemsetParams fill{};
+      check(cudaGraphMemsetNodeGetParams(node, &fill));
+      replace(graph, node, [&](cudaGraphNode_t& added) {
+        return cudaGraphAddMemsetNode(&added, graph, nullptr, 0, &fill);
+      });
     }
-    // The numbers of the runtime and of the driver are the same.
-    check(static_cast<cudaError_t>(status));
   }
 }
 

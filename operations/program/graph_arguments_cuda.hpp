@@ -16,7 +16,8 @@ namespace sluice::cuda {
 /// @throws error what the driver reports
 [[nodiscard]] std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph);
 
-/// Makes the kernels of a graph run in the current context, another one of the same GPU.
+/// Makes the kernels, copies and fills of a graph run in the current context, another one of the
+/// same GPU. The nodes of copies and fills are new ones.
 /// @throws error what the driver reports
 void use_current_context(cudaGraph_t graph);
 

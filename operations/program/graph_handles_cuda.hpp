@@ -45,8 +45,8 @@ class graph_handles {
     if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
   }
 
-  /// Captures what `work` enqueues on `on`, a stream of a `capture_scope`. The kernels belong
-  /// to the context that is current, the copies to that of the scope.
+  /// Captures what `work` enqueues on `on`, a stream of a `capture_scope`. The graph belongs to
+  /// the context that is current.
   template <class Work>
   void capture(cudaStream_t on, const Work& work) {
     const bool is_separate = capture_in_scope(on, work);
