@@ -151,8 +151,8 @@ TEST_P(resize_operation, to_the_same_size_is_a_copy) {
 
 TEST_P(resize_operation, leaves_out_pixels_of_weight_0) {
   for (int round = 0; round < 40; ++round) {
-    expect_only_neighbours<f16>(element_type::f16);
-    expect_only_neighbours<bf16>(element_type::bf16);
+    expect_only_neighbours<sluice::f16>(element_type::f16);
+    expect_only_neighbours<sluice::bf16>(element_type::bf16);
     expect_only_neighbours<float>(element_type::f32);
     expect_only_neighbours<double>(element_type::f64);
   }
