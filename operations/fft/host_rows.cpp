@@ -87,9 +87,10 @@ void join(split_complex<const T> row, std::size_t count, T scale, T* z) {
 template <class T>
 class real_step {
  public:
-  /// @param half h
+  /// @param half h; 0: there is no such step
   /// @param sign that of the exponent of the transform
   real_step(std::size_t half, int sign) : half_(half), roots_(half / 2 + 1) {
+    if (half == 0) return;  // the length is odd
     const auto roots = roots_.get();
     for (std::size_t k = 0; k <= half / 2; ++k) {
       // -i exp(-πi k / h) or its conjugate.
