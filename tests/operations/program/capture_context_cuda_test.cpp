@@ -5,7 +5,6 @@
 #include "tests/support/forwarding_device.hpp"
 #include "tests/support/gate.hpp"
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
