@@ -47,11 +47,12 @@ class planner::state {
     s.changed_.notify_all();
   }
 
-  void drop(const client* from) noexcept {
+  /// Drops the jobs of a client that have not begun.
+  void drop_waiting(const client* from) noexcept {
     // A child of fork has no planner thread, and the lock may be held for ever.
     if (device_->inherited()) return;
     std::list<jobs> dropped;  // destroyed after the lock is released
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     for (auto& each : queues_) {
       for (auto turn = each.turns.begin(); turn != each.turns.end();) {
         const auto next = std::next(turn);
@@ -59,6 +60,11 @@ class planner::state {
         turn = next;
       }
     }
+  }
+  /// Waits for the job of a client that runs.
+  void await(const client* from) noexcept {
+    if (device_->inherited()) return;
+    std::unique_lock lock(mutex_);
     // A job may drop the last owner of its own client. It then touches nothing of it any more.
     changed_.wait(lock, [&] {
       return std::all_of(queues_.begin(), queues_.end(), [&](const queue& each) {
@@ -166,7 +172,11 @@ planner::~planner() {
 
 planner::client::client(planner& on) noexcept : on_(on.state_) {}
 planner::client::~client() {
-  on_->drop(this);
+  drop_waiting();
+  on_->await(this);
+}
+void planner::client::drop_waiting() noexcept {
+  on_->drop_waiting(this);
 }
 void planner::client::post(std::function<void()> job, job_length length) {
   state::post(on_, this, std::move(job), length);

@@ -74,7 +74,8 @@ class executor::core {
   core(const core&) = delete;
   core& operator=(const core&) = delete;
   ~core() {
-    // The answers do not wait for a plan that is being made.
+    // The answers do not wait for a plan that is being made, and no other one is begun after them.
+    planning_.drop_waiting();
     fail(waiting_.take_all(), ended_);
     if (alarm_) timer().cancel(*alarm_);
   }
@@ -121,10 +122,11 @@ class executor::core {
     // These cost next to nothing: `infer` may work out a long program. Under load, many requests
     // are too late, so their refusal is no exception.
     if (!refusal && is_late(r)) refusal = expired_;
-    if (!refusal) refusal = failure_of([&] { waiting_.require_room(r); });
+    const auto bytes = r.bytes();
+    if (!refusal) refusal = failure_of([&] { waiting_.require_room(r, bytes); });
     if (!refusal) refusal = r.infer();
     bool waits = false;
-    if (!refusal) refusal = failure_of([&] { waits = !admit(r); });
+    if (!refusal) refusal = failure_of([&] { waits = !admit(r, bytes); });
     if (!refusal && waits) refusal = failure_of([&] { wait(asked); });
     if (refusal) {
       r.fail(*refusal);
@@ -193,7 +195,8 @@ class executor::core {
   }
 
   /// Checks an inferred request and finds its plan. Returns whether it can be launched at once.
-  [[nodiscard]] bool admit(operation_request& r) {
+  /// There was room for the request when it had `bytes`, before it was inferred.
+  [[nodiscard]] bool admit(operation_request& r, std::size_t bytes) {
     require_memory(r);
     r.row.check(kind(), r.call);
     prices_.require(r.row, r.row.facts(r.call), r.uses());
@@ -204,7 +207,9 @@ class executor::core {
       if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
     }
     operations::check_aliasing(r.uses());
-    waiting_.require_room(r);
+    if (const auto inferred = r.bytes(); inferred != bytes || r.shared()[0].identity != nullptr) {
+      waiting_.require_room(r, inferred);
+    }
     if (r.options.deadline || r.options.id != 0) follow(r);
     find_plan(r);
     r.most_in_batch = most_in_batch(r);

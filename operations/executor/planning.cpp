@@ -244,6 +244,10 @@ void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
   core->reclaim_later(std::move(watch));
 }
 
+void planning::drop_waiting() noexcept {
+  for (auto& each : turns_) each.second.jobs.drop_waiting();
+}
+
 void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
   try {
     improvements_.post([libraries = libraries_, account = account_, plan = std::move(plan)] {

@@ -112,6 +112,8 @@ class planning {
   /// Returns a job to the front of its sender's turn, which the owner has taken from the mailbox.
   /// @throws std::bad_alloc if there is no memory
   void again(std::shared_ptr<plan_job> job);
+  /// Drops the jobs that the planner has and has not begun. Call it before the end only.
+  void drop_waiting() noexcept;
   /// Has the planner improve a plan while the owner uses it. Nothing happens if that fails.
   void improve(std::shared_ptr<const operation_plan> plan) noexcept;
   /// The plans that it has made.

@@ -63,7 +63,8 @@ std::size_t price_limits::max_host_bytes() const noexcept {
 
 void price_limits::require(const operation_row& row, const launch_facts& facts,
                            std::span<const inference::use> uses) const {
-  work.require(row.name(), ": takes ", work_of(facts, uses), " units of work");
+  const auto units = work_of(facts, uses);
+  if (units > work.most) work.require(row.name(), ": takes ", units, " units of work");
 }
 
 void price_limits::require(const operation_row& row, const plan_price& price) const {

@@ -155,13 +155,17 @@ void request_launcher::take_operands(operation_request& r, operands& used,
 }
 
 const kernel_envelope& request_launcher::envelope(const operation_row& row, element_type type) {
-  const auto found = envelopes_.find({&row, type});
-  if (found != envelopes_.end()) return found->second;
+  const std::pair key{&row, type};
+  if (last_envelope_ != nullptr && last_envelope_->first == key) return last_envelope_->second;
+  if (const auto found = envelopes_.find(key); found != envelopes_.end()) {
+    last_envelope_ = &*found;
+    return found->second;
+  }
   const auto library = std::string(row.library(lane_.runtime().device().id().kind));
   const auto name = std::string(row.name());
   kernel_envelope made({library, name, type});
   made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
-  return envelopes_.emplace(std::pair{&row, type}, std::move(made)).first->second;
+  return envelopes_.emplace(key, std::move(made)).first->second;
 }
 
 block_ref request_launcher::allocate(std::size_t bytes, allocation_tag tag) {

@@ -54,6 +54,7 @@ class request_launcher {
   std::shared_ptr<kernel_trace> trace_;
   workspace workspace_;
   std::map<std::pair<const operation_row*, element_type>, kernel_envelope> envelopes_;
+  const decltype(envelopes_)::value_type* last_envelope_ = nullptr;  // the one that was used last
   batch_memory batch_memory_;
 };
 

@@ -58,16 +58,18 @@ class request_queue::hazard_search {
   /// Looks for one that has a hazard with a use of these bytes. Returns whether the search has
   /// ended.
   bool look(const tensor& value, const byte_index::range& bytes) noexcept {
+    if (has_ended_) return true;
     const auto conflicts = [&](const byte_index::entry& earlier) {
       if (++compared_ > max_compared) return true;
       if (!overlap(value, tensor_of(earlier))) return false;
       found_ = static_cast<item*>(earlier.request);
       return true;
     };
-    has_ended_ =
-        has_ended_ || used_.any_before(number_, bytes, conflicts, visits_left_, direction_);
+    has_ended_ = used_.any_before(number_, bytes, conflicts, visits_left_, direction_);
     return has_ended_;
   }
+  /// Whether it has found a request or given up.
+  [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
   /// The request; nullptr if there is none, or `gave_up`.
   [[nodiscard]] item* found() const noexcept { return found_; }
   [[nodiscard]] bool gave_up() const noexcept { return has_ended_ && found_ == nullptr; }
@@ -82,11 +84,10 @@ class request_queue::hazard_search {
   bool has_ended_ = false;
 };
 
-void request_queue::require_room(const operation_request& r) const {
+void request_queue::require_room(const operation_request& r, std::size_t bytes) const {
   if (count_ >= limits_.requests) {
     throw error(errc::overloaded, std::to_string(count_) + " requests wait already");
   }
-  auto bytes = r.bytes();
   auto charge = charge_of(r, bytes);
   for (const auto& [identity, shared_bytes] : r.shared()) {
     if (identity == nullptr) continue;
@@ -94,8 +95,8 @@ void request_queue::require_room(const operation_request& r) const {
     if (!shared_of_sender_.contains(std::pair(r.sender.id, identity))) bytes += shared_charge;
     if (!shared_.contains(identity)) charge += shared_charge;
   }
-  const auto own = of_sender_.find(r.sender.id);
-  if (r.sender.id != 0 && own != of_sender_.end() && own->second.requests != 0) {
+  const auto own = r.sender.id == 0 ? of_sender_.end() : of_sender_.find(r.sender.id);
+  if (own != of_sender_.end() && own->second.requests != 0) {
     const auto& waiting = own->second;
     if (waiting.requests >= limits_.requests_of_sender) {
       throw error(errc::overloaded,
@@ -162,6 +163,7 @@ void request_queue::count_shared(item& r, const operation_request& request) {
 }
 
 void request_queue::uncount_shared(item& r, const operation_request& request) noexcept {
+  if (r.shared[0].identity == nullptr) return;
   for (auto& part : r.shared) {
     if (part.identity == nullptr) continue;
     const auto of_sender = shared_of_sender_.find(std::pair(request.sender.id, part.identity));
@@ -193,25 +195,33 @@ void request_queue::add(pointer& r) {
   made.at = node.begin();
   r->counted_bytes = r->bytes();
   r->number = last_number_ + 1;
-  numbered alone(memory_);
-  alone.emplace(r->number, &made);
-  made.place = alone.extract(alone.begin());
   // The last of the earlier requests with a hazard leaves last, as a rule. Then the search is not
   // repeated whenever one of the others has left.
   hazard_search search(used_, r->number, byte_index::order::newest_first);
-  for (const auto& u : r->uses()) {
-    if (count_ == 0) break;
-    if (is_searched(u) && search.look(u.of.value->value(), range_of(u))) break;
+  struct searched_use {
+    const use* of = nullptr;
+    byte_index::range bytes{};
+  };
+  const auto uses = r->uses();
+  detail::small_vector<searched_use, 4> searched;
+  searched.reserve(uses.size());
+  for (const auto& u : uses) {
+    if (!is_searched(u)) continue;
+    searched.push_back({&u, range_of(u)});
+    if (count_ != 0) (void)search.look(u.of.value->value(), searched.back().bytes);
+  }
+  if (search.has_ended() || r->planned_by != nullptr) {
+    numbered alone(memory_);
+    alone.emplace(r->number, &made);
+    made.late_place = alone.extract(alone.begin());
   }
   auto& share = count_sender(*r);
   made.share = &share;
   try {
     count_shared(made, *r);
-    made.used.reserve(r->uses().size());
-    for (const auto& u : r->uses()) {
-      if (!is_searched(u)) continue;
-      const auto range = range_of(u);
-      made.used.push_back(used_.add(range, r->number, &made, &u));
+    made.used.reserve(searched.size());
+    for (const auto& u : searched) {
+      made.used.push_back(used_.add(u.bytes, r->number, &made, u.of));
     }
     add_to_indices(made, *r);
   } catch (...) {
@@ -232,6 +242,30 @@ void request_queue::add(pointer& r) {
   to.splice(to.end(), node);
 }
 
+request_queue::item& request_queue::line::first() const noexcept {
+  if (late.empty()) return *in_order.first();
+  auto& of_late = *late.begin()->second;
+  return in_order.empty() || of_late->number < (*in_order.first())->number ? of_late
+                                                                          : *in_order.first();
+}
+
+void request_queue::line::add(item& r) noexcept {
+  r.is_late = !in_order.empty() && r->number < (*in_order.last())->number;
+  if (r.is_late) {
+    late.insert(std::move(r.late_place));
+  } else {
+    in_order.push_back(r);
+  }
+}
+
+void request_queue::line::remove(item& r) noexcept {
+  if (r.is_late) {
+    late.erase(r->number);
+  } else {
+    in_order.erase(r);
+  }
+}
+
 request_queue::ready_requests& request_queue::ready_like(const item& r) noexcept {
   return r.share->ready[priority_of(r)];
 }
@@ -244,11 +278,11 @@ void request_queue::line_up(item& r) noexcept {
   } else if (r.state == standing::runnable) {
     auto& joined = ready.lines[kind_of(r)];
     auto& all = lines_[priority_of(r)][kind_of(r)];
-    if (joined.requests.empty()) {
+    if (joined.empty()) {
       all.push_back(joined);
       joined.turn = ++turns_;
     }
-    joined.requests.insert(joined.requests.end(), std::move(r.place));
+    joined.add(r);
   }
 }
 
@@ -267,7 +301,7 @@ void request_queue::leave_line(item& r) noexcept {
       if (left.requests.empty()) unexamined_[priority].erase(left);
       return;
     }
-    ready.lines[kind_of(r)].requests.erase(r->number);
+    ready.lines[kind_of(r)].remove(r);
     for (std::size_t kind = 0; kind < ready.lines.size(); ++kind) {
       auto& left = ready.lines[kind];
       if (left.turn != 0) end_turn(lines_[priority][kind], left);
@@ -278,7 +312,7 @@ void request_queue::leave_line(item& r) noexcept {
 void request_queue::end_turn(chain<line>& all, line& ended) noexcept {
   all.erase(ended);
   ended.turn = 0;
-  if (ended.requests.empty()) return;
+  if (ended.empty()) return;
   all.push_back(ended);
   ended.turn = ++turns_;
 }
@@ -294,12 +328,12 @@ request_queue::place request_queue::next(bool batches) noexcept {
       if (first == nullptr || other->turn < first->turn) first = other;
     }
     if (first == nullptr) continue;
-    const auto* found = first->requests.begin()->second;
+    const auto* found = &first->first();
     if (batches) {
       for (const auto& of_sender : ready_like(*found).lines) {
-        if (of_sender.requests.empty()) continue;
-        const auto& [number, request] = *of_sender.requests.begin();
-        if (number < (*found)->number) found = request;
+        if (of_sender.empty()) continue;
+        const auto& request = of_sender.first();
+        if (request->number < (*found)->number) found = &request;
       }
     }
     return {&ready_[priority], found->at};

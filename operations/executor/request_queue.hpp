@@ -59,11 +59,12 @@ class request_queue {
     item* blocker = nullptr;
     chain<item> blocked{};            // those whose blocker it is
     std::uint64_t look_again_at = 0;  // while it is parked: when so many have been taken
-    numbered::node_type place{};      // for those of its sender that are runnable
+    numbered::node_type late_place{};  // for `line::late`; none if it was runnable when it came
+    bool is_late = false;              // in `line::late`
     sender_share* share = nullptr;    // of its sender
     std::array<detail::shared_memory, 2> shared{};
     // Among those of its blocker, those that are parked, or those of its sender that are
-    // unexamined.
+    // unexamined, or runnable and not late.
     item* next = nullptr;
     item* previous = nullptr;
     [[nodiscard]] detail::operation_request* operator->() const noexcept { return request.get(); }
@@ -87,9 +88,9 @@ class request_queue {
   /// The memory of the requests that wait. It must outlive every request that has been taken.
   [[nodiscard]] detail::owner_memory& memory() noexcept { return memory_; }
 
-  /// Checks that there is room for a request.
+  /// Checks that there is room for a request, whose size is `bytes`.
   /// @throws error `overloaded` if there is none
-  void require_room(const detail::operation_request& r) const;
+  void require_room(const detail::operation_request& r, std::size_t bytes) const;
   /// Adds a request at the end. Takes it only if nothing is thrown.
   /// @throws std::bad_alloc if there is no memory
   void add(pointer& r);
@@ -166,8 +167,15 @@ class request_queue {
   /// The requests of one sender with one priority that are ready and runnable: those that are
   /// launched alone, or those that join batches.
   struct line {
-    explicit line(detail::owner_memory& memory) : requests(memory) {}
-    numbered requests;
+    explicit line(detail::owner_memory& memory) : late(memory) {}
+    [[nodiscard]] bool empty() const noexcept { return in_order.empty() && late.empty(); }
+    /// The one that arrived first, of a line that is not empty.
+    [[nodiscard]] item& first() const noexcept;
+    void add(item& r) noexcept;
+    void remove(item& r) noexcept;
+
+    chain<item> in_order{};  ///< in the order of arrival
+    numbered late;           ///< those that became runnable after later ones of `in_order`
     std::uint64_t turn = 0;  ///< the sender with the lowest one is next
     line* next = nullptr;
     line* previous = nullptr;

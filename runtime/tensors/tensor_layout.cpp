@@ -193,8 +193,9 @@ std::size_t tensor_layout::size() const noexcept {
 }
 
 byte_extent tensor_layout::extent() const noexcept {
-  if (empty()) return {offset_, offset_};
-  const auto last = static_cast<std::size_t>(*distance_to_last(shape_numbers(), stride_numbers()));
+  const auto shape = shape_numbers();
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return {offset_, offset_};
+  const auto last = static_cast<std::size_t>(*distance_to_last(shape, stride_numbers()));
   return {offset_, offset_ + (last + 1) * size_of(type_)};
 }
 

@@ -132,7 +132,7 @@ class kernel_envelope {
   /// What `run` launches; nullptr if the request has been answered with an error.
   template <class Reply>
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> prepare(
-      lane& on, operands&& used, reply_token<Reply> token, Reply output,
+      lane& on, operands&& used, reply_token<Reply> token, Reply&& output,
       const launch_options& options) const noexcept {
     std::shared_ptr<detail::reply_state> reply;
     try {

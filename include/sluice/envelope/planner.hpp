@@ -56,6 +56,8 @@ class SLUICE_EXPORT planner {
     /// @throws std::bad_alloc if there is no memory
     /// @throws std::system_error if the thread cannot be started
     void post(std::function<void()> job, job_length length = job_length::short_job);
+    /// Drops the client's jobs that have not begun, and waits for none.
+    void drop_waiting() noexcept;
 
    private:
     std::shared_ptr<state> on_;

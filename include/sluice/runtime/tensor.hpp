@@ -36,14 +36,14 @@ class SLUICE_EXPORT tensor {
   tensor() noexcept = default;
   tensor(const tensor&) noexcept = default;
   tensor(tensor&& other) noexcept : block_(std::move(other.block_)), layout_(other.layout_) {
-    other.layout_ = tensor_layout();
+    other.layout_.reset();
   }
   tensor& operator=(const tensor&) noexcept = default;
   tensor& operator=(tensor&& other) noexcept {
     if (this == &other) return *this;
     block_ = std::move(other.block_);
     layout_ = other.layout_;
-    other.layout_ = tensor_layout();
+    other.layout_.reset();
     return *this;
   }
   ~tensor() = default;

@@ -84,6 +84,15 @@ class SLUICE_EXPORT tensor_layout {
     return {strides_.data(), rank_};
   }
   void assign(const extents& shape, const extents& strides) noexcept;
+  /// Makes the layout a default one.
+  void reset() noexcept {
+    offset_ = 0;
+    shape_.fill(0);
+    strides_.fill(0);
+    strides_[0] = 1;
+    rank_ = 1;
+    type_ = element_type::u8;
+  }
   void normalize_strides() noexcept;
   void check() const;
 
