@@ -200,7 +200,7 @@ device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_s
   state_of(self).signal.end = std::move(end);
   state_of(self).service = std::move(service);
   state_of(self).trace = std::move(trace);
-  serve(self, std::move(*made), {});
+  take_executor(self, std::move(*made));
   on_exit(self, [self](caf::exit_msg& m) { end_in_order(self, m.reason); });
   on_down(self, [self](const caf::down_msg& m) {
     sender_ended(self, m);

@@ -2,6 +2,7 @@
 #include "operations/core/enumerators.hpp"
 #include "operations/executor/followed_requests.hpp"
 #include "operations/executor/hazards.hpp"
+#include "operations/executor/known_plans.hpp"
 #include "operations/executor/memory_with_plans.hpp"
 #include "operations/executor/plan_cache.hpp"
 #include "operations/executor/planning.hpp"
@@ -63,6 +64,7 @@ class executor::core {
        executor_options options)
       : lane_(std::move(service), {.priority = options.priority}),
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
+        max_plan_bytes_(options.max_plan_bytes),
         plans_(options.max_plan_bytes),
         memory_(lane_.runtime(), plans_),
         prices_(operations::price_limits::from(options, lane_.service().limits(), kind())),
@@ -85,7 +87,20 @@ class executor::core {
     lane_.on_room(std::move(wake));
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
-  void on_queue(detail::lane_choice::lane& of) noexcept { waiting_.on_change(of); }
+  void join_lanes(detail::lane_choice::lane& one) {
+    one.choice().plans().join(mailbox_);
+    waiting_.on_change(one);
+    joined_ = &one;
+    learn();
+    planning_.start();
+  }
+  [[nodiscard]] shared_plans plans_of_other_lanes() const noexcept {
+    if (lacks_plans_) return shared_plans::unavailable;
+    const bool all = std::all_of(requested_.begin(), requested_.end(),
+                                 [&](const auto* row) { return is_prepared(*row); }) &&
+                     (joined_ == nullptr || learned_ == joined_->choice().plans().count());
+    return all ? shared_plans::made : shared_plans::missing;
+  }
   /// Returns the number for `end_bulk`.
   [[nodiscard]] std::uint64_t begin_bulk() noexcept {
     ++in_bulk_;
@@ -102,6 +117,7 @@ class executor::core {
   void prepare(const operation_row& row) noexcept {
     if (is_prepared(row)) return;
     try {
+      requested_.insert(&row);
       (void)planning_.request({&row, {}, true}, nullptr, {});
       planning_.start();
     } catch (...) {
@@ -153,6 +169,7 @@ class executor::core {
     if (lane_.runtime().device().lost()) {
       fail(waiting_.take_all(), lane_.runtime().device().loss());
     } else {
+      learn();
       launch_waiting();
     }
   }
@@ -296,10 +313,51 @@ class executor::core {
     }
   }
 
+  /// Has the next plan made that another lane has made and this one has not.
+  void learn() noexcept {
+    if (joined_ == nullptr) return;
+    auto& known = joined_->choice().plans();
+    for (; !learning_ && learned_ < known.count(); ++learned_) {
+      try {
+        const auto plan = known.find(learned_);
+        if (!plan || has(plan->key)) continue;
+        const auto owner = plan->owner.lock();
+        if (plan->has_owner && !owner) continue;  // no request can need it any more
+        if (plan->bytes > max_plan_bytes_ - std::min(plans_.bytes(), max_plan_bytes_)) {
+          lacks_plans_ = true;
+          continue;
+        }
+        learning_ = planning_.request(plan_key(plan->key), plan->call ? &*plan->call : nullptr, {},
+                                      owner, plan->shared_device_bytes);
+        break;
+      } catch (...) {
+        lacks_plans_ = true;
+      }
+    }
+    joined_->note_plans(learned_);
+  }
+  [[nodiscard]] bool has(const plan_key& key) {
+    return key.only_libraries ? is_prepared(*key.row)
+                              : plans_.find({key.row, key.bytes, key.only_libraries}) != nullptr;
+  }
+  /// Tells the other lanes of a plan that has been made.
+  void share(const plan_job& job) noexcept {
+    auto& choice = joined_->choice();
+    if (!job.outcome.failure) {
+      choice.plans().add(job, mailbox_);
+    } else if (learning_.get() == &job || job.key.only_libraries) {
+      lacks_plans_ = true;
+    }
+    if (learning_.get() == &job) {
+      learning_.reset();
+      ++learned_;
+    }
+    if (joined_->number() == 0) choice.set_crowded(plans_.bytes() > max_plan_bytes_ / 2);
+  }
+
   /// Passes the outcome of a job on to the requests that wait for it.
   void accept(plan_job& job) noexcept {
     planning_.taken(job);
-    job.owner.reset();  // it may own memory of a client, and others keep the job for a while
     const auto outcome = job.outcome;
     try {
       if (!outcome.failure) {
@@ -308,11 +366,13 @@ class executor::core {
       }
       // Another failure may not happen again.
       if (outcome.plan || (outcome.failure && outcome.failure->code() == errc::unsupported)) {
-        plans_.insert(std::move(job.key), outcome);
+        if (plans_.insert(plan_key(job.key), outcome)) lacks_plans_ = true;
       }
     } catch (...) {
       // There is no memory to remember it.
     }
+    if (joined_ != nullptr) share(job);
+    job.owner.reset();  // it may own memory of a client, and others keep the job for a while
     if (outcome.failure) {
       fail(waiting_.take_planned_by(&job), *outcome.failure);
     } else {
@@ -444,6 +504,8 @@ class executor::core {
   sluice::lane lane_;
   std::shared_ptr<lane_libraries> libraries_;
   std::set<const operation_row*> prepared_;
+  std::set<const operation_row*> requested_;  // by `prepare`
+  const std::size_t max_plan_bytes_;
   plan_cache plans_;
   memory_with_plans memory_;
   std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
@@ -453,6 +515,10 @@ class executor::core {
   followed_requests followed_;
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
+  detail::lane_choice::lane* joined_ = nullptr;
+  std::shared_ptr<const plan_job> learning_;  // that makes a plan of another lane
+  std::uint64_t learned_ = 0;                 // of `known_plans`
+  bool lacks_plans_ = false;                  // it cannot make all of them, or has dropped some
   // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
   // hazard with those that are on their way, and calls must not nest without a bound.
   bool launching_ = false;
@@ -473,8 +539,11 @@ void executor::on_wake(std::function<void()> wake) {
 void executor::on_more(std::function<bool()> more) {
   core_->on_more(std::move(more));
 }
-void executor::on_queue(detail::lane_choice::lane& of) noexcept {
-  core_->on_queue(of);
+void executor::join_lanes(detail::lane_choice::lane& one) {
+  core_->join_lanes(one);
+}
+executor::shared_plans executor::plans_of_other_lanes() const noexcept {
+  return core_->plans_of_other_lanes();
 }
 void executor::prepare(const operation_row& row) noexcept {
   core_->prepare(row);

@@ -1,12 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/known_plans.hpp"
+
 #include <sluice/operations/lane_choice.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 namespace sluice::detail {
+namespace {
 
-lane_choice::lane_choice(std::size_t lanes, std::size_t high) : of_lanes_(lanes), high_(high) {}
+/// So many messages and requests of others in front of the best lane are a reason for another one.
+constexpr std::uint64_t crowd = 4;
+/// The pressure at which a lane is opened, and that after one could not be.
+constexpr int pressure_for_a_lane = 32;
+constexpr int pressure_after_failure = -(1 << 16);
+
+}  // namespace
+
+lane_choice::lane_choice(std::size_t lanes, std::size_t high, std::size_t open)
+    : of_lanes_(lanes),
+      high_(high),
+      open_(std::clamp<std::size_t>(open, 1, lanes)),
+      plans_(std::make_unique<operations::known_plans>(open_ != lanes)) {
+  for (std::size_t i = 0; i < open_; ++i) of_lanes_[i].standing = standing::open;
+}
+lane_choice::~lane_choice() = default;
+
+bool lane_choice::prepare(std::size_t number) noexcept {
+  auto expected = standing::wanted;
+  return of_lanes_[number].standing.compare_exchange_strong(expected, standing::prepared);
+}
+
+void lane_choice::open(std::size_t number) noexcept {
+  auto expected = standing::prepared;
+  of_lanes_[number].standing.compare_exchange_strong(expected, standing::open);
+  pressure_.store(0, std::memory_order_relaxed);
+}
+
+void lane_choice::close(std::size_t number, bool failed) noexcept {
+  of_lanes_[number].standing.store(standing::closed);
+  if (failed) pressure_.store(pressure_after_failure, std::memory_order_relaxed);
+}
+
+void lane_choice::set_crowded(bool crowded) noexcept {
+  if (crowded_.exchange(crowded) == crowded || !crowded) return;
+  for (std::size_t i = open_; i < of_lanes_.size(); ++i) close(i);
+}
 
 void lane_choice::lane::publish(bool awake) noexcept {
   auto& own = of_->of_lanes_[which_];
@@ -33,36 +73,87 @@ lane_choice::range lane_choice::lanes_for(request_priority priority) const noexc
   return {0, others};
 }
 
+bool lane_choice::may_take(std::size_t number) const noexcept {
+  if (standing_of(number) != standing::open) return false;
+  const bool learns = on_demand(number) || (open_ == 1 && of_lanes_.size() - high_ != 1);
+  return !learns || of_lanes_[number].plans.load(std::memory_order_acquire) == plans_->count();
+}
+
+void lane_choice::want_one(range among) noexcept {
+  if (crowded_.load(std::memory_order_relaxed) || !wanted_) return;
+  for (std::size_t i = 0; i < among.count; ++i) {
+    auto& one = of_lanes_[among.first + i];
+    auto before = one.standing.load(std::memory_order_relaxed);
+    if (before == standing::open) continue;
+    if (before != standing::closed) return;
+    if (!one.standing.compare_exchange_strong(before, standing::wanted)) return;
+    wanted_();
+    return;
+  }
+}
+
+void lane_choice::note_load(std::uint64_t load, range among) noexcept {
+  auto now = pressure_.load(std::memory_order_relaxed);
+  if (load < crowd) {
+    if (now > 0) pressure_.store(now - 1, std::memory_order_relaxed);
+  } else if (now < pressure_for_a_lane) {
+    pressure_.store(now + 1, std::memory_order_relaxed);
+  } else {
+    want_one(among);
+  }
+}
+
 void lane_choice::choose(slot& from, std::size_t which, range among) noexcept {
   const auto handled = [&] {
     return of_lanes_[*from.lane].slots[which].load(std::memory_order_acquire);
   };
   if (from.lane && handled() != from.routed) return;
-  const bool is_among =
-      from.lane && *from.lane >= among.first && *from.lane - among.first < among.count;
-  const auto to = best(is_among ? from.lane : std::nullopt, among);
-  if (to == from.lane) return;
+  if (among.first != 0) {
+    // The other lanes take messages of high priority while none for them is open.
+    bool any = false;
+    for (std::size_t i = 0; i < among.count; ++i) any = any || may_take(among.first + i);
+    if (!any) {
+      want_one(among);
+      const range others{0, among.first};
+      // Behind a crowd it would wait longer than for the lane and the plan.
+      const auto mine = from.lane && *from.lane < among.first ? from.lane : std::nullopt;
+      if (load_of(of_lanes_[best(mine, others)]) >= crowd) return move(from, which, among.first);
+      among = others;
+    }
+  }
+  const bool is_among = from.lane && *from.lane >= among.first &&
+                        *from.lane - among.first < among.count &&
+                        standing_of(*from.lane) == standing::open;
+  move(from, which, best(is_among ? from.lane : std::nullopt, among));
+}
+
+void lane_choice::move(slot& from, std::size_t which, std::size_t to) noexcept {
+  if (from.lane == to) return;
   from.lane = to;
-  from.routed = handled();  // all that were routed there before
+  // All that were routed there before.
+  from.routed = of_lanes_[to].slots[which].load(std::memory_order_acquire);
 }
 
 std::size_t lane_choice::best(std::optional<std::size_t> mine, range among) noexcept {
   const auto is_awake = [&](std::size_t at) {
     return of_lanes_[at].awake.load(std::memory_order_relaxed);
   };
-  const bool mine_is_idle = mine && load_of(of_lanes_[*mine]) == 0;
+  const auto mine_load = mine ? load_of(of_lanes_[*mine]) : 0;
+  const bool mine_is_idle = mine && mine_load == 0;
   if (mine_is_idle && is_awake(*mine)) return *mine;
   const auto begin = next_.fetch_add(1, std::memory_order_relaxed);
-  std::size_t found = among.first;
-  auto least = std::numeric_limits<std::uint64_t>::max();
+  std::size_t found = mine.value_or(among.first);
+  auto least = mine ? mine_load : std::numeric_limits<std::uint64_t>::max();
   for (std::size_t i = 0; i < among.count; ++i) {
     const auto at = among.first + (begin + i) % among.count;
+    if (at == mine || !may_take(at)) continue;
     const auto load = load_of(of_lanes_[at]);
     if (load == 0 && is_awake(at)) return at;
     if (load >= least) continue;
     found = at;
     least = load;
   }
+  if (open_ != of_lanes_.size()) note_load(least, among);
   return mine_is_idle ? *mine : found;
 }
 

@@ -81,15 +81,16 @@ class plan_cache {
     return &known.outcome;
   }
   /// Keeps an outcome. Drops some obsolete plans, and those whose last use is the longest ago.
+  /// Returns whether it has dropped one for want of room.
   /// @throws std::bad_alloc; nothing is kept then
-  void insert(plan_key key, plan_outcome outcome) {
+  bool insert(plan_key key, plan_outcome outcome) {
     drop_some_obsolete();
     const auto bytes = entry_bytes + key.bytes.size() +
                        (outcome.plan ? total_bytes(*outcome.plan) : 0) +
                        (outcome.failure ? std::string_view(outcome.failure->what()).size() : 0);
     const bool is_large = bytes > max_bytes_ / 16;
     const auto [at, inserted] = by_key_.try_emplace(std::move(key));
-    if (!inserted) return;
+    if (!inserted) return false;
     auto& made = at->second;
     try {
       std::list<const plan_key*> age(1, &at->first);
@@ -114,7 +115,9 @@ class plan_cache {
     if (is_large) large_bytes_ += bytes;
     measure(made);
     recount(made);
+    const auto count = by_key_.size();
     while (bytes_ > max_bytes_ && by_key_.size() > 1) erase(next_dropped());
+    return by_key_.size() != count;
   }
   /// Drops plans of which no request can make use. Returns whether it has found one.
   bool drop_obsolete() noexcept {

@@ -85,8 +85,9 @@ class request_queue::hazard_search {
 };
 
 void request_queue::require_room(const operation_request& r, std::size_t bytes) const {
-  if (count_ >= limits_.requests) {
-    throw error(errc::overloaded, std::to_string(count_) + " requests wait already");
+  const auto requests = lane_ != nullptr ? lane_->requests_of_all() : count_;
+  if (requests >= limits_.requests) {
+    throw error(errc::overloaded, std::to_string(requests) + " requests wait already");
   }
   auto charge = charge_of(r, bytes);
   for (const auto& [identity, shared_bytes] : r.shared()) {
@@ -107,9 +108,11 @@ void request_queue::require_room(const operation_request& r, std::size_t bytes) 
                                         std::to_string(waiting.bytes) + " bytes");
     }
   }
-  if (count_ != 0 && charge > limits_.bytes - std::min(charged_, limits_.bytes)) {
-    throw error(errc::overloaded,
-                "the requests that wait already use " + std::to_string(bytes_) + " bytes");
+  const auto charged = lane_ != nullptr ? lane_->bytes_of_all() : charged_;
+  if (requests != 0 && charge > limits_.bytes - std::min(charged, limits_.bytes)) {
+    throw error(errc::overloaded, "the requests that wait already use " +
+                                      std::to_string(lane_ != nullptr ? charged : bytes_) +
+                                      " bytes");
   }
 }
 
@@ -236,7 +239,10 @@ void request_queue::add(pointer& r) {
   bytes_ += r->counted_bytes;
   charged_ += charge_of(*r, r->counted_bytes);
   if (r->plan) ++planned_;
-  if (lane_ != nullptr) lane_->note_added(r->sender);
+  if (lane_ != nullptr) {
+    lane_->note_added(r->sender);
+    note_charge();
+  }
   made.request = std::move(r);
   settle(made, search);
   to.splice(to.end(), node);
@@ -246,7 +252,7 @@ request_queue::item& request_queue::line::first() const noexcept {
   if (late.empty()) return *in_order.first();
   auto& of_late = *late.begin()->second;
   return in_order.empty() || of_late->number < (*in_order.first())->number ? of_late
-                                                                          : *in_order.first();
+                                                                           : *in_order.first();
 }
 
 void request_queue::line::add(item& r) noexcept {
@@ -485,6 +491,7 @@ void request_queue::charge_later(request_sender sender, std::uint64_t after,
     bytes_ += each;
     charged_ += charge_of(*r, r->counted_bytes);
   });
+  if (lane_ != nullptr) note_charge();
 }
 
 void request_queue::add_to_indices(item& r, const operation_request& request) {
@@ -564,7 +571,15 @@ void request_queue::forget(item& r) noexcept {
   charged_ -= charge_of(*r, r->counted_bytes);
   uncount_shared(r, *r);
   uncount_sender(*r, *r.share);
-  if (lane_ != nullptr) lane_->note_left(r->sender);
+  if (lane_ != nullptr) {
+    lane_->note_left(r->sender);
+    note_charge();
+  }
+}
+
+void request_queue::note_charge() noexcept {
+  lane_->note_bytes(noted_charge_, charged_);
+  noted_charge_ = charged_;
 }
 
 }  // namespace sluice::operations

@@ -57,11 +57,11 @@ class request_queue {
     detail::small_vector<byte_index::entry*, 4> used{};
     standing state = standing::unexamined;
     item* blocker = nullptr;
-    chain<item> blocked{};            // those whose blocker it is
-    std::uint64_t look_again_at = 0;  // while it is parked: when so many have been taken
+    chain<item> blocked{};             // those whose blocker it is
+    std::uint64_t look_again_at = 0;   // while it is parked: when so many have been taken
     numbered::node_type late_place{};  // for `line::late`; none if it was runnable when it came
     bool is_late = false;              // in `line::late`
-    sender_share* share = nullptr;    // of its sender
+    sender_share* share = nullptr;     // of its sender
     std::array<detail::shared_memory, 2> shared{};
     // Among those of its blocker, those that are parked, or those of its sender that are
     // unexamined, or runnable and not late.
@@ -83,7 +83,8 @@ class request_queue {
   };
   explicit request_queue(limits most) noexcept : limits_(most) {}
 
-  /// Tells `of` of each request that is added or leaves.
+  /// Tells `of` of each request that is added or leaves. Its limits in all are then those of all
+  /// lanes of the choice together.
   void on_change(detail::lane_choice::lane& of) noexcept { lane_ = &of; }
   /// The memory of the requests that wait. It must outlive every request that has been taken.
   [[nodiscard]] detail::owner_memory& memory() noexcept { return memory_; }
@@ -259,6 +260,8 @@ class request_queue {
   void add_to_indices(item& r, const detail::operation_request& request);
   void remove_from_indices(const detail::operation_request& request) noexcept;
   void forget(item& r) noexcept;
+  /// Tells the lane how much of `limits::bytes` is taken.
+  void note_charge() noexcept;
 
   detail::owner_memory memory_;
   limits limits_;
@@ -279,7 +282,8 @@ class request_queue {
   // The members of a batch are in no list any more, but others must not pass them.
   bool takes_batch_ = false;
   std::size_t bytes_ = 0;
-  std::size_t charged_ = 0;  // of `limits::bytes`
+  std::size_t charged_ = 0;       // of `limits::bytes`
+  std::size_t noted_charge_ = 0;  // that the lane knows of
   std::uint64_t last_number_ = 0;
   index<request_sender, std::uint64_t> by_id_{memory_};
   index<request_sender> while_alive_{memory_};

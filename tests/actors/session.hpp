@@ -184,14 +184,15 @@ class session {
   explicit session(std::shared_ptr<sluice::device> device,
                    completion_strategy completion = completion_strategy::polled,
                    std::size_t lanes = 1, std::size_t high_priority_lanes = 0)
-      : service_(std::make_shared<device_service>(
-            std::move(device),
-            // A convolution has up to 17 commands.
-            device_service_options{.completion = completion,
-                                   .max_in_flight = max_in_flight,
-                                   .max_commands = 17 * max_in_flight,
-                                   .lanes_per_actor = lanes,
-                                   .high_priority_lanes = high_priority_lanes})),
+      : session(std::move(device),
+                // A convolution has up to 17 commands.
+                device_service_options{.completion = completion,
+                                       .max_in_flight = max_in_flight,
+                                       .max_commands = 17 * max_in_flight,
+                                       .lanes_per_actor = lanes,
+                                       .high_priority_lanes = high_priority_lanes}) {}
+  session(std::shared_ptr<sluice::device> device, device_service_options options)
+      : service_(std::make_shared<device_service>(std::move(device), std::move(options))),
         transfer_stream_(runtime().create_stream()),
         gate_stream_(runtime().create_stream()),
         generator_(make_generator()) {}

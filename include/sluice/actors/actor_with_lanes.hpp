@@ -5,7 +5,9 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/operations/lane_choice.hpp>
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -42,10 +44,11 @@ template <class... Requests>
 /// One lane of an actor.
 struct lane_of_actor {
   const char* name;
-  std::unique_ptr<executor> on;
+  std::unique_ptr<executor> on;  ///< nullptr: made when the lane is prepared
   std::vector<const operation_row*> prepared;
   std::shared_ptr<lane_choice> lanes{};  ///< nullptr: the actor has no other lane
   std::size_t lane = 0;
+  std::function<std::unique_ptr<executor>()> make_executor{};  ///< of a lane opened on demand
 };
 
 /// Makes `self` the actor of a lane.
@@ -54,7 +57,22 @@ void serve(Self* self, lane_of_actor&& with) {
   auto& state = state_of(self);
   state.name = with.name;
   if (with.lanes) state.lane.emplace(std::move(with.lanes), with.lane);
-  serve(self, std::move(with.on), with.prepared);
+  state.prepared = std::move(with.prepared);
+  state.make_executor = std::move(with.make_executor);
+  if (with.on) return take_executor(self, std::move(with.on));
+  state.tend = [self] {
+    tend_lane(self);
+  };
+  state.tend();
+}
+
+/// Drops the executor of an actor that ends, and with it the service.
+template <class Self>
+void drop_executor(Self* self) noexcept {
+  auto& state = state_of(self);
+  state.on.reset();
+  state.make_executor = nullptr;
+  state.tend = nullptr;
 }
 
 /// The actor of one lane. Its operations reach the mailbox through a `lane_inbox`.
@@ -93,7 +111,7 @@ class lane_actor : public std::remove_pointer_t<operation_self<Requests...>> {
     // CAF 1.x tells of the end of an actor before it destroys the state.
     sluice::on_exit(self, [self](caf::exit_msg& exit) {
       if (!exit.reason) return;
-      state_of(self).on.reset();
+      drop_executor(self);
       self->quit(std::move(exit.reason));
     });
     return operation_handlers<Requests...>::make(self);
@@ -129,7 +147,8 @@ template <class... Requests>
 
 /// An actor with several lanes. It is the actor of the first lane. Operations do not pass through
 /// its mailbox if they are for another one: the thread that sends them puts them into the mailbox
-/// of that lane's actor.
+/// of that lane's actor. Lanes that are opened on demand get their actor when they are wanted
+/// first, and keep it; while they are closed, they have no executor.
 ///
 /// It ends after the other lanes, and ends them. If one of them ends on its own, all end.
 template <class... Requests>
@@ -138,9 +157,24 @@ class actor_with_lanes final : public lane_actor<Requests...> {
   using base = typename one_lane::base;
 
  public:
+  /// Starts the actor of a lane that is opened on demand.
+  using lane_spawner = std::function<operation_actor<Requests...>(std::size_t lane)>;
+
+  /// The actor of `first` and of the lanes behind it, whose actors are `others`. Without an actor,
+  /// a lane gets one from `spawn` when it is wanted.
   actor_with_lanes(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& first,
-                   std::vector<caf::actor> others)
-      : one_lane(config, first), lanes_(first->lanes), others_(std::move(others)) {}
+                   const std::vector<caf::actor>& others, lane_spawner spawn = nullptr)
+      : one_lane(config, first),
+        lanes_(first->lanes),
+        others_(others.size()),
+        spawn_(std::move(spawn)) {
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      if (!others[i]) continue;
+      others_[i] = lane_of(others[i]);
+      handles_.push_back(others[i]);
+    }
+    if (spawn_) lanes_->on_wanted([owner = this->address()] { post_wake(owner); });
+  }
 
   using one_lane::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
@@ -150,10 +184,7 @@ class actor_with_lanes final : public lane_actor<Requests...> {
     try {
       lanes_->route(sender_of(element->sender), priority_of(*element), [&](std::size_t lane) {
         cancel_on_other_lanes(*element, lane);
-        auto* const to =
-            lane == 0
-                ? this
-                : static_cast<one_lane*>(caf::actor_cast<caf::abstract_actor*>(others_[lane - 1]));
+        one_lane* const to = lane == 0 ? this : others_[lane - 1].load(std::memory_order_acquire);
         to->take_in(element);
       });
     } catch (...) {
@@ -166,8 +197,13 @@ class actor_with_lanes final : public lane_actor<Requests...> {
   typename base::behavior_type make_behavior() override {
     base* const self = this;
     one_lane::serve_lane();
-    state_of(self).other_lanes.all = others_;
-    for (const auto& other : others_) sluice::monitor(self, other);
+    state_of(self).other_lanes.all = handles_;
+    for (const auto& other : handles_) sluice::monitor(self, other);
+    if (spawn_) {
+      state_of(self).tend = [this, spawn = std::exchange(spawn_, nullptr)] {
+        prepare_wanted_lanes(spawn);
+      };
+    }
     sluice::on_down(self, [this](const caf::down_msg& down) {
       sender_ended(static_cast<base*>(this), down);
       lane_ended(down);
@@ -190,31 +226,60 @@ class actor_with_lanes final : public lane_actor<Requests...> {
     };
     if (here != 0) send(caf::actor_cast<caf::strong_actor_ptr>(this));
     for (std::size_t i = 0; i < others_.size(); ++i) {
-      if (i + 1 != here) send(caf::actor_cast<caf::strong_actor_ptr>(others_[i]));
+      auto* const other = others_[i].load(std::memory_order_acquire);
+      if (i + 1 != here && other != nullptr) send(caf::actor_cast<caf::strong_actor_ptr>(other));
+    }
+  }
+  [[nodiscard]] static one_lane* lane_of(const caf::actor& handle) {
+    return static_cast<one_lane*>(caf::actor_cast<caf::abstract_actor*>(handle));
+  }
+  /// Starts the actors of the lanes that are wanted, or wakes them.
+  void prepare_wanted_lanes(const lane_spawner& spawn) noexcept {
+    if (ending_) return;
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (!lanes_->prepare(i + 1)) continue;
+      try {
+        if (auto* const other = others_[i].load(std::memory_order_relaxed)) {
+          post_wake(other->address());
+          continue;
+        }
+        handles_.push_back(caf::actor_cast<caf::actor>(spawn(i + 1)));
+        const auto& made = handles_.back();
+        state_of(this).other_lanes.all.push_back(made);
+        sluice::monitor(static_cast<base*>(this), made);
+        others_[i].store(lane_of(made), std::memory_order_release);
+      } catch (...) {
+        lanes_->close(i + 1, true);  // there is no memory or no thread
+      }
     }
   }
   /// Ends the other lanes, and this actor after them.
   void end(const caf::error& reason) {
     if (ending_) return;
     ending_ = reason;
-    for (const auto& other : state_of(this).other_lanes.all) {
-      this->send_exit(other, caf::exit_reason::user_shutdown);
-    }
+    const auto& others = state_of(this).other_lanes.all;
+    if (others.empty()) return quit_last();
+    for (const auto& other : others) this->send_exit(other, caf::exit_reason::user_shutdown);
+  }
+  void quit_last() {
+    drop_executor(static_cast<base*>(this));
+    this->quit(*ending_);
   }
   void lane_ended(const caf::down_msg& down) {
     auto& others = state_of(this).other_lanes.all;
     if (std::erase_if(others, [&](const auto& o) { return o.address() == down.source; }) == 0) {
       return;
     }
-    end(down.reason);
-    if (!others.empty()) return;
-    state_of(this).on.reset();
-    this->quit(*ending_);
+    if (!ending_) return end(down.reason);
+    if (others.empty()) quit_last();
   }
 
   const std::shared_ptr<lane_choice> lanes_;
-  const std::vector<caf::actor> others_;  // read by all senders
-  std::optional<caf::error> ending_;      // why the actor ends, while it waits for the others
+  // Read by all senders; nullptr: the lane has not been prepared yet.
+  std::vector<std::atomic<one_lane*>> others_;
+  std::vector<caf::actor> handles_;   // own `others_`
+  lane_spawner spawn_;                // until the actor runs; null: no lane is opened on demand
+  std::optional<caf::error> ending_;  // why the actor ends, while it waits for the others
 };
 
 /// Starts an actor with the lanes that `service` states.
@@ -222,27 +287,48 @@ template <class... Requests>
 [[nodiscard]] operation_actor<Requests...> spawn_lanes(
     caf::actor_system& system, const char* name, const std::shared_ptr<device_service>& service,
     const std::shared_ptr<kernel_trace>& trace, const std::vector<const operation_row*>& prepared) {
-  // The executors first, so that a failure is an error of this function.
-  std::vector<lane_of_actor> lanes(service->lanes_per_actor() + service->high_priority_lanes());
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
+  const auto ordinary = service->lanes_per_actor();
+  const auto open = service->open_lanes_per_actor();
+  const auto count = ordinary + service->high_priority_lanes();
+  const auto choice =
+      count == 1 ? nullptr
+                 : std::make_shared<lane_choice>(count, service->high_priority_lanes(), open);
+  const auto lane_at = [=](std::size_t i) {
     executor_options options;
-    if (i >= service->lanes_per_actor()) options.priority = stream_priority::high;
-    lanes[i] = {.name = name,
-                .on = std::make_unique<executor>(service, trace, options),
-                .prepared = prepared};
+    if (i >= ordinary) options.priority = stream_priority::high;
+    // The first lane keeps half of what the plans of an actor may take.
+    if (i >= open) options.max_plan_bytes /= 2 * (count - open);
+    auto make = [=] {
+      return std::make_unique<executor>(service, trace, options);
+    };
+    lane_of_actor lane{
+        .name = name, .on = nullptr, .prepared = prepared, .lanes = choice, .lane = i};
+    if (i < open) {
+      lane.on = make();
+    } else {
+      lane.make_executor = make;
+    }
+    return lane;
+  };
+  // The executors first, so that a failure is an error of this function.
+  std::vector<lane_of_actor> lanes;
+  for (std::size_t i = 0; i < open; ++i) lanes.push_back(lane_at(i));
+  if (count == 1) return spawn_lane<Requests...>(system, std::move(lanes.front()));
+  // A message of high priority may go to its lane before that is open.
+  std::vector<caf::actor> others(count - 1);
+  for (std::size_t i = 1; i < count; ++i) {
+    if (i >= open && i < ordinary) continue;
+    others[i - 1] = caf::actor_cast<caf::actor>(
+        spawn_lane<Requests...>(system, i < open ? std::move(lanes[i]) : lane_at(i)));
   }
-  if (lanes.size() == 1) return spawn_lane<Requests...>(system, std::move(lanes.front()));
-  const auto choice = std::make_shared<lane_choice>(lanes.size(), service->high_priority_lanes());
-  std::vector<caf::actor> others;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    lanes[i].lanes = choice;
-    lanes[i].lane = i;
-    if (i == 0) continue;
-    others.push_back(
-        caf::actor_cast<caf::actor>(spawn_lane<Requests...>(system, std::move(lanes[i]))));
+  typename actor_with_lanes<Requests...>::lane_spawner spawn;
+  if (open != count) {
+    spawn = [&system, lane_at](std::size_t i) {
+      return spawn_lane<Requests...>(system, lane_at(i));
+    };
   }
   return system.spawn<actor_with_lanes<Requests...>, library_actor_options>(
-      std::make_shared<lane_of_actor>(std::move(lanes.front())), std::move(others));
+      std::make_shared<lane_of_actor>(std::move(lanes.front())), others, std::move(spawn));
 }
 
 }  // namespace sluice::detail

@@ -5,6 +5,7 @@
 #include <sluice/actors/reply.hpp>
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/lane.hpp>
+#include <sluice/envelope/timer.hpp>
 #include <sluice/envelope/wait_policy.hpp>
 #include <sluice/operations/bounded_inbox.hpp>
 #include <sluice/operations/executor.hpp>
@@ -12,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
@@ -67,7 +69,13 @@ struct operation_state {
 
   std::shared_ptr<lane_inbox> inbox;      // nullptr: it has only the mailbox
   std::optional<lane_choice::lane> lane;  // of an actor with several lanes
-  std::unique_ptr<executor> on;
+  std::unique_ptr<executor> on;           // nullptr while the lane is closed
+  std::function<std::unique_ptr<executor>()> make_executor;
+  std::vector<const operation_row*> prepared;  // whose library objects the planner makes
+  std::function<void()> tend;                  // called with each wake; null: nothing to do
+  // When the lane is closed unless it has handled more messages than so many.
+  timer::time_point idle_until{};
+  std::uint64_t idle_since = 0;
   // The actor's thread makes the replies, and the completion thread destroys them.
   recycled_memory_owner<> replies{new recycled_memory};
   std::set<caf::actor_id> watched;  // senders whose end drops requests
@@ -80,10 +88,77 @@ struct operation_state {
   return {sender ? std::uint64_t{sender->id()} : std::numeric_limits<std::uint64_t>::max()};
 }
 
+/// Has `self` woken when the lane may have been without work for long enough to be closed.
+template <class Self>
+void watch_idle(Self* self) {
+  auto& state = state_of(self);
+  auto& service = state.on->lane().service();
+  state.idle_since = state.lane->handled();
+  state.idle_until = service.timer().now() + service.idle_lane_timeout();
+  (void)service.timer().call_at(state.idle_until, [owner = self->address()] { post_wake(owner); });
+}
+
+/// Makes `self` the owner of an executor. The planner makes the library objects of its operations.
+/// @throws std::bad_alloc if there is no memory
+template <class Self>
+void take_executor(Self* self, std::unique_ptr<executor> made) {
+  auto& state = state_of(self);
+  if constexpr (detached_actors_have_own_threads) {
+    made->lane().runtime().device().prepare_own_thread();
+  }
+  made->on_wake([owner = self->address()] { post_wake(owner); });
+  made->on_more([self] { return has_message(self); });
+  if (state.lane) made->join_lanes(*state.lane);
+  for (const auto* row : state.prepared) made->prepare(*row);
+  state.on = std::move(made);
+}
+
+/// The executor of `self`. A message may reach a lane that has been closed.
+/// @throws error as `executor`
+template <class Self>
+[[nodiscard]] executor& executor_of(Self* self) {
+  auto& state = state_of(self);
+  if (!state.on) {
+    take_executor(self, state.make_executor());
+    watch_idle(self);
+  }
+  return *state.on;
+}
+
+/// Opens or closes the lane of `self`, which is opened on demand.
+template <class Self>
+void tend_lane(Self* self) noexcept {
+  using standing = lane_choice::standing;
+  auto& state = state_of(self);
+  auto& choice = state.lane->choice();
+  const auto number = state.lane->number();
+  try {
+    if (choice.standing_of(number) == standing::prepared) (void)executor_of(self);
+    if (!state.on) return;
+    const auto plans = state.on->plans_of_other_lanes();
+    if (plans == executor::shared_plans::unavailable) {
+      choice.close(number, true);
+    } else if (plans == executor::shared_plans::made) {
+      choice.open(number);
+    }
+    const auto& on = state.on->lane();
+    const bool has_work = state.lane->has_work() || on.in_flight() != 0;
+    if (on.service().timer().now() >= state.idle_until) {
+      if (has_work || state.lane->handled() != state.idle_since) return watch_idle(self);
+      choice.close(number);
+    }
+    if (!has_work && choice.standing_of(number) == standing::closed) state.on.reset();
+  } catch (...) {
+    choice.close(number, true);  // there is no memory, or the device is lost
+  }
+}
+
 /// Waits a little for the next message of `self`, so that the kernel need not wake its thread.
 template <class Self>
 void stay_awake(Self* self) noexcept {
-  (void)spinners::of_process().spin(state_of(self).on->lane().service().waiting(),
+  const auto& on = state_of(self).on;
+  if (!on) return;
+  (void)spinners::of_process().spin(on->lane().service().waiting(),
                                     [self] { return has_message(self); });
 }
 
@@ -130,7 +205,7 @@ template <class Request, class Self>
   auto taken = take_request(self, request, *state_of(self).replies);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
-    state_of(self).on->submit(take_operation_of(request), options, taken.token, from);
+    executor_of(self).submit(take_operation_of(request), options, taken.token, from);
   });
   return taken.delegated;
 }
@@ -144,7 +219,7 @@ template <class Self>
   auto taken = take_promise<bulk_results>(self);
   answer_failures(taken.token, [&] {
     watch_sender(self, sender, options);
-    state_of(self).on->submit(std::move(request), options, taken.token, from);
+    executor_of(self).submit(std::move(request), options, taken.token, from);
   });
   return taken.delegated;
 }
@@ -165,25 +240,11 @@ template <class Request, class Self>
 }
 ///@}
 
-/// Makes `self` the owner of an executor. The planner makes the library objects of `prepared`.
-template <class Self>
-void serve(Self* self, std::unique_ptr<executor> made,
-           const std::vector<const operation_row*>& prepared) {
-  auto& on = *(state_of(self).on = std::move(made));
-  if constexpr (detached_actors_have_own_threads) {
-    on.lane().runtime().device().prepare_own_thread();
-  }
-  on.on_wake([owner = self->address()] { post_wake(owner); });
-  on.on_more([self] { return has_message(self); });
-  if (auto& lane = state_of(self).lane) on.on_queue(*lane);
-  for (const auto* row : prepared) on.prepare(*row);
-}
-
 /// Drops the waiting requests of a client that has ended.
 template <class Self>
 void sender_ended(Self* self, const caf::down_msg& down) {
   if (state_of(self).watched.erase(down.source.id()) == 0) return;
-  state_of(self).on->sender_ended({down.source.id()});
+  if (auto& on = state_of(self).on) on->sender_ended({down.source.id()});
   end_message(self);
 }
 
@@ -219,7 +280,8 @@ template <class Self>
   answer_failures(taken.token, [&] {
     const auto& state = state_of(self);
     const auto& others = state.other_lanes.all;
-    const auto sum = std::make_shared<sum_of_lanes>(taken.token, state.on->status(), others.size());
+    const auto sum = std::make_shared<sum_of_lanes>(
+        taken.token, state.on ? state.on->status() : queue_status(), others.size());
     for (const auto& other : others) {
       request(self, other, caf::infinite, get_queue_status{})
           .then([sum](const queue_status& one) { sum->add(one); }, [sum](const caf::error&) {});
@@ -242,15 +304,17 @@ struct operation_handlers {
             [self](const cancel_request& request) {
               const auto from = sender_of(self->current_sender());
               const routed_message handled(self, from);
-              state_of(self).on->cancel(from, request.id);
+              if (auto& on = state_of(self).on) on->cancel(from, request.id);
             },
             [self](get_queue_status) { return take_status_request(self); },
             [self](wake) {
-              state_of(self).on->work();
+              auto& state = state_of(self);
+              if (state.on) state.on->work();
+              if (state.tend) state.tend();
               end_message(self);
             },
             [self](const cancel_launched& request) {
-              state_of(self).on->cancel({request.sender}, request.id);
+              if (auto& on = state_of(self).on) on->cancel({request.sender}, request.id);
               end_message(self);
             },
             std::move(more)...};

@@ -10,10 +10,12 @@
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace sluice {
 
@@ -37,14 +39,21 @@ struct device_service_options {
   /// is full at 255, use 200.
   std::size_t max_commands = 0;
   /// The number of lanes of each library actor and of the program actor, each with a thread of its
-  /// own; 0: 1. At most 1024. The device actor has one lane.
-  std::size_t lanes_per_actor = 1;
+  /// own. At most 1024. 0: one, and up to `max_lanes_on_demand` while several senders keep it busy.
+  /// The device actor has one lane.
+  std::size_t lanes_per_actor = 0;
+  /// The most lanes of an actor if `lanes_per_actor` is 0. At most 1024. 0: one for four processors
+  /// of the process, at least one and at most four.
+  std::size_t max_lanes_on_demand = 0;
   /// The number of further lanes of each of these actors, which take only requests with
   /// `request_priority::high` and what their senders send while these wait. Their streams have
-  /// `stream_priority::high`. At most 1024. 0: such requests share the other lanes.
-  std::size_t high_priority_lanes = 0;
+  /// `stream_priority::high`. They are opened on demand. At most 1024. 0: such requests share the
+  /// other lanes.
+  std::size_t high_priority_lanes = 1;
+  /// How long a lane that was opened on demand has no work before its memory is given back.
+  std::chrono::nanoseconds idle_lane_timeout = std::chrono::seconds(10);
   /// The number of threads that complete launches, at most `completion_engine::most_threads`. Each
-  /// stream, and therefore each lane, has one of them. 0: two if an actor has four lanes or more,
+  /// stream, and therefore each lane, has one of them. 0: two if an actor may have four lanes,
   /// those of high priority included, else one.
   std::size_t completion_threads = 0;
   request_limits limits{};  ///< of one request, unless the options of an executor state others
@@ -92,7 +101,9 @@ class device_service {
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
         lanes_per_actor_(lanes_of(options)),
+        open_lanes_per_actor_(options.lanes_per_actor == 0 ? 1 : lanes_per_actor_),
         high_priority_lanes_(high_priority_lanes_of(options)),
+        idle_lane_timeout_(options.idle_lane_timeout),
         limits_(options.limits) {
     detail::spinners::of_process().service_begins(waiting_);
   }
@@ -121,10 +132,17 @@ class device_service {
   [[nodiscard]] std::size_t max_in_flight() const noexcept { return max_in_flight_; }
   /// The limit of device commands in flight for a lane without a limit of its own.
   [[nodiscard]] std::size_t max_commands() const noexcept { return max_commands_; }
-  /// The number of lanes of each library actor and of the program actor.
+  /// The most lanes of each library actor and of the program actor, without those for requests of
+  /// high priority.
   [[nodiscard]] std::size_t lanes_per_actor() const noexcept { return lanes_per_actor_; }
+  /// The number of them that an actor has from the start. The others are opened on demand.
+  [[nodiscard]] std::size_t open_lanes_per_actor() const noexcept { return open_lanes_per_actor_; }
   /// The number of further lanes of each, for requests of high priority.
   [[nodiscard]] std::size_t high_priority_lanes() const noexcept { return high_priority_lanes_; }
+  /// How long a lane that was opened on demand has no work before its memory is given back.
+  [[nodiscard]] std::chrono::nanoseconds idle_lane_timeout() const noexcept {
+    return idle_lane_timeout_;
+  }
   /// The limits of one request, as the options state them.
   [[nodiscard]] const request_limits& limits() const noexcept { return limits_; }
 
@@ -139,8 +157,13 @@ class device_service {
                                             " are possible");
   }
   [[nodiscard]] static std::size_t lanes_of(const device_service_options& options) {
-    return checked_count("lanes_per_actor", std::max(options.lanes_per_actor, std::size_t{1}),
-                         most_lanes);
+    if (options.lanes_per_actor != 0) {
+      return checked_count("lanes_per_actor", options.lanes_per_actor, most_lanes);
+    }
+    if (options.max_lanes_on_demand != 0) {
+      return checked_count("max_lanes_on_demand", options.max_lanes_on_demand, most_lanes);
+    }
+    return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1, 4);
   }
   [[nodiscard]] static std::size_t high_priority_lanes_of(const device_service_options& options) {
     return checked_count("high_priority_lanes", options.high_priority_lanes, most_lanes);
@@ -163,7 +186,9 @@ class device_service {
   std::size_t max_in_flight_;
   std::size_t max_commands_;
   std::size_t lanes_per_actor_;
+  std::size_t open_lanes_per_actor_;
   std::size_t high_priority_lanes_;
+  std::chrono::nanoseconds idle_lane_timeout_;
   request_limits limits_;
 };
 

@@ -102,9 +102,22 @@ class SLUICE_EXPORT executor {
   /// room. Call it once, before the first request. The function must not throw. With it, calls of
   /// the owner call the function of `on_wake`, which must not destroy the executor then.
   void on_more(std::function<bool()> more);
-  /// Tells `of` of the requests that wait in the queue. It must live until the executor ends. Call
-  /// it once, before the first request.
-  void on_queue(detail::lane_choice::lane& of) noexcept;
+  /// @cond for actors with several lanes
+  /// Makes the executor that of one lane of an actor: it tells `one` of the requests that wait in
+  /// the queue and shares the limits of the queue with the other lanes. If lanes are opened on
+  /// demand, it makes the plans that other lanes have made. `one` must live until the executor
+  /// ends. Call it once, after `on_wake` and before the first request.
+  /// @throws std::bad_alloc if there is no memory
+  void join_lanes(detail::lane_choice::lane& one);
+  /// What the executor has of the plans of the other lanes, and of the library objects that
+  /// `prepare` has asked for.
+  enum class shared_plans : std::uint8_t {
+    missing,      ///< some are still to be made
+    made,         ///< it has all of them
+    unavailable,  ///< one cannot be made, or together they exceed `max_plan_bytes`
+  };
+  [[nodiscard]] shared_plans plans_of_other_lanes() const noexcept;
+  /// @endcond
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.
   void prepare(const operation_row& row) noexcept;

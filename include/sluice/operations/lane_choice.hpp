@@ -8,11 +8,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
+
+namespace sluice::operations {
+class known_plans;
+}  // namespace sluice::operations
 
 namespace sluice::detail {
 
@@ -24,8 +29,13 @@ namespace sluice::detail {
 /// another one is idle and awake, or if its lane is busy and another one has fewer requests in
 /// front of it.
 ///
-/// The last lanes may be for messages of high priority only, and then these go nowhere else. A
-/// message follows those of its sender that wait, whatever its priority.
+/// The last lanes may be for messages of high priority only, and then these go nowhere else while
+/// one is open. A message follows those of its sender that wait, whatever its priority.
+///
+/// Lanes may be opened on demand: one for high priority with the first such message, which goes
+/// there at once if others wait in front of the other lanes; others while several senders have
+/// messages in front of the open ones. A sender moves only to a lane that has made the plans of the
+/// other lanes, so that its requests wait for no plan a second time.
 class SLUICE_EXPORT lane_choice {
   /// Senders with one hash share a slot. There are so many that a sender rarely shares one with a
   /// sender whose requests wait.
@@ -36,9 +46,40 @@ class SLUICE_EXPORT lane_choice {
   }
 
  public:
-  /// The last `high` lanes are for messages of high priority only; 0: all lanes are for all.
+  /// The last `high` lanes are for messages of high priority only; 0: all lanes are for all. The
+  /// first `open` lanes, at least one, are open; the others are opened on demand.
   /// @throws std::bad_alloc if there is no memory
-  explicit lane_choice(std::size_t lanes, std::size_t high = 0);
+  ///@{
+  explicit lane_choice(std::size_t lanes, std::size_t high = 0) : lane_choice(lanes, high, lanes) {}
+  lane_choice(std::size_t lanes, std::size_t high, std::size_t open);
+  ///@}
+  lane_choice(const lane_choice&) = delete;
+  lane_choice& operator=(const lane_choice&) = delete;
+  ~lane_choice();
+
+  /// Sets the function that is called when a lane is to be opened, by the thread that sends a
+  /// message. It must not throw. Call it before the first message.
+  void on_wanted(std::function<void()> wanted) { wanted_ = std::move(wanted); }
+  /// A lane that is opened on demand is `wanted`, then `prepared` by its thread, then `open`. It
+  /// may be closed at any time.
+  enum class standing : std::uint8_t { closed, wanted, prepared, open };
+  [[nodiscard]] standing standing_of(std::size_t number) const noexcept {
+    return of_lanes_[number].standing.load(std::memory_order_acquire);
+  }
+  /// Whether a lane is opened on demand.
+  [[nodiscard]] bool on_demand(std::size_t number) const noexcept { return number >= open_; }
+  /// Has a lane that is wanted prepared. Returns false if it is not wanted.
+  [[nodiscard]] bool prepare(std::size_t number) noexcept;
+  /// A lane that has been prepared takes messages from now on.
+  void open(std::size_t number) noexcept;
+  /// A lane takes no messages from now on, except those that are on their way. If it `failed`, it
+  /// is not wanted again for a while.
+  void close(std::size_t number, bool failed = false) noexcept;
+  /// Closes all lanes that are opened on demand, and opens none, while `crowded`: their plans leave
+  /// no room for those of the first one.
+  void set_crowded(bool crowded) noexcept;
+  /// The plans that one of the lanes has made.
+  [[nodiscard]] operations::known_plans& plans() noexcept { return *plans_; }
 
   /// Returns `pass_on(lane)` with the lane of the next message of a sender. Calls for one sender
   /// come one after the other, so the messages arrive in this order. If `pass_on` throws, the
@@ -72,8 +113,10 @@ class SLUICE_EXPORT lane_choice {
     void note_added(request_sender sender) noexcept {
       ++waiting_;
       ++slots_[slot_of(sender)].waiting;
+      of_->requests_.fetch_add(1, std::memory_order_relaxed);
     }
     void note_left(request_sender sender) noexcept {
+      of_->requests_.fetch_sub(1, std::memory_order_relaxed);
       --waiting_;
       const auto slot = slot_of(sender);
       --slots_[slot].waiting;
@@ -86,6 +129,36 @@ class SLUICE_EXPORT lane_choice {
       ++handled_;
       ++slots_[slot].handled;
       note_change(slot);
+    }
+    /// The queue of the lane takes so many bytes of the limit of all lanes together, instead of
+    /// `before`.
+    void note_bytes(std::size_t before, std::size_t now) noexcept {
+      of_->bytes_.fetch_add(now - before, std::memory_order_relaxed);
+    }
+    /// What waits in the queues of all lanes. Lanes that change it at the same time may not see
+    /// each other's change.
+    ///@{
+    [[nodiscard]] std::size_t requests_of_all() const noexcept {
+      return of_->requests_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::size_t bytes_of_all() const noexcept {
+      return of_->bytes_.load(std::memory_order_relaxed);
+    }
+    ///@}
+    /// The lane has made the first `count` of the plans of all lanes, or left them out.
+    void note_plans(std::uint64_t count) noexcept {
+      of_->of_lanes_[which_].plans.store(count, std::memory_order_release);
+    }
+    /// The choice that the lane belongs to.
+    [[nodiscard]] lane_choice& choice() const noexcept { return *of_; }
+    /// The number of the lane.
+    [[nodiscard]] std::size_t number() const noexcept { return which_; }
+    /// The number of messages that it has handled.
+    [[nodiscard]] std::uint64_t handled() const noexcept { return handled_; }
+    /// Whether messages or requests are in front of the lane.
+    [[nodiscard]] bool has_work() const noexcept {
+      return waiting_ != 0 ||
+             of_->of_lanes_[which_].routed.load(std::memory_order_acquire) != handled_;
     }
     /// Makes what has been noted known to the senders. `awake`: whether the thread of the lane
     /// handles its next message without being woken.
@@ -117,6 +190,8 @@ class SLUICE_EXPORT lane_choice {
     alignas(64) std::atomic<std::uint64_t> handled{0};
     std::atomic<std::uint64_t> waiting{0};
     std::atomic<bool> awake{false};
+    std::atomic<lane_choice::standing> standing{lane_choice::standing::closed};
+    std::atomic<std::uint64_t> plans{0};  // of `known_plans`, that it has
     // Of each slot, the messages up to the last one that left nothing.
     std::array<std::atomic<std::uint64_t>, slot_count> slots{};
   };
@@ -135,11 +210,28 @@ class SLUICE_EXPORT lane_choice {
   };
   [[nodiscard]] range lanes_for(request_priority priority) const noexcept;
   void choose(slot& from, std::size_t which, range among) noexcept;
+  /// Moves a sender of whom nothing waits to a lane.
+  void move(slot& from, std::size_t which, std::size_t to) noexcept;
   /// The lane among those in question for a sender whose lane was `mine`.
   [[nodiscard]] std::size_t best(std::optional<std::size_t> mine, range among) noexcept;
+  /// Whether a sender may move to a lane.
+  [[nodiscard]] bool may_take(std::size_t number) const noexcept;
+  /// Has a lane in `among` opened, unless all are or one is being opened.
+  void want_one(range among) noexcept;
+  /// Notes that the best lane has `load` messages and requests of other senders in front of it.
+  void note_load(std::uint64_t load, range among) noexcept;
 
   std::vector<lane_state> of_lanes_;
   const std::size_t high_;
+  const std::size_t open_;
+  const std::unique_ptr<operations::known_plans> plans_;
+  std::function<void()> wanted_;
+  // How often a message met others that waited, less how often it met none.
+  std::atomic<int> pressure_{0};
+  std::atomic<bool> crowded_{false};
+  // In the queues of all lanes.
+  alignas(64) std::atomic<std::size_t> requests_{0};
+  std::atomic<std::size_t> bytes_{0};
   std::array<slot, slot_count> slots_;
   std::atomic<std::size_t> next_{0};
 };

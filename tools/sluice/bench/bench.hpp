@@ -63,7 +63,7 @@ inline nlohmann::ordered_json json_of(const times& t) {
 /// The options of a mode.
 struct bench_settings {
   int rounds = 20;                    ///< how often everything is measured
-  std::vector<std::size_t> lanes{1};  ///< the numbers of lanes to measure with
+  std::vector<std::size_t> lanes{0};  ///< the numbers of lanes to measure with; 0: on demand
   /// The options of a device with so many lanes of each actor.
   std::function<device_service_options(std::size_t lanes)> service{};
   bench_conditions* conditions = nullptr;  ///< what the mode notes beside its figures

@@ -33,7 +33,7 @@ struct bench_mode {
   const char* what;
   bench_report (*measure)(session&, const bench_settings&);
   bool on_host = false;               ///< whether it runs on the host device alone
-  std::vector<std::size_t> lanes{1};  ///< the numbers of lanes to measure with by default
+  std::vector<std::size_t> lanes{0};  ///< the numbers of lanes to measure with by default
 };
 const std::array modes{
     bench_mode{"overhead", "requests beside plain library calls", bench_overhead},
@@ -68,7 +68,7 @@ struct bench_options {
   common_options common;
   const bench_mode* mode = &modes.front();
   std::optional<std::size_t> lanes;
-  std::size_t high_priority_lanes = 0;
+  std::size_t high_priority_lanes = device_service_options{}.high_priority_lanes;
   std::size_t completion_threads = 0;
   wait_policy waiting = wait_policy::balanced;
   bench_settings settings;
@@ -93,6 +93,10 @@ std::string name_of(wait_policy waiting) {
   return {};
 }
 
+std::size_t most_lanes_of(session& current) {
+  return current.device().service().lanes_per_actor();
+}
+
 std::string json_text(const bench_report& report, const bench_options& options,
                       const bench_settings& settings, session& current) {
   const auto info = current.info();
@@ -108,16 +112,23 @@ std::string json_text(const bench_report& report, const bench_options& options,
        {{"id", current.device_name()}, {"name", info.name}, {"memory_bytes", info.memory_bytes}}},
       {"lanes", settings.lanes.size() == 1 ? nlohmann::ordered_json(settings.lanes.front())
                                            : nlohmann::ordered_json(settings.lanes)},
+      {"lanes_on_demand", settings.lanes.front() == 0 ? most_lanes_of(current) : 0},
       {"library", report.library},
       {"conditions", std::move(conditions)}};
   all.update(report.json);
   return all.dump(2) + '\n';
 }
 
+/// The lanes of each actor: "2", or "up to 4 on demand".
+std::string lanes_text(const bench_settings& settings, session& current) {
+  if (settings.lanes.front() != 0) return fmt::format("{}", fmt::join(settings.lanes, ", "));
+  return fmt::format("up to {} on demand", most_lanes_of(current));
+}
+
 /// The options of the measurement that differ from the default: "; high-priority lanes: 1".
 std::string further_options(const bench_options& options) {
   std::string text;
-  if (options.high_priority_lanes != 0) {
+  if (options.high_priority_lanes != device_service_options{}.high_priority_lanes) {
     text += fmt::format("; high-priority lanes: {}", options.high_priority_lanes);
   }
   if (options.completion_threads != 0) {
@@ -134,8 +145,8 @@ std::string table_text(const bench_report& report, const bench_options& options,
   return fmt::format(
       "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}{}\n\n{}\n{}", version,
       current.device_name(), current.info().name, report.library, processor(),
-      std::thread::hardware_concurrency(), fmt::join(settings.lanes, ", "),
-      further_options(options), report.table, settings.conditions->text());
+      std::thread::hardware_concurrency(), lanes_text(settings, current), further_options(options),
+      report.table, settings.conditions->text());
 }
 
 /// The options with the device that the mode measures. @throws error `invalid_argument` if that is
@@ -200,14 +211,14 @@ void add_bench_command(CLI::App& program) {
             what)
         ->type_name("N");
   };
-  add_count("--lanes", 1, 64, "Number of lanes of each actor [1; scaling: 1, 2, 4, 8]",
+  add_count("--lanes", 1, 64, "Number of lanes of each actor [on demand; scaling: 1, 2, 4, 8]",
             [options](std::int64_t n) { options->lanes = static_cast<std::size_t>(n); });
   add_count(
-      "--high-priority-lanes", 0, 64, "Number of further lanes for requests of high priority [0]",
+      "--high-priority-lanes", 0, 64, "Number of further lanes for requests of high priority [1]",
       [options](std::int64_t n) { options->high_priority_lanes = static_cast<std::size_t>(n); });
   add_count(
       "--completion-threads", 0, static_cast<std::int64_t>(completion_engine::most_threads),
-      "Number of threads that complete launches; 0: 2 for four lanes or more, else 1 [0]",
+      "Number of threads that complete launches; 0: 2 if there may be four lanes, else 1 [0]",
       [options](std::int64_t n) { options->completion_threads = static_cast<std::size_t>(n); });
   add_count("--rounds", 1, 1000, "How often everything is measured [20]",
             [options](std::int64_t n) { options->settings.rounds = static_cast<int>(n); });

@@ -82,7 +82,9 @@ TEST_F(bench_command, compares_requests_with_library_calls) {
                             "/sgemm_1024/1/ratio/median"});
   EXPECT_FALSE(all.at("library").get<std::string>().empty());
   EXPECT_EQ(all.at("conditions").at("wait"), "latency");
-  EXPECT_EQ(all.at("conditions").at("high_priority_lanes"), 0);
+  EXPECT_EQ(all.at("conditions").at("high_priority_lanes"), 1);
+  EXPECT_EQ(all.at("lanes"), 0);
+  EXPECT_GE(all.at("lanes_on_demand"), 1);
   EXPECT_EQ(all.at("conditions").at("completion_threads"), 0);
   EXPECT_EQ(all.at("conditions").at("rounds"),  // one of each of four sections
             nlohmann::json::object({{"measured", 4}, {"disturbed", 0}}));
@@ -90,14 +92,14 @@ TEST_F(bench_command, compares_requests_with_library_calls) {
 
 TEST_F(bench_command, measures_latencies) {
   const auto all =
-      figures({"latency", "--high-priority-lanes", "1", "--completion-threads", "2"},
+      figures({"latency", "--high-priority-lanes", "2", "--completion-threads", "2"},
               {"/sgemm_64/alone/p99_us", "/sgemm_64/beside_a_flood/median_us",
                "/sgemm_64/p99_ratio_beside_a_flood", "/sgemm_64/capacity_per_second",
                "/sgemm_64/sent_per_second", "/sgemm_64/at_half_of_the_capacity/p99_us"});
   EXPECT_EQ(all.at("/sgemm_64/sent_per_second"_json_pointer).get<double>(),
             all.at("/sgemm_64/capacity_per_second"_json_pointer).get<double>() / 2);
   EXPECT_EQ(all.at("conditions").at("wait"), "balanced");
-  EXPECT_EQ(all.at("conditions").at("high_priority_lanes"), 1);
+  EXPECT_EQ(all.at("conditions").at("high_priority_lanes"), 2);
   EXPECT_EQ(all.at("conditions").at("completion_threads"), 2);
   expect_one_round_without_a_check(all);
 }
@@ -179,7 +181,7 @@ TEST_F(bench_command, names_options_that_differ_from_the_default) {
   EXPECT_EQ(usual.find("completion threads"), std::string::npos) << usual;
   expect_words(
       table({"mel", "--wait", "frugal", "--high-priority-lanes", "2", "--completion-threads", "3"}),
-      {"lanes of each actor: 1; high-priority lanes: 2; completion threads: 3; wait: "
+      {"on demand; high-priority lanes: 2; completion threads: 3; wait: "
        "frugal\n"});
 }
 

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Library actors whose lanes are opened while there is work for them.
+#include "tests/actors/session_test.hpp"
+#include "tests/envelope/recording_trace.hpp"
+#include "tests/operations/manual_timer.hpp"
+#include "tests/support/gate.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class actor_with_lanes_on_demand : public named_device_test {
+ protected:
+  static constexpr std::chrono::seconds idle{10};
+
+  void SetUp() override {
+    named_device_test::SetUp();
+    if (IsSkipped()) return;
+    session_ = std::make_unique<session>(open_device(GetParam()),
+                                         device_service_options{.max_in_flight = max_in_flight,
+                                                                .lanes_per_actor = 0,
+                                                                .max_lanes_on_demand = 3,
+                                                                .high_priority_lanes = 1,
+                                                                .idle_lane_timeout = idle,
+                                                                .timer = timer_});
+    device_ = std::make_unique<scoped_device>(session_->system(), session_->service(), trace_);
+  }
+  void TearDown() override {
+    device_.reset();
+    if (session_) session_->expect_nothing_left();
+  }
+
+  [[nodiscard]] session& s() { return *session_; }
+  [[nodiscard]] blas_actor blas() { return device_->blas(); }
+  [[nodiscard]] manual_timer& timer() { return *timer_; }
+  [[nodiscard]] std::size_t streams() { return s().runtime().statistics().streams; }
+  /// The streams of the launches so far.
+  [[nodiscard]] std::set<stream_id> streams_of_launches() const {
+    std::set<stream_id> all;
+    for (const auto& call : trace_->calls()) all.insert(call.stream);
+    return all;
+  }
+  /// c = added + c, with a one.
+  static caf::message add(double added, const gpu_ref<double>& one, const gpu_ref<double>& c,
+                          request_priority priority = request_priority::normal) {
+    return caf::make_message(
+        dgemm{.m = 1, .n = 1, .k = 1, .alpha = added, .a = one, .b = one, .beta = 1, .c = c},
+        request_options{.priority = priority, .bits = result_bits::as_if_alone});
+  }
+  gpu_ref<double> put(double value) { return s().put(std::vector<double>{value}); }
+  [[nodiscard]] double get(const gpu_ref<double>& from) { return s().get(from).front(); }
+
+  using pending_answers = std::shared_ptr<answers<gpu_ref<double>>>;
+  pending_answers send(std::vector<caf::message> requests) {
+    return s().send<gpu_ref<double>>(untyped(blas()), std::move(requests));
+  }
+  /// Requests that wait on the first lane until `g` is open.
+  pending_answers flood(gate& g, const gpu_ref<double>& one, const gpu_ref<double>& sum) {
+    (void)send({add(0, one, put(0))})->wait();
+    s().hold(g, sum);
+    auto sent = send(std::vector<caf::message>(max_in_flight + 99, add(1, one, sum)));
+    await([&] { return s().ask<queue_status>(blas(), get_queue_status{}).requests == 99; });
+    return sent;
+  }
+
+ private:
+  std::shared_ptr<manual_timer> timer_ = std::make_shared<manual_timer>();
+  std::shared_ptr<recording_trace> trace_ = std::make_shared<recording_trace>();
+  std::unique_ptr<session> session_;
+  std::unique_ptr<scoped_device> device_;
+};
+
+/// On a GPU, a lane may not be opened while a gate is closed: libraries wait for the device.
+class lanes_beside_a_flood : public actor_with_lanes_on_demand {};
+
+TEST_P(lanes_beside_a_flood, are_opened_for_other_senders_and_closed_when_idle) {
+  const auto before = streams();
+  gate g;
+  const auto one = put(1);
+  const auto sum = put(0);
+  const auto held = flood(g, one, sum);
+  std::vector<pending_answers> others;
+  std::vector<gpu_ref<double>> sums;
+  const auto any_answered = [&] {
+    for (const auto& other : others) {
+      if (other->answered() != 0) return true;
+    }
+    return false;
+  };
+  // The first ones wait behind the flood. At last a lane is open, and one is answered.
+  while (!any_answered()) {
+    sums.push_back(put(1));
+    others.push_back(send({add(2, one, sums.back())}));
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(held->answered(), 0U);
+  EXPECT_GT(streams(), before);
+  g.open();
+  for (const auto& a : held->wait()) EXPECT_TRUE(succeeded(a));
+  for (const auto& other : others) EXPECT_TRUE(succeeded(other->wait().front()));
+  EXPECT_EQ(get(sum), max_in_flight + 99);
+  for (const auto& each : sums) EXPECT_EQ(get(each), 3);
+  EXPECT_GE(streams_of_launches().size(), 2U);
+
+  // A lane that handled a message since the last look gets a second one.
+  await([&] {
+    timer().advance(idle);
+    return streams() == before;
+  });
+  (void)send({add(5, one, sum)})->wait();
+  EXPECT_EQ(get(sum), max_in_flight + 104);
+}
+
+TEST_P(lanes_beside_a_flood, take_the_first_request_of_high_priority) {
+  gate g;
+  const auto one = put(1);
+  const auto sum = put(0);
+  const auto held = flood(g, one, sum);
+  const auto own = put(5);
+  EXPECT_TRUE(succeeded(send({add(2, one, own, request_priority::high)})->wait().front()));
+  EXPECT_EQ(held->answered(), 0U);
+  g.open();
+  for (const auto& a : held->wait()) EXPECT_TRUE(succeeded(a));
+  EXPECT_EQ(get(own), 7);
+}
+
+TEST_P(lanes_beside_a_flood, end_with_their_actor_while_they_are_opened) {
+  for (int round = 0; round < 20; ++round) {
+    auto actor = spawn_blas(s().system(), s().service());
+    const auto one = put(1);
+    std::vector<pending_answers> all;
+    for (int i = 0; i < 60; ++i) {
+      all.push_back(s().send<gpu_ref<double>>(untyped(actor),
+                                              std::vector<caf::message>(8, add(1, one, put(1)))));
+    }
+    if (round % 3 == 0) s().end(actor);
+    if (round % 3 == 1) s().end(actor, caf::exit_reason::kill);
+    actor = nullptr;
+    for (const auto& each : all) {
+      (void)each->wait();
+      EXPECT_EQ(each->replies(), 8U);
+    }
+  }
+}
+
+TEST_P(actor_with_lanes_on_demand, keep_the_order_of_each_sender_under_load) {
+  constexpr std::size_t clients = 12;
+  constexpr std::size_t rounds = 40;
+  const auto one = put(1);
+  std::vector<std::thread> threads;
+  std::array<double, clients> expected{};
+  std::array<gpu_ref<double>, clients> sums;
+  for (auto& sum : sums) sum = put(0);
+  std::atomic<bool> all_succeeded{true};
+  for (std::size_t i = 0; i < clients; ++i) {
+    threads.emplace_back([&, i, seed = s().number<unsigned>(0, 1U << 30U)] {
+      std::mt19937 generator(seed);
+      caf::scoped_actor self{s().system()};
+      for (std::size_t round = 0; round < rounds; ++round) {
+        const auto send_one = [&](double added, double factor) {
+          const request_options options{
+              .priority = generator() % 4 == 0 ? request_priority::high : request_priority::normal,
+              .reply = generator() % 2 == 0 ? reply_on::enqueued : reply_on::finished};
+          return request(self, blas(), caf::infinite,
+                         dgemm{.m = 1,
+                               .n = 1,
+                               .k = 1,
+                               .alpha = added,
+                               .a = one,
+                               .b = one,
+                               .beta = factor,
+                               .c = sums[i]},
+                         options);
+        };
+        std::vector<decltype(send_one(0, 0))> sent;
+        const auto burst = 1 + generator() % 20;
+        for (std::size_t j = 0; j < burst; ++j) {
+          // c = 2 c + added: the order matters.
+          const auto added = static_cast<double>(1 + generator() % 9);
+          const double factor = j == 0 ? 0 : 2;
+          sent.push_back(send_one(added, factor));
+          expected[i] = factor * expected[i] + added;
+        }
+        for (auto& answer : sent) {
+          answer.receive([](const gpu_ref<double>&) {},
+                         [&](const caf::error&) { all_succeeded = false; });
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(all_succeeded);
+  for (std::size_t i = 0; i < clients; ++i) EXPECT_EQ(get(sums[i]), expected[i]);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, lanes_beside_a_flood, ::testing::Values("host"), parameter_name);
+INSTANTIATE_TEST_SUITE_P(devices, actor_with_lanes_on_demand, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes of one actor that are opened while there is work for them: the choice, and the executors
+// that make the plans of each other and share limits.
+#include "operations/executor/known_plans.hpp"
+#include "tests/operations/executing.hpp"
+#include "tests/operations/executor/planned_operation.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
+
+#include <sluice/operations/lane_choice.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using standing = detail::lane_choice::standing;
+using shared_plans = executor::shared_plans;
+
+/// One lane, two more on demand, and one for high priority on demand. A test plays the lanes.
+class lanes_on_demand : public ::testing::Test {
+ protected:
+  static constexpr std::size_t ordinary = 3;
+  static constexpr std::size_t high = 3;
+  static constexpr std::size_t crowd = 100;
+
+  lanes_on_demand() {
+    choice().on_wanted([this] { ++wanted; });
+    for (std::size_t i = 0; i < ordinary + 1; ++i) lanes.emplace_back(choice_, i);
+  }
+  detail::lane_choice& choice() { return *choice_; }
+  std::size_t route(std::uint64_t sender, request_priority priority = request_priority::normal) {
+    return choice().route({sender}, priority, [](std::size_t lane) { return lane; });
+  }
+  /// Messages of so many senders that have not been seen before, and of whom none is handled.
+  void send_of_others(std::size_t senders) {
+    for (std::size_t i = 0; i < senders; ++i) (void)route(++last_sender_ << 20U);
+  }
+  void handle(std::size_t lane, std::uint64_t sender) {
+    lanes[lane].note_handled({sender});
+    lanes[lane].publish(false);
+  }
+  void open(std::size_t lane) {
+    ASSERT_TRUE(choice().prepare(lane));
+    choice().open(lane);
+    ASSERT_EQ(choice().standing_of(lane), standing::open);
+  }
+  /// A lane has made a plan.
+  void make_plan() {
+    operations::plan_job job;
+    job.key.bytes = std::to_string(++plans_);
+    choice().plans().add(job, nullptr);
+  }
+
+  int wanted = 0;
+  std::deque<detail::lane_choice::lane> lanes;
+
+ private:
+  std::shared_ptr<detail::lane_choice> choice_ =
+      std::make_shared<detail::lane_choice>(ordinary + 1, 1, 1);
+  std::uint64_t last_sender_ = 0;
+  int plans_ = 0;
+};
+
+TEST_F(lanes_on_demand, are_closed_while_one_sender_waits_for_its_own_messages) {
+  for (std::size_t i = 0; i < 10 * crowd; ++i) EXPECT_EQ(route(1), 0U);
+  EXPECT_EQ(wanted, 0);
+}
+
+TEST_F(lanes_on_demand, are_closed_while_senders_take_turns) {
+  for (std::uint64_t i = 0; i < 10 * crowd; ++i) {
+    EXPECT_EQ(route(i), 0U);
+    handle(0, i);
+  }
+  EXPECT_EQ(wanted, 0);
+}
+
+TEST_F(lanes_on_demand, are_wanted_once_while_senders_wait_for_each_other) {
+  send_of_others(crowd);
+  EXPECT_EQ(wanted, 1);
+  EXPECT_EQ(choice().standing_of(1), standing::wanted);
+  send_of_others(crowd);
+  EXPECT_EQ(wanted, 1) << "one is being prepared";
+  EXPECT_EQ(choice().standing_of(2), standing::closed);
+  open(1);
+  EXPECT_EQ(route(7), 1U);
+  send_of_others(10 * crowd);
+  EXPECT_EQ(wanted, 2);
+  EXPECT_EQ(choice().standing_of(2), standing::wanted);
+}
+
+TEST_F(lanes_on_demand, take_no_sender_before_they_have_all_plans) {
+  send_of_others(crowd);
+  open(1);
+  make_plan();
+  lanes[0].note_plans(1);
+  EXPECT_EQ(route(7), 0U);
+  lanes[1].note_plans(1);
+  EXPECT_EQ(route(8), 1U);
+  EXPECT_EQ(route(7), 0U) << "its message waits there";
+}
+
+TEST_F(lanes_on_demand, lose_their_senders_when_they_are_closed) {
+  send_of_others(crowd);
+  open(1);
+  EXPECT_EQ(route(7), 1U);
+  choice().close(1);
+  EXPECT_EQ(route(7), 1U) << "its message waits there";
+  EXPECT_TRUE(lanes[1].has_work());
+  handle(1, 7);
+  handle(1, 7);
+  EXPECT_FALSE(lanes[1].has_work());
+  EXPECT_EQ(route(7), 0U);
+}
+
+TEST_F(lanes_on_demand, are_not_wanted_again_soon_after_a_failure) {
+  send_of_others(crowd);
+  ASSERT_TRUE(choice().prepare(1));
+  choice().close(1, true);
+  send_of_others(10 * crowd);
+  EXPECT_EQ(wanted, 1);
+}
+
+TEST_F(lanes_on_demand, are_closed_while_plans_of_the_first_lane_leave_no_room) {
+  send_of_others(crowd);
+  open(1);
+  choice().set_crowded(true);
+  EXPECT_EQ(choice().standing_of(1), standing::closed);
+  send_of_others(crowd);
+  EXPECT_EQ(wanted, 1);
+  choice().set_crowded(false);
+  send_of_others(crowd);
+  EXPECT_EQ(wanted, 2);
+}
+
+TEST_F(lanes_on_demand, take_messages_of_high_priority_from_the_first_one) {
+  EXPECT_EQ(route(7, request_priority::high), 0U) << "nobody waits there";
+  EXPECT_EQ(choice().standing_of(high), standing::wanted);
+  handle(0, 7);
+  send_of_others(8);
+  EXPECT_EQ(route(8, request_priority::high), high) << "others wait on the ordinary lane";
+  open(high);
+  EXPECT_EQ(route(7, request_priority::high), high);
+  EXPECT_EQ(route(9), 0U);
+}
+
+/// Two executors of this thread that are the lanes of one choice.
+class joined_executors : public executor_test {
+ protected:
+  void SetUp() override {
+    executor_test::SetUp();
+    first_ = join(0);
+    second_ = join(1);
+  }
+  void TearDown() override {
+    second_.reset();
+    first_.reset();
+    executor_test::TearDown();
+  }
+  [[nodiscard]] std::unique_ptr<executor> join(std::size_t number, executor_options options = {}) {
+    options.max_waiting = 3;
+    options.max_waiting_of_sender = 3;
+    auto made = make_executor(options);
+    if (lanes_.size() <= number) lanes_.emplace_back(choice_, number);
+    made->join_lanes(lanes_[number]);
+    return made;
+  }
+  void replace_second(executor_options options) {
+    second_.reset();
+    second_ = join(1, options);
+  }
+  [[nodiscard]] tensor words() {
+    return tensor(upload(runtime(), stream(), std::vector<std::uint32_t>(4)).block(),
+                  element_type::u32, {4});
+  }
+  executor& first() { return *first_; }
+  executor& second() { return *second_; }
+  plan_script& script() { return script_; }
+  detail::lane_choice& choice() { return *choice_; }
+
+ private:
+  plan_script script_;
+  std::shared_ptr<detail::lane_choice> choice_ = std::make_shared<detail::lane_choice>(2, 0, 1);
+  std::deque<detail::lane_choice::lane> lanes_;
+  std::unique_ptr<executor> first_;
+  std::unique_ptr<executor> second_;
+};
+
+TEST_P(joined_executors, make_the_plans_of_each_other) {
+  const auto x = words();
+  (void)run(first(), planned{.x = x, .key = 1});
+  (void)run(first(), planned{.x = x, .key = 1});
+  await([&] {
+    second().work();
+    return second().plans_of_other_lanes() == shared_plans::made;
+  });
+  EXPECT_EQ(script().begun(1), 2);
+  script().hold(1);  // a further plan would not be made
+  (void)run(second(), planned{.x = x, .key = 1});
+  EXPECT_EQ(script().begun(1), 2);
+  first().work();
+  EXPECT_EQ(first().plans_of_other_lanes(), shared_plans::made);
+  EXPECT_EQ(script().begun(1), 2);
+}
+
+TEST_P(joined_executors, lack_plans_that_exceed_their_share_or_cannot_be_made) {
+  const auto x = words();
+  replace_second({.max_plan_bytes = 1 << 16});
+  (void)run(first(), planned{.x = x, .key = 1, .plan_bytes = 1 << 17});
+  await([&] {
+    second().work();
+    return second().plans_of_other_lanes() == shared_plans::unavailable;
+  });
+  EXPECT_EQ(script().begun(1), 1);
+  replace_second({});
+  await([&] {
+    second().work();
+    return second().plans_of_other_lanes() == shared_plans::made;
+  });
+  EXPECT_EQ(script().begun(1), 2) << "those that were made before it came";
+  script().hold(2);
+  auto answer = submit(first(), planned{.x = x, .key = 2});
+  script().await_begun(2);
+  script().open(2);
+  (void)wait(first(), answer);
+  script().fail(2, errc::library_failure);
+  await([&] {
+    second().work();
+    return second().plans_of_other_lanes() == shared_plans::unavailable;
+  });
+  EXPECT_EQ(script().begun(2), 2);
+}
+
+TEST_P(joined_executors, share_the_limits_of_their_queues) {
+  const auto x = words();
+  script().hold(1);
+  std::vector<pending_answer> waiting;
+  waiting.push_back(submit(first(), planned{.x = x, .key = 1}, {}, {1}));
+  waiting.push_back(submit(first(), planned{.x = x, .key = 1}, {}, {1}));
+  waiting.push_back(submit(second(), planned{.x = x, .key = 1}, {}, {2}));
+  auto refused = submit(second(), planned{.x = x, .key = 1}, {}, {3});
+  EXPECT_TRUE(refused.answered());
+  EXPECT_TRUE(throws(errc::overloaded, "3 requests wait", [&] { (void)refused.get(); }));
+  script().open(1);
+  (void)wait(first(), waiting[0]);
+  (void)wait(first(), waiting[1]);
+  (void)wait(second(), waiting[2]);
+}
+
+TEST_P(joined_executors, close_the_others_while_the_first_needs_their_room) {
+  const auto x = words();
+  (void)run(first(), planned{.x = x, .key = 1, .plan_bytes = std::size_t{3} << 26U});
+  for (std::uint64_t sender = 1; sender < 1000; ++sender) {
+    (void)choice().route({sender << 20U}, request_priority::normal, [](std::size_t) { return 0; });
+  }
+  EXPECT_EQ(choice().standing_of(1), standing::closed);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, joined_executors, ::testing::Values("host"), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
