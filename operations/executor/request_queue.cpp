@@ -91,7 +91,7 @@ void request_queue::require_room(const operation_request& r, std::size_t bytes) 
   }
   auto charge = charge_of(r, bytes);
   for (const auto& [identity, shared_bytes] : r.shared()) {
-    if (identity == nullptr) continue;
+    if (identity == nullptr) break;
     const auto shared_charge = charge_of_shared(shared_bytes);
     if (!shared_of_sender_.contains(std::pair(r.sender.id, identity))) bytes += shared_charge;
     if (!shared_.contains(identity)) charge += shared_charge;
@@ -125,9 +125,14 @@ std::size_t request_queue::charge_of_shared(std::size_t bytes) const noexcept {
 }
 
 request_queue::sender_share& request_queue::count_sender(const operation_request& r) {
-  const auto [at, is_new] = of_sender_.try_emplace(r.sender.id, memory_);
-  auto& share = at->second;
-  if (!is_new && share.requests == 0) --idle_senders_;
+  if (last_share_ == nullptr || last_sender_ != r.sender.id) {
+    const auto [at, is_new] = of_sender_.try_emplace(r.sender.id, memory_);
+    if (is_new) ++idle_senders_;
+    last_share_ = &at->second;
+    last_sender_ = r.sender.id;
+  }
+  auto& share = *last_share_;
+  if (share.requests == 0) --idle_senders_;
   ++share.requests;
   share.bytes += r.counted_bytes;
   return share;
@@ -140,7 +145,7 @@ void request_queue::uncount_sender(const operation_request& r, sender_share& own
 
 void request_queue::count_shared(item& r, const operation_request& request) {
   for (const auto& part : request.shared()) {
-    if (part.identity == nullptr) continue;
+    if (part.identity == nullptr) break;
     const auto of_sender = shared_of_sender_.try_emplace({request.sender.id, part.identity}).first;
     try {
       (void)shared_.try_emplace(part.identity);
@@ -187,6 +192,7 @@ void request_queue::uncount_shared(item& r, const operation_request& request) no
 void request_queue::forget_senders() noexcept {
   std::erase_if(of_sender_, [](const auto& entry) { return entry.second.requests == 0; });
   idle_senders_ = 0;
+  last_share_ = nullptr;
 }
 
 void request_queue::add(pointer& r) {

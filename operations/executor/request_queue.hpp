@@ -291,6 +291,9 @@ class request_queue {
   using senders = std::map<std::uint64_t, sender_share, std::less<>,
                            detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;
   senders of_sender_{memory_};
+  // The share of the sender of the last request; nullptr if it may have been dropped.
+  sender_share* last_share_ = nullptr;
+  std::uint64_t last_sender_ = 0;
   template <class Key>
   using shares = std::map<Key, shared_share, std::less<>,
                           detail::owner_allocator<std::pair<const Key, shared_share>>>;
