@@ -257,6 +257,11 @@ class executor::core {
   /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan
   /// is made for it.
   void require_memory(operation_request& r) const {
+    if (const auto bytes = r.described_bytes(); bytes > memory_.physical()) {
+      throw error(errc::out_of_memory, "inputs: take " + std::to_string(bytes) +
+                                           " bytes with the outputs, but the device has " +
+                                           std::to_string(memory_.physical()) + " bytes of memory");
+    }
     std::size_t sum = 0;
     for (const auto& u : r.uses()) {
       const bool is_new = u.stated && !*u.of.value;

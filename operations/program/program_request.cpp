@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -446,6 +447,22 @@ std::size_t prepare_request::bytes() const noexcept {
 
 std::array<detail::shared_memory, 2> prepare_request::shared() const noexcept {
   return shared_by(asked_.what, call_);
+}
+
+std::size_t prepare_request::described_bytes() const noexcept {
+  std::size_t sum = 0;
+  const auto add = [&](const tensor_spec& spec) {
+    if (spec.repeats_elements()) return;
+    const auto most = std::numeric_limits<std::size_t>::max() - sum;
+    sum += std::min(spec.bytes(), most);
+  };
+  for (const auto& input : asked_.inputs) add(input);
+  const auto& inferred = *call_->inferred;
+  for (std::size_t i = 0; i < inferred.outputs.size(); ++i) {
+    const auto& given = inferred.outputs[i].spec;
+    add(given ? *given : inferred.values[call_->of->outputs()[i]].spec());
+  }
+  return sum;
 }
 
 std::size_t prepare_request::shared_device_bytes() const noexcept {

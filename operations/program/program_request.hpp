@@ -119,6 +119,7 @@ class prepare_request final : public detail::operation_request {
   std::size_t bytes() const noexcept override;
   std::array<detail::shared_memory, 2> shared() const noexcept override;
   detail::shared_call share_call() const override { return share(*call_); }
+  std::size_t described_bytes() const noexcept override;
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor&, bool) override {}
   element_type type() const noexcept override { return element_type::u8; }

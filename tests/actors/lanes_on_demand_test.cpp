@@ -85,10 +85,11 @@ class actor_with_lanes_on_demand : public named_device_test {
 class lanes_beside_a_flood : public actor_with_lanes_on_demand {};
 
 TEST_P(lanes_beside_a_flood, are_opened_for_other_senders_and_closed_when_idle) {
-  const auto before = streams();
-  gate g;
   const auto one = put(1);
   const auto sum = put(0);
+  (void)send({add(0, one, sum)})->wait();
+  const auto before = streams();
+  gate g;
   const auto held = flood(g, one, sum);
   std::vector<pending_answers> others;
   std::vector<gpu_ref<double>> sums;
@@ -170,8 +171,8 @@ TEST_P(actor_with_lanes_on_demand, keep_the_order_of_each_sender_under_load) {
       for (std::size_t round = 0; round < rounds; ++round) {
         const auto send_one = [&](double added, double factor) {
           const request_options options{
-              .priority = generator() % 4 == 0 ? request_priority::high : request_priority::normal,
-              .reply = generator() % 2 == 0 ? reply_on::enqueued : reply_on::finished};
+              .reply = generator() % 2 == 0 ? reply_on::enqueued : reply_on::finished,
+              .priority = generator() % 4 == 0 ? request_priority::high : request_priority::normal};
           return request(self, blas(), caf::infinite,
                          dgemm{.m = 1,
                                .n = 1,

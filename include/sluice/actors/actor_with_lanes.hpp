@@ -99,7 +99,8 @@ class lane_actor : public std::remove_pointer_t<operation_self<Requests...>> {
   /// @throws error `overloaded` if there is no room for it; then the message is unchanged
   /// @throws std::bad_alloc likewise
   void take_in(caf::mailbox_element_ptr& element) {
-    if (inbox_->send(sender_of(element->sender), element)) return;
+    const bool cancels = element->content().template match_elements<cancel_request>();
+    if (inbox_->send(sender_of(element->sender), element, cancels)) return;
     throw error(errc::overloaded, "too many messages wait in front of the actor");
   }
 

@@ -35,9 +35,10 @@ class bounded_inbox {
       : pass_on_(std::move(pass_on)), limits_(most) {}
 
   /// Takes a message of a sender. Returns false if there is no room; then the message is unchanged.
+  /// One that cancels others has room when these have none: twice as many may be kept with such.
   /// Calls for one sender come one after the other.
   /// @throws std::bad_alloc if there is no memory; then the message is unchanged
-  [[nodiscard]] bool send(request_sender sender, Message& message) {
+  [[nodiscard]] bool send(request_sender sender, Message& message, bool cancels = false) {
     auto& from = slot_of(sender);
     if (from.kept == 0 && !closed_) {
       if (from.in_mailbox.fetch_add(1) < limits_.in_mailbox) {
@@ -51,7 +52,10 @@ class bounded_inbox {
       pass_on_(std::move(message));
       return true;
     }
-    if (from.kept >= limits_.kept_of_sender || kept_ >= limits_.kept) return false;
+    const std::size_t factor = cancels ? 2 : 1;
+    if (from.kept >= factor * limits_.kept_of_sender || kept_ >= factor * limits_.kept) {
+      return false;
+    }
     from.messages.push_back(std::move(message));
     ++kept_;
     // Before the mailbox is looked at: the actor looks here after it has handled a message.

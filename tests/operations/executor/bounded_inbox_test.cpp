@@ -28,9 +28,9 @@ class inbox_test : public ::testing::Test {
   using inbox = detail::bounded_inbox<letter>;
   static constexpr inbox::limits limits{.in_mailbox = 4, .kept_of_sender = 50, .kept = 80};
 
-  bool send(std::uint64_t sender, std::uint64_t number) {
+  bool send(std::uint64_t sender, std::uint64_t number, bool cancels = false) {
     auto made = std::make_unique<message>(message{sender, number});
-    const bool is_taken = to_.send({sender}, made);
+    const bool is_taken = to_.send({sender}, made, cancels);
     EXPECT_EQ(made == nullptr, is_taken);
     return is_taken;
   }
@@ -61,6 +61,15 @@ class inbox_test : public ::testing::Test {
             },
             limits};
 };
+
+TEST_F(inbox_test, has_room_for_what_cancels_others) {
+  std::uint64_t sent = 0;
+  while (send(1, sent)) ++sent;
+  const auto refused = sent;
+  while (send(1, sent, true)) ++sent;
+  EXPECT_EQ(sent - refused, limits.kept_of_sender);
+  for (std::uint64_t i = 0; i < sent; ++i) EXPECT_EQ(handle().value().number, i);
+}
 
 TEST_F(inbox_test, lets_others_wait_behind_few_messages_of_a_sender) {
   for (std::uint64_t i = 0; i < 40; ++i) EXPECT_TRUE(send(1, i));

@@ -129,6 +129,18 @@ TEST_P(programs, take_no_more_scratch_than_their_largest_live_set) {
   }
 }
 
+TEST_P(programs, are_not_prepared_for_inputs_that_the_device_cannot_hold) {
+  program_builder p;
+  const auto x = p.input("x");
+  const program sums = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const auto prepared_for = [&](std::int64_t count) {
+    return run(on(), sluice::prepare{sums, {tensor_spec::row_major(element_type::f32, {count})}});
+  };
+  EXPECT_TRUE(throws(errc::out_of_memory, "inputs: take",
+                     [&] { (void)prepared_for(std::int64_t{1} << 44U); }));
+  EXPECT_EQ(prepared_for(1024).outputs.size(), 1U);
+}
+
 TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   program_builder p;
   const auto x = p.input("x");
