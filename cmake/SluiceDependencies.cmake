@@ -5,7 +5,7 @@
 #                 Random123::random123
 #   if found      Dnnl::dnnl
 #   layer 4       CAF::core, of the CAF that SLUICE_CAF chooses
-#   tools         PNG::PNG  CLI11::CLI11  fmt::fmt
+#   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   benchmarks    benchmark::benchmark, if it is found
 #   CUDA          see SluiceCuda
@@ -31,7 +31,7 @@ if(SLUICE_BUILD_ACTORS)
   else()
     message(FATAL_ERROR "SLUICE_CAF is '${SLUICE_CAF}'; allowed are 0.17 and 1")
   endif()
-  find_package(PNG REQUIRED)
+  find_package(Cairo MODULE REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(fmt REQUIRED)
   message(STATUS "Host device: OpenBLAS, oneDNN ${Dnnl_VERSION}, Highway, Random123; actors: CAF ${CAF_VERSION}")

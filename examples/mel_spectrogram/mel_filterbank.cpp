@@ -20,11 +20,6 @@ constexpr double break_hertz = 1000.0;
 constexpr double break_mel = break_hertz / linear_hertz_per_mel;
 const double logarithmic_step = std::log(6.4) / 27.0;
 
-double hertz_to_mel(double hertz) {
-  if (hertz < break_hertz) return hertz / linear_hertz_per_mel;
-  return break_mel + std::log(hertz / break_hertz) / logarithmic_step;
-}
-
 double mel_to_hertz(double mel) {
   if (mel < break_mel) return mel * linear_hertz_per_mel;
   return break_hertz * std::exp((mel - break_mel) * logarithmic_step);
@@ -60,6 +55,11 @@ std::vector<double> filter_edges(std::int64_t n_mels, double fmin, double fmax) 
 }
 
 }  // namespace
+
+double hertz_to_mel(double hertz) {
+  if (hertz < break_hertz) return hertz / linear_hertz_per_mel;
+  return break_mel + std::log(hertz / break_hertz) / logarithmic_step;
+}
 
 std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft, std::int64_t n_mels,
                                   double fmin, double fmax) {

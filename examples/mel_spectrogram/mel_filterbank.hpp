@@ -6,6 +6,11 @@
 
 namespace sluice::examples {
 
+/// A frequency on Slaney's mel scale, which is linear below 1 kHz and logarithmic above.
+///
+/// Source: M. Slaney, "Auditory Toolbox: Version 2", Interval Research Corporation, 1998.
+[[nodiscard]] double hertz_to_mel(double hertz);
+
 /// The triangular filters that turn the power spectrum of an FFT of `n_fft` samples into `n_mels`
 /// bands, as `librosa.filters.mel` makes them with its defaults: centres equidistant on Slaney's
 /// mel scale (linear below 1 kHz, logarithmic above) from `fmin` to `fmax` in Hz, each filter
@@ -15,8 +20,6 @@ namespace sluice::examples {
 /// A band narrower than the distance of two FFT bins may have no weight at all. Throws
 /// `invalid_argument`, naming the argument, unless n_fft >= 1, n_mels >= 1, sample_rate > 0 and
 /// 0 <= fmin < fmax <= sample_rate / 2, and when the filters would not fit into memory.
-///
-/// Source: M. Slaney, "Auditory Toolbox: Version 2", Interval Research Corporation, 1998.
 [[nodiscard]] std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft,
                                                 std::int64_t n_mels, double fmin, double fmax);
 

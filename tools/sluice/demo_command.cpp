@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
-#include "tools/io/spectrogram_png.hpp"
 #include "tools/io/wav.hpp"
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/demo_reference.hpp"
+#include "tools/sluice/mel_picture.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
 
@@ -190,17 +190,20 @@ check check_random(workbench& bench) {
 struct mel_result {
   std::vector<float> power;
   std::vector<float> decibels;
-  std::int64_t bands = 0;
-  std::int64_t frames = 0;
+  mel_axes axes;
 };
 
 check check_mel(workbench& bench, const io::recording& recording, mel_result& result) {
   examples::mel_spectrogram request{.sample_rate = static_cast<double>(recording.sample_rate)};
   const auto samples = static_cast<std::int64_t>(recording.samples.size());
-  result.bands = request.n_mels;
-  result.frames = 1 + samples / request.hop;
+  result.axes = {.sample_rate = request.sample_rate,
+                 .hop = request.hop,
+                 .frames = 1 + samples / request.hop,
+                 .bands = request.n_mels,
+                 .fmin = request.fmin,
+                 .fmax = request.fmax.value_or(request.sample_rate / 2)};
   check row{.operation = "mel spectrogram",
-            .shape = fmt::format("{} x {}", result.bands, result.frames)};
+            .shape = fmt::format("{} x {}", result.axes.bands, result.axes.frames)};
   auto& current = bench.current;
   const auto service = examples::spawn_mel_service(current.system(), current.device().actor());
   request.samples = upload_values(current, recording.samples);
@@ -322,8 +325,8 @@ void run(demo_options options) {
   const bool have_mel = !mel.decibels.empty();
   if (have_mel) {
     progress.say("writing " + io::displayed(folder));
-    write_array(npy, std::vector{mel.bands, mel.frames}, mel.power);
-    io::write_spectrogram_png(png, {mel.decibels, mel.bands, mel.frames});
+    write_array(npy, std::vector{mel.axes.bands, mel.axes.frames}, mel.power);
+    write_mel_picture(png, wav, mel.decibels, mel.axes);
   }
   current.finish();
   progress.say("");
@@ -342,7 +345,7 @@ void run(demo_options options) {
       text += fmt::format("  {:<{}}  {}\n", name, io::displayed(folder).size() + 11, what);
     };
     if (have_mel) {
-      file(npy, fmt::format("{} bands x {} frames of power, f32", mel.bands, mel.frames));
+      file(npy, fmt::format("{} bands x {} frames of power, f32", mel.axes.bands, mel.axes.frames));
       file(png, "the spectrogram as a picture, in decibels");
     }
     file(*options.common.trace, "all launches; open it in https://ui.perfetto.dev");

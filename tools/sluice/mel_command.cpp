@@ -2,10 +2,10 @@
 #include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
-#include "tools/io/spectrogram_png.hpp"
 #include "tools/io/wav.hpp"
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/command.hpp"
+#include "tools/sluice/mel_picture.hpp"
 #include "tools/sluice/memory.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
@@ -193,7 +193,13 @@ void compute(const mel_options& options, mel_task& task) {
   write_array(options.output, std::vector<std::int64_t>{options.mels, frames}, values);
   if (!options.png.empty()) {
     const auto decibels = options.decibels ? values : decibels_of(current, mel, options_for(task));
-    io::write_spectrogram_png(options.png, {decibels, options.mels, frames});
+    write_mel_picture(options.png, options.input, decibels,
+                      {.sample_rate = static_cast<double>(task.recording.sample_rate),
+                       .hop = options.hop,
+                       .frames = frames,
+                       .bands = options.mels,
+                       .fmin = options.fmin,
+                       .fmax = task.fmax});
   }
   current.finish();
   print_summary(options.common, outputs_of(options),
@@ -221,7 +227,9 @@ void add_mel_command(CLI::App& program) {
              "Output file: f32 (mels, 1 + samples/hop), the lowest band first")
       ->required()
       ->type_name("NPY");
-  add_output(command, "--png", options->png, "Also write a picture, in decibels")->type_name("PNG");
+  add_output(command, "--png", options->png,
+             "Also write a picture: decibels over time and frequency, 80 dB down from the maximum")
+      ->type_name("PNG");
   const auto add_size = [&](const std::string& name, std::int64_t& target,
                             const std::string& description) {
     command

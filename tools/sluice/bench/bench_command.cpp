@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/chart.hpp"
 #include "tools/sluice/bench/processors.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
@@ -74,6 +75,7 @@ struct bench_options {
   bench_settings settings;
   bool pins_clients = false;
   bool json = false;
+  std::string chart{};
 };
 
 /// The name of the processor, from Linux.
@@ -140,13 +142,13 @@ std::string further_options(const bench_options& options) {
   return text;
 }
 
-std::string table_text(const bench_report& report, const bench_options& options,
-                       const bench_settings& settings, session& current) {
-  return fmt::format(
-      "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}{}\n\n{}\n{}", version,
-      current.device_name(), current.info().name, report.library, processor(),
-      std::thread::hardware_concurrency(), lanes_text(settings, current), further_options(options),
-      report.table, settings.conditions->text());
+/// What is measured, and where.
+std::string head_text(const bench_report& report, const bench_options& options,
+                      const bench_settings& settings, session& current) {
+  return fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}{}",
+                     version, current.device_name(), current.info().name, report.library,
+                     processor(), std::thread::hardware_concurrency(),
+                     lanes_text(settings, current), further_options(options));
 }
 
 /// The options with the device that the mode measures. @throws error `invalid_argument` if that is
@@ -163,7 +165,9 @@ common_options with_device(const bench_options& options) {
 }
 
 void run(const bench_options& options) {
-  require_distinct_files(options.common, {{"report", standard_output}}, {});
+  std::vector<named_file> outputs{{"report", standard_output}};
+  if (!options.chart.empty()) outputs.push_back({"--chart", options.chart});
+  require_distinct_files(options.common, std::move(outputs), {});
   if (options.pins_clients) pinned_client::enable();
   auto settings = options.settings;
   settings.lanes = options.lanes ? std::vector{*options.lanes} : options.mode->lanes;
@@ -179,8 +183,14 @@ void run(const bench_options& options) {
   settings.conditions = &conditions;
   const auto report = options.mode->measure(current, settings);
   current.finish();
+  const auto head = head_text(report, options, settings, current);
   print(options.json ? json_text(report, options, settings, current)
-                     : table_text(report, options, settings, current));
+                     : fmt::format("{}\n\n{}\n{}", head, report.table, conditions.text()));
+  if (options.chart.empty()) return;
+  auto chart = chart_of(report.json);
+  chart.title = fmt::format("sluice bench {}: {}", options.mode->name, options.mode->what);
+  chart.lines.insert(chart.lines.begin(), head);
+  io::draw_bar_chart(chart).save(options.chart);
 }
 
 }  // namespace
@@ -238,6 +248,9 @@ void add_bench_command(CLI::App& program) {
   command.add_flag("--pin", options->pins_clients,
                    "Pin each client's thread to a processor, from the last one downwards");
   command.add_flag("--json", options->json, "Print JSON");
+  add_output(command, "--chart", options->chart,
+             "Also draw a chart of the times and of how many times as fast each row is")
+      ->type_name("PNG");
   command.callback([options] { run(*options); });
 }
 

@@ -190,6 +190,31 @@ TEST_F(bench_command, prints_the_report_even_if_quiet) {
   expect_words(run({"bench", "--help"}).output, {"the report is still printed"});
 }
 
+TEST_F(bench_command, draws_a_chart_of_its_rows) {
+  for (const char* const mode : {"memory", "mel"}) {
+    const auto report = table({mode, "--chart", std::string(mode) + ".png"});
+    expect_words(report, {"median"});
+    EXPECT_EQ(read_text(folder() / (std::string(mode) + ".png")).substr(0, 4), "\x89PNG");
+  }
+  expect_words(run({"bench", "--help"}).output, {"--chart PNG"});
+}
+
+TEST_F(bench_command, prints_the_report_before_it_writes_the_chart) {
+  const auto outcome =
+      run({"bench", "mel", "--device", "host", "--rounds", "1", "--chart", "/dev/full"});
+  EXPECT_EQ(outcome.status, 1);
+  expect_words(outcome.output, {"mel spectrogram", "p99"});
+  expect_words(outcome.errors, {"/dev/full"});
+}
+
+TEST_F(bench_command, refuses_a_chart_that_it_cannot_write) {
+  expect_refused({"--chart", "nowhere"},
+                 {"bench", "mel", "--device", "host", "--chart", "nowhere/x.png"});
+  expect_refused({"--chart", "report"}, {"bench", "mel", "--device", "host", "--chart", "-"});
+  expect_refused({"--trace", "--chart"},
+                 {"bench", "mel", "--device", "host", "--chart", "x", "--trace", "x"});
+}
+
 TEST_F(bench_command, refuses_a_trace_in_its_report) {
   for (const char* const trace : {"-", "/dev/stdout"}) {
     expect_refused({"--trace", "report"}, {"bench", "mel", "--device", "host", "--trace", trace});
