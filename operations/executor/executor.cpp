@@ -96,9 +96,8 @@ class executor::core {
   }
   [[nodiscard]] shared_plans plans_of_other_lanes() const noexcept {
     if (lacks_plans_) return shared_plans::unavailable;
-    const bool all = std::all_of(requested_.begin(), requested_.end(),
-                                 [&](const auto* row) { return is_prepared(*row); }) &&
-                     (joined_ == nullptr || learned_ == joined_->choice().plans().count());
+    const bool all =
+        requested_.empty() && (joined_ == nullptr || learned_ == joined_->choice().plans().count());
     return all ? shared_plans::made : shared_plans::missing;
   }
   /// Returns the number for `end_bulk`.
@@ -142,8 +141,12 @@ class executor::core {
     if (!refusal) refusal = failure_of([&] { waiting_.require_room(r, bytes); });
     if (!refusal) refusal = r.infer();
     bool waits = false;
-    if (!refusal) refusal = failure_of([&] { waits = !admit(r, bytes); });
-    if (!refusal && waits) refusal = failure_of([&] { wait(asked); });
+    if (!refusal) {
+      refusal = failure_of([&] {
+        waits = !admit(r, bytes);
+        if (waits) wait(asked);
+      });
+    }
     if (refusal) {
       r.fail(*refusal);
       // It makes no batch larger, so it keeps the others waiting no longer.
@@ -367,6 +370,7 @@ class executor::core {
     try {
       if (!outcome.failure) {
         prepared_.insert(job.key.row);
+        requested_.erase(job.key.row);
         prepared_.insert(&row_of(operation_type<strided_copy>{}));
       }
       // Another failure may not happen again.
@@ -509,7 +513,7 @@ class executor::core {
   sluice::lane lane_;
   std::shared_ptr<lane_libraries> libraries_;
   std::set<const operation_row*> prepared_;
-  std::set<const operation_row*> requested_;  // by `prepare`
+  std::set<const operation_row*> requested_;  // by `prepare`, and not prepared yet
   const std::size_t max_plan_bytes_;
   plan_cache plans_;
   memory_with_plans memory_;

@@ -15,6 +15,13 @@ constexpr std::uint64_t crowd = 4;
 /// The pressure at which a lane is opened, and that after one could not be.
 constexpr int pressure_for_a_lane = 32;
 constexpr int pressure_after_failure = -(1 << 16);
+/// Of one lane: a change of the sender with the next message there, the next one not being there,
+/// and the pressure from which on the lane is busy.
+constexpr int pressure_of_change = 8;
+constexpr int relief_of_pause = 4;
+constexpr int pressure_of_busy_lane = 256;
+/// A busy lane asks for another one after each so many messages.
+constexpr std::uint64_t messages_of_a_measurement = 64;
 
 }  // namespace
 
@@ -48,7 +55,24 @@ void lane_choice::set_crowded(bool crowded) noexcept {
   for (std::size_t i = open_; i < of_lanes_.size(); ++i) close(i);
 }
 
-void lane_choice::lane::publish(bool awake) noexcept {
+void lane_choice::lane::measure(bool more) noexcept {
+  if (handled_ == measured_) return;
+  measured_ = handled_;
+  auto& own = of_->of_lanes_[which_];
+  auto pressure = own.pressure.load(std::memory_order_relaxed);
+  if (!more) {
+    pressure = std::max(0, pressure - relief_of_pause);
+  } else if (change_of_sender_) {
+    pressure = std::min(2 * pressure_of_busy_lane, pressure + pressure_of_change);
+  }
+  own.pressure.store(pressure, std::memory_order_relaxed);
+  if (pressure < pressure_of_busy_lane || handled_ % messages_of_a_measurement != 0) return;
+  const auto among = of_->lanes_like(which_);
+  if (!of_->relief_for(which_, among)) of_->want_one(among);
+}
+
+void lane_choice::lane::publish(bool awake, bool more) noexcept {
+  if (of_->open_ != of_->of_lanes_.size()) measure(more || waiting_ != 0);
   auto& own = of_->of_lanes_[which_];
   for (; changes_ != 0; --changes_) {
     const std::size_t at = changed_[changes_ - 1];
@@ -77,6 +101,28 @@ bool lane_choice::may_take(std::size_t number) const noexcept {
   if (standing_of(number) != standing::open) return false;
   const bool learns = on_demand(number) || (open_ == 1 && of_lanes_.size() - high_ != 1);
   return !learns || of_lanes_[number].plans.load(std::memory_order_acquire) == plans_->count();
+}
+
+lane_choice::range lane_choice::lanes_like(std::size_t number) const noexcept {
+  const auto others = of_lanes_.size() - high_;
+  return number < others ? range{0, others} : range{others, high_};
+}
+
+bool lane_choice::is_busy(std::size_t number) const noexcept {
+  return of_lanes_[number].pressure.load(std::memory_order_relaxed) >= pressure_of_busy_lane;
+}
+
+std::optional<std::size_t> lane_choice::relief_for(std::size_t number, range among) const noexcept {
+  std::optional<std::size_t> found;
+  auto least = std::numeric_limits<std::uint64_t>::max();
+  for (auto at = among.first; at < among.first + among.count; ++at) {
+    if (at == number || is_busy(at) || !may_take(at)) continue;
+    const auto load = load_of(of_lanes_[at]);
+    if (load >= least) continue;
+    found = at;
+    least = load;
+  }
+  return found;
 }
 
 void lane_choice::want_one(range among) noexcept {
@@ -124,6 +170,13 @@ void lane_choice::choose(slot& from, std::size_t which, range among) noexcept {
   const bool is_among = from.lane && *from.lane >= among.first &&
                         *from.lane - among.first < among.count &&
                         standing_of(*from.lane) == standing::open;
+  if (is_among && is_busy(*from.lane)) {
+    if (const auto relief = relief_for(*from.lane, among)) {
+      // The lane is measured again without this sender.
+      of_lanes_[*from.lane].pressure.store(0, std::memory_order_relaxed);
+      return move(from, which, *relief);
+    }
+  }
   move(from, which, best(is_among ? from.lane : std::nullopt, among));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/executor/request_launcher.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -17,7 +18,10 @@ using detail::operation_request;
 class request_launcher::operand_addresses {
  public:
   explicit operand_addresses(std::size_t count) : count_(count) {
-    if (count > few_.size()) many_.resize(count);
+    if (count > few_.size())
+      many_.resize(count);
+    else
+      std::fill_n(few_.begin(), count, nullptr);
   }
   [[nodiscard]] void*& operator[](std::size_t i) noexcept { return data()[i]; }
   [[nodiscard]] std::span<void* const> all() noexcept { return {data(), count_}; }
@@ -26,7 +30,7 @@ class request_launcher::operand_addresses {
   [[nodiscard]] void** data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
 
   std::size_t count_;
-  std::array<void*, inference::max_operands> few_{};
+  std::array<void*, inference::max_operands> few_;  // as many as there are
   std::vector<void*> many_;
 };
 

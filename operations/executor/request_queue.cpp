@@ -227,7 +227,7 @@ void request_queue::add(pointer& r) {
   auto& share = count_sender(*r);
   made.share = &share;
   try {
-    count_shared(made, *r);
+    if (r->shared()[0].identity != nullptr) count_shared(made, *r);
     made.used.reserve(searched.size());
     for (const auto& u : searched) {
       made.used.push_back(used_.add(u.bytes, r->number, &made, u.of));

@@ -154,8 +154,9 @@ TEST(completion_threads_of_a_service, are_two_for_four_lanes_or_as_many_as_wante
   const auto threads_with = [](device_service_options options) {
     return device_service("host", std::move(options)).engine().threads();
   };
-  EXPECT_EQ(threads_with({}), 1U);
-  EXPECT_EQ(threads_with({.lanes_per_actor = 3}), 1U);
+  EXPECT_EQ(threads_with({.max_lanes_on_demand = 2}), 1U);
+  EXPECT_EQ(threads_with({.max_lanes_on_demand = 3}), 2U);
+  EXPECT_EQ(threads_with({.lanes_per_actor = 3, .high_priority_lanes = 0}), 1U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 3, .high_priority_lanes = 1}), 2U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 0, .high_priority_lanes = 3}), 2U);
   EXPECT_EQ(threads_with({.lanes_per_actor = 64}), 2U);

@@ -166,7 +166,7 @@ void stay_awake(Self* self) noexcept {
 template <class Self>
 void end_message(Self* self) noexcept {
   auto& lane = state_of(self).lane;
-  if (lane) lane->publish(true);
+  if (lane) lane->publish(true, has_message(self));
   stay_awake(self);
   if (lane && !has_message(self)) lane->publish(false);
 }

@@ -127,6 +127,7 @@ class SLUICE_EXPORT lane_choice {
     void note_handled(request_sender sender) noexcept {
       const auto slot = slot_of(sender);
       ++handled_;
+      change_of_sender_ = std::exchange(last_sender_, sender) != sender;
       ++slots_[slot].handled;
       note_change(slot);
     }
@@ -161,14 +162,18 @@ class SLUICE_EXPORT lane_choice {
              of_->of_lanes_[which_].routed.load(std::memory_order_acquire) != handled_;
     }
     /// Makes what has been noted known to the senders. `awake`: whether the thread of the lane
-    /// handles its next message without being woken.
-    void publish(bool awake) noexcept;
+    /// handles its next message without being woken. `more`: whether the next message is there
+    /// already.
+    void publish(bool awake, bool more = false) noexcept;
 
    private:
     void note_change(std::size_t slot) noexcept {
       if (std::exchange(slots_[slot].changed, true)) return;
       changed_[changes_++] = static_cast<std::uint16_t>(slot);
     }
+
+    /// Measures whether several senders keep the lane busy, and wants another lane if they do.
+    void measure(bool more) noexcept;
 
     struct of_senders {
       std::uint64_t handled = 0;
@@ -179,6 +184,9 @@ class SLUICE_EXPORT lane_choice {
     const std::size_t which_;
     std::uint64_t handled_ = 0;
     std::size_t waiting_ = 0;
+    request_sender last_sender_{};
+    bool change_of_sender_ = false;  // with the last message
+    std::uint64_t measured_ = 0;     // of `handled_`
     std::array<of_senders, slot_count> slots_;
     std::array<std::uint16_t, slot_count> changed_{};  // the slots that are to be published
     std::size_t changes_ = 0;
@@ -192,6 +200,8 @@ class SLUICE_EXPORT lane_choice {
     std::atomic<bool> awake{false};
     std::atomic<lane_choice::standing> standing{lane_choice::standing::closed};
     std::atomic<std::uint64_t> plans{0};  // of `known_plans`, that it has
+    // How often senders took turns with the next message there, less how often it was not.
+    std::atomic<int> pressure{0};
     // Of each slot, the messages up to the last one that left nothing.
     std::array<std::atomic<std::uint64_t>, slot_count> slots{};
   };
@@ -209,11 +219,18 @@ class SLUICE_EXPORT lane_choice {
     std::size_t count;
   };
   [[nodiscard]] range lanes_for(request_priority priority) const noexcept;
+  /// The lanes that take the same messages as lane `number`.
+  [[nodiscard]] range lanes_like(std::size_t number) const noexcept;
   void choose(slot& from, std::size_t which, range among) noexcept;
   /// Moves a sender of whom nothing waits to a lane.
   void move(slot& from, std::size_t which, std::size_t to) noexcept;
   /// The lane among those in question for a sender whose lane was `mine`.
   [[nodiscard]] std::size_t best(std::optional<std::size_t> mine, range among) noexcept;
+  /// Whether several senders keep a lane busy.
+  [[nodiscard]] bool is_busy(std::size_t number) const noexcept;
+  /// The lane for a sender that leaves a busy one; nothing if there is none.
+  [[nodiscard]] std::optional<std::size_t> relief_for(std::size_t number,
+                                                      range among) const noexcept;
   /// Whether a sender may move to a lane.
   [[nodiscard]] bool may_take(std::size_t number) const noexcept;
   /// Has a lane in `among` opened, unless all are or one is being opened.

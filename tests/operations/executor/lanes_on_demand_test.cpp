@@ -95,6 +95,49 @@ TEST_F(lanes_on_demand, are_wanted_once_while_senders_wait_for_each_other) {
   EXPECT_EQ(choice().standing_of(2), standing::wanted);
 }
 
+TEST_F(lanes_on_demand, relieve_a_lane_that_several_senders_keep_busy) {
+  const auto work = [&](std::size_t lane, std::uint64_t sender, int messages) {
+    for (int i = 0; i < messages; ++i) {
+      ASSERT_EQ(route(sender), lane);
+      lanes[lane].note_handled({sender});
+      lanes[lane].publish(true, true);
+    }
+  };
+  work(0, 1, 1000);
+  EXPECT_EQ(wanted, 0) << "one sender";
+  for (int i = 0; i < 200 && wanted == 0; ++i) work(0, 1 + i % 3, 1);
+  ASSERT_EQ(wanted, 1);
+  open(1);
+  EXPECT_EQ(route(3), 1U);
+  EXPECT_EQ(route(1), 0U) << "without that sender, the lane is measured again";
+  lanes[0].note_handled({1});
+  lanes[0].publish(true, true);
+  for (int i = 0; i < 200; ++i) {
+    lanes[1].note_handled({3});
+    lanes[1].publish(true, true);
+    ASSERT_EQ(route(3), 1U);
+  }
+  // The two others keep the first lane busy still, until one of them moves, too.
+  std::uint64_t moved = 0;
+  for (int i = 0; i < 200 && moved == 0; ++i) {
+    const std::uint64_t sender = 1 + i % 2;
+    const auto lane = route(sender);
+    if (lane == 1) moved = sender;
+    lanes[lane].note_handled({sender});
+    lanes[lane].publish(true, true);
+  }
+  EXPECT_NE(moved, 0U);
+}
+
+TEST_F(lanes_on_demand, want_no_other_while_senders_leave_the_lane_pauses) {
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(route(i % 3), 0U);
+    lanes[0].note_handled({i % 3});
+    lanes[0].publish(true, i % 4 == 0);
+  }
+  EXPECT_EQ(wanted, 0);
+}
+
 TEST_F(lanes_on_demand, take_no_sender_before_they_have_all_plans) {
   send_of_others(crowd);
   open(1);
