@@ -173,7 +173,7 @@ void lane_choice::choose(slot& from, std::size_t which, range among) noexcept {
   if (is_among && is_busy(*from.lane)) {
     if (const auto relief = relief_for(*from.lane, among)) {
       // The lane is measured again without this sender.
-      of_lanes_[*from.lane].pressure.store(0, std::memory_order_relaxed);
+      of_lanes_[*from.lane].pressure.fetch_sub(pressure_of_busy_lane, std::memory_order_relaxed);
       return move(from, which, *relief);
     }
   }

@@ -35,11 +35,7 @@ std::size_t kind_of(const request_queue::item& r) noexcept {
 const tensor& tensor_of(const byte_index::entry& used) noexcept {
   return static_cast<const use*>(used.use)->of.value->value();
 }
-/// Whether the launch touches bytes of the operand that exist already.
-bool is_searched(const use& u) noexcept {
-  return !u.ignored && *u.of.value && !u.of.value->value().empty();
-}
-/// The bytes of an operand that `is_searched`.
+/// The bytes of an operand that exists already.
 byte_index::range range_of(const use& u) noexcept {
   const auto& t = u.of.value->value();
   const auto extent = t.extent();
@@ -215,8 +211,10 @@ void request_queue::add(pointer& r) {
   detail::small_vector<searched_use, 4> searched;
   searched.reserve(uses.size());
   for (const auto& u : uses) {
-    if (!is_searched(u)) continue;
-    searched.push_back({&u, range_of(u)});
+    if (u.ignored || !*u.of.value) continue;
+    const auto bytes = range_of(u);
+    if (bytes.begin == bytes.end) continue;
+    searched.push_back({&u, bytes});
     if (count_ != 0) (void)search.look(u.of.value->value(), searched.back().bytes);
   }
   if (search.has_ended() || r->planned_by != nullptr) {

@@ -204,7 +204,14 @@ TEST_P(lanes_of_priorities, launch_requests_of_high_priority_past_full_lanes) {
   const auto blas = device().blas();
   const auto one = put(1);
   const auto sum = put(1);
+  auto options = options_of(0);
+  options.priority = request_priority::high;
+  // A lane of a GPU may not be opened behind a closed gate: libraries wait for the device.
   (void)s().ask<gpu_ref<double>>(blas, add(1, 0, one, put(0)));
+  await([&] {
+    (void)s().ask<gpu_ref<double>>(blas, add(1, 0, one, put(0)), options);
+    return streams_of("gemm").size() == 2;
+  });
   gate g;
   s().hold(g, sum);
   std::vector<caf::message> requests;
@@ -213,8 +220,6 @@ TEST_P(lanes_of_priorities, launch_requests_of_high_priority_past_full_lanes) {
   }
   const auto flood = s().send<gpu_ref<double>>(untyped(blas), std::move(requests));
   await([&] { return s().ask<queue_status>(blas, get_queue_status{}).requests == 9; });
-  auto options = options_of(0);
-  options.priority = request_priority::high;
   const auto own = put(5);
   const auto answered =
       s().send<gpu_ref<double>>(untyped(blas), {caf::make_message(add(2, 3, one, own), options)});

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -132,7 +133,7 @@ class kernel_envelope {
   /// What `run` launches; nullptr if the request has been answered with an error.
   template <class Reply>
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> prepare(
-      lane& on, operands&& used, reply_token<Reply> token, Reply&& output,
+      lane& on, operands&& used, reply_token<Reply> token, std::type_identity_t<Reply>&& output,
       const launch_options& options) const noexcept {
     std::shared_ptr<detail::reply_state> reply;
     try {

@@ -53,7 +53,7 @@ class operation_request {
   /// The call for a thread that may need it after the end of the request.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] virtual shared_call share_call() const { return {call, nullptr}; }
-  /// The device memory of inputs and outputs that are only described, in bytes. Once it is inferred.
+  /// The device memory of inputs and outputs that are only described, once it is inferred.
   [[nodiscard]] virtual std::size_t described_bytes() const noexcept { return 0; }
   /// The device memory that plans of the call share, in bytes; see
   /// `operation_plan::shared_device_bytes`.
