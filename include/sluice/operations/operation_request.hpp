@@ -80,7 +80,7 @@ class operation_request {
       std::shared_ptr<operation_launch> finishes) noexcept = 0;
   /// Its size in host memory, without what it shares.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
-  /// What it keeps alive and others may keep alive, too. Does not change once it is inferred.
+  /// Memory that other requests may keep alive, too. Constant once the request is inferred.
   [[nodiscard]] virtual std::array<shared_memory, 2> shared() const noexcept { return {}; }
   /// Drops the operands, then answers with an error: the client that gets it shares its memory with
   /// nobody.

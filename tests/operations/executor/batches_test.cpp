@@ -1,110 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/operations/executing.hpp"
-#include "tests/operations/gathering_executor.hpp"
+#include "tests/operations/executor/batches.hpp"
+
 #include "tests/support/compute_sanitizer.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
-#include "tests/support/seed.hpp"
-
-#include <sluice/operations/blas.hpp>
-#include <sluice/runtime/host_device.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <numeric>
+#include <optional>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace sluice::test {
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr std::int64_t side = 8;
-
-/// A permutation as a matrix. The product of two is exact, and depends on their order.
-using permutation = std::vector<std::uint8_t>;
-
-permutation any_permutation(std::mt19937_64& random, std::int64_t of = side) {
-  permutation p(static_cast<std::size_t>(of));
-  std::iota(p.begin(), p.end(), std::uint8_t{0});
-  std::shuffle(p.begin(), p.end(), random);
-  return p;
-}
-/// The permutation of the product of the matrices of `a` and `b`.
-permutation product(const permutation& a, const permutation& b) {
-  permutation c(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) c[i] = b[a[i]];
-  return c;
-}
-std::vector<float> matrix_of(const permutation& p) {
-  std::vector<float> values(p.size() * p.size());
-  for (std::size_t i = 0; i < p.size(); ++i) values[i * p.size() + p[i]] = 1;
-  return values;
-}
-
-using sizes = std::vector<std::size_t>;
-
-class batches : public executor_test {
- protected:
-  void SetUp() override {
-    executor_test::SetUp();
-    if (IsSkipped()) return;
-    traced_ = std::make_unique<gathering_executor>(service(), waking());
-    // Nothing may be loaded behind a closed gate.
-    (void)run(traced(), product_of(any(), any()));
-    traced_->begin();
-  }
-  void TearDown() override {
-    traced_.reset();
-    executor_test::TearDown();
-  }
-  std::shared_ptr<device> opened_device() override {
-    if (GetParam() != "host") return open_device(GetParam());
-    return open_host_device({.jitter = host_jitter{process_seed(), 20us}, .faults = faults_});
-  }
-
-  [[nodiscard]] executor& traced() { return traced_->get(); }
-  void gather() { traced_->gather(); }
-  void launch_gathered() { traced_->launch_gathered(); }
-  [[nodiscard]] fault_script& faults() { return *faults_; }
-  [[nodiscard]] bool on_host() { return GetParam() == "host"; }
-  [[nodiscard]] std::mt19937_64& random() { return random_; }
-  [[nodiscard]] const batch_trace& trace() const { return traced_->trace(); }
-  /// The sizes of the batches of the test.
-  [[nodiscard]] sizes launched() const { return traced_->launched(); }
-
-  tensor values(const permutation& p) {
-    const auto extent = static_cast<std::int64_t>(p.size());
-    return tensor(upload(runtime(), stream(), matrix_of(p))).reshape({extent, extent});
-  }
-  tensor any() { return values(any_permutation(random_)); }
-  static gemm product_of(tensor a, tensor b, tensor c = {}) {
-    return {.a = std::move(a), .b = std::move(b), .c = std::move(c)};
-  }
-  pending_answer send(gemm operation, const request_options& options = {},
-                      request_sender sender = {}) {
-    return submit(traced(), std::move(operation), options, sender);
-  }
-  tensor answer_of(pending_answer& answer) { return wait(traced(), answer); }
-  std::vector<float> elements(const tensor& t) {
-    return download(t.reshape({-1}).as<float>(), stream());
-  }
-
- private:
-  std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
-  std::unique_ptr<gathering_executor> traced_;
-  std::mt19937_64 random_ = make_generator();
-};
 
 TEST_P(batches, grow_while_another_one_is_in_flight) {
   const auto a = any();
@@ -306,146 +219,6 @@ TEST_P(batches, of_random_requests_give_what_they_give_one_after_the_other) {
   EXPECT_GT(*std::max_element(all.begin(), all.end()), 1U);
 }
 
-TEST_P(batches, give_each_member_its_own_failure) {
-  if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
-  gate closed;
-  closed.hold(traced().lane().stream());
-  auto before = send(product_of(a, b));
-  gather();
-  std::vector<pending_answer> answers;
-  for (int i = 0; i < 6; ++i) {
-    answers.push_back(send(product_of(a, b), {.tag = std::to_string(i)}));
-  }
-  // The third launch of the batch.
-  faults().fail_nth(fault_target::launch, 3);
-  launch_gathered();
-  closed.open();
-  (void)answer_of(before);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (i == 2) {
-      EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(answers[i]); }));
-    } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
-    }
-  }
-  EXPECT_EQ(launched(), (sizes{1, 6}));
-  EXPECT_EQ(trace().failed(), std::vector<std::string>{"2"});
-}
-
-TEST_P(batches, pass_the_failure_of_an_earlier_launch_on_to_those_that_use_it) {
-  if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
-  const auto failed = any();
-  gate closed;
-  closed.hold(traced().lane().stream());
-  faults().fail_nth(fault_target::launch, 1);
-  auto before = send(product_of(a, b, failed));
-  gather();
-  std::vector<pending_answer> answers;
-  for (int i = 0; i < 6; ++i) answers.push_back(send(product_of(i % 2 == 0 ? a : failed, b)));
-  launch_gathered();
-  closed.open();
-  EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(before); }));
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (i % 2 != 0) {
-      EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
-    } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
-    }
-  }
-}
-
-TEST_P(batches, go_on_without_members_that_preflight_refuses) {
-  if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
-  const auto failed = any();
-  faults().fail_nth(fault_target::launch, 1);
-  auto before = send(product_of(a, b, failed));
-  EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(before); }));
-  gate closed;
-  closed.hold(traced().lane().stream());
-  auto held = send(product_of(a, b));
-  gather();
-  std::vector<pending_answer> answers;
-  for (int i = 0; i < 7; ++i) {
-    answers.push_back(send(product_of(i == 1 || i == 4 ? failed : a, b)));
-  }
-  launch_gathered();
-  EXPECT_TRUE(answers[1].answered());
-  EXPECT_TRUE(answers[4].answered());
-  closed.open();
-  (void)answer_of(held);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (i == 1 || i == 4) {
-      EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
-    } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
-    }
-  }
-  EXPECT_EQ(launched(), (sizes{1, 1, 5}));
-}
-
-TEST_P(batches, refuse_a_member_whose_memory_was_freed_while_it_waited) {
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
-  auto freed = any();
-  gate closed;
-  closed.hold(traced().lane().stream());
-  auto held = send(product_of(a, b));
-  gather();
-  std::vector<pending_answer> answers;
-  for (int i = 0; i < 5; ++i) answers.push_back(send(product_of(i == 3 ? freed : a, b)));
-  runtime().deallocate(freed.block());
-  launch_gathered();
-  closed.open();
-  (void)answer_of(held);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (i == 3) {
-      EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)answer_of(answers[i]); }));
-    } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
-    }
-  }
-  EXPECT_EQ(launched(), (sizes{1, 4}));
-}
-
-TEST_P(batches, leave_out_what_was_cancelled_or_has_expired_before) {
-  const auto a = any();
-  const auto b = any();
-  gate closed;
-  closed.hold(traced().lane().stream());
-  const request_sender sender{7};
-  auto held = send(product_of(a, b));
-  gather();
-  auto cancelled = send(product_of(a, b), {.id = 5}, sender);
-  auto expired = send(product_of(a, b), {.deadline = timer().now() + 10ms}, sender);
-  auto stays = send(product_of(a, b), {.id = 6}, sender);
-  auto stays_too = send(product_of(a, b), {.deadline = timer().now() + 10h}, sender);
-  timer().advance(20ms);
-  traced().cancel(sender, 5);
-  EXPECT_EQ(launched(), (sizes{1, 2}));
-  // Once it has been launched, only the answer changes.
-  traced().cancel(sender, 6);
-  closed.open();
-  (void)answer_of(held);
-  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(cancelled); }));
-  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)answer_of(expired); }));
-  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(stays); }));
-  (void)answer_of(stays_too);
-}
-
 TEST_P(batches, let_a_receiver_submit_in_the_middle) {
   const auto p = any_permutation(random());
   const auto q = any_permutation(random());
@@ -552,58 +325,6 @@ TEST_P(batches, are_of_products_that_take_little_memory) {
 }
 
 // Each failure is answered while a request is launched, and its receiver submits another one.
-TEST_P(batches, and_single_launches_do_not_nest) {
-  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it frees memory while a stream is held");
-  for (const auto bits : {result_bits::any, result_bits::as_if_alone}) {
-    const auto a = any();
-    const auto b = any();
-    auto freed = any();
-    gate closed;
-    closed.hold(traced().lane().stream());
-    auto held = send(product_of(a, b));
-    gather();
-    std::size_t submitted = 0;
-    std::atomic<std::size_t> succeeded{0};  // those of a full batch, before the memory was freed
-    std::vector<pending_answer> others;
-    others.reserve(20000);
-    for (int i = 0; i < 20000; ++i) {
-      traced().submit(product_of(freed, b), {.bits = bits},
-                      reply_token<tensor>::from([&](const tensor&) { succeeded.fetch_add(1); },
-                                                [&](const error& why) {
-                                                  EXPECT_EQ(why.code(), errc::stale_ref);
-                                                  ++submitted;
-                                                  others.push_back(send(product_of(a, b)));
-                                                }));
-    }
-    runtime().deallocate(freed.block());
-    closed.open();
-    launch_gathered();
-    (void)answer_of(held);
-    await([&] {
-      traced().work();
-      return submitted + succeeded.load() == 20000;
-    });
-    for (auto& other : others) (void)answer_of(other);
-  }
-}
-
-TEST_P(batches, leave_nothing_behind_when_the_device_is_lost) {
-  const auto a = any();
-  const auto b = any();
-  if (!on_host()) GTEST_SKIP() << "a lost GPU ends the process";
-  gate closed;
-  closed.hold(traced().lane().stream());
-  std::vector<pending_answer> answers;
-  gather();
-  for (int i = 0; i < 20; ++i) answers.push_back(send(product_of(a, b)));
-  launch_gathered();
-  for (int i = 0; i < 5; ++i) answers.push_back(send(product_of(a, b)));
-  service()->device().lose(error(errc::device_lost, "lost by the test"));
-  for (auto& answer : answers) {
-    EXPECT_TRUE(throws(errc::device_lost, "", [&] { (void)answer_of(answer); }));
-  }
-  EXPECT_EQ(traced().waiting(), 0U);
-}
 
 INSTANTIATE_TEST_SUITE_P(devices, batches, every_device(), parameter_name);
 
