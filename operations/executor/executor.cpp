@@ -323,7 +323,7 @@ class executor::core {
 
   /// Has the next plan made that another lane has made and this one has not.
   void learn() noexcept {
-    if (joined_ == nullptr) return;
+    if (joined_ == nullptr || !learns()) return;
     auto& known = joined_->choice().plans();
     for (; !learning_ && learned_ < known.count(); ++learned_) {
       try {
@@ -344,6 +344,11 @@ class executor::core {
     }
     joined_->note_plans(learned_);
   }
+  /// Whether senders may move to the lane from one that is opened on demand, or it is such a lane.
+  [[nodiscard]] bool learns() const noexcept {
+    const auto& choice = joined_->choice();
+    return choice.on_demand(joined_->number()) || choice.on_demand(1);
+  }
   [[nodiscard]] bool has(const plan_key& key) {
     return key.only_libraries ? is_prepared(*key.row)
                               : plans_.find({key.row, key.bytes, key.only_libraries}) != nullptr;
@@ -360,7 +365,7 @@ class executor::core {
       learning_.reset();
       ++learned_;
     }
-    if (joined_->number() == 0) choice.set_crowded(plans_.bytes() > max_plan_bytes_ / 2);
+    if (joined_->number() == 0) choice.set_crowded(plans_.bytes() > max_plan_bytes_ / 8);
   }
 
   /// Passes the outcome of a job on to the requests that wait for it.

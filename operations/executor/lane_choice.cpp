@@ -41,7 +41,8 @@ bool lane_choice::prepare(std::size_t number) noexcept {
 
 void lane_choice::open(std::size_t number) noexcept {
   auto expected = standing::prepared;
-  of_lanes_[number].standing.compare_exchange_strong(expected, standing::open);
+  if (!of_lanes_[number].standing.compare_exchange_strong(expected, standing::open)) return;
+  if (crowded_.load()) return close(number);
   pressure_.store(0, std::memory_order_relaxed);
 }
 
@@ -127,6 +128,10 @@ std::optional<std::size_t> lane_choice::relief_for(std::size_t number, range amo
 
 void lane_choice::want_one(range among) noexcept {
   if (crowded_.load(std::memory_order_relaxed) || !wanted_) return;
+  if (pressure_.load(std::memory_order_relaxed) < 0) {
+    pressure_.fetch_add(1, std::memory_order_relaxed);  // one could not be opened not long ago
+    return;
+  }
   for (std::size_t i = 0; i < among.count; ++i) {
     auto& one = of_lanes_[among.first + i];
     auto before = one.standing.load(std::memory_order_relaxed);
@@ -163,7 +168,11 @@ void lane_choice::choose(slot& from, std::size_t which, range among) noexcept {
       const range others{0, among.first};
       // Behind a crowd it would wait longer than for the lane and the plan.
       const auto mine = from.lane && *from.lane < among.first ? from.lane : std::nullopt;
-      if (load_of(of_lanes_[best(mine, others)]) >= crowd) return move(from, which, among.first);
+      const bool can_be_opened = pressure_.load(std::memory_order_relaxed) >= 0 &&
+                                 !crowded_.load(std::memory_order_relaxed);
+      if (can_be_opened && load_of(of_lanes_[best(mine, others)]) >= crowd) {
+        return move(from, which, among.first);
+      }
       among = others;
     }
   }

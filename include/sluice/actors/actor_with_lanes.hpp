@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -234,21 +235,30 @@ class actor_with_lanes final : public lane_actor<Requests...> {
   [[nodiscard]] static one_lane* lane_of(const caf::actor& handle) {
     return static_cast<one_lane*>(caf::actor_cast<caf::abstract_actor*>(handle));
   }
+  /// Starts the actor of `others_[i]`, which does nothing yet.
+  [[nodiscard]] one_lane* start_lane(std::size_t i, const lane_spawner& spawn) {
+    auto& all = state_of(this).other_lanes.all;
+    handles_.reserve(handles_.size() + 1);
+    all.reserve(all.size() + 1);
+    // CAF 0.17 counts an actor whose thread cannot be started, and its system then never ends.
+    std::thread([] {}).join();
+    const auto& made = handles_.emplace_back(caf::actor_cast<caf::actor>(spawn(i + 1)));
+    all.push_back(made);
+    auto* const lane = lane_of(made);
+    others_[i].store(lane, std::memory_order_release);
+    sluice::monitor(static_cast<base*>(this), made);
+    return lane;
+  }
   /// Starts the actors of the lanes that are wanted, or wakes them.
   void prepare_wanted_lanes(const lane_spawner& spawn) noexcept {
     if (ending_) return;
     for (std::size_t i = 0; i < others_.size(); ++i) {
-      if (!lanes_->prepare(i + 1)) continue;
+      if (lanes_->standing_of(i + 1) != lane_choice::standing::wanted) continue;
       try {
-        if (auto* const other = others_[i].load(std::memory_order_relaxed)) {
-          post_wake(other->address());
-          continue;
-        }
-        handles_.push_back(caf::actor_cast<caf::actor>(spawn(i + 1)));
-        const auto& made = handles_.back();
-        state_of(this).other_lanes.all.push_back(made);
-        sluice::monitor(static_cast<base*>(this), made);
-        others_[i].store(lane_of(made), std::memory_order_release);
+        auto* other = others_[i].load(std::memory_order_relaxed);
+        if (other == nullptr) other = start_lane(i, spawn);
+        // Once the senders know the actor. Until then it does nothing.
+        if (lanes_->prepare(i + 1)) post_wake(other->address());
       } catch (...) {
         lanes_->close(i + 1, true);  // there is no memory or no thread
       }

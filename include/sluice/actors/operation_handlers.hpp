@@ -11,6 +11,8 @@
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/lane_choice.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,7 +96,12 @@ void watch_idle(Self* self) {
   auto& state = state_of(self);
   auto& service = state.on->lane().service();
   state.idle_since = state.lane->handled();
-  state.idle_until = service.timer().now() + service.idle_lane_timeout();
+  // A time that never comes must not overflow the clock, and one that has come would be looked at
+  // with each wake.
+  constexpr std::chrono::nanoseconds shortest = std::chrono::milliseconds(1);
+  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365);
+  state.idle_until =
+      service.timer().now() + std::clamp(service.idle_lane_timeout(), shortest, longest);
   (void)service.timer().call_at(state.idle_until, [owner = self->address()] { post_wake(owner); });
 }
 
@@ -137,12 +144,13 @@ void tend_lane(Self* self) noexcept {
     if (!state.on) return;
     const auto plans = state.on->plans_of_other_lanes();
     if (plans == executor::shared_plans::unavailable) {
-      choice.close(number, true);
+      if (choice.standing_of(number) != standing::closed) choice.close(number, true);
     } else if (plans == executor::shared_plans::made) {
       choice.open(number);
     }
     const auto& on = state.on->lane();
     const bool has_work = state.lane->has_work() || on.in_flight() != 0;
+    if (!has_work && choice.standing_of(number) == standing::closed) return state.on.reset();
     if (on.service().timer().now() >= state.idle_until) {
       if (has_work || state.lane->handled() != state.idle_since) return watch_idle(self);
       choice.close(number);

@@ -171,6 +171,13 @@ TEST_F(lanes_on_demand, are_not_wanted_again_soon_after_a_failure) {
   choice().close(1, true);
   send_of_others(10 * crowd);
   EXPECT_EQ(wanted, 1);
+  for (std::size_t i = 0; i < 10 * crowd; ++i) {
+    (void)route(1 + i % 3);
+    lanes[0].note_handled({1 + i % 3});
+    lanes[0].publish(true, true);
+    EXPECT_LT(route(50 + i, request_priority::high), high) << "it could not be opened either";
+  }
+  EXPECT_EQ(wanted, 1);
 }
 
 TEST_F(lanes_on_demand, are_closed_while_plans_of_the_first_lane_leave_no_room) {
