@@ -365,7 +365,7 @@ class executor::core {
       learning_.reset();
       ++learned_;
     }
-    if (joined_->number() == 0) choice.set_crowded(plans_.bytes() > max_plan_bytes_ / 8);
+    if (joined_->number() == 0) choice.set_crowded(plans_.bytes() > max_plan_bytes_ / 2);
   }
 
   /// Passes the outcome of a job on to the requests that wait for it.
