@@ -215,7 +215,9 @@ std::size_t lane_choice::best(std::optional<std::size_t> mine, range among) noex
     found = at;
     least = load;
   }
-  if (open_ != of_lanes_.size()) note_load(least, among);
+  // Without a lane that has all plans, another one would lack them, too.
+  const bool any = least != std::numeric_limits<std::uint64_t>::max();
+  if (any && open_ != of_lanes_.size()) note_load(least, among);
   return mine_is_idle ? *mine : found;
 }
 

@@ -81,6 +81,15 @@ TEST_F(lanes_on_demand, are_closed_while_senders_take_turns) {
   EXPECT_EQ(wanted, 0);
 }
 
+TEST_F(lanes_on_demand, are_not_wanted_for_plans_that_are_being_made) {
+  for (std::uint64_t i = 0; i < 10 * crowd; ++i) {
+    make_plan();
+    EXPECT_EQ(route(i), 0U);
+    handle(0, i);
+  }
+  EXPECT_EQ(wanted, 0);
+}
+
 TEST_F(lanes_on_demand, are_wanted_once_while_senders_wait_for_each_other) {
   send_of_others(crowd);
   EXPECT_EQ(wanted, 1);
