@@ -73,7 +73,7 @@ void lane_choice::lane::measure(bool more) noexcept {
 }
 
 void lane_choice::lane::publish(bool awake, bool more) noexcept {
-  if (of_->open_ != of_->of_lanes_.size()) measure(more || waiting_ != 0);
+  if (of_->open_ != of_->of_lanes_.size()) measure(more || waiting_ > 1);
   auto& own = of_->of_lanes_[which_];
   for (; changes_ != 0; --changes_) {
     const std::size_t at = changed_[changes_ - 1];

@@ -90,6 +90,18 @@ TEST_F(lanes_on_demand, are_not_wanted_for_plans_that_are_being_made) {
   EXPECT_EQ(wanted, 0);
 }
 
+TEST_F(lanes_on_demand, are_not_wanted_for_one_request_that_waits_for_its_plan) {
+  for (std::uint64_t i = 0; i < 10 * crowd; ++i) {
+    EXPECT_EQ(route(i), 0U);
+    lanes[0].note_added({i});
+    lanes[0].note_handled({i});
+    lanes[0].publish(true);
+    lanes[0].note_left({i});
+    lanes[0].publish(false);
+  }
+  EXPECT_EQ(wanted, 0);
+}
+
 TEST_F(lanes_on_demand, are_wanted_once_while_senders_wait_for_each_other) {
   send_of_others(crowd);
   EXPECT_EQ(wanted, 1);
