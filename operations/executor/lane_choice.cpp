@@ -15,8 +15,8 @@ constexpr std::uint64_t crowd = 4;
 /// The pressure at which a lane is opened, and that after one could not be.
 constexpr int pressure_for_a_lane = 32;
 constexpr int pressure_after_failure = -(1 << 16);
-/// Of one lane: a change of the sender with the next message there, the next one not being there,
-/// and the pressure from which on the lane is busy.
+/// Of one lane: a change of the sender while others wait, a message behind which none waits, and the
+/// pressure from which on the lane is busy.
 constexpr int pressure_of_change = 8;
 constexpr int relief_of_pause = 4;
 constexpr int pressure_of_busy_lane = 256;
@@ -56,10 +56,12 @@ void lane_choice::set_crowded(bool crowded) noexcept {
   for (std::size_t i = open_; i < of_lanes_.size(); ++i) close(i);
 }
 
-void lane_choice::lane::measure(bool more) noexcept {
+void lane_choice::lane::measure() noexcept {
   if (handled_ == measured_) return;
   measured_ = handled_;
   auto& own = of_->of_lanes_[which_];
+  // A client that sends one request after the other may have sent the next one already.
+  const bool more = own.routed.load(std::memory_order_relaxed) - handled_ + waiting_ > 1;
   auto pressure = own.pressure.load(std::memory_order_relaxed);
   if (!more) {
     pressure = std::max(0, pressure - relief_of_pause);
@@ -72,8 +74,8 @@ void lane_choice::lane::measure(bool more) noexcept {
   if (!of_->relief_for(which_, among)) of_->want_one(among);
 }
 
-void lane_choice::lane::publish(bool awake, bool more) noexcept {
-  if (of_->open_ != of_->of_lanes_.size()) measure(more || waiting_ > 1);
+void lane_choice::lane::publish(bool awake) noexcept {
+  if (of_->open_ != of_->of_lanes_.size()) measure();
   auto& own = of_->of_lanes_[which_];
   for (; changes_ != 0; --changes_) {
     const std::size_t at = changed_[changes_ - 1];

@@ -174,7 +174,7 @@ void stay_awake(Self* self) noexcept {
 template <class Self>
 void end_message(Self* self) noexcept {
   auto& lane = state_of(self).lane;
-  if (lane) lane->publish(true, has_message(self));
+  if (lane) lane->publish(true);
   stay_awake(self);
   if (lane && !has_message(self)) lane->publish(false);
 }

@@ -162,9 +162,8 @@ class SLUICE_EXPORT lane_choice {
              of_->of_lanes_[which_].routed.load(std::memory_order_acquire) != handled_;
     }
     /// Makes what has been noted known to the senders. `awake`: whether the thread of the lane
-    /// handles its next message without being woken. `more`: whether the next message is there
-    /// already.
-    void publish(bool awake, bool more = false) noexcept;
+    /// handles its next message without being woken.
+    void publish(bool awake) noexcept;
 
    private:
     void note_change(std::size_t slot) noexcept {
@@ -173,7 +172,7 @@ class SLUICE_EXPORT lane_choice {
     }
 
     /// Measures whether several senders keep the lane busy, and wants another lane if they do.
-    void measure(bool more) noexcept;
+    void measure() noexcept;
 
     struct of_senders {
       std::uint64_t handled = 0;
@@ -200,7 +199,7 @@ class SLUICE_EXPORT lane_choice {
     std::atomic<bool> awake{false};
     std::atomic<lane_choice::standing> standing{lane_choice::standing::closed};
     std::atomic<std::uint64_t> plans{0};  // of `known_plans`, that it has
-    // How often senders took turns with the next message there, less how often it was not.
+    // How often senders took turns while others waited, less how often none did.
     std::atomic<int> pressure{0};
     // Of each slot, the messages up to the last one that left nothing.
     std::array<std::atomic<std::uint64_t>, slot_count> slots{};

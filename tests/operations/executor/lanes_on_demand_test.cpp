@@ -29,6 +29,7 @@ class lanes_on_demand : public ::testing::Test {
   static constexpr std::size_t ordinary = 3;
   static constexpr std::size_t high = 3;
   static constexpr std::size_t crowd = 100;
+  static constexpr std::uint64_t waiting_sender = 1U << 19U;
 
   lanes_on_demand() {
     choice().on_wanted([this] { ++wanted; });
@@ -46,6 +47,15 @@ class lanes_on_demand : public ::testing::Test {
     lanes[lane].note_handled({sender});
     lanes[lane].publish(false);
   }
+  /// Requests wait in front of a lane, or have left it.
+  ///@{
+  void add_waiting(std::size_t lane) {
+    for (int i = 0; i < 2; ++i) lanes[lane].note_added({waiting_sender});
+  }
+  void drop_waiting(std::size_t lane) {
+    for (int i = 0; i < 2; ++i) lanes[lane].note_left({waiting_sender});
+  }
+  ///@}
   void open(std::size_t lane) {
     ASSERT_TRUE(choice().prepare(lane));
     choice().open(lane);
@@ -102,6 +112,16 @@ TEST_F(lanes_on_demand, are_not_wanted_for_one_request_that_waits_for_its_plan) 
   EXPECT_EQ(wanted, 0);
 }
 
+TEST_F(lanes_on_demand, are_not_wanted_for_a_client_that_sends_before_the_lane_is_ready) {
+  (void)route(0);
+  for (std::uint64_t i = 0; i < 10 * crowd; ++i) {
+    EXPECT_EQ(route(i + 1), 0U);
+    lanes[0].note_handled({i});
+    lanes[0].publish(true);
+  }
+  EXPECT_EQ(wanted, 0);
+}
+
 TEST_F(lanes_on_demand, are_wanted_once_while_senders_wait_for_each_other) {
   send_of_others(crowd);
   EXPECT_EQ(wanted, 1);
@@ -121,18 +141,20 @@ TEST_F(lanes_on_demand, relieve_a_lane_that_several_senders_keep_busy) {
     for (int i = 0; i < messages; ++i) {
       ASSERT_EQ(route(sender), lane);
       lanes[lane].note_handled({sender});
-      lanes[lane].publish(true, true);
+      lanes[lane].publish(true);
     }
   };
+  add_waiting(0);
   work(0, 1, 1000);
   EXPECT_EQ(wanted, 0) << "one sender";
   for (int i = 0; i < 200 && wanted == 0; ++i) work(0, 1 + i % 3, 1);
   ASSERT_EQ(wanted, 1);
   open(1);
   EXPECT_EQ(route(3), 1U);
+  add_waiting(1);
   for (int i = 0; i < 200; ++i) {
     lanes[1].note_handled({3});
-    lanes[1].publish(true, true);
+    lanes[1].publish(true);
     ASSERT_EQ(route(3), 1U) << "one sender keeps no lane busy";
   }
   // The two others keep the first lane busy, until one of them moves, too.
@@ -142,22 +164,24 @@ TEST_F(lanes_on_demand, relieve_a_lane_that_several_senders_keep_busy) {
     const auto lane = route(sender);
     if (lane == 1) moved = sender;
     lanes[lane].note_handled({sender});
-    lanes[lane].publish(true, true);
+    lanes[lane].publish(true);
   }
   ASSERT_NE(moved, 0U);
+  drop_waiting(0);
   for (int i = 0; i < 200; ++i) {
-    lanes[0].publish(true, false);  // no other message is there
     ASSERT_EQ(route(3 - moved), 0U);
     lanes[0].note_handled({3 - moved});
-    lanes[0].publish(true, false);
+    lanes[0].publish(true);
   }
 }
 
 TEST_F(lanes_on_demand, want_no_other_while_senders_leave_the_lane_pauses) {
   for (std::uint64_t i = 0; i < 1000; ++i) {
     ASSERT_EQ(route(i % 3), 0U);
+    if (i % 4 == 0) add_waiting(0);
     lanes[0].note_handled({i % 3});
-    lanes[0].publish(true, i % 4 == 0);
+    lanes[0].publish(true);
+    if (i % 4 == 0) drop_waiting(0);
   }
   EXPECT_EQ(wanted, 0);
 }
@@ -192,10 +216,11 @@ TEST_F(lanes_on_demand, are_not_wanted_again_soon_after_a_failure) {
   choice().close(1, true);
   send_of_others(10 * crowd);
   EXPECT_EQ(wanted, 1);
+  add_waiting(0);
   for (std::size_t i = 0; i < 10 * crowd; ++i) {
     (void)route(1 + i % 3);
     lanes[0].note_handled({1 + i % 3});
-    lanes[0].publish(true, true);
+    lanes[0].publish(true);
     EXPECT_LT(route(50 + i, request_priority::high), high) << "it could not be opened either";
   }
   EXPECT_EQ(wanted, 1);
