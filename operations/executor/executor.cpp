@@ -365,7 +365,11 @@ class executor::core {
       learning_.reset();
       ++learned_;
     }
-    if (joined_->number() == 0) choice.set_crowded(plans_.bytes() > max_plan_bytes_ / 2);
+    // Each lane has the plans of the first one.
+    if (joined_->number() == 0) {
+      const auto lanes = max_plan_bytes_ / std::max<std::size_t>(1, plans_.bytes());
+      choice.limit_on_demand(std::max<std::size_t>(1, lanes) - 1);
+    }
   }
 
   /// Passes the outcome of a job on to the requests that wait for it.

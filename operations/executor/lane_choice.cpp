@@ -31,6 +31,7 @@ lane_choice::lane_choice(std::size_t lanes, std::size_t high, std::size_t open)
       open_(std::clamp<std::size_t>(open, 1, lanes)),
       plans_(std::make_unique<operations::known_plans>(open_ != lanes)) {
   for (std::size_t i = 0; i < open_; ++i) of_lanes_[i].standing = standing::open;
+  most_on_demand_ = lanes - open_;
 }
 lane_choice::~lane_choice() = default;
 
@@ -42,7 +43,7 @@ bool lane_choice::prepare(std::size_t number) noexcept {
 void lane_choice::open(std::size_t number) noexcept {
   auto expected = standing::prepared;
   if (!of_lanes_[number].standing.compare_exchange_strong(expected, standing::open)) return;
-  if (crowded_.load()) return close(number);
+  if (is_one_too_many()) return close(number);
   pressure_.store(0, std::memory_order_relaxed);
 }
 
@@ -51,9 +52,19 @@ void lane_choice::close(std::size_t number, bool failed) noexcept {
   if (failed) pressure_.store(pressure_after_failure, std::memory_order_relaxed);
 }
 
-void lane_choice::set_crowded(bool crowded) noexcept {
-  if (crowded_.exchange(crowded) == crowded || !crowded) return;
-  for (std::size_t i = open_; i < of_lanes_.size(); ++i) close(i);
+void lane_choice::limit_on_demand(std::size_t most) noexcept {
+  if (most_on_demand_.exchange(most) == most) return;
+  for (auto i = of_lanes_.size(); i-- > open_ && is_one_too_many();) {
+    if (standing_of(i) != standing::closed) close(i);
+  }
+}
+
+std::size_t lane_choice::on_demand_now() const noexcept {
+  std::size_t count = 0;
+  for (auto i = open_; i < of_lanes_.size(); ++i) {
+    if (of_lanes_[i].standing.load() != standing::closed) ++count;
+  }
+  return count;
 }
 
 void lane_choice::lane::measure() noexcept {
@@ -129,7 +140,7 @@ std::optional<std::size_t> lane_choice::relief_for(std::size_t number, range amo
 }
 
 void lane_choice::want_one(range among) noexcept {
-  if (crowded_.load(std::memory_order_relaxed) || !wanted_) return;
+  if (!wanted_ || on_demand_now() >= most_on_demand_.load(std::memory_order_relaxed)) return;
   if (pressure_.load(std::memory_order_relaxed) < 0) {
     pressure_.fetch_add(1, std::memory_order_relaxed);  // one could not be opened not long ago
     return;
@@ -170,9 +181,8 @@ void lane_choice::choose(slot& from, std::size_t which, range among) noexcept {
       const range others{0, among.first};
       // Behind a crowd it would wait longer than for the lane and the plan.
       const auto mine = from.lane && *from.lane < among.first ? from.lane : std::nullopt;
-      const bool can_be_opened = pressure_.load(std::memory_order_relaxed) >= 0 &&
-                                 !crowded_.load(std::memory_order_relaxed);
-      if (can_be_opened && load_of(of_lanes_[best(mine, others)]) >= crowd) {
+      const bool will_open = standing_of(among.first) != standing::closed;
+      if (will_open && load_of(of_lanes_[best(mine, others)]) >= crowd) {
         return move(from, which, among.first);
       }
       among = others;

@@ -307,8 +307,8 @@ template <class... Requests>
   const auto lane_at = [=](std::size_t i) {
     executor_options options;
     if (i >= ordinary) options.priority = stream_priority::high;
-    // The first lane keeps half of what the plans of an actor may take.
-    if (i >= open) options.max_plan_bytes /= 2 * (count - open);
+    // It is open only while the plans of all lanes fit into what the actor may keep.
+    if (i >= open) options.max_plan_bytes /= 2;
     auto make = [=] {
       return std::make_unique<executor>(service, trace, options);
     };

@@ -75,9 +75,9 @@ class SLUICE_EXPORT lane_choice {
   /// A lane takes no messages from now on, except those that are on their way. If it `failed`, it
   /// is not wanted again for a while.
   void close(std::size_t number, bool failed = false) noexcept;
-  /// Closes all lanes that are opened on demand, and opens none, while `crowded`: their plans leave
-  /// no room for those of the first one.
-  void set_crowded(bool crowded) noexcept;
+  /// At most so many lanes are opened on demand from now on; further ones are closed, the last ones
+  /// first.
+  void limit_on_demand(std::size_t most) noexcept;
   /// The plans that one of the lanes has made.
   [[nodiscard]] operations::known_plans& plans() noexcept { return *plans_; }
 
@@ -232,6 +232,11 @@ class SLUICE_EXPORT lane_choice {
                                                       range among) const noexcept;
   /// Whether a sender may move to a lane.
   [[nodiscard]] bool may_take(std::size_t number) const noexcept;
+  /// The lanes on demand that are not closed.
+  [[nodiscard]] std::size_t on_demand_now() const noexcept;
+  [[nodiscard]] bool is_one_too_many() const noexcept {
+    return on_demand_now() > most_on_demand_.load();
+  }
   /// Has a lane in `among` opened, unless all are or one is being opened.
   void want_one(range among) noexcept;
   /// Notes that the best lane has `load` messages and requests of other senders in front of it.
@@ -244,7 +249,7 @@ class SLUICE_EXPORT lane_choice {
   std::function<void()> wanted_;
   // How often a message met others that waited, less how often it met none.
   std::atomic<int> pressure_{0};
-  std::atomic<bool> crowded_{false};
+  std::atomic<std::size_t> most_on_demand_;
   // In the queues of all lanes.
   alignas(64) std::atomic<std::size_t> requests_{0};
   std::atomic<std::size_t> bytes_{0};
