@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "actors/lanes/lane_actor.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/actors/device.hpp>
-#include <sluice/actors/operation_handlers.hpp>
 #include <sluice/actors/reply.hpp>
 #include <sluice/envelope/lane.hpp>
 
@@ -95,7 +95,7 @@ struct device_end_state {
 };
 
 struct device_state : device_end_state, operation_state {
-  device_state() { name = "sluice.device"; }
+  device_state() = default;
   device_state(const device_state&) = delete;
   device_state& operator=(const device_state&) = delete;
   /// An actor that is killed does not come to `end_in_order`.
@@ -112,7 +112,7 @@ struct device_state : device_end_state, operation_state {
   std::optional<caf::error>
       ending;  // why the actor ends, while it waits for its library actors' ends
 };
-using self_pointer = device_actor::stateful_pointer<device_state>;
+using self_pointer = caf::stateful_actor<device_state>*;
 
 /// The handler that hands out a library actor, making it if there is none.
 template <class Request, class Handle>
@@ -170,10 +170,11 @@ void library_ended(self_pointer self, const caf::actor_addr& who) {
   if (state.ending && !any) quit(self, *state.ending);
 }
 
-/// Answers a request that needs no launch with `work()`.
+/// Answers a request that needs no launch with `work(service, request)`.
 template <class Request, class Reply, class Work>
 auto immediate_handler(self_pointer self, Work work) {
   return [self, work](const Request& request) {
+    const routed_message handled(self, sender_of(self->current_sender()));
     auto taken = take_promise<Reply>(self);
     answer_failures(taken.token,
                     [&] { taken.token.succeed(work(*state_of(self).service, request)); });
@@ -188,64 +189,92 @@ tensor allocate_tensor(device_service& service, stream_ref stream, const allocat
                 spec.shape, spec.strides);
 }
 
-device_actor::behavior_type behavior(self_pointer self, std::shared_ptr<device_service> service,
-                                     std::shared_ptr<kernel_trace> trace,
-                                     const std::shared_ptr<std::unique_ptr<executor>>& made,
-                                     std::shared_ptr<detail::device_end> end) {
-  if (end) {
-    const auto server = caf::actor_cast<caf::actor>(self->system().spawn_serv());
-    state_of(self).system_server = server.address();
-    monitor(self, server);
-  }
-  state_of(self).signal.end = std::move(end);
-  state_of(self).service = std::move(service);
-  state_of(self).trace = std::move(trace);
-  take_executor(self, std::move(*made));
-  on_exit(self, [self](caf::exit_msg& m) { end_in_order(self, m.reason); });
-  on_down(self, [self](const caf::down_msg& m) {
-    sender_ended(self, m);
-    library_ended(self, m.source);
-  });
-  return operation_handlers<upload, download, fill, strided_copy>::make(
-      self,
-      immediate_handler<allocate, tensor>(self,
-                                          [stream = state_of(self).on->lane().stream()](
-                                              device_service& on, const allocate& request) {
-                                            return allocate_tensor(on, stream, request);
-                                          }),
-      immediate_handler<allocate_pinned, host_tensor>(
-          self,
-          [](device_service& on, const allocate_pinned& request) {
-            return host_tensor::pinned(on.runtime(), request.type, request.shape);
-          }),
-      library_handler<get_blas>(self, &library_actors::blas, &spawn_blas),
-      library_handler<get_dnn>(self, &library_actors::dnn, &spawn_dnn),
-      library_handler<get_fft>(self, &library_actors::fft, &spawn_fft),
-      library_handler<get_rng>(self, &library_actors::rng, &spawn_rng),
-      library_handler<get_elementwise>(self, &library_actors::elementwise, &spawn_elementwise),
-      library_handler<get_programs>(self, &library_actors::programs, &spawn_programs),
-      immediate_handler<get_statistics, device_status>(
-          self, [](device_service& on, get_statistics) -> device_status {
-            on.runtime().reap_pending();
-            return {on.device().info(), on.runtime().statistics(), on.engine().pending()};
-          }));
-}
+/// The actor of a device: one lane for transfers, and what hands out the library actors.
+class device_lane final : public lane_actor<device_state> {
+ public:
+  device_lane(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& with,
+              std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
+              std::shared_ptr<detail::device_end> end)
+      : lane_actor(config, with),
+        service_(std::move(service)),
+        trace_(std::move(trace)),
+        end_(std::move(end)) {}
 
-/// Makes the executor before the actor is spawned, so that a failure is an error of the spawning
+ protected:
+  caf::behavior make_behavior() override {
+    auto& device = state_of(self());
+    if (end_) {
+      const auto server = caf::actor_cast<caf::actor>(system().spawn_serv());
+      device.system_server = server.address();
+      sluice::monitor(self(), server);
+    }
+    device.signal.end = std::move(end_);
+    device.service = std::move(service_);
+    device.trace = std::move(trace_);
+    serve_lane();
+    sluice::on_exit(self(), [this](caf::exit_msg& m) { end_in_order(self(), m.reason); });
+    sluice::on_down(self(), [this](const caf::down_msg& m) {
+      sender_ended(self(), m);
+      library_ended(self(), m.source);
+    });
+    return operation_behavior(
+        self(),
+        immediate_handler<allocate, tensor>(
+            self(),
+            [stream = device.on->lane().stream()](device_service& on, const allocate& request) {
+              return allocate_tensor(on, stream, request);
+            }),
+        immediate_handler<allocate_pinned, host_tensor>(
+            self(),
+            [](device_service& on, const allocate_pinned& request) {
+              return host_tensor::pinned(on.runtime(), request.type, request.shape);
+            }),
+        immediate_handler<get_statistics, device_status>(
+            self(),
+            [](device_service& on, get_statistics) -> device_status {
+              on.runtime().reap_pending();
+              return {on.device().info(), on.runtime().statistics(), on.engine().pending()};
+            }),
+        library_handler<get_blas>(self(), &library_actors::blas, &spawn_blas),
+        library_handler<get_dnn>(self(), &library_actors::dnn, &spawn_dnn),
+        library_handler<get_fft>(self(), &library_actors::fft, &spawn_fft),
+        library_handler<get_rng>(self(), &library_actors::rng, &spawn_rng),
+        library_handler<get_elementwise>(self(), &library_actors::elementwise, &spawn_elementwise),
+        library_handler<get_programs>(self(), &library_actors::programs, &spawn_programs));
+  }
+
+ private:
+  // Until the actor runs.
+  std::shared_ptr<device_service> service_;
+  std::shared_ptr<kernel_trace> trace_;
+  std::shared_ptr<detail::device_end> end_;
+};
+
+/// Starts the actor of a device. The executor is made before, so that a failure is an error of this
 /// function.
-[[nodiscard]] std::shared_ptr<std::unique_ptr<executor>> made_executor(
-    std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace) {
-  return std::make_shared<std::unique_ptr<executor>>(
-      std::make_unique<executor>(std::move(service), std::move(trace)));
+template <caf::spawn_options Options>
+[[nodiscard]] device_actor spawn_lane_of_device(caf::actor_system& system,
+                                                std::shared_ptr<device_service> service,
+                                                std::shared_ptr<kernel_trace> trace,
+                                                std::shared_ptr<detail::device_end> end) {
+  const std::vector<request_type> types{request_type_of<upload>(), request_type_of<download>(),
+                                        request_type_of<fill>(), request_type_of<strided_copy>()};
+  const auto ids = {id_of_element_type<allocate>(), id_of_element_type<allocate_pinned>(),
+                    id_of_element_type<get_statistics>()};
+  auto lane = std::make_shared<lane_of_actor>(
+      lane_of_actor{.name = "sluice.device",
+                    .requests = std::make_shared<const request_table>(types, ids),
+                    .on = std::make_unique<executor>(service, trace),
+                    .prepared = {}});
+  return caf::actor_cast<device_actor>(system.spawn<device_lane, Options>(
+      std::move(lane), std::move(service), std::move(trace), std::move(end)));
 }
 
 }  // namespace
 
 device_actor spawn_device(caf::actor_system& system, std::shared_ptr<device_service> service,
                           std::shared_ptr<kernel_trace> trace) {
-  auto on = made_executor(service, trace);
-  return system.spawn<caf::detached>(behavior, std::move(service), std::move(trace), std::move(on),
-                                     nullptr);
+  return spawn_lane_of_device<caf::detached>(system, std::move(service), std::move(trace), nullptr);
 }
 
 scoped_device::scoped_device(caf::actor_system& system, std::string_view device_name,
@@ -258,11 +287,10 @@ scoped_device::scoped_device(caf::actor_system& system, std::shared_ptr<device_s
     : system_(system),
       service_(std::move(service)),
       end_(std::make_shared<detail::device_end>(actor_)) {
-  auto on = made_executor(service_, trace);
   // An actor system waits for the end of every actor that is not hidden before it tells its own
   // actors to end. Hidden, this one learns of the system's end and does not hold it up.
-  actor_ = system.spawn<caf::detached + caf::hidden>(behavior, service_, std::move(trace),
-                                                     std::move(on), end_);
+  actor_ =
+      spawn_lane_of_device<caf::detached + caf::hidden>(system, service_, std::move(trace), end_);
 }
 
 scoped_device::~scoped_device() {

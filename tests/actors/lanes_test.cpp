@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Library actors with several lanes.
+#include "actors/lanes/actor_with_lanes.hpp"
 #include "tests/actors/session_test.hpp"
 #include "tests/envelope/recording_trace.hpp"
 #include "tests/support/expect_error.hpp"
 
-#include <sluice/actors/spawn_operations.hpp>
-
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -36,6 +38,32 @@ class several_lanes : public session_test {
     return {.id = id, .bits = result_bits::as_if_alone};
   }
   gpu_ref<double> put(double value) { return s().put(std::vector<double>{value}); }
+
+  /// The lanes of an actor with two lanes that takes `gemm`, started one by one.
+  ///@{
+  static detail::lane_of_actor lane_of_gemm(std::unique_ptr<executor> on,
+                                            const std::shared_ptr<detail::lane_choice>& choice,
+                                            std::size_t number) {
+    const std::vector<detail::request_type> types{detail::request_type_of<gemm>()};
+    return {.name = "test.gemm",
+            .requests = std::make_shared<const detail::request_table>(types),
+            .on = std::move(on),
+            .prepared = {},
+            .lanes = choice,
+            .lane = number};
+  }
+  caf::actor spawn_second_lane(detail::lane_of_actor lane) {
+    using actor = detail::lane_actor<detail::operation_state>;
+    return s().system().spawn<actor, detail::library_actor_options>(
+        std::make_shared<detail::lane_of_actor>(std::move(lane)));
+  }
+  operation_actor<gemm> spawn_first_lane(detail::lane_of_actor lane, const caf::actor& second) {
+    return caf::actor_cast<operation_actor<gemm>>(
+        s().system().spawn<detail::actor_with_lanes, detail::library_actor_options>(
+            std::make_shared<detail::lane_of_actor>(std::move(lane)),
+            std::vector<caf::actor>{second}));
+  }
+  ///@}
 
  private:
   std::shared_ptr<recording_trace> trace_ = std::make_shared<recording_trace>();
@@ -109,13 +137,10 @@ TEST_P(several_lanes, cancel_what_their_sender_has_launched_on_another_one) {
   const auto lane = [&](std::size_t i) {
     auto on = std::make_unique<executor>(s().service());
     executors[i] = on.get();
-    return detail::lane_of_actor{
-        .name = "test.gemm", .on = std::move(on), .prepared = {}, .lanes = choice, .lane = i};
+    return lane_of_gemm(std::move(on), choice, i);
   };
-  auto second = untyped(detail::spawn_lane<gemm>(s().system(), lane(1)));
-  const auto all =
-      s().system().spawn<detail::actor_with_lanes<gemm>, detail::library_actor_options>(
-          std::make_shared<detail::lane_of_actor>(lane(0)), std::vector<caf::actor>{second});
+  auto second = spawn_second_lane(lane(1));
+  const auto all = spawn_first_lane(lane(0), second);
   constexpr std::uint64_t id = 7;
   const auto sum = put(0);
   const auto one = tensor(put(1).block(), element_type::f64, {1, 1});
@@ -174,18 +199,12 @@ TEST_P(several_lanes, end_with_their_actor_and_answer_what_waits) {
 
 TEST_P(several_lanes, all_end_if_one_of_them_does) {
   for (const bool ends_the_first : {true, false}) {
-    using handle = operation_actor<gemm>;
     const auto choice = std::make_shared<detail::lane_choice>(2);
     const auto lane = [&](std::size_t i) {
-      return detail::lane_of_actor{.name = "test.gemm",
-                                   .on = std::make_unique<executor>(s().service()),
-                                   .prepared = {},
-                                   .lanes = choice,
-                                   .lane = i};
+      return lane_of_gemm(std::make_unique<executor>(s().service()), choice, i);
     };
-    auto second = untyped(detail::spawn_lane<gemm>(s().system(), lane(1)));
-    handle all = s().system().spawn<detail::actor_with_lanes<gemm>, detail::library_actor_options>(
-        std::make_shared<detail::lane_of_actor>(lane(0)), std::vector<caf::actor>{second});
+    auto second = spawn_second_lane(lane(1));
+    auto all = spawn_first_lane(lane(0), second);
     EXPECT_EQ(s().ask<queue_status>(all, get_queue_status{}).requests, 0U);
     caf::scoped_actor self{s().system()};
     self->send_exit(ends_the_first ? untyped(all) : second, caf::exit_reason::kill);

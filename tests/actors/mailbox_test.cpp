@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that wait in front of an actor, whose thread a test holds.
+#include "actors/lanes/operation_handlers.hpp"
 #include "tests/actors/session.hpp"
 
 #include <sluice/actors/spawn_operations.hpp>

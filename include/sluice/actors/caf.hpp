@@ -12,10 +12,12 @@
 
 #include <chrono>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -146,6 +148,9 @@ struct message_signature<Reply(Message...)> {
 
 using actor_context = caf::scheduler;
 using enqueue_result = bool;
+using message_content = caf::message;
+/// Identifies the type of an element of a message.
+using element_type_id = caf::type_id_t;
 template <class... T>
 using type_list = caf::type_list<T...>;
 #else
@@ -160,6 +165,9 @@ struct message_signature<void(Message...)> {
 
 using actor_context = caf::execution_unit;
 using enqueue_result = void;
+using message_content = caf::type_erased_tuple;
+/// Identifies the type of an element of a message.
+using element_type_id = std::type_index;
 template <class... T>
 using type_list = caf::detail::type_list<T...>;
 #endif
@@ -172,6 +180,39 @@ using forwarding_stack = std::vector<caf::strong_actor_ptr>;
 #else
   return std::move(request.stages);
 #endif
+}
+
+/// The identity of a type that messages hold.
+template <class T>
+[[nodiscard]] element_type_id id_of_element_type() noexcept {
+#if CAF_MAJOR_VERSION >= 1
+  return caf::type_id_v<T>;
+#else
+  return typeid(T);
+#endif
+}
+/// The identity of the type of an element. CAF 0.17 has none for numbers and its own types.
+[[nodiscard]] inline element_type_id id_of_element(const message_content& content,
+                                                   std::size_t index) noexcept {
+#if CAF_MAJOR_VERSION >= 1
+  return content.type_at(index);
+#else
+  const auto* const type = content.type(index).second;
+  return type != nullptr ? *type : typeid(void);
+#endif
+}
+/// Calls `use(content)` with the content of a message that may be changed, because no other message
+/// shares it.
+/// @throws std::bad_alloc if there is no memory for a copy
+template <class Use>
+void use_unshared(message_content& content, const Use& use) {
+#if CAF_MAJOR_VERSION < 1
+  if (content.shared()) {
+    auto copy = caf::message::copy(content);
+    return use(copy.content());
+  }
+#endif
+  use(content);
 }
 
 /// The content of a message that has been taken out of a mailbox.
@@ -326,6 +367,27 @@ template <class Self, class Handler>
 void on_exit(Self* self, Handler handler) {
   self->set_exit_handler(std::move(handler));
 }
+
+namespace detail {
+/// Makes `handler(content)` receive each message that no handler of `self` takes. It returns
+/// whether it takes the message, and then sees to the answer.
+template <class Self, class Handler>
+void on_other_message(Self* self, Handler handler) {
+#if CAF_MAJOR_VERSION >= 1
+  using result = caf::skippable_result;
+  self->set_default_handler([handler](caf::scheduled_actor*, caf::message& content) -> result {
+    if (handler(content)) return caf::delegated<caf::message>();
+    return caf::make_error(caf::sec::unexpected_message);
+  });
+#else
+  using result = caf::result<caf::message>;
+  self->set_default_handler([handler](caf::scheduled_actor*, caf::message_view& element) -> result {
+    if (handler(element.content())) return caf::delegated<caf::message>();
+    return caf::make_error(caf::sec::unexpected_message);
+  });
+#endif
+}
+}  // namespace detail
 #if CAF_MAJOR_VERSION >= 1
 #pragma GCC diagnostic pop
 #endif

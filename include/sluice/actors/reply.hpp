@@ -126,13 +126,24 @@ class operation_receiver final : public reply_token<executor_result_t<Request>>:
   request_reply<Request> reply_;
 };
 
-/// A request that is answered through `token`, with the reply `Reply`: the handler returns
-/// `delegated`.
-template <class Reply, class Result = Reply>
+/// A request that is answered through `token`: the handler returns `delegated`.
+template <class Reply>
 struct taken_request {
   caf::delegated<Reply> delegated;
-  reply_token<Result> token;
+  reply_token<Reply> token;
 };
+
+/// The token for the answer to `address`, made by `make(address)`. An exception becomes the answer,
+/// and the token is empty.
+template <class Result, class Make>
+[[nodiscard]] reply_token<Result> make_token(reply_address address, const Make& make) noexcept {
+  try {
+    return make(address);
+  } catch (...) {
+    address.send_error(current_error());
+    return {};
+  }
+}
 
 /// Where the answer to the current request of `self` goes. The handler answers it no more.
 template <class Self>
@@ -143,39 +154,12 @@ template <class Self>
   return address;
 }
 
-/// Takes the current request of `self` over. `make_token(address)` makes the token; an exception
-/// becomes the answer, and the token is empty.
-template <class Reply, class Result, class Self, class Make>
-[[nodiscard]] taken_request<Reply, Result> take_with(Self* self, const Make& make_token) {
-  auto address = take_address(self);
-  reply_token<Result> token;
-  try {
-    token = make_token(address);
-  } catch (...) {
-    address.send_error(current_error());
-  }
-  return {{}, std::move(token)};
-}
-
 /// Takes the current request of `self` over. Only `self` may call this, inside a handler.
 template <class T, class Self>
 [[nodiscard]] taken_request<T> take_promise(Self* self) {
-  return take_with<T, T>(self, [](const reply_address& address) {
-    return reply_token<T>::template make<actor_receiver<T>>(address);
-  });
-}
-
-/// Takes the current request of `self` over, which an operation answers. Only `self` may call this,
-/// inside a handler. The token lies in memory of `replies`.
-template <class Request, class Self>
-[[nodiscard]] auto take_request(Self* self, Request& request, recycled_memory& replies) {
-  using result = executor_result_t<Request>;
-  using receiver = operation_receiver<Request>;
-  return take_with<typename request_reply<Request>::type, result>(
-      self, [&](const reply_address& address) {
-        return reply_token<result>::template allocate<receiver>(
-            recycling_allocator<receiver>(replies), address, request);
-      });
+  return {{}, make_token<T>(take_address(self), [](const reply_address& address) {
+            return reply_token<T>::template make<actor_receiver<T>>(address);
+          })};
 }
 
 /// Runs `work`, unless the token is empty; an exception becomes the answer. No exception leaves a

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/actors/actor_with_lanes.hpp>
 #include <sluice/actors/operation_actor.hpp>
+#include <sluice/actors/request_type.hpp>
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/envelope/kernel_trace.hpp>
+#include <sluice/export.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace sluice {
+namespace detail {
+/// Starts an actor that runs requests of `types` on the lanes that `service` states.
+/// @throws error as `executor`
+[[nodiscard]] SLUICE_EXPORT caf::actor spawn_lanes(caf::actor_system& system, const char* name,
+                                                   const std::shared_ptr<device_service>& service,
+                                                   const std::shared_ptr<kernel_trace>& trace,
+                                                   std::vector<const operation_row*> prepared,
+                                                   const std::vector<request_type>& types);
+}  // namespace detail
 
 /// Starts an `operation_actor<Requests...>` called `name` with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own and the default
@@ -30,7 +43,8 @@ template <class... Requests>
     caf::actor_system& system, const char* name, std::shared_ptr<device_service> service,
     std::shared_ptr<kernel_trace> trace = nullptr,
     std::vector<const operation_row*> prepared = {}) {
-  return detail::spawn_lanes<Requests...>(system, name, service, trace, prepared);
+  return caf::actor_cast<operation_actor<Requests...>>(detail::spawn_lanes(
+      system, name, service, trace, std::move(prepared), {detail::request_type_of<Requests>()...}));
 }
 
 }  // namespace sluice

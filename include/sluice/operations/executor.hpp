@@ -49,7 +49,7 @@ struct executor_options {
   /// constants do not count, because all executables of the program share them. Plans with device
   /// memory, also with such copies, are dropped if there is no memory for an output, a workspace or
   /// another plan.
-  std::size_t max_plan_bytes = std::size_t{256} << 20U;
+  std::size_t max_plan_bytes = std::size_t{512} << 20U;
   /// The largest size of one plan in host memory, in bytes. A request that needs a larger one is
   /// answered with `unsupported`. 0: the limit of the service; see `request_limits`.
   std::size_t max_host_bytes_of_plan = 0;

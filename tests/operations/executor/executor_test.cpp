@@ -235,14 +235,14 @@ TEST_P(executor_queue, leaves_no_device_behind) {
 TEST_P(executor_queue, keeps_plans_within_their_bytes) {
   const auto x = words(1);
   constexpr std::size_t mebibyte = std::size_t{1} << 20U;
-  for (std::int64_t key = 100; key < 400; ++key) {
+  for (std::int64_t key = 100; key < 700; ++key) {
     (void)run(on(), planned{.x = x, .key = key, .plan_bytes = mebibyte});
   }
-  (void)run(on(), planned{.x = x, .key = 399, .plan_bytes = mebibyte});
-  (void)run(on(), planned{.x = x, .key = 200, .plan_bytes = mebibyte});
-  EXPECT_EQ(script().begun(399), 1);
-  EXPECT_EQ(script().begun(200), 1);
-  // Beyond 256 MiB the plans that were used longest ago are gone.
+  (void)run(on(), planned{.x = x, .key = 699, .plan_bytes = mebibyte});
+  (void)run(on(), planned{.x = x, .key = 300, .plan_bytes = mebibyte});
+  EXPECT_EQ(script().begun(699), 1);
+  EXPECT_EQ(script().begun(300), 1);
+  // Beyond 512 MiB the plans that were used longest ago are gone.
   (void)run(on(), planned{.x = x, .key = 100, .plan_bytes = mebibyte});
   EXPECT_EQ(script().begun(100), 2);
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "actors/lanes/request_table.hpp"
+
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/reply.hpp>
+#include <sluice/actors/request_type.hpp>
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/lane.hpp>
 #include <sluice/envelope/timer.hpp>
@@ -69,7 +72,8 @@ struct operation_state {
     if (inbox) inbox->close();
   }
 
-  std::shared_ptr<lane_inbox> inbox;      // nullptr: it has only the mailbox
+  std::shared_ptr<const request_table> requests;
+  std::shared_ptr<lane_inbox> inbox;
   std::optional<lane_choice::lane> lane;  // of an actor with several lanes
   std::unique_ptr<executor> on;           // nullptr while the lane is closed
   std::function<std::unique_ptr<executor>()> make_executor;
@@ -204,18 +208,44 @@ void watch_sender(Self* self, const caf::strong_actor_ptr& sender, const request
   if (state_of(self).watched.insert(sender->id()).second) monitor(self, sender);
 }
 
-/// Takes a request of `self`.
-template <class Request, class Self>
-[[nodiscard]] auto take_operation(Self* self, Request& request, const request_options& options) {
-  const auto sender = self->current_sender();
+/// The lane of `self` for one request.
+template <class Self>
+class lane_of_request final : public request_lane {
+ public:
+  lane_of_request(Self* self, const request_options& options) noexcept
+      : self_(self), options_(options) {}
+
+  [[nodiscard]] executor& open_executor() override {
+    watch_sender(self_, self_->current_sender(), options_);
+    return executor_of(self_);
+  }
+  [[nodiscard]] recycled_memory& replies() noexcept override { return *state_of(self_).replies; }
+
+ private:
+  Self* const self_;
+  const request_options& options_;
+};
+
+/// Takes the message that `self` handles if it is a request of one of its types. Returns whether it
+/// is.
+template <class Self>
+[[nodiscard]] bool take_request(Self* self, message_content& content) noexcept {
+  const auto* const type = state_of(self).requests->find(content);
+  if (type == nullptr) return false;
+  static const request_options defaults;
+  const auto& options =
+      content.size() == 2 ? content.template get_as<request_options>(1) : defaults;
   const auto from = sender_of(self->current_sender());
   const routed_message handled(self, from);
-  auto taken = take_request(self, request, *state_of(self).replies);
-  answer_failures(taken.token, [&] {
-    watch_sender(self, sender, options);
-    executor_of(self).submit(take_operation_of(request), options, taken.token, from);
+  auto address = take_address(self);
+  const auto failure = failure_of([&] {
+    use_unshared(content, [&](message_content& own) {
+      lane_of_request<Self> lane(self, options);
+      type->submit(own, options, from, address, lane);
+    });
   });
-  return taken.delegated;
+  if (failure) address.send_error(*failure);
+  return true;
 }
 
 /// Takes a bulk of `self`.
@@ -231,22 +261,6 @@ template <class Self>
   });
   return taken.delegated;
 }
-
-/// The handlers of one request type, alone and followed by options.
-///@{
-template <class Request, class Self>
-[[nodiscard]] auto operation_handler(Self* self) {
-  return [self](Request& request) {
-    return take_operation(self, request, {});
-  };
-}
-template <class Request, class Self>
-[[nodiscard]] auto operation_handler_with_options(Self* self) {
-  return [self](Request& request, const request_options& options) {
-    return take_operation(self, request, options);
-  };
-}
-///@}
 
 /// Drops the waiting requests of a client that has ended.
 template <class Self>
@@ -298,35 +312,31 @@ template <class Self>
   return taken.delegated;
 }
 
-/// The handlers of an `operation_actor<Requests...>`, followed by others.
-template <class... Requests>
-struct operation_handlers {
-  template <class Self, class... More>
-  static auto make(Self* self, More... more) -> typename Self::behavior_type {
-    return {operation_handler<Requests>(self)...,
-            operation_handler_with_options<Requests>(self)...,
-            [self](bulk& request) { return take_bulk(self, request, {}); },
-            [self](bulk& request, const request_options& options) {
-              return take_bulk(self, request, options);
-            },
-            [self](const cancel_request& request) {
-              const auto from = sender_of(self->current_sender());
-              const routed_message handled(self, from);
-              if (auto& on = state_of(self).on) on->cancel(from, request.id);
-            },
-            [self](get_queue_status) { return take_status_request(self); },
-            [self](wake) {
-              auto& state = state_of(self);
-              if (state.on) state.on->work();
-              if (state.tend) state.tend();
-              end_message(self);
-            },
-            [self](const cancel_launched& request) {
-              if (auto& on = state_of(self).on) on->cancel({request.sender}, request.id);
-              end_message(self);
-            },
-            std::move(more)...};
-  }
-};
+/// The behavior of an actor that runs operations, with `more` handlers.
+template <class Self, class... More>
+[[nodiscard]] caf::behavior operation_behavior(Self* self, More... more) {
+  on_other_message(self, [self](message_content& content) { return take_request(self, content); });
+  return {[self](wake) {
+            auto& state = state_of(self);
+            if (state.on) state.on->work();
+            if (state.tend) state.tend();
+            end_message(self);
+          },
+          [self](bulk& request) { return take_bulk(self, request, {}); },
+          [self](bulk& request, const request_options& options) {
+            return take_bulk(self, request, options);
+          },
+          [self](const cancel_request& request) {
+            const auto from = sender_of(self->current_sender());
+            const routed_message handled(self, from);
+            if (auto& on = state_of(self).on) on->cancel(from, request.id);
+          },
+          [self](const cancel_launched& request) {
+            if (auto& on = state_of(self).on) on->cancel({request.sender}, request.id);
+            end_message(self);
+          },
+          [self](get_queue_status) { return take_status_request(self); },
+          std::move(more)...};
+}
 
 }  // namespace sluice::detail

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/lanes/operation_handlers.hpp"
+
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/operations/lane_choice.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice::detail {
+
+/// One lane of an actor.
+struct lane_of_actor {
+  const char* name;
+  std::shared_ptr<const request_table> requests;
+  std::unique_ptr<executor> on;  ///< nullptr: made when the lane is prepared
+  std::vector<const operation_row*> prepared;
+  std::shared_ptr<lane_choice> lanes{};  ///< nullptr: the actor has no other lane
+  std::size_t lane = 0;
+  std::function<std::unique_ptr<executor>()> make_executor{};  ///< of a lane opened on demand
+};
+
+/// Makes `self` the actor of a lane.
+template <class Self>
+void serve(Self* self, lane_of_actor&& with) {
+  auto& state = state_of(self);
+  state.name = with.name;
+  state.requests = std::move(with.requests);
+  if (with.lanes) state.lane.emplace(std::move(with.lanes), with.lane);
+  state.prepared = std::move(with.prepared);
+  state.make_executor = std::move(with.make_executor);
+  if (with.on) return take_executor(self, std::move(with.on));
+  state.tend = [self] {
+    tend_lane(self);
+  };
+  state.tend();
+}
+
+/// Drops the executor of an actor that ends, and with it the service.
+template <class Self>
+void drop_executor(Self* self) noexcept {
+  auto& state = state_of(self);
+  state.on.reset();
+  state.make_executor = nullptr;
+  state.tend = nullptr;
+}
+
+/// The actor of one lane. Its requests reach the mailbox through a `lane_inbox`.
+template <class State>
+class lane_actor : public caf::stateful_actor<State> {
+ protected:
+  using base = caf::stateful_actor<State>;
+
+ public:
+  lane_actor(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& with)
+      : base(config), requests_(with->requests), with_(with) {}
+
+  using base::enqueue;
+  enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
+    if (!is_for_lane(*element)) return base::enqueue(std::move(element), context);
+    try {
+      take_in(element);
+    } catch (...) {
+      refuse(*element);
+    }
+    return enqueue_result(true);
+  }
+  /// Takes a message for the lane.
+  /// @throws error `overloaded` if there is no room for it; then the message is unchanged
+  /// @throws std::bad_alloc likewise
+  void take_in(caf::mailbox_element_ptr& element) {
+    const bool cancels = element->content().template match_elements<cancel_request>();
+    if (inbox_->send(sender_of(element->sender), element, cancels)) return;
+    throw error(errc::overloaded, "too many messages wait in front of the actor");
+  }
+
+ protected:
+  caf::behavior make_behavior() override {
+    serve_lane();
+    sluice::on_down(self(), [this](const caf::down_msg& down) { sender_ended(self(), down); });
+    // CAF 1.x tells of the end of an actor before it destroys the state.
+    sluice::on_exit(self(), [this](caf::exit_msg& exit) {
+      if (!exit.reason) return;
+      drop_executor(self());
+      this->quit(std::move(exit.reason));
+    });
+    return operation_behavior(self());
+  }
+  void serve_lane() {
+    state_of(self()).inbox = inbox_;
+    serve(self(), std::move(*std::exchange(with_, nullptr)));
+  }
+  [[nodiscard]] base* self() noexcept { return this; }
+  /// Whether a message is one that waits in the queue of a lane, or concerns one that does.
+  [[nodiscard]] bool is_for_lane(const caf::mailbox_element& element) const noexcept {
+    return !element.mid.is_response() && requests_->is_for_lane(element.content());
+  }
+  /// Takes a message that no lane has to see.
+  enqueue_result put_into_mailbox(caf::mailbox_element_ptr element, actor_context* context) {
+    return base::enqueue(std::move(element), context);
+  }
+  /// Answers a message that is not taken with the current exception.
+  static void refuse(caf::mailbox_element& element) noexcept {
+    reply_address(element.sender, take_stages(element), element.mid).send_error(current_error());
+  }
+
+ private:
+  const std::shared_ptr<const request_table> requests_;
+  std::shared_ptr<lane_of_actor> with_;  // until the actor serves it
+  const std::shared_ptr<lane_inbox> inbox_ = std::make_shared<lane_inbox>(
+      [this](caf::mailbox_element_ptr&& element) { base::enqueue(std::move(element), nullptr); },
+      lane_inbox::limits());
+};
+
+}  // namespace sluice::detail
