@@ -78,8 +78,10 @@ class lane_actor : public caf::stateful_actor<State> {
   /// @throws error `overloaded` if there is no room for it; then the message is unchanged
   /// @throws std::bad_alloc likewise
   void take_in(caf::mailbox_element_ptr& element) {
-    const bool cancels = element->content().template match_elements<cancel_request>();
-    if (inbox_->send(sender_of(element->sender), element, cancels)) return;
+    const auto& content = element->content();
+    const bool cancels = content.template match_elements<cancel_request>();
+    const auto bytes = requests_->bytes_of(content);
+    if (inbox_->send(sender_of(element->sender), element, bytes, cancels)) return;
     throw error(errc::overloaded, "too many messages wait in front of the actor");
   }
 

@@ -6,6 +6,7 @@
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/request_options.hpp>
 
+#include <cstddef>
 #include <initializer_list>
 #include <unordered_map>
 #include <unordered_set>
@@ -37,12 +38,20 @@ class request_table {
     const auto id = id_of_element(content, 0);
     return types_.contains(id) || waiting_.contains(id);
   }
+  /// The host memory that a message for a lane takes, in bytes.
+  [[nodiscard]] std::size_t bytes_of(const message_content& content) const noexcept {
+    constexpr std::size_t least = 128;  // of the mailbox and of a message without a request
+    std::size_t sum = least;
+    if (content.size() == 2) sum += content.get_as<request_options>(1).tag.capacity();
+    if (const auto* const type = find(content)) return sum + type->bytes(content);
+    return content.match_element<bulk>(0) ? sum + content.get_as<bulk>(0).bytes() : sum;
+  }
 
  private:
   /// Whether one element is in the message, or one and options.
   [[nodiscard]] static bool has_options_or_nothing(const message_content& content) noexcept {
     return content.size() == 1 ||
-           (content.size() == 2 && content.template match_element<request_options>(1));
+           (content.size() == 2 && content.match_element<request_options>(1));
   }
 
   std::unordered_map<element_type_id, request_type> types_;
@@ -52,7 +61,7 @@ class request_table {
 /// The priority of a message for a lane.
 [[nodiscard]] inline request_priority priority_of(const message_content& content) noexcept {
   if (content.size() != 2) return request_options{}.priority;
-  return content.template get_as<request_options>(1).priority;
+  return content.get_as<request_options>(1).priority;
 }
 
 }  // namespace sluice::detail

@@ -306,14 +306,11 @@ detail::shared_call share(const program_call& call) {
 
 std::size_t program_request::bytes() const noexcept {
   constexpr std::size_t queued_use_bytes = 128;  // of its place in the queue, for each operand
-  std::size_t of_host = 0;
+  std::size_t of_host = detail::host_bytes_of(asked_);
   for (const auto& one : parts_.host_inputs) of_host += one.second.bytes();
-  for (const auto& one : asked_.inputs) of_host += one.on_host() ? one.on_host().bytes() : 0;
   return sizeof(*this) + options.tag.capacity() + of_host +
          parts_.calls.capacity() * sizeof(step_call) +
          parts_.host_inputs.capacity() * sizeof(parts_.host_inputs[0]) +
-         asked_.inputs.capacity() * sizeof(run_input) + asked_.scalars.capacity() * sizeof(scalar) +
-         asked_.outputs.capacity() * sizeof(operand) +
          operands_.capacity() * (sizeof(operand) + sizeof(inference::use) + queued_use_bytes) +
          written_.capacity() * sizeof(tensor);
 }
@@ -440,9 +437,7 @@ void prepare_request::infer_steps() {
 }
 
 std::size_t prepare_request::bytes() const noexcept {
-  return sizeof(*this) + options.tag.capacity() + asked_.inputs.capacity() * sizeof(tensor_spec) +
-         asked_.outputs.capacity() * sizeof(std::optional<tensor_spec>) +
-         asked_.scalars.capacity() * sizeof(scalar);
+  return sizeof(*this) + options.tag.capacity() + detail::host_bytes_of(asked_);
 }
 
 std::array<detail::shared_memory, 2> prepare_request::shared() const noexcept {
@@ -501,6 +496,36 @@ void prepare_request::drop_operands() noexcept {
 }
 
 }  // namespace sluice::operations
+
+namespace sluice::detail {
+namespace {
+
+std::size_t host_bytes_of_inputs(const std::vector<run_input>& inputs) noexcept {
+  std::size_t sum = inputs.capacity() * sizeof(run_input);
+  for (const auto& input : inputs) sum += input.on_host() ? input.on_host().bytes() : 0;
+  return sum;
+}
+
+}  // namespace
+
+std::size_t host_bytes_of(const run& request) noexcept {
+  return host_bytes_of_inputs(request.inputs) + request.outputs.capacity() * sizeof(operand) +
+         request.scalars.capacity() * sizeof(scalar);
+}
+std::size_t host_bytes_of(const run_to_host& request) noexcept {
+  return host_bytes_of_inputs(request.inputs) + request.scalars.capacity() * sizeof(scalar);
+}
+std::size_t host_bytes_of(const prepare& request) noexcept {
+  return request.inputs.capacity() * sizeof(tensor_spec) +
+         request.outputs.capacity() * sizeof(std::optional<tensor_spec>) +
+         request.scalars.capacity() * sizeof(scalar);
+}
+std::size_t host_bytes_of_share(const program& program) noexcept {
+  const auto& graph = program.graph();
+  return graph ? graph->bytes() / static_cast<std::size_t>(std::max(1L, graph.use_count())) : 0;
+}
+
+}  // namespace sluice::detail
 
 namespace sluice {
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -65,10 +66,11 @@ class taken_labels {
 struct noted {
   operand x{};
   int label = 0;
+  std::string text{};
   operand y{};
   static constexpr auto members() {
     return std::make_tuple(input("x", &noted::x), parameter("label", &noted::label),
-                           output("y", &noted::y));
+                           parameter("text", &noted::text), output("y", &noted::y));
   }
   static constexpr std::string_view name = "noted";
   static constexpr bool has_kernel = false;
@@ -163,6 +165,23 @@ TEST_P(mailbox, refuses_messages_beyond_the_share_of_a_sender) {
   // The refused one has left nothing behind: the next one is taken.
   EXPECT_EQ(answer_of(request(alice, actor(), caf::infinite, noted{.label = 4})),
             errc::invalid_argument);
+}
+
+TEST_P(mailbox, refuses_messages_beyond_the_bytes_of_a_sender) {
+  caf::scoped_actor alice{system()};
+  caf::scoped_actor bob{system()};
+  const auto large = [](int label) {
+    return noted{.label = label, .text = std::string(limits.kept_bytes_of_sender / 3, 'x')};
+  };
+  send_many(alice, 1, 1);
+  labels().await_first();
+  for (int i = 0; i < 2; ++i) send(alice, actor(), large(1));
+  // Two are kept, and each message itself takes some bytes.
+  EXPECT_EQ(answer_of(request(alice, actor(), caf::infinite, large(1), request_options{})),
+            errc::overloaded);
+  labels().open();
+  await([&] { return labels().all().size() == 3; });
+  EXPECT_EQ(answer_of(request(bob, actor(), caf::infinite, large(2))), errc::invalid_argument);
 }
 
 TEST_P(mailbox, that_ends_answers_what_waits_in_front_of_it) {

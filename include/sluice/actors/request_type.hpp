@@ -7,8 +7,11 @@
 #include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/operations/executor.hpp>
+#include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/request_options.hpp>
+#include <sluice/operations/run.hpp>
 
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -35,11 +38,26 @@ class request_lane {
 /// run the same code; only `submit` depends on the type.
 struct request_type {
   element_type_id id;  ///< of the request in a message
+  /// The host memory that the request in `content` takes, in bytes.
+  std::size_t (*bytes)(const message_content& content) noexcept;
   /// Runs the request in `content`, which no other message shares, on `lane`, and has it answered
   /// at `address`.
   void (*submit)(message_content& content, const request_options& options, request_sender sender,
                  reply_address address, request_lane& lane) noexcept;
 };
+
+/// `request_type::bytes` of a type.
+template <class Request>
+[[nodiscard]] std::size_t bytes_of_request(const message_content& content) noexcept {
+  const auto& request = content.template get_as<Request>(0);
+  std::size_t sum = sizeof(Request);
+  if constexpr (requires { Request::members(); }) {
+    sum += host_bytes_of(request);
+  } else if constexpr (requires { host_bytes_of_share(request.what); }) {
+    sum += host_bytes_of(request) + host_bytes_of_share(request.what);
+  }
+  return sum;
+}
 
 /// `request_type::submit` of a type.
 template <class Request>
@@ -65,7 +83,7 @@ template <class Request>
   static_assert(is_message_type<Request>,
                 "no message can hold this type of request; declare it with SLUICE_MESSAGES, behind "
                 "the type and outside of all namespaces");
-  return {id_of_element_type<Request>(), &submit_request<Request>};
+  return {id_of_element_type<Request>(), &bytes_of_request<Request>, &submit_request<Request>};
 }
 
 }  // namespace sluice::detail

@@ -13,7 +13,7 @@
 
 namespace sluice::detail {
 
-/// The messages in front of an actor, bounded for each sender and in all.
+/// The messages in front of an actor, bounded in number and in bytes, for each sender and in all.
 ///
 /// Few messages of a sender are in the mailbox of the actor at a time. The others are kept here and
 /// follow while the actor handles those before them. The messages of other senders therefore wait
@@ -25,23 +25,30 @@ class bounded_inbox {
 
  public:
   struct limits {
-    std::size_t in_mailbox = 256;  ///< of each sender
+    std::size_t in_mailbox = 256;                           ///< of each sender
+    std::size_t bytes_in_mailbox = std::size_t{16} << 20U;  ///< of each sender
     std::size_t kept_of_sender = std::size_t{1} << 15U;
     std::size_t kept = std::size_t{1} << 16U;
+    std::size_t kept_bytes_of_sender = std::size_t{128} << 20U;
+    std::size_t kept_bytes = std::size_t{256} << 20U;
   };
   /// An inbox that puts messages into the mailbox with `pass_on`, which any thread may call and
   /// which must not throw.
   explicit bounded_inbox(std::function<void(Message&&)> pass_on, limits most)
       : pass_on_(std::move(pass_on)), limits_(most) {}
 
-  /// Takes a message of a sender. Returns false if there is no room; then the message is unchanged.
-  /// One that cancels others has room when these have none: twice as many may be kept with such.
-  /// Calls for one sender come one after the other.
+  /// Takes a message of a sender that takes so many bytes of memory. Returns false if there is no
+  /// room; then the message is unchanged. A message beyond a limit of bytes has room where no other
+  /// one is. One that cancels others has room when these have none: twice as many may be kept with
+  /// such. Calls for one sender come one after the other.
   /// @throws std::bad_alloc if there is no memory; then the message is unchanged
-  [[nodiscard]] bool send(request_sender sender, Message& message, bool cancels = false) {
+  [[nodiscard]] bool send(request_sender sender, Message& message, std::size_t bytes,
+                          bool cancels = false) {
     auto& from = slot_of(sender);
     if (from.kept == 0 && !closed_) {
-      if (from.in_mailbox.fetch_add(1) < limits_.in_mailbox) {
+      const auto before = from.in_mailbox.fetch_add(1);
+      if (before < limits_.in_mailbox && has_room_for_bytes(from, before, bytes)) {
+        from.bytes_in_mailbox += bytes;
         pass_on_(std::move(message));
         return true;
       }
@@ -52,12 +59,14 @@ class bounded_inbox {
       pass_on_(std::move(message));
       return true;
     }
-    const std::size_t factor = cancels ? 2 : 1;
-    if (from.kept >= factor * limits_.kept_of_sender || kept_ >= factor * limits_.kept) {
-      return false;
-    }
-    from.messages.push_back(std::move(message));
+    // Another sender of the slot may have seen this message in the mailbox, where it is not.
+    pass_on_some(from);
+    if (!has_room(from, bytes, cancels ? 2 : 1)) return false;
+    auto& last = from.messages.emplace_back();
+    last = {std::move(message), bytes};
     ++kept_;
+    kept_bytes_ += bytes;
+    from.kept_bytes += bytes;
     // Before the mailbox is looked at: the actor looks here after it has handled a message.
     ++from.kept;
     pass_on_some(from);
@@ -65,8 +74,12 @@ class bounded_inbox {
   }
   /// States that the actor has handled a message of a sender.
   void note_handled(request_sender sender) noexcept {
+    if (closed_) return;  // what it has passed on since then is not counted
     auto& from = slot_of(sender);
-    --from.in_mailbox;
+    // The message counts as one of average size. Only the actor takes bytes away.
+    const std::size_t bytes = from.bytes_in_mailbox;
+    from.bytes_in_mailbox -= bytes / from.in_mailbox;
+    if (--from.in_mailbox == 0) from.bytes_in_mailbox = 0;
     if (from.kept == 0) return;
     const std::lock_guard lock(from.mutex);
     pass_on_some(from);
@@ -83,26 +96,51 @@ class bounded_inbox {
   [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
 
  private:
+  struct kept_message {
+    Message message{};
+    std::size_t bytes = 0;
+  };
   struct slot {
     std::atomic<std::size_t> in_mailbox{0};
+    std::atomic<std::size_t> bytes_in_mailbox{0};
     std::atomic<std::size_t> kept{0};
     std::mutex mutex;
-    std::list<Message> messages;
+    std::list<kept_message> messages;
+    std::size_t kept_bytes = 0;
   };
+
+  /// Whether the mailbox, with so many messages of the senders of a slot, has room for `bytes`.
+  [[nodiscard]] bool has_room_for_bytes(const slot& from, std::size_t in_mailbox,
+                                        std::size_t bytes) const noexcept {
+    return in_mailbox == 0 || from.bytes_in_mailbox + bytes <= limits_.bytes_in_mailbox;
+  }
+  /// Whether one more message may be kept. The limits count `factor` times.
+  [[nodiscard]] bool has_room(const slot& from, std::size_t bytes,
+                              std::size_t factor) const noexcept {
+    if (from.kept >= factor * limits_.kept_of_sender || kept_ >= factor * limits_.kept) {
+      return false;
+    }
+    return (from.kept == 0 || from.kept_bytes + bytes <= factor * limits_.kept_bytes_of_sender) &&
+           (kept_ == 0 || kept_bytes_ + bytes <= factor * limits_.kept_bytes);
+  }
 
   [[nodiscard]] slot& slot_of(request_sender sender) noexcept {
     return slots_[(sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits)];
   }
   void pass_on_some(slot& from) noexcept {
-    while (from.kept != 0 && from.in_mailbox < limits_.in_mailbox) {
+    while (from.kept != 0 && from.in_mailbox < limits_.in_mailbox &&
+           has_room_for_bytes(from, from.in_mailbox, from.messages.front().bytes)) {
       ++from.in_mailbox;
+      from.bytes_in_mailbox += from.messages.front().bytes;
       pass_on_one(from);
     }
   }
   void pass_on_one(slot& from) noexcept {
-    auto message = std::move(from.messages.front());
+    auto first = std::move(from.messages.front());
     from.messages.pop_front();
-    pass_on_(std::move(message));
+    from.kept_bytes -= first.bytes;
+    kept_bytes_ -= first.bytes;
+    pass_on_(std::move(first.message));
     // After it is in the mailbox: the sender's next message may go there at once.
     --from.kept;
     --kept_;
@@ -112,6 +150,7 @@ class bounded_inbox {
   const limits limits_;
   std::atomic<bool> closed_{false};
   std::atomic<std::size_t> kept_{0};
+  std::atomic<std::size_t> kept_bytes_{0};
   std::array<slot, std::size_t{1} << slot_bits> slots_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/export.hpp>
+#include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/error.hpp>
@@ -76,6 +77,12 @@ class bulk {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   /// Whether there is none.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// The host memory that the operations take, in bytes.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    std::size_t sum = 0;
+    for (const auto& one : runs_) sum += one->bytes();
+    return sum;
+  }
 
  private:
   friend class executor;
@@ -89,6 +96,7 @@ class bulk {
     run_of_operations& operator=(const run_of_operations&) = delete;
     virtual ~run_of_operations() = default;
     [[nodiscard]] virtual std::unique_ptr<run_of_operations> clone() const = 0;
+    [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
     /// Submits all operations, which have the numbers from `first` on. Returns the next number.
     virtual std::size_t submit(executor& to, const request_options& options, request_sender sender,
                                collector& into, std::size_t first) noexcept = 0;
@@ -102,6 +110,11 @@ class bulk {
       auto copy = std::make_unique<run_of>();
       copy->all = all;
       return copy;
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+      std::size_t sum = all.capacity() * sizeof(Operation);
+      for (const auto& operation : all) sum += detail::host_bytes_of(operation);
+      return sum;
     }
     std::size_t submit(executor& to, const request_options& options, request_sender sender,
                        collector& into, std::size_t first) noexcept override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/program.hpp>
@@ -128,5 +129,17 @@ struct prepared {
   /// Why runs will not be captured; empty if they are or may be. See `capture_policy`.
   std::string not_captured{};
 };
+
+namespace detail {
+/// The host memory that a request holds beyond its own size, in bytes, without its program.
+///@{
+[[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of(const run& request) noexcept;
+[[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of(const run_to_host& request) noexcept;
+[[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of(const prepare& request) noexcept;
+///@}
+/// The share of a request in the host memory of its program, which it has in common with all who
+/// hold the program now.
+[[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of_share(const program& program) noexcept;
+}  // namespace detail
 
 }  // namespace sluice

@@ -26,11 +26,17 @@ using letter = std::unique_ptr<message>;
 class inbox_test : public ::testing::Test {
  protected:
   using inbox = detail::bounded_inbox<letter>;
-  static constexpr inbox::limits limits{.in_mailbox = 4, .kept_of_sender = 50, .kept = 80};
+  static constexpr inbox::limits limits{.in_mailbox = 4,
+                                        .bytes_in_mailbox = 1000,
+                                        .kept_of_sender = 50,
+                                        .kept = 80,
+                                        .kept_bytes_of_sender = 3000,
+                                        .kept_bytes = 5000};
 
-  bool send(std::uint64_t sender, std::uint64_t number, bool cancels = false) {
+  bool send(std::uint64_t sender, std::uint64_t number, bool cancels = false,
+            std::size_t bytes = 1) {
     auto made = std::make_unique<message>(message{sender, number});
-    const bool is_taken = to_.send({sender}, made, cancels);
+    const bool is_taken = to_.send({sender}, made, bytes, cancels);
     EXPECT_EQ(made == nullptr, is_taken);
     return is_taken;
   }
@@ -69,6 +75,35 @@ TEST_F(inbox_test, has_room_for_what_cancels_others) {
   while (send(1, sent, true)) ++sent;
   EXPECT_EQ(sent - refused, limits.kept_of_sender);
   for (std::uint64_t i = 0; i < sent; ++i) EXPECT_EQ(handle().value().number, i);
+}
+
+TEST_F(inbox_test, is_bounded_in_bytes) {
+  const auto send_large = [&](std::uint64_t sender, std::uint64_t number, std::size_t bytes) {
+    return send(sender, number, false, bytes);
+  };
+  EXPECT_TRUE(send_large(1, 0, 9000)) << "nothing else is there";
+  EXPECT_TRUE(send_large(1, 1, 1)) << "is kept";
+  EXPECT_EQ(in_mailbox(), 1U);
+  EXPECT_TRUE(send_large(1, 2, 2999));
+  EXPECT_FALSE(send_large(1, 3, 1)) << "beyond the share of the sender";
+  EXPECT_TRUE(send_large(2, 0, 600));
+  EXPECT_TRUE(send_large(2, 1, 600));
+  EXPECT_EQ(in_mailbox(), 2U) << "beyond what a sender may have there";
+  EXPECT_TRUE(send_large(2, 2, 1400));
+  EXPECT_FALSE(send_large(2, 3, 1)) << "beyond what all may have";
+  EXPECT_TRUE(send(2, 3, true, 1)) << "cancels others";
+  EXPECT_EQ(handle()->sender, 1U);
+  EXPECT_EQ(in_mailbox(), 2U) << "the small one";
+  std::vector<std::uint64_t> numbers{0, 0, 0};
+  ++numbers[1];
+  while (const auto next = handle()) {
+    EXPECT_EQ(next->number, numbers[next->sender]++);
+  }
+  EXPECT_EQ(numbers[1], 3U);
+  EXPECT_EQ(numbers[2], 4U);
+  EXPECT_EQ(to().kept(), 0U);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(send_large(1, i, 250));
+  EXPECT_EQ(in_mailbox(), 4U) << "no bytes are left behind";
 }
 
 TEST_F(inbox_test, lets_others_wait_behind_few_messages_of_a_sender) {
