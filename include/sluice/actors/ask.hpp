@@ -33,17 +33,6 @@ template <class Rep, class Period>
   return std::chrono::duration_cast<std::chrono::nanoseconds>(limit);
 }
 
-/// Separate from `ask`, so that the compiler names the message before the long type of the actor.
-template <bool Declared, class... Message>
-struct declaration_check {
-  static_assert(Declared,
-                "ask: no message can hold this type; declare it with SLUICE_MESSAGES, behind the "
-                "type and outside of all namespaces");
-};
-template <bool Taken, class... Message>
-struct message_check {
-  static_assert(Taken, "ask: the actor does not take this message");
-};
 template <bool Answered, class Reply, class... Message>
 struct reply_check {
   static_assert(Answered, "ask: the actor answers this message with a reply of another type");
@@ -52,16 +41,10 @@ struct reply_check {
 /// Whether `ask` can be compiled. If not, the compiler has said why.
 template <class Reply, class Handle, class... Message>
 [[nodiscard]] constexpr bool check_ask() {
-  constexpr bool declared = (is_message_type<Message> && ...);
-  (void)sizeof(declaration_check<declared, Message...>);
-  if constexpr (declared) {
-    constexpr bool taken = takes_message<Handle, Message...>;
-    (void)sizeof(message_check<taken, Message...>);
-    if constexpr (taken) {
-      constexpr bool answered = answers_message<Handle, Reply, Message...>;
-      (void)sizeof(reply_check<answered, Reply, Message...>);
-      return answered;
-    }
+  if constexpr (check_message<Handle, Message...>()) {
+    constexpr bool answered = answers_message<Handle, Reply, Message...>;
+    (void)sizeof(reply_check<answered, Reply, Message...>);
+    return answered;
   }
   return false;
 }

@@ -267,6 +267,42 @@ inline constexpr bool answers_message =
     std::is_same_v<typename Handle::signatures, caf::none_t> ||
     std::is_same_v<typename message_response<Handle, Message...>::type, type_list<Reply>>;
 
+/// Separate from the functions that send, so that the compiler names the message before the long
+/// type of the actor.
+template <bool Declared, class... Message>
+struct declaration_check {
+  static_assert(Declared,
+                "no message can hold this type; declare it with SLUICE_MESSAGES, behind the type "
+                "and outside of all namespaces");
+};
+template <bool Taken, class... Message>
+struct message_check {
+  static_assert(Taken, "the actor does not take this message");
+};
+
+/// Whether an actor takes a message. If not, the compiler has said why.
+template <class Handle, class... Message>
+[[nodiscard]] constexpr bool check_message() {
+  constexpr bool declared = (is_message_type<Message> && ...);
+  (void)sizeof(declaration_check<declared, Message...>);
+  if constexpr (declared) {
+    constexpr bool taken = takes_message<Handle, Message...>;
+    (void)sizeof(message_check<taken, Message...>);
+    return taken;
+  }
+  return false;
+}
+
+/// The result of a request that does not compile.
+struct not_sent {
+  template <class... Handlers>
+  void then(Handlers&&...) const {}
+  template <class... Handlers>
+  void await(Handlers&&...) const {}
+  template <class... Handlers>
+  void receive(Handlers&&...) const {}
+};
+
 }  // namespace detail
 
 /// A message in the interface of a typed actor, with its reply.
@@ -289,17 +325,21 @@ template <class Self>
 #endif
 }
 
-/// Sends a request to `target`. The result has the members `then`, `await` and `receive` of CAF.
-/// After `timeout` the error handler gets `caf::sec::request_timeout`, unless it is
-/// `caf::infinite`.
+/// Sends a request to `target`, a handle of an actor. The result has the members `then`, `await`
+/// and `receive` of CAF. After `timeout` the error handler gets `caf::sec::request_timeout`, unless
+/// it is `caf::infinite`.
 template <class Self, class Handle, class Timeout, class... Message>
 [[nodiscard]] auto request(Self&& self, const Handle& target, Timeout timeout,
                            Message&&... message) {
+  if constexpr (detail::check_message<Handle, std::decay_t<Message>...>()) {
 #if CAF_MAJOR_VERSION >= 1
-  return self->mail(std::forward<Message>(message)...).request(target, timeout);
+    return self->mail(std::forward<Message>(message)...).request(target, timeout);
 #else
-  return self->request(target, timeout, std::forward<Message>(message)...);
+    return self->request(target, timeout, std::forward<Message>(message)...);
 #endif
+  } else {
+    return detail::not_sent();
+  }
 }
 
 /// Lets `target` answer the current request of `self`, with the answer to `message`. The result is

@@ -80,9 +80,7 @@ void submit_request(message_content& content, const request_options& options, re
 
 template <class Request>
 [[nodiscard]] request_type request_type_of() noexcept {
-  static_assert(is_message_type<Request>,
-                "no message can hold this type of request; declare it with SLUICE_MESSAGES, behind "
-                "the type and outside of all namespaces");
+  (void)sizeof(declaration_check<is_message_type<Request>, Request>);
   return {id_of_element_type<Request>(), &bytes_of_request<Request>, &submit_request<Request>};
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user may get wrong, one mistake for each macro. Without a macro, the file compiles.
 #include <sluice/actors/device.hpp>
+#include <sluice/actors/spawn_operations.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@ tensor asked(caf::actor_system& system, const device_actor& device, const blas_a
 #elif defined(WRONG_OPTIONS)
   return ask<tensor>(system, blas, std::chrono::seconds(1), gemm{}, get_queue_status{});
 #elif defined(WRONG_REPLY)
-  return tensor(ask<gpu_ref<float> >(system, blas, gemm{}));
+  return tensor(ask<gpu_ref<float>>(system, blas, gemm{}));
 #elif defined(UNDECLARED_MESSAGE)
   return ask<tensor>(system, blas, undeclared{});
 #else
@@ -81,3 +83,37 @@ float first_of_a_temporary() {
 reduce reduced_axes_in_braces(const tensor& x) {
   return {.x = x, .axes = {0, 1}};
 }
+
+struct doubled {
+  tensor x{};
+};
+SLUICE_MESSAGES(mistakes, 300, doubled)
+using service = caf::typed_actor<takes<tensor(doubled)>>;
+
+service::behavior_type behavior(service::pointer self, const blas_actor& blas) {
+#if defined(WRONG_REQUEST)
+  request(self, blas, caf::infinite, conv2d{})
+#else
+  request(self, blas, caf::infinite, gemm{})
+#endif
+#if defined(WRONG_THEN)
+      .then([](const host_tensor&) {}, [](const caf::error&) {});
+#else
+      .then([](const tensor&) {}, [](const caf::error&) {});
+#endif
+#if defined(WRONG_HANDLER)
+  return {[](const gemm&) {
+    return tensor();
+  }};
+#else
+  return {[](const doubled& message) {
+    return message.x;
+  }};
+#endif
+}
+
+#if defined(UNDECLARED_OPERATION)
+auto spawn_own(caf::actor_system& system, std::shared_ptr<device_service> service) {
+  return spawn_operations<negate>(system, "mistakes.negate", std::move(service));
+}
+#endif
