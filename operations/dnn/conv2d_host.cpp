@@ -99,6 +99,17 @@ bool suits_onednn(const conv2d_key& key) noexcept {
               key.w_extent()});
 }
 
+/// Whether one thread computes a convolution. OpenMP's threads spin after each call and take the
+/// processors from other lanes, which costs more than they gain where a call takes less than about
+/// 5 ms. ThreadSanitizer does not see how they synchronize.
+bool is_for_one_thread(const conv2d_key& key) noexcept {
+  constexpr double most = 1 << 27;  // products
+  const double products =
+      static_cast<double>(key.n * key.k) * static_cast<double>(key.output_h * key.output_w) *
+      static_cast<double>(key.c / key.groups) * static_cast<double>(key.r * key.s);
+  return thread_sanitizer_on || products <= most;
+}
+
 /// A convolution of one dimension as one along the height. The elements stay where they are.
 conv2d_key turned(const conv2d_key& key) noexcept {
   auto t = key;
@@ -158,7 +169,7 @@ class onednn_plan final : public conv2d_plan {
       const auto& implementation = implementations.current();
       // oneDNN's reference implementation is slower than the direct convolution.
       if (std::string_view(implementation.impl_info_str()).starts_with("ref")) continue;
-      auto plan = std::make_shared<onednn_plan>(lane, key.k);
+      auto plan = std::make_shared<onednn_plan>(lane, key);
       plan->convert(plan->x_, described(x, key.x_strides()), implementation.src_desc());
       plan->convert(plan->w_, described(w, key.w_strides()), implementation.weights_desc());
       plan->convert(plan->y_, described(y, key.y_strides()), implementation.dst_desc());
@@ -170,8 +181,11 @@ class onednn_plan final : public conv2d_plan {
     return nullptr;
   }
 
-  onednn_plan(const onednn_lane& lane, std::int64_t filters)
-      : engine_(lane.engine), stream_(lane.stream), no_bias_(static_cast<std::size_t>(filters)) {}
+  onednn_plan(const onednn_lane& lane, const conv2d_key& key)
+      : engine_(lane.engine),
+        stream_(lane.stream),
+        is_for_one_thread_(is_for_one_thread(key)),
+        no_bias_(static_cast<std::size_t>(key.k)) {}
 
   std::size_t bytes() const noexcept override {
     constexpr std::size_t primitives = std::size_t{256} << 10U;  // mostly generated code
@@ -188,7 +202,7 @@ class onednn_plan final : public conv2d_plan {
          {operands.w, bytes(call.key.w_extent())},
          {operands.bias, operands.bias == nullptr ? 0 : bytes(call.key.k)}},
         {{operands.y, bytes(call.key.y_extent())}, {operands.workspace, workspace_bytes()}});
-    const single_thread_scope single_thread;
+    const single_thread_scope single_thread(is_for_one_thread_);
     check_onednn("conv2d", [&] { execute(operands); });
   }
 
@@ -259,6 +273,7 @@ class onednn_plan final : public conv2d_plan {
 
   dnnl::engine engine_;
   dnnl::stream stream_;
+  bool is_for_one_thread_;
   std::vector<float> no_bias_;  // zeros: one plan serves requests with and without a bias
   dnnl::convolution_forward convolution_;
   memory::desc bias_;
@@ -293,7 +308,7 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
                                                        const conv2d_call& call) {
   const auto key = call.multiplies ? key_for_onednn(call.key) : std::nullopt;
   if (key) {
-    const single_thread_scope single_thread;
+    const single_thread_scope single_thread(is_for_one_thread(*key));
     try {
       if (auto plan = onednn_plan::make(*key, libraries.get<onednn_lane>())) return plan;
     } catch (const dnnl::error& failure) {

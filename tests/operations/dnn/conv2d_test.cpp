@@ -15,6 +15,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <ostream>
@@ -488,6 +490,22 @@ TEST_P(conv2d_operation, one_channel_needs_little_scratch_memory) {
   const auto before = runtime().bytes_outstanding();
   auto y = run(on(), conv2d{.x = x, .w = w});
   EXPECT_LE(runtime().bytes_outstanding(), before + y.bytes() + (std::size_t{128} << 20U));
+}
+
+/// The threads of the process.
+std::ptrdiff_t count_threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+// OpenMP's threads would spin after the call. A new lane is a thread for which there are none yet.
+TEST_P(conv2d_operation, starts_no_threads_for_a_product_that_is_not_large) {
+  if (!on_host()) GTEST_SKIP() << "oneDNN is the library of the host";
+  auto generator = make_generator();
+  expect_right({.x = {1, 2, 8, 8}, .w = {2, 2, 3, 3}}, generator);
+  const auto before = count_threads();
+  expect_right({.x = {1, 64, 28, 28}, .w = {64, 64, 3, 3}}, generator);
+  EXPECT_EQ(count_threads(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, conv2d_operation, every_device(), parameter_name);
