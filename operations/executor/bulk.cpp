@@ -4,8 +4,34 @@
 #include <sluice/operations/executor.hpp>
 
 #include <atomic>
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 namespace sluice {
+namespace {
+
+constexpr std::size_t max_text_bytes = 1024;
+
+/// `why` with at most `max_text_bytes` of text. As it is if there is no memory.
+error with_bounded_text(const error& why) noexcept {
+  constexpr std::string_view ellipsis = "...";
+  const std::string_view text = why.what();
+  if (text.size() <= max_text_bytes) return why;
+  auto end = max_text_bytes - ellipsis.size();
+  const auto continues_character = [&] {
+    return (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U;  // of UTF-8
+  };
+  for (int most = 3; most != 0 && continues_character(); --most) --end;
+  try {
+    return {why.code(), std::string(text.substr(0, end)).append(ellipsis), why.status(),
+            why.where()};
+  } catch (...) {
+    return why;
+  }
+}
+
+}  // namespace
 
 /// Collects the results of a bulk, and gives the answer with the last one. It lives until the last
 /// of its tokens has gone, which lie in its memory. Thread-safe, but for `token`.
@@ -22,6 +48,10 @@ class bulk::collector {
   collector(const collector&) = delete;
   collector& operator=(const collector&) = delete;
 
+  /// The size of the texts of the errors so far.
+  [[nodiscard]] std::size_t text_bytes() const noexcept {
+    return text_bytes_.load(std::memory_order_relaxed);
+  }
   /// The token of operation `i`. Called once for each.
   [[nodiscard]] reply_token<tensor> token(std::size_t i) noexcept;
 
@@ -33,6 +63,7 @@ class bulk::collector {
   collector(std::size_t count, reply_token<bulk_results> answer);
   ~collector() = default;
   [[nodiscard]] bulk_result& result(std::size_t i) noexcept { return results_.of[i]; }
+  void fail_one(std::size_t i, const error& why) noexcept;
   void answer_one() noexcept;
   void let_go() noexcept;
 
@@ -42,6 +73,7 @@ class bulk::collector {
   bulk_results results_;
   std::unique_ptr<std::byte[]> tokens_;
   std::size_t tokens_taken_ = 0;
+  std::atomic<std::size_t> text_bytes_{0};
   std::atomic<std::size_t> unanswered_;
   std::atomic<std::size_t> owners_;
 };
@@ -54,10 +86,7 @@ class bulk::collector::receiver final : public reply_token<tensor>::receiver {
     into_.result(i_).value = std::move(value);
     into_.answer_one();
   }
-  void fail(const error& why) noexcept override {
-    into_.result(i_).failure = why;
-    into_.answer_one();
-  }
+  void fail(const error& why) noexcept override { into_.fail_one(i_, why); }
 
  private:
   collector& into_;
@@ -107,6 +136,12 @@ reply_token<tensor> bulk::collector::token(std::size_t i) noexcept {
   return reply_token<tensor>::allocate<receiver>(allocator<receiver>(*this), *this, i);
 }
 
+void bulk::collector::fail_one(std::size_t i, const error& why) noexcept {
+  const auto& kept = result(i).failure.emplace(with_bounded_text(why));
+  text_bytes_.fetch_add(std::string_view(kept.what()).size(), std::memory_order_relaxed);
+  answer_one();
+}
+
 void bulk::collector::answer_one() noexcept {
   if (unanswered_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     answer_.succeed(std::move(results_));
@@ -128,9 +163,10 @@ void executor::submit(bulk asked, const request_options& options, reply_token<bu
   if (asked.empty()) return (void)token.succeed({});
   try {
     const auto into = bulk::collector::make(asked.size(), token);
-    const gathering together(*this, sender, bulk::collector::bytes_of(asked.size()));
+    gathering together(*this, sender, bulk::collector::bytes_of(asked.size()));
     std::size_t next = 0;
     for (const auto& run : asked.runs_) next = run->submit(*this, options, sender, *into, next);
+    together.share(into->text_bytes());
   } catch (...) {
     asked = {};
     token.fail(current_error());

@@ -34,22 +34,40 @@ class request_launcher::operand_addresses {
   std::vector<void*> many_;
 };
 
+/// The element types of the operands of one launch.
+class request_launcher::operand_types {
+ public:
+  explicit operand_types(std::span<const inference::use> uses) noexcept {
+    if (uses.size() > types_.size()) return;  // of a program, whose steps have types of their own
+    for (const auto& u : uses) types_[count_++] = u.spec ? u.spec->type : element_type();
+  }
+  [[nodiscard]] std::span<const element_type> all() const noexcept {
+    return {types_.data(), count_};
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::array<element_type, inference::max_operands> types_;  // as many as there are
+};
+
 void request_launcher::launch(operation_request& r) noexcept {
   if (const auto failure = failure_of([&] { enqueue(r); })) r.fail(*failure);
 }
 
 void request_launcher::launch_together(const request_queue::list& requests) noexcept {
   const auto& founder = *requests.front();
+  const operand_types types(founder.uses());
   std::optional<request_batch> batch;
   if (requests.size() != 1) {
     try {
       const auto* const plan = founder.plan.get();
       const auto bytes = plan != nullptr ? plan->batch_workspace_bytes() : 0;
       memory_.use(bytes, [&] { workspace_.require(bytes); });
-      batch.emplace(
-          batch_memory_, libraries_, founder.row, founder.call, requests.size(),
-          founder.uses().size(),
-          launch_memory{.plan = plan, .workspace = bytes != 0 ? workspace_.address() : nullptr});
+      batch.emplace(batch_memory_, libraries_, founder.row, founder.call, requests.size(),
+                    founder.uses().size(),
+                    launch_memory{.types = types.all(),
+                                  .plan = plan,
+                                  .workspace = bytes != 0 ? workspace_.address() : nullptr});
     } catch (...) {
       // Alone, each of them needs less memory.
     }
@@ -93,7 +111,8 @@ launch_options request_launcher::options_of(const operation_request& r) const {
 void request_launcher::enqueue(operation_request& r) {
   operands used;
   operand_addresses addresses(r.uses().size());
-  launch_memory memory{.plan = r.plan.get()};
+  const operand_types types(r.uses());
+  launch_memory memory{.types = types.all(), .plan = r.plan.get()};
   std::unique_ptr<packing> copies;  // none without packed operands
   // Also without a need, so that launches that have none let the workspace shrink.
   const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;

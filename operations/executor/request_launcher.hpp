@@ -37,6 +37,7 @@ class request_launcher {
 
  private:
   class operand_addresses;
+  class operand_types;
 
   void enqueue(detail::operation_request& r);
   const kernel_envelope& add(request_batch& batch, detail::operation_request& r);

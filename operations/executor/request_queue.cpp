@@ -217,14 +217,10 @@ void request_queue::add(pointer& r) {
     searched.push_back({&u, bytes});
     if (count_ != 0) (void)search.look(u.of.value->value(), searched.back().bytes);
   }
-  if (search.has_ended() || r->planned_by != nullptr) {
-    numbered alone(memory_);
-    alone.emplace(r->number, &made);
-    made.late_place = alone.extract(alone.begin());
-  }
   auto& share = count_sender(*r);
   made.share = &share;
   try {
+    if (search.has_ended() || r->planned_by != nullptr) prepare_late(made, *r);
     if (r->shared()[0].identity != nullptr) count_shared(made, *r);
     made.used.reserve(searched.size());
     for (const auto& u : searched) {
@@ -232,6 +228,7 @@ void request_queue::add(pointer& r) {
     }
     add_to_indices(made, *r);
   } catch (...) {
+    by_job_.erase({r->planned_by.get(), r->number});
     remove_from_indices(*r);
     for (auto* const used : made.used) used_.remove(used);
     uncount_shared(made, *r);
@@ -250,6 +247,14 @@ void request_queue::add(pointer& r) {
   made.request = std::move(r);
   settle(made, search);
   to.splice(to.end(), node);
+}
+
+void request_queue::prepare_late(item& r, const operation_request& request) {
+  numbered alone(memory_);
+  alone.emplace(request.number, &r);
+  r.late_place = alone.extract(alone.begin());
+  const auto* const job = request.planned_by.get();
+  if (job != nullptr) by_job_.try_emplace({job, request.number}, &r);
 }
 
 request_queue::item& request_queue::line::first() const noexcept {
@@ -393,26 +398,32 @@ request_queue::pointer request_queue::take(const place& from) noexcept {
 
 void request_queue::give_plan(const void* by,
                               const std::shared_ptr<const operation_plan>& plan) noexcept {
-  // Behind the request that was moved last to each of the lists. The next one comes later.
-  std::array<std::optional<list::iterator>, 3> behind_last;
-  for (auto at = planning_.begin(); at != planning_.end();) {
-    const auto here = at++;
-    auto& r = **here;
-    if (r.planned_by.get() != by) continue;
-    r.planned_by = nullptr;
-    r.plan = plan;
+  // The request that was moved last to each of the lists. The next one comes later.
+  std::array<std::optional<list::iterator>, 3> last;
+  for (auto found = by_job_.lower_bound({by, 0});
+       found != by_job_.end() && std::get<0>(found->first) == by; found = by_job_.erase(found)) {
+    ++visits_;
+    auto& r = *found->second;
+    r->planned_by = nullptr;
+    r->plan = plan;
     if (plan) ++planned_;
-    const auto priority = priority_of(*here);
+    const auto priority = priority_of(r);
     auto& to = ready_[priority];
-    auto& later = behind_last[priority];
-    if (!later) {
-      later = to.end();
-      while (later != to.begin() && (*std::prev(*later))->number > r.number) --*later;
-    }
-    while (later != to.end() && (**later)->number < r.number) ++*later;
-    to.splice(*later, planning_, here);
-    here->in = &to;
-    line_up(*here);
+    auto& earlier = last[priority];
+    to.splice(place_in(to, earlier.value_or(to.begin()), r->number), planning_, r.at);
+    earlier = r.at;
+    r.in = &to;
+    line_up(r);
+  }
+}
+
+request_queue::list::iterator request_queue::place_in(list& in, list::iterator first,
+                                                      std::uint64_t number) noexcept {
+  // Most plans are made in the order of the requests, so the place is near one of the ends.
+  for (auto last = in.end();; ++first, --last) {
+    ++visits_;
+    if (first == last || (*first)->number > number) return first;
+    if ((*std::prev(last))->number < number) return last;
   }
 }
 
@@ -427,11 +438,12 @@ queue_status request_queue::status(timer::time_point now) const noexcept {
 
 request_queue::list request_queue::take_planned_by(const void* by) noexcept {
   list taken(memory_);
-  for (auto at = planning_.begin(); at != planning_.end();) {
-    auto& r = *at++;
-    if (r->planned_by.get() == by) move(r, taken);
+  for (;;) {
+    const auto found = by_job_.lower_bound({by, 0});
+    if (found == by_job_.end() || std::get<0>(found->first) != by) return taken;
+    ++visits_;
+    move(*found->second, taken);
   }
-  return taken;
 }
 
 request_queue::list request_queue::take_all() noexcept {
@@ -471,6 +483,7 @@ request_queue::list request_queue::take_expired(timer::time_point now) noexcept 
 }
 
 void request_queue::move(item& r, list& to) noexcept {
+  if (!is_ready(r)) by_job_.erase({r->planned_by.get(), r->number});
   forget(r);
   to.splice(to.end(), *r.in, r.at);
 }

@@ -134,6 +134,7 @@ class request_queue {
     for (auto& r : taken) forget(r);
     return taken;
   }
+  // These two visit no other requests that wait for a plan than those of the job.
   /// Gives its plan to each request that waits for the job `by`.
   void give_plan(const void* by, const std::shared_ptr<const operation_plan>& plan) noexcept;
   /// Takes the requests that wait for the job `by`.
@@ -161,7 +162,8 @@ class request_queue {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] queue_status status(timer::time_point now) const noexcept;
-  /// The number of requests that have been examined or freed of their blocker, since the beginning.
+  /// The number of requests that have been examined, freed of their blocker, given a plan or passed
+  /// on the way to the place of one with a plan, since the beginning.
   [[nodiscard]] std::uint64_t visits() const noexcept { return visits_; }
 
  private:
@@ -226,6 +228,10 @@ class request_queue {
   /// What requests that share `bytes` take of their limits together: at most a quarter of a
   /// sender's share, so that runs of a large program can wait.
   [[nodiscard]] std::size_t charge_of_shared(std::size_t bytes) const noexcept;
+  /// Allocates what a request needs that becomes ready or runnable after later ones. Cold, because
+  /// most requests are launched at once.
+  /// @throws std::bad_alloc
+  [[gnu::cold]] void prepare_late(item& r, const detail::operation_request& request);
   /// Puts a request that is ready, and runnable or unexamined, among those of its sender.
   void line_up(item& r) noexcept;
   /// Takes a request from those of its sender, its blocker or those that are parked. If it was
@@ -255,6 +261,9 @@ class request_queue {
   /// Makes the oldest request of all runnable if it is ready.
   void free_oldest() noexcept;
   [[nodiscard]] bool is_oldest(const item& r) const noexcept;
+  /// The place of the request with `number` in the order of `in`, at `first` or later.
+  [[nodiscard]] list::iterator place_in(list& in, list::iterator first,
+                                        std::uint64_t number) noexcept;
   /// Moves a request to `to`.
   void move(item& r, list& to) noexcept;
   void add_to_indices(item& r, const detail::operation_request& request);
@@ -287,6 +296,7 @@ class request_queue {
   std::uint64_t last_number_ = 0;
   index<request_sender, std::uint64_t> by_id_{memory_};
   index<request_sender> while_alive_{memory_};
+  index<const void*> by_job_{memory_};  // those of `planning_`
   index<timer::time_point> by_deadline_{memory_};
   using senders = std::map<std::uint64_t, sender_share, std::less<>,
                            detail::owner_allocator<std::pair<const std::uint64_t, sender_share>>>;

@@ -122,6 +122,7 @@ class executable::builder {
     action made;
     made.row = &row;
     made.operands = {from, to};
+    made.types = {from_spec.type, to_spec.type};
     row.infer(&copy, inferred, made.call);
     add(std::move(made));
   }
@@ -214,6 +215,7 @@ class executable::builder {
       const auto whole = is_output ? root : place_of(inferred_.values[step.operands[i]]);
       const auto whole_spec = is_output ? result_spec : inferred_.values[step.operands[i]].spec();
       at = whole;
+      made.types[i] = whole_spec.type;
       if (!u.packed || u.spec->size() == 0) continue;
       at = new_buffer(u.spec->bytes());
       if (u.access != access_kind::write) {
@@ -335,6 +337,7 @@ void executable::for_each(std::span<void* const> externals, void* scratch,
                    [&](const place& at) { return address(at, externals, scratch); });
     launch(one, one.varying ? own->calls[*one.varying].call : one.call,
            launch_memory{.addresses = addresses,
+                         .types = std::span(one.types).first(one.operands.size()),
                          .plan = one.plan.get(),
                          .workspace = address(one.workspace, externals, scratch)});
   }

@@ -124,6 +124,7 @@ class executable final : public operation_plan {
     std::optional<std::uint32_t> varying{};  ///< number of the varying step that has the call
     operation_row::call_storage call;
     std::vector<place> operands{};
+    std::array<element_type, inference::max_operands> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
   };

@@ -21,8 +21,9 @@ class executor;
 
 /// The answer to one operation of a `bulk`: its result or its error.
 struct bulk_result {
-  tensor value{};                  ///< the result; empty after a failure
-  std::optional<error> failure{};  ///< the error; nothing after a success
+  tensor value{};  ///< the result; empty after a failure
+  /// The error; nothing after a success. A text of more than 1024 bytes is cut and ends with "...".
+  std::optional<error> failure{};
 };
 /// The answer to a `bulk`: one result for each operation, in their order.
 struct bulk_results {

@@ -170,6 +170,8 @@ class SLUICE_EXPORT executor {
     gathering(const gathering&) = delete;
     gathering& operator=(const gathering&) = delete;
     ~gathering();
+    /// Adds `bytes` to `shared_bytes`.
+    void share(std::size_t bytes) noexcept { shared_bytes_ += bytes; }
 
    private:
     executor& of_;

@@ -29,6 +29,11 @@ enum class fft_direction : std::uint8_t {
 /// overlap. An operand with another layout is packed: the launch uses a copy in temporary memory. X
 /// is preserved. Y may be the same view as X; otherwise they share no bytes. The result is Y, a new
 /// row-major tensor if it is not given.
+///
+/// The sums are formed in the precision of X and then multiplied by the scale. No sum overflows if
+/// the sum of |X[j]| over a row is at most a thousandth of the largest number of the type: 3.4e35
+/// for c64. Beyond that, results may be infinite or NaN even if the scaled ones would be in range.
+/// Multiply such an X by the scale before the transform.
 struct fft {
   operand x{};                                       ///< X, of shape [..., n], n at least 1
   operand y{};                                       ///< Y, of the shape of X
@@ -69,7 +74,7 @@ struct rfft {
 ///
 /// Element types: c64 to f32, c128 to f64. The imaginary parts of bin 0 and, for even n, of bin n/2
 /// are taken as 0. Otherwise like `fft`; rows of X that overlap are packed, and Y shares no bytes
-/// with X.
+/// with X. The sum of |X[j]| is that over all n bins: most of those in X count twice.
 struct irfft {
   operand x{};              ///< X, of shape [..., n/2 + 1]
   operand y{};              ///< Y, of shape [..., n]

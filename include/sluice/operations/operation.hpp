@@ -9,6 +9,8 @@
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/program_step.hpp>
+#include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/error.hpp>
 #include <sluice/runtime/host_task.hpp>
 
 #include <algorithm>
@@ -21,10 +23,32 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 namespace sluice {
+
+namespace detail {
+template <class Operation>
+[[nodiscard]] std::string_view name_of_operand(operand Operation::*member) noexcept {
+  std::string_view name;
+  const auto compare = [&](const auto& each) {
+    if constexpr (std::is_same_v<decltype(each.pointer), operand Operation::*>) {
+      if (each.pointer == member) name = each.name;
+    }
+  };
+  std::apply([&](const auto&... each) { (compare(each), ...); }, Operation::members());
+  return name;
+}
+/// @throws error `invalid_argument`
+[[noreturn]] inline void refuse_element_type(std::string_view name, element_type type,
+                                             element_type accessed) {
+  throw invalid_argument(name, "is of type " + std::string(to_string(type)) +
+                                   ", but its launch accesses it as " +
+                                   std::string(to_string(accessed)));
+}
+}  // namespace detail
 
 /// The memory and the plan of one launch of an operation.
 ///
@@ -34,15 +58,33 @@ class launch_of {
  public:
   /// The launch with the memory `memory`.
   explicit launch_of(const launch_memory& memory) noexcept
-      : plan_(memory.plan), workspace_(memory.workspace), own_(memory.own) {
+      : plan_(memory.plan),
+        workspace_(memory.workspace),
+        own_(memory.own),
+        knows_types_(!memory.types.empty()) {
     std::copy_n(memory.addresses.begin(), addresses_.size(), addresses_.begin());
+    if (knows_types_) std::copy_n(memory.types.begin(), types_.size(), types_.begin());
   }
   /// The first element of an operand; nullptr if it is not given or the launch does not touch it.
+  ///
+  /// If `T` is the C++ type of an `element_type`, the operand must be of that type. Other types,
+  /// such as `void`, `std::byte` and the types of a library, are not checked. The check is made
+  /// once for each call, and not for each element. In a batch, it sees the types of the first
+  /// launch.
+  /// @throws error `invalid_argument` with the name of the operand if its elements are of another
+  /// type; the launch fails with this error
   template <class T>
-  [[nodiscard]] T* get(operand Operation::*member) const noexcept {
+  [[nodiscard]] T* get(operand Operation::*member) const {
     constexpr auto members = detail::operand_members<Operation>();
-    return static_cast<T*>(addresses_[static_cast<std::size_t>(
-        std::find(members.begin(), members.end(), member) - members.begin())]);
+    const auto i = static_cast<std::size_t>(std::find(members.begin(), members.end(), member) -
+                                            members.begin());
+    if constexpr (element<std::remove_cv_t<T>>) {
+      constexpr auto type = element_type_v<std::remove_cv_t<T>>;
+      if (knows_types_ && types_[i] != type && addresses_[i] != nullptr) {
+        detail::refuse_element_type(detail::name_of_operand(member), types_[i], type);
+      }
+    }
+    return static_cast<T*>(addresses_[i]);
   }
   /// The plan of the launch, which is of type `Plan`.
   template <class Plan>
@@ -62,6 +104,8 @@ class launch_of {
   const operation_plan* plan_;
   void* workspace_;
   operation_launch* own_;
+  bool knows_types_;
+  std::array<element_type, detail::operand_count<Operation>()> types_{};
 };
 
 /// The functions of an operation on one kind of device.
@@ -88,6 +132,7 @@ class batch_of {
   /// The batch with the memory `memory`: its addresses are those of the operands of each launch.
   explicit batch_of(const launch_memory& memory) noexcept
       : addresses_(memory.addresses),
+        types_(memory.types),
         plan_(memory.plan),
         workspace_(memory.workspace),
         own_(memory.own) {}
@@ -99,6 +144,7 @@ class batch_of {
   [[nodiscard]] launch_of<Operation> operator[](std::size_t i) const noexcept {
     constexpr auto count = detail::operand_count<Operation>();
     return launch_of<Operation>({.addresses = addresses_.subspan(i * count, count),
+                                 .types = types_,
                                  .plan = plan_,
                                  .workspace = workspace_});
   }
@@ -117,6 +163,7 @@ class batch_of {
 
  private:
   std::span<void* const> addresses_;
+  std::span<const element_type> types_;
   const operation_plan* plan_;
   void* workspace_;
   operation_launch* own_;

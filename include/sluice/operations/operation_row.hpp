@@ -8,6 +8,7 @@
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/tensor.hpp>
 
 #include <array>
@@ -121,7 +122,10 @@ struct launch_facts {
 
 /// The memory and the plan of one launch, without their types.
 struct launch_memory {
-  std::span<void* const> addresses{};    ///< of the operands, in the order of the members
+  std::span<void* const> addresses{};  ///< of the operands, in the order of the members
+  /// The element types of the operands; of a batch, those of its first launch. Empty: `launch_of`
+  /// does not check the types.
+  std::span<const element_type> types{};
   const operation_plan* plan = nullptr;  ///< nullptr if the operation makes none
   void* workspace = nullptr;             ///< `operation_plan::workspace_bytes`, aligned to 256
   operation_launch* own = nullptr;       ///< what `begin` has made; nullptr if there is no `begin`

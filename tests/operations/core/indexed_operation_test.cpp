@@ -2,17 +2,25 @@
 #include "tests/operations/executing.hpp"
 #include "tests/operations/strided.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/support/seed.hpp"
 
+#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/indexed_operation.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/operations/run.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -99,7 +107,110 @@ struct transposed_copy {
   }
 };
 
-class indexed_operations : public executor_test {};
+/// y = x of any type, which the launch takes for f64. Refuses nothing. May be launched in batches.
+struct unchecked_copy {
+  operand x{};
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &unchecked_copy::x), output("y", &unchecked_copy::y));
+  }
+};
+struct unchecked_copy_call {
+  std::size_t count;
+};
+const operation_row& row_of(operation_type<unchecked_copy>) {
+  using call = unchecked_copy_call;
+  using launch = launch_of<unchecked_copy>;
+  static const typed_operation_row<unchecked_copy, call> row(
+      {.name = "unchecked_copy",
+       .infer = [](const unchecked_copy& op, inference& to) -> call {
+         const auto& x = to.require(op.x);
+         to.result(op.y, x.type, x.shape);
+         to.make_contiguous(op.x, op.y);
+         return {x.size()};
+       },
+       .host = {.library = "test"},
+       .compute =
+           [](const call& c, const launch& at) {
+             const auto* const x = at.get<const double>(&unchecked_copy::x);
+             std::copy_n(x, c.count, at.get<double>(&unchecked_copy::y));
+           },
+       .cuda = {.library = "test"},
+       .enqueue = [](lane_libraries&, const call&,
+                     const launch& at) { (void)at.get<const double>(&unchecked_copy::x); },
+       .batches = {.most = [](const call&) -> std::size_t { return 8; },
+                   .same = [](const call& a, const call& b) { return a.count == b.count; },
+                   .enqueue =
+                       [](lane_libraries&, const call&, const batch_of<unchecked_copy>& batch) {
+                         (void)batch[0].get<const double>(&unchecked_copy::x);
+                       }}});
+  return row;
+}
+
+class indexed_operations : public executor_test {
+ protected:
+  template <class T>
+  tensor values(std::vector<T> of) {
+    return upload(runtime(), stream(), of);
+  }
+  inline static const std::string wrong_type =
+      "x: is of type f32, but its launch accesses it as f64";
+};
+
+TEST(launch_of_operands, is_checked_for_their_element_types) {
+  double x = 1;
+  double y = 2;
+  const std::array<void*, 4> addresses{&x, &y, &x, nullptr};
+  const std::array types{element_type::f64, element_type::c64};
+  const launch_of<unchecked_copy> one({.addresses = std::span(addresses).first(2), .types = types});
+  EXPECT_EQ(one.get<const double>(&unchecked_copy::x), &x);
+  EXPECT_EQ(one.get<const void>(&unchecked_copy::x), &x);
+  EXPECT_EQ(one.get<std::byte>(&unchecked_copy::y), reinterpret_cast<std::byte*>(&y));
+  EXPECT_TRUE(throws(errc::invalid_argument, "y: is of type c64, but its launch accesses it as f64",
+                     [&] { (void)one.get<double>(&unchecked_copy::y); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: is of type f64, but its launch accesses it as f32",
+                     [&] { (void)one.get<const float>(&unchecked_copy::x); }));
+  const batch_of<unchecked_copy> batch({.addresses = addresses, .types = types});
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: is of type f64",
+                     [&] { (void)batch[1].get<const float>(&unchecked_copy::x); }));
+  EXPECT_EQ(batch[1].get<float>(&unchecked_copy::y), nullptr) << "is not given";
+  const launch_of<unchecked_copy> unchecked({.addresses = std::span(addresses).first(2)});
+  EXPECT_EQ(unchecked.get<const float>(&unchecked_copy::x), reinterpret_cast<const float*>(&x));
+}
+
+TEST_P(indexed_operations, fail_if_their_launch_takes_an_operand_for_another_type) {
+  const auto x = values<float>({1, 2, 3, 4});
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, wrong_type, [&] { (void)run(on(), unchecked_copy{.x = x}); }));
+  const auto gaps = x.slice(0, 0, 4, 2);
+  EXPECT_TRUE(throws(errc::invalid_argument, wrong_type,
+                     [&] { (void)run(on(), unchecked_copy{.x = gaps}); }));
+}
+
+TEST_P(indexed_operations, fail_in_a_batch_if_it_takes_an_operand_for_another_type) {
+  const auto x = values<float>({1, 2, 3, 4});
+  gate closed;
+  closed.hold(on().lane().stream());
+  std::vector<pending<tensor>> answers;
+  for (int i = 0; i < 6; ++i) answers.push_back(submit(on(), unchecked_copy{.x = x}));
+  closed.open();
+  for (auto& answer : answers) {
+    EXPECT_TRUE(throws(errc::invalid_argument, wrong_type, [&] { (void)wait(answer); }));
+  }
+}
+
+TEST_P(indexed_operations, fail_in_a_program_if_a_step_takes_an_operand_for_another_type) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto made =
+      std::move(p).build({p.add("copy", unchecked_copy{.x = p.add("sum", add{.a = x, .b = x})})});
+  EXPECT_TRUE(throws(errc::invalid_argument, "step 'copy': " + wrong_type, [&] {
+    (void)run(on(), sluice::run{made, {values<float>({1, 2, 3, 4})}});
+  }));
+  if (runtime().device().id().kind != device_kind::host) return;  // it enqueues nothing there
+  const auto results = run(on(), sluice::run{made, {values<double>({1, 2})}});
+  EXPECT_EQ(download(results[0].as<double>(), stream()), (std::vector<double>{2, 4}));
+}
 
 TEST_P(indexed_operations, get_strides_if_they_take_them) {
   if (runtime().device().id().kind != device_kind::host) GTEST_SKIP() << "has no kernel";

@@ -6,15 +6,44 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/elementwise.hpp>
+#include <sluice/operations/indexed_operation.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace sluice::test {
 namespace {
+
+/// Refuses every request with a text of `length` bytes that are no letters of ASCII.
+struct refusing {
+  operand x{};
+  std::size_t length = 0;
+  operand y{};
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &refusing::x), parameter("length", &refusing::length),
+                           output("y", &refusing::y));
+  }
+  static constexpr std::string_view name = "refusing";
+  static constexpr bool has_kernel = false;
+  struct call {
+    std::size_t count;
+  };
+  static call infer(const refusing& op, inference&) {
+    std::string text;
+    while (text.size() + 2 <= op.length) text += "é";
+    throw error(errc::unsupported, text, library_status{"test", 7});
+  }
+  static auto body(const call&, const launch_of<refusing>&) {
+    return [](std::size_t) {
+    };
+  }
+};
 
 class bulk_test : public executor_test {
  protected:
@@ -188,6 +217,53 @@ TEST_P(bulk_test, counts_its_memory_in_the_queue) {
   (void)wait(first);
   (void)wait(second);
   EXPECT_EQ(on().status().bytes, 0U);
+}
+
+TEST_P(bulk_test, bounds_the_texts_of_errors) {
+  const auto a = values({1, 2, 3, 4});
+  bulk many;
+  for (const std::size_t length : {0U, 1022U, 1024U, 1026U, 1'000'000U}) {
+    many.add(refusing{.x = a, .length = length});
+  }
+  const auto results = answers(std::move(many));
+  ASSERT_EQ(results.size(), 5U);
+  const auto text_of = [&](std::size_t i) {
+    return std::string_view(results[i].failure->what());
+  };
+  EXPECT_EQ(text_of(0), "");
+  EXPECT_EQ(text_of(1).size(), 1022U);
+  EXPECT_EQ(text_of(2).size(), 1024U);
+  for (const std::size_t i : {3U, 4U}) {
+    ASSERT_EQ(text_of(i).size(), 1023U) << "the last character would be cut in two";
+    EXPECT_EQ(text_of(i).substr(1018), "é...");
+    EXPECT_EQ(results[i].failure->code(), errc::unsupported);
+    EXPECT_EQ(results[i].failure->status(), (library_status{"test", 7}));
+  }
+}
+
+TEST_P(bulk_test, counts_the_texts_of_errors_in_the_queue) {
+  const auto a = values({1, 2, 3, 4});
+  (void)run(on(), gemm{.a = a, .b = a});
+  gate closed;
+  closed.hold(on().lane().stream());
+  auto first = submit(on(), gemm{.a = a, .b = a});
+  auto second = submit(on(), gemm{.a = a, .b = a});
+  const auto bytes_of_bulk = [&](std::size_t length) {
+    bulk many;
+    many.add(gemm{.a = a, .b = a});
+    for (int i = 0; i < 1000; ++i) many.add(refusing{.x = a, .length = length});
+    const auto before = on().status().bytes;
+    auto answer = send(std::move(many), {.id = 5}, {3});
+    const auto bytes = on().status().bytes - before;
+    on().cancel({3}, 5);
+    EXPECT_EQ(wait(answer).of[0].failure->code(), errc::cancelled);
+    EXPECT_EQ(on().status().bytes, before);
+    return bytes;
+  };
+  EXPECT_EQ(bytes_of_bulk(500), bytes_of_bulk(0) + 500'000);
+  closed.open();
+  (void)wait(first);
+  (void)wait(second);
 }
 
 TEST_P(bulk_test, with_its_memory_is_bounded) {

@@ -182,6 +182,7 @@ class queued_request final : public detail::operation_request {
     return nullptr;
   }
   std::size_t bytes() const noexcept override { return 1; }
+  void wait_for(std::shared_ptr<const void> job) noexcept { planned_by = std::move(job); }
 
  private:
   void drop_operands() noexcept override {}
@@ -199,6 +200,21 @@ class held_back_requests : public ::testing::Test {
     auto made = detail::make_owned<queued_request, detail::operation_request>(
         queue_.memory(), std::move(read), std::move(written), priority, request_sender{sender});
     queue_.add(made);
+  }
+  /// Adds a request that waits for a plan; nullptr: for none.
+  void add_planned(std::shared_ptr<const void> job, request_priority priority, std::uint64_t sender,
+                   std::uint64_t id = 0) {
+    auto made = detail::make_owned<queued_request, detail::operation_request>(
+        queue_.memory(), tensor(), tensor(), priority, request_sender{sender});
+    static_cast<queued_request&>(*made).wait_for(std::move(job));
+    made->options.id = id;
+    queue_.add(made);
+  }
+  /// Takes the next request. Returns its number.
+  std::uint64_t take_number() {
+    const auto next = queue_.next();
+    if (!next) return 0;
+    return queue_.take(next)->number;
   }
   /// Takes the next request. Returns its sender.
   std::uint64_t take() {
@@ -255,6 +271,126 @@ TEST_F(held_back_requests, delay_another_sender_by_few_launches) {
   for (; taken != innocent; taken = take()) ASSERT_LE(++after, 2 * senders);
   while (take() != 0) continue;
   EXPECT_TRUE(queue().empty());
+}
+
+using requests_with_plans = held_back_requests;
+
+std::vector<std::shared_ptr<const void>> make_jobs(std::size_t count) {
+  std::vector<std::shared_ptr<const void>> jobs(count);
+  std::generate(jobs.begin(), jobs.end(), [] { return std::make_shared<int>(); });
+  return jobs;
+}
+
+TEST_F(requests_with_plans, are_visited_once_when_they_get_them) {
+  constexpr std::size_t count = 3000;
+  const auto jobs = make_jobs(count);
+  for (const auto& job : jobs) add_planned(job, request_priority::normal, 1);
+  for (std::size_t i = 0; i < count; ++i) add_planned(nullptr, request_priority::normal, 1);
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < count / 2; ++i) {
+    queue().give_plan(jobs[i].get(), nullptr);
+    ASSERT_EQ(take_number(), ++number);
+  }
+  // Those with plans wait, too.
+  for (std::size_t i = count / 2; i < count; ++i) {
+    queue().give_plan(jobs[count / 2 + count - 1 - i].get(), nullptr);
+  }
+  EXPECT_LE(queue().visits(), 3 * count);
+  while (!queue().empty()) ASSERT_EQ(take_number(), ++number);
+}
+
+TEST_F(requests_with_plans, are_visited_once_when_these_cannot_be_made) {
+  constexpr std::size_t count = 3000;
+  const auto jobs = make_jobs(count);
+  for (const auto& job : jobs) add_planned(job, request_priority::normal, 1);
+  for (std::size_t i = count; i-- > 0;) {
+    const auto taken = queue().take_planned_by(jobs[i].get());
+    ASSERT_EQ(taken.size(), 1U);
+    ASSERT_EQ(taken.front()->number, i + 1);
+  }
+  EXPECT_LE(queue().visits(), count);
+  EXPECT_TRUE(queue().empty());
+}
+
+// Plans are given and fail, and requests are cancelled, in random order.
+TEST_F(requests_with_plans, keep_their_order) {
+  auto generator = make_generator();
+  const auto draw = [&](std::size_t end) {
+    return std::uniform_int_distribution<std::size_t>(0, end - 1)(generator);
+  };
+  const auto jobs = make_jobs(30);
+  constexpr request_sender sender{1};
+  struct expectation {
+    const void* job;
+    std::uint64_t number;
+    std::size_t priority;
+    std::uint64_t id;
+  };
+  std::vector<expectation> waiting;
+  const auto numbers_of = [&](const auto& predicate) {
+    std::vector<std::uint64_t> numbers;
+    for (const auto& r : waiting) {
+      if (predicate(r)) numbers.push_back(r.number);
+    }
+    return numbers;
+  };
+  const auto numbers_in = [](const operations::request_queue::list& taken) {
+    std::vector<std::uint64_t> numbers;
+    for (const auto& r : taken) numbers.push_back(r->number);
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  };
+  const auto draw_waiting = [&]() -> expectation& {
+    return waiting[draw(waiting.size())];
+  };
+  for (int i = 0; i < 4000; ++i) {
+    const auto what = waiting.empty() ? 0 : draw(12);
+    if (what < 6) {
+      const auto priority = draw(3);
+      const auto number = queue().last_number() + 1;
+      const auto& job = draw(3) == 0 ? nullptr : jobs[draw(jobs.size())];
+      const auto id = 1 + draw(200);
+      add_planned(job, static_cast<request_priority>(priority), sender.id, id);
+      waiting.push_back({job.get(), number, priority, id});
+    } else if (what < 9) {
+      const auto* const job = draw_waiting().job;
+      if (job == nullptr) continue;
+      queue().give_plan(job, nullptr);
+      for (auto& r : waiting) {
+        if (r.job == job) r.job = nullptr;
+      }
+    } else if (what < 10) {
+      const auto* const job = draw_waiting().job;
+      if (job == nullptr) continue;
+      const auto taken = queue().take_planned_by(job);
+      ASSERT_EQ(numbers_in(taken), numbers_of([&](const auto& r) { return r.job == job; }));
+      std::erase_if(waiting, [&](const auto& r) { return r.job == job; });
+    } else if (what < 11) {
+      const auto id = draw_waiting().id;
+      const auto taken = queue().take_with_id(sender, id);
+      ASSERT_EQ(numbers_in(taken), numbers_of([&](const auto& r) { return r.id == id; }));
+      std::erase_if(waiting, [&](const auto& r) { return r.id == id; });
+    } else {
+      const auto number = take_number();
+      std::vector<std::uint64_t> first;
+      for (std::size_t priority = 0; first.empty() && priority < 3; ++priority) {
+        first =
+            numbers_of([&](const auto& r) { return r.job == nullptr && r.priority == priority; });
+      }
+      ASSERT_EQ(number, first.empty() ? 0 : first.front());
+      std::erase_if(waiting, [&](const auto& r) { return r.number == number; });
+    }
+    ASSERT_EQ(queue().size(), waiting.size());
+    ASSERT_EQ(queue().status({}).planning, numbers_of([](const auto& r) { return r.job; }).size());
+  }
+  for (const auto& job : jobs) queue().give_plan(job.get(), nullptr);
+  const auto taken = queue().take_all();
+  auto expected = waiting;
+  std::stable_sort(expected.begin(), expected.end(),
+                   [](const auto& a, const auto& b) { return a.priority < b.priority; });
+  ASSERT_EQ(taken.size(), expected.size());
+  auto next = expected.begin();
+  for (const auto& r : taken) ASSERT_EQ(r->number, (next++)->number);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -216,6 +217,71 @@ TEST_P(fft_operations, the_result_is_scaled) {
   for (const double scale : {1.0 / 360, -2.5, 0.0, 1e-3}) {
     expect_all_kinds_right<float>({.length = 360, .batch = 2}, scale);
     expect_all_kinds_right<double>({.length = 361, .batch = 2}, scale);
+  }
+}
+
+// Libraries scale the result, so a scale does not keep the sums in range.
+TEST_P(fft_operations, overflow_if_the_sums_do) {
+  constexpr std::int64_t n = 8;
+  const std::vector<std::complex<float>> ones(n, 1e38F);
+  const tensor x = upload(runtime(), stream(), ones);
+  constexpr double scale = 1.0 / n;
+  const auto inverse = fft_direction::inverse;
+  const auto of_bins = [&](const tensor& bins, double factor) {
+    return download(run(on(), irfft{.x = bins, .length = n, .scale = factor}).as<float>(),
+                    stream());
+  };
+  const auto first = [&](const tensor& y) {
+    return download(y.as<std::complex<float>>(), stream()).front().real();
+  };
+  const auto is_finite = [](float value) {
+    return std::isfinite(value);
+  };
+  const auto bins = x.slice(0, 0, n / 2 + 1);
+  EXPECT_FALSE(is_finite(first(run(on(), fft{.x = x, .direction = inverse, .scale = scale}))));
+  EXPECT_FALSE(is_finite(of_bins(bins, scale).front()));
+  // Scaled before, it is in range.
+  const std::vector<std::complex<float>> scaled_ones(n, 1e38F / n);
+  const tensor scaled = upload(runtime(), stream(), scaled_ones);
+  EXPECT_FLOAT_EQ(first(run(on(), fft{.x = scaled, .direction = inverse})), 1e38F);
+  EXPECT_FLOAT_EQ(of_bins(scaled.slice(0, 0, n / 2 + 1), 1).front(), 1e38F);
+}
+
+TEST_P(fft_operations, do_not_overflow_below_the_documented_bound) {
+  auto generator = make_generator();
+  const auto bound = 0.999F * std::numeric_limits<float>::max() / 1000;
+  const auto all_finite = [](const auto& values) {
+    return std::all_of(values.begin(), values.end(),
+                       [](const auto& z) { return std::isfinite(std::abs(z)); });
+  };
+  for (const std::int64_t n : {1, 2, 3, 7, 8, 64, 97, 101, 127, 131, 360, 1009, 1024, 2018, 4099}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      SCOPED_TRACE(::testing::Message() << "length " << n << " input " << kind);
+      const auto each = bound / static_cast<float>(n);
+      std::vector<std::complex<float>> values(size(n), each);
+      if (kind == 1) {
+        std::fill(values.begin(), values.end(), 0);
+        values[size(n / 2)] = bound;
+      } else if (kind == 2) {
+        for (auto& value : values) value = generator() % 2 == 0 ? each : -each;
+      } else if (kind == 3) {  // what Bluestein's algorithm multiplies with its conjugate
+        for (std::size_t j = 0; j < values.size(); ++j) {
+          const auto square = static_cast<std::int64_t>(j * j) % (2 * n);
+          const auto angle = 3.14159265358979 * static_cast<double>(square);
+          values[j] = std::polar(each, static_cast<float>(angle / static_cast<double>(n)));
+        }
+      }
+      const tensor x = upload(runtime(), stream(), values);
+      for (const auto direction : {fft_direction::forward, fft_direction::inverse}) {
+        const auto y = run(on(), fft{.x = x, .direction = direction, .scale = 0.5});
+        EXPECT_TRUE(all_finite(download(y.as<std::complex<float>>(), stream())));
+      }
+      // Most bins count twice.
+      for (auto& value : values) value *= 0.5F;
+      const tensor bins = upload(runtime(), stream(), values);
+      const auto y = run(on(), irfft{.x = bins.slice(0, 0, n / 2 + 1), .length = n, .scale = 0.5});
+      EXPECT_TRUE(all_finite(download(y.as<float>(), stream())));
+    }
   }
 }
 
