@@ -370,9 +370,9 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
     try {
       // The launch owns this executable and `run_data`.
       return submit_host_task(
-          libraries.stream(),
-          [this, scratch, run_data, all = std::vector(externals.begin(), externals.end())] {
-            for_each(all, scratch, run_data,
+          libraries.stream(), [this, scratch, run_data,
+                               all_externals = std::vector(externals.begin(), externals.end())] {
+            for_each(all_externals, scratch, run_data,
                      [](const action& a, const auto& call, const launch_memory& memory) {
                        naming([&] { return a.label; }, [&] { a.row->compute(call, memory); });
                      });

@@ -79,12 +79,12 @@ std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t h
 
 cudnnStatus_t cudnn_convolution::run(cudnnHandle_t handle, const convolution_algorithm& algorithm,
                                      const float* x, const float* w, float* y, void* workspace) {
-  const float one = 1;
-  const float zero = 0;
+  const float alpha = 1;
+  const float beta = 0;
   const auto status = cudnnSetConvolutionMathType(convolution_.get(), algorithm.math);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  return cudnnConvolutionForward(handle, &one, x_.get(), x, w_.get(), w, convolution_.get(),
-                                 algorithm.algorithm, workspace, algorithm.workspace_bytes, &zero,
+  return cudnnConvolutionForward(handle, &alpha, x_.get(), x, w_.get(), w, convolution_.get(),
+                                 algorithm.algorithm, workspace, algorithm.workspace_bytes, &beta,
                                  y_.get(), y);
 }
 
