@@ -137,24 +137,24 @@ class batch_launch {
   /// each one completes by itself.
   void enter_into_load(bool together) noexcept {
     const auto now = std::chrono::steady_clock::now();
-    const auto ending = together ? 0 : pending_.size() - 1;
+    const auto owner_index = together ? 0 : pending_.size() - 1;
     lane_load::part total{.places = 1, .commands = 0, .batches = 1};
     for (std::size_t n = 0; n < pending_.size(); ++n) {
       auto& launch = work(n);
       launch.info_.batch = pending_.size();
-      launch.places_ = n == ending ? 1 : 0;
+      launch.places_ = n == owner_index ? 1 : 0;
       launch.batches_ = launch.places_;
-      if (n == ending) launch.batch_data_ = std::move(batch_data_);
+      if (n == owner_index) launch.batch_data_ = std::move(batch_data_);
       if (together) {
         commands_alone_ = launch.commands_;
-        launch.commands_ = n == ending ? commands_ : 0;
-        if (n == ending && launch.info_.timed)
+        launch.commands_ = n == owner_index ? commands_ : 0;
+        if (n == owner_index && launch.info_.timed)
           launch.commands_ += 2;  // the timestamps of the batch
       }
       launch.begin_time_ = now;
       total.commands += launch.commands_;
     }
-    work(ending).load_.add(pending_.size(), total);
+    work(owner_index).load_.add(pending_.size(), total);
   }
 
   /// Returns false if nothing has been enqueued.

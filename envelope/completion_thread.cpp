@@ -169,8 +169,8 @@ bool completion_thread::complete_ready() noexcept {
     bool left = true;
     while (left && replies < replies_in_turn && (item->ticket_ <= item->watermark_ || lost)) {
       left = item->next_ != nullptr;
-      auto* const ended = take_first(link);
-      complete(ended, ended->ticket_ <= ended->watermark_);
+      auto* const first = take_first(link);
+      complete(first, first->ticket_ <= first->watermark_);
       bound_backlog();
       ++replies;
       item = *link;
@@ -204,18 +204,18 @@ void completion_thread::complete(continuation* item, bool finished, Release rele
 }
 
 void completion_thread::complete(continuation* item, bool finished) noexcept {
-  complete(item, finished, [&](continuation* ended) {
+  complete(item, finished, [&](continuation* work) {
     if (finished) {
-      work_.core->releases().push(ended);
+      work_.core->releases().push(work);
     } else {
-      ended->next_ = std::exchange(unreleased_, ended);
+      work->next_ = std::exchange(unreleased_, work);
     }
   });
 }
 
 void completion_thread::complete_one_here(continuation* item) noexcept {
-  const auto push = [&](continuation* ended) {
-    work_.core->releases().push(ended);
+  const auto push = [&](continuation* work) {
+    work_.core->releases().push(work);
   };
   try {
     item->timeline_->wait_until(item->ticket_);

@@ -46,10 +46,10 @@ struct timed_launch {
   static void operator delete(void* block, recycled_memory& owner) noexcept {
     owner.give_back(block);
   }
-  static void operator delete(timed_launch* ended, std::destroying_delete_t) noexcept {
-    auto& owner = *ended->memory;
-    ended->~timed_launch();
-    owner.give_back(ended);
+  static void operator delete(timed_launch* launch, std::destroying_delete_t) noexcept {
+    auto& owner = *launch->memory;
+    launch->~timed_launch();
+    owner.give_back(launch);
   }
   ///@}
   /// Takes a pair of timestamps, if there is a free one.

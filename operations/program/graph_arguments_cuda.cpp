@@ -58,14 +58,15 @@ cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t predecessor,
   return cudaGraphAddDependencies(graph, &predecessor, &successor, nullptr, 1);
 }
 #else
-cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
-  return cudaGraphNodeGetDependencies(node, all, &count);
+cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t& count) {
+  return cudaGraphNodeGetDependencies(node, nodes, &count);
 }
-cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
-  return cudaGraphNodeGetDependentNodes(node, all, &count);
+cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t& count) {
+  return cudaGraphNodeGetDependentNodes(node, nodes, &count);
 }
-cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t before, cudaGraphNode_t after) {
-  return cudaGraphAddDependencies(graph, &before, &after, 1);
+cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t predecessor,
+                           cudaGraphNode_t successor) {
+  return cudaGraphAddDependencies(graph, &predecessor, &successor, 1);
 }
 #endif
 

@@ -114,11 +114,12 @@ std::size_t lay_out_by_time(std::vector<scratch_buffer>& buffers) {
   std::stable_sort(buffers_by_last.begin(), buffers_by_last.end(),
                    [](const auto* a, const auto* b) { return a->last < b->last; });
   free_memory memory;
-  auto ended = buffers_by_last.begin();
+  auto position = buffers_by_last.begin();
   std::size_t total = 0;
   for (auto* const b : buffers_by_first) {
-    for (; (*ended)->last < b->first; ++ended) {
-      if ((*ended)->bytes != 0) memory.give_back((*ended)->offset, aligned((*ended)->bytes));
+    for (; (*position)->last < b->first; ++position) {
+      if ((*position)->bytes != 0)
+        memory.give_back((*position)->offset, aligned((*position)->bytes));
     }
     b->offset = b->bytes != 0 ? memory.take(aligned(b->bytes)) : 0;
     total = std::max(total, memory.end());

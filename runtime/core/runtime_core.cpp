@@ -191,12 +191,12 @@ void runtime_core::trim_staging() noexcept {
 }
 
 void runtime_core::end_staging(clock::time_point end) noexcept {
-  transfer_staging* ending = nullptr;
+  transfer_staging* staging = nullptr;
   {
     const std::lock_guard lock(staging_mutex_);
-    ending = staging_.get();
+    staging = staging_.get();
   }
-  if (ending != nullptr) ending->close(end);
+  if (staging != nullptr) staging->close(end);
 }
 
 timeline* runtime_core::find(stream_id id) const noexcept {

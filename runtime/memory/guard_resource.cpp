@@ -369,7 +369,7 @@ class guard_resource final : public memory_adaptor {
     if (context_->device().lost()) return 0;
     const std::lock_guard checking(checking_);
     look_at_uses();
-    blocks ended;
+    blocks unused;
     blocks evicted;
     {
       const std::lock_guard lock(mutex_);
@@ -379,16 +379,16 @@ class guard_resource final : public memory_adaptor {
         const auto& points = freed->second.uses;
         if (std::all_of(points.begin(), points.end(),
                         [this](timeline_point point) { return context_->settled(point); })) {
-          ended.insert(freed_.extract(freed));
+          unused.insert(freed_.extract(freed));
         }
       }
       evicted.swap(quarantine_);
       quarantined_ = 0;
     }
     std::size_t freed_bytes = 0;
-    while (!ended.empty()) {
-      freed_bytes += ended.begin()->second.extent.bytes;
-      finish(ended.extract(ended.begin()));
+    while (!unused.empty()) {
+      freed_bytes += unused.begin()->second.extent.bytes;
+      finish(unused.extract(unused.begin()));
     }
     for (auto& [_, block] : evicted) {
       freed_bytes += block.extent.bytes;

@@ -92,18 +92,18 @@ std::shared_ptr<staging_ring> transfer_staging::make_ring(
 }
 
 void transfer_staging::close(std::chrono::steady_clock::time_point end) noexcept {
-  std::shared_ptr<staging_thread> ending;
+  std::shared_ptr<staging_thread> thread;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    ending = std::move(thread_);
+    thread = std::move(thread_);
   }
-  if (ending) {
-    while (ending->jobs() != 0 && !context_.device().lost() &&
+  if (thread) {
+    while (thread->jobs() != 0 && !context_.device().lost() &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    ending->stop();
+    thread->stop();
   }
   pool_->close();
   clients_.pool().close();

@@ -115,10 +115,10 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   ///@{
   static void* operator new(std::size_t bytes, lane_load& load) { return load.take(bytes); }
   static void operator delete(void* memory, lane_load& load) noexcept { load.give_back(memory); }
-  static void operator delete(launch_continuation* ended, std::destroying_delete_t) noexcept {
-    auto& load = ended->load_;
-    ended->~launch_continuation();
-    load.give_back(ended);
+  static void operator delete(launch_continuation* launch, std::destroying_delete_t) noexcept {
+    auto& load = launch->load_;
+    launch->~launch_continuation();
+    load.give_back(launch);
   }
   ///@}
 
