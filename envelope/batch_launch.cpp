@@ -15,37 +15,39 @@ namespace sluice::detail {
 /// A batch on its way from preflight to the completion engine.
 class batch_launch {
  public:
-  batch_launch(batch_works& works, lane& on, const std::string& nvtx_label, std::size_t commands,
-               std::shared_ptr<const void> own, batch_closure& closure) noexcept
-      : all_(works.all),
+  batch_launch(batch_works& works, lane& lane, const std::string& nvtx_label, std::size_t commands,
+               std::shared_ptr<const void> batch_data, batch_closure& closure) noexcept
+      : launches_(works.all),
         outcomes_(works.outcomes),
-        on_(on),
+        lane_(lane),
         label_(nvtx_label),
         commands_(commands),
-        own_(std::move(own)),
+        batch_data_(std::move(batch_data)),
         closure_(closure) {}
 
   void run() noexcept {
     try {
-      left_.reserve(all_.size());
-      outcomes_.reserve(all_.size());
+      pending_.reserve(launches_.size());
+      outcomes_.reserve(launches_.size());
     } catch (...) {
-      for (std::uint32_t i = 0; i < all_.size(); ++i) launch_alone(i);
+      for (std::uint32_t i = 0; i < launches_.size(); ++i) launch_alone(i);
       return;
     }
-    for (std::uint32_t i = 0; i < all_.size(); ++i) left_.push_back(i);
-    while (left_.size() > 1) {
-      for (std::size_t n = 0; n < (runs_together() ? 1 : left_.size()); ++n) {
+    for (std::uint32_t i = 0; i < launches_.size(); ++i) pending_.push_back(i);
+    while (pending_.size() > 1) {
+      for (std::size_t n = 0; n < (runs_together() ? 1 : pending_.size()); ++n) {
         work(n).timing_.reserve();
       }
       if (preflight()) return launch();
     }
-    for (const auto i : left_) launch_alone(i);
+    for (const auto i : pending_) launch_alone(i);
   }
 
  private:
-  [[nodiscard]] launch_continuation& work(std::size_t n) const noexcept { return *all_[left_[n]]; }
-  [[nodiscard]] device& device_of_lane() const noexcept { return on_.runtime().device(); }
+  [[nodiscard]] launch_continuation& work(std::size_t n) const noexcept {
+    return *launches_[pending_[n]];
+  }
+  [[nodiscard]] device& device_of_lane() const noexcept { return lane_.runtime().device(); }
 
   /// Whether the device runs the launches as one call.
   [[nodiscard]] bool runs_together() const noexcept {
@@ -56,21 +58,22 @@ class batch_launch {
     const auto enqueue = [&](const launch_context& context) {
       closure_.enqueue_one(context, i);
     };
-    launch_continuation::run(std::move(all_[i]), on_, label_, closure_ref(enqueue));
+    launch_continuation::run(std::move(launches_[i]), lane_, label_, closure_ref(enqueue));
   }
 
   /// Preflights the launches that are left. If that is refused, launches alone those that use the
   /// block because of which it was refused, or all, and returns false.
   [[nodiscard]] bool preflight() noexcept {
     try {
-      runtime_core::of(on_.runtime())->require_open();
-      recorder_ = launch_recorder::strict(on_.stream());
-      joint_launches::expect(*recorder_, left_.size(), left_.size() * work(0).used_.size());
-      for (std::size_t n = 0; n < left_.size(); ++n) {
+      runtime_core::of(lane_.runtime())->require_open();
+      recorder_ = launch_recorder::strict(lane_.stream());
+      joint_launches::expect(*recorder_, pending_.size(),
+                             pending_.size() * work(0).operands_.size());
+      for (std::size_t n = 0; n < pending_.size(); ++n) {
         joint_launches::begin_next(*recorder_);
-        const auto& used = work(n).used_;
-        for (std::size_t u = 0; u < used.size(); ++u) {
-          recorder_->use(used[u].block, used[u].access, used[u].whole);
+        const auto& operands = work(n).operands_;
+        for (std::size_t u = 0; u < operands.size(); ++u) {
+          recorder_->use(operands[u].block, operands[u].access, operands[u].whole);
         }
       }
       recorder_->preflight();
@@ -79,48 +82,48 @@ class batch_launch {
       // Those that are launched alone are answered with the reason.
       if (recorder_) recorder_->cancel();
     }
-    small_vector<std::uint32_t, most_inline> refused;
-    std::size_t kept = 0;
+    small_vector<std::uint32_t, most_inline> refused_launches;
+    std::size_t count = 0;
     try {
-      refused.reserve(left_.size());
-      for (std::size_t n = 0; n < left_.size(); ++n) {
+      refused_launches.reserve(pending_.size());
+      for (std::size_t n = 0; n < pending_.size(); ++n) {
         if (recorder_ && joint_launches::is_refused(*recorder_, n)) {
-          refused.push_back(left_[n]);
+          refused_launches.push_back(pending_[n]);
         } else {
-          left_[kept++] = left_[n];
+          pending_[count++] = pending_[n];
         }
       }
     } catch (...) {
-      kept = left_.size();
+      count = pending_.size();
     }
     recorder_.reset();
-    if (refused.empty()) {
-      for (const auto i : left_) launch_alone(i);
-      left_.clear();
+    if (refused_launches.empty()) {
+      for (const auto i : pending_) launch_alone(i);
+      pending_.clear();
       return false;
     }
-    left_.truncate(kept);
-    for (const auto i : refused) launch_alone(i);
+    pending_.truncate(count);
+    for (const auto i : refused_launches) launch_alone(i);
     return false;
   }
 
   // Nothing throws from here on.
   void launch() noexcept {
     const bool together = runs_together();
-    outcomes_.resize(left_.size());
+    outcomes_.resize(pending_.size());
     std::optional<library_call> call(device_of_lane().id());
     enter_into_load(together);
-    for (std::size_t n = 0; n < left_.size(); ++n) {
-      auto& one = work(n);
-      one.timing_.describe(one.info_);
-      one.trace([&](kernel_trace& to) { to.before_enqueue(one.info_); });
-      completion_engine::expect(on_.stream(), one);
+    for (std::size_t n = 0; n < pending_.size(); ++n) {
+      auto& launch = work(n);
+      launch.timing_.describe(launch.info_);
+      launch.trace([&](kernel_trace& trace) { trace.before_enqueue(launch.info_); });
+      completion_engine::expect(lane_.stream(), launch);
     }
     {
       const nvtx_range range(label_.c_str());
       const current_device_scope current(device_of_lane());
       if (!together || !enqueue_together()) {
-        for (std::size_t n = 0; n < left_.size(); ++n) enqueue_one(n);
+        for (std::size_t n = 0; n < pending_.size(); ++n) enqueue_one(n);
         end_with_the_last();
       }
     }
@@ -134,23 +137,24 @@ class batch_launch {
   /// each one completes by itself.
   void enter_into_load(bool together) noexcept {
     const auto now = std::chrono::steady_clock::now();
-    const auto ending = together ? 0 : left_.size() - 1;
-    lane_load::part all{.places = 1, .commands = 0, .batches = 1};
-    for (std::size_t n = 0; n < left_.size(); ++n) {
-      auto& one = work(n);
-      one.info_.batch = left_.size();
-      one.places_ = n == ending ? 1 : 0;
-      one.batches_ = one.places_;
-      if (n == ending) one.of_batch_ = std::move(own_);
+    const auto owner_index = together ? 0 : pending_.size() - 1;
+    lane_load::part total{.places = 1, .commands = 0, .batches = 1};
+    for (std::size_t n = 0; n < pending_.size(); ++n) {
+      auto& launch = work(n);
+      launch.info_.batch = pending_.size();
+      launch.places_ = n == owner_index ? 1 : 0;
+      launch.batches_ = launch.places_;
+      if (n == owner_index) launch.batch_data_ = std::move(batch_data_);
       if (together) {
-        commands_alone_ = one.commands_;
-        one.commands_ = n == ending ? commands_ : 0;
-        if (n == ending && one.info_.timed) one.commands_ += 2;  // the timestamps of the batch
+        commands_alone_ = launch.commands_;
+        launch.commands_ = n == owner_index ? commands_ : 0;
+        if (n == owner_index && launch.info_.timed)
+          launch.commands_ += 2;  // the timestamps of the batch
       }
-      one.begun_ = now;
-      all.commands += one.commands_;
+      launch.begin_time_ = now;
+      total.commands += launch.commands_;
     }
-    work(ending).load_.add(left_.size(), all);
+    work(owner_index).load_.add(pending_.size(), total);
   }
 
   /// Returns false if nothing has been enqueued.
@@ -158,30 +162,30 @@ class batch_launch {
     std::optional<error> failure;
     bool enqueued = true;
     auto& timing = work(0).timing_;
-    timing.begin(on_.stream());
-    for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.begin_with(timing);
+    timing.begin(lane_.stream());
+    for (std::size_t n = 1; n < pending_.size(); ++n) work(n).timing_.begin_with(timing);
     try {
       device_of_lane().require_usable();
-      closure_.enqueue_together({on_.stream()}, left_.view());
+      closure_.enqueue_together({lane_.stream()}, pending_.view());
     } catch (const nothing_enqueued&) {
       enqueued = false;
     } catch (...) {
       failure = current_error();
     }
-    timing.end(on_.stream());
-    for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.end_with(timing);
+    timing.end(lane_.stream());
+    for (std::size_t n = 1; n < pending_.size(); ++n) work(n).timing_.end_with(timing);
     if (!enqueued) {
-      for (std::size_t n = 1; n < left_.size(); ++n) work(n).timing_.forget();
-      for (std::size_t n = 0; n < left_.size(); ++n) {
+      for (std::size_t n = 1; n < pending_.size(); ++n) work(n).timing_.forget();
+      for (std::size_t n = 0; n < pending_.size(); ++n) {
         work(n).commands_ += commands_alone_;
         work(n).load_.commands.fetch_add(commands_alone_, std::memory_order_relaxed);
       }
       return false;
     }
     const auto* const thrown = failure ? &*failure : nullptr;
-    for (std::size_t n = 0; n < left_.size(); ++n) {
-      auto& one = work(n);
-      one.trace([&](kernel_trace& to) { to.after_enqueue(one.info_, thrown); });
+    for (std::size_t n = 0; n < pending_.size(); ++n) {
+      auto& launch = work(n);
+      launch.trace([&](kernel_trace& trace) { trace.after_enqueue(launch.info_, thrown); });
     }
     std::uint64_t first = 0;
     try {
@@ -189,28 +193,28 @@ class batch_launch {
     } catch (...) {
       if (!failure) failure = current_error();
     }
-    for (std::size_t n = 0; n < left_.size(); ++n) {
+    for (std::size_t n = 0; n < pending_.size(); ++n) {
       outcomes_[n] = {first != 0 ? first + n : 0, failure};
     }
     return true;
   }
 
   void enqueue_one(std::size_t n) noexcept {
-    auto& one = work(n);
+    auto& launch = work(n);
     auto& result = outcomes_[n];
-    one.timing_.begin(on_.stream());
+    launch.timing_.begin(lane_.stream());
     try {
       device_of_lane().require_usable();
-      closure_.enqueue_one({on_.stream()}, left_[n]);
+      closure_.enqueue_one({lane_.stream()}, pending_[n]);
     } catch (const nothing_enqueued& e) {
       result.failure = e;
       result.enqueued = false;
     } catch (...) {
       result.failure = current_error();
     }
-    one.timing_.end(on_.stream());
+    launch.timing_.end(lane_.stream());
     const auto* const thrown = result.failure ? &*result.failure : nullptr;
-    one.trace([&](kernel_trace& to) { to.after_enqueue(one.info_, thrown); });
+    launch.trace([&](kernel_trace& trace) { trace.after_enqueue(launch.info_, thrown); });
     if (!result.enqueued) return joint_launches::cancel(*recorder_, n);
     try {
       result.ticket = joint_launches::submit(*recorder_, n, result.failure);
@@ -221,51 +225,52 @@ class batch_launch {
 
   /// The batch ends with the last launch that completes.
   void end_with_the_last() noexcept {
-    std::size_t last = left_.size() - 1;
+    std::size_t last = pending_.size() - 1;
     while (last != 0 && !outcomes_[last].enqueued) --last;
-    for (std::size_t n = 0; n < left_.size(); ++n) {
+    for (std::size_t n = 0; n < pending_.size(); ++n) {
       work(n).places_ = work(n).batches_ = n == last ? 1 : 0;
     }
   }
 
   void hand_over() noexcept {
     // After a loss the engine ignores tickets.
-    const auto behind_all =
-        timeline::of(on_.stream())->newest().ticket + (device_of_lane().lost() ? 1 : 0);
-    continuation_list in_flight;
-    for (std::size_t n = 0; n < left_.size(); ++n) {
-      auto& of = outcomes_[n];
-      auto& one = work(n);
-      if (!of.enqueued) {
-        launch_continuation::cancel(std::move(all_[left_[n]]), *of.failure);
+    const auto last_ticket =
+        timeline::of(lane_.stream())->newest().ticket + (device_of_lane().lost() ? 1 : 0);
+    continuation_list submissions;
+    for (std::size_t n = 0; n < pending_.size(); ++n) {
+      auto& outcome = outcomes_[n];
+      auto& launch = work(n);
+      if (!outcome.enqueued) {
+        launch_continuation::cancel(std::move(launches_[pending_[n]]), *outcome.failure);
         continue;
       }
-      one.trace([&](kernel_trace& to) { to.before_complete(one.info_); });
-      one.answer_early(of.failure ? &*of.failure : nullptr);
-      in_flight.add(of.ticket != 0 ? of.ticket : behind_all, std::move(all_[left_[n]]));
+      launch.trace([&](kernel_trace& trace) { trace.before_complete(launch.info_); });
+      launch.answer_early(outcome.failure ? &*outcome.failure : nullptr);
+      submissions.add(outcome.ticket != 0 ? outcome.ticket : last_ticket,
+                      std::move(launches_[pending_[n]]));
     }
-    on_.engine().submit(on_.stream(), in_flight);
+    lane_.engine().submit(lane_.stream(), submissions);
   }
 
   static constexpr std::size_t most_inline = 128;
 
-  const std::span<std::unique_ptr<launch_continuation>> all_;
-  std::vector<batch_works::outcome>& outcomes_;  // by position in `left_`
-  lane& on_;
+  const std::span<std::unique_ptr<launch_continuation>> launches_;
+  std::vector<batch_works::outcome>& outcomes_;  // by position in `pending_`
+  lane& lane_;
   const std::string& label_;
   const std::size_t commands_;
   std::size_t commands_alone_ = 0;  // of each launch if they are made one by one
-  std::shared_ptr<const void> own_;
+  std::shared_ptr<const void> batch_data_;
   batch_closure& closure_;
-  small_vector<std::uint32_t, most_inline> left_;  // the launches that are not made yet
+  small_vector<std::uint32_t, most_inline> pending_;  // the launches that are not made yet
   std::optional<launch_recorder> recorder_;
 };
 
-void launch_continuation::run_batch(batch_works& works, lane& on, const std::string& nvtx_label,
-                                    std::size_t commands, std::shared_ptr<const void> own,
+void launch_continuation::run_batch(batch_works& works, lane& lane, const std::string& nvtx_label,
+                                    std::size_t commands, std::shared_ptr<const void> batch_data,
                                     batch_closure& closure) noexcept {
   works.outcomes.clear();
-  batch_launch(works, on, nvtx_label, commands, std::move(own), closure).run();
+  batch_launch(works, lane, nvtx_label, commands, std::move(batch_data), closure).run();
   works.all.clear();
   works.outcomes.clear();
 }

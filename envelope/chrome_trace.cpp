@@ -29,15 +29,15 @@ struct chrome_trace::state {
       : options(o), buffer(o.capacity, o.full == when_full::overwrite_oldest) {}
 
   const chrome_trace_options options;
-  const clock::time_point begun = clock::now();
+  const clock::time_point start = clock::now();
   detail::trace_buffer buffer;
   detail::one_way_signal timed;
 
   void await_timestamps() {
-    const auto wanted = buffer.untimed();
+    const auto target = buffer.untimed();
     const auto limit = clock::now() + longest_wait;
     const auto ready = [&] {
-      return buffer.settled() >= wanted;
+      return buffer.settled() >= target;
     };
     for (auto now = clock::now(); !ready() && now < limit; now = clock::now()) {
       timed.wait_for(limit - now, ready);
@@ -50,7 +50,7 @@ namespace {
 /// Converts launches into the events of the format.
 class event_writer {
  public:
-  event_writer(clock::time_point begun, bool timestamps) : begun_(begun), timestamps_(timestamps) {}
+  event_writer(clock::time_point start, bool timestamps) : start_(start), timestamps_(timestamps) {}
 
   json events(std::vector<traced_launch> launches) {
     std::ranges::sort(launches, {}, &traced_launch::enqueue_end);
@@ -73,7 +73,7 @@ class event_writer {
     clock::time_point end;
   };
   static std::uint64_t track_key(const traced_launch& l) noexcept {
-    return (static_cast<std::uint64_t>(l.what.stream.runtime) << 32U) | l.what.stream.index;
+    return (static_cast<std::uint64_t>(l.info.stream.runtime) << 32U) | l.info.stream.index;
   }
   static int process_of(device_id device) noexcept {
     return 2 + (device.kind == device_kind::cuda ? 0 : 1000) + device.ordinal;
@@ -93,60 +93,61 @@ class event_writer {
   }
 
   void add(const traced_launch& l) {
-    const auto& on = track_of(l);
+    const auto& launch_track = track_of(l);
     name_thread(l);
-    const auto begin = std::max(l.begun.value_or(l.enqueue_end), on.free);
-    const auto end = std::max(begin, ends_[added_++]);
+    const auto begin = std::max(l.begun.value_or(l.enqueue_end), launch_track.free);
+    const auto end = std::max(begin, ends_[added_count_++]);
     tracks_[track_key(l)].free = end;
 
-    const auto& what = l.what;
-    const std::string name = what.label.text[0] != '\0' ? what.label.text : what.operation.text;
-    json arguments = {{"library", what.library.text},
-                      {"operation", what.operation.text},
-                      {"type", std::string(to_string(what.type))},
-                      {"launch", what.launch_id},
-                      {"sizes", what.sizes},
+    const auto& info = l.info;
+    const std::string name = info.label.text[0] != '\0' ? info.label.text : info.operation.text;
+    json arguments = {{"library", info.library.text},
+                      {"operation", info.operation.text},
+                      {"type", std::string(to_string(info.type))},
+                      {"launch", info.launch_id},
+                      {"sizes", info.sizes},
                       {"timestamps", !timestamps_         ? "off"
                                      : l.begun && l.ended ? "device"
                                                           : "missing"}};
-    if (what.batch != 1) arguments["batch"] = what.batch;
-    if (what.tag.text[0] != '\0') arguments["tag"] = what.tag.text;
-    if (what.steps.text[0] != '\0') arguments["steps"] = what.steps.text;
+    if (info.batch != 1) arguments["batch"] = info.batch;
+    if (info.tag.text[0] != '\0') arguments["tag"] = info.tag.text;
+    if (info.steps.text[0] != '\0') arguments["steps"] = info.steps.text;
     if (l.failure) arguments["failure"] = std::string(to_string(*l.failure));
-    add_slice("launch", name, process_of(what.device), on.number, begin, end, std::move(arguments));
+    add_slice("launch", name, process_of(info.device), launch_track.number, begin, end,
+              std::move(arguments));
     const auto [call_begin, call_end] = call_of(l);
-    add_slice("enqueue", "enqueue " + name, host_process, what.thread, call_begin, call_end,
-              {{"launch", what.launch_id}});
-    if (l.begun) add_asynchronous("queueing", l, what.enqueue_begin, *l.begun);
+    add_slice("enqueue", "enqueue " + name, host_process, info.thread, call_begin, call_end,
+              {{"launch", info.launch_id}});
+    if (l.begun) add_asynchronous("queueing", l, info.enqueue_begin, *l.begun);
     if (l.ended) add_asynchronous("detection", l, *l.ended, l.detected);
   }
 
   /// Slices of one track either nest or follow each other. The calls of a batch overlap, so the
   /// slice of each member begins at the end of that of the previous one.
   call call_of(const traced_launch& l) {
-    auto& earlier = calls_[l.what.thread];
-    const auto begin = l.what.enqueue_begin;
-    while (!earlier.empty() && earlier.back().begin >= begin) earlier.pop_back();
-    const auto free = earlier.empty() ? begin : std::max(begin, earlier.back().end);
-    earlier.push_back({begin, l.enqueue_end});
+    auto& open_calls = calls_[l.info.thread];
+    const auto begin = l.info.enqueue_begin;
+    while (!open_calls.empty() && open_calls.back().begin >= begin) open_calls.pop_back();
+    const auto free = open_calls.empty() ? begin : std::max(begin, open_calls.back().end);
+    open_calls.push_back({begin, l.enqueue_end});
     return {free, l.enqueue_end};
   }
 
   const track& track_of(const traced_launch& l) {
-    auto& on = tracks_[track_key(l)];
-    if (on.number == 0) {
+    auto& launch_track = tracks_[track_key(l)];
+    if (launch_track.number == 0) {
       // Numbers of its own, because viewers read a `tid` as 32 bits.
-      on.number = tracks_.size();
-      name_track(process_of(l.what.device), on.number, to_string(l.what.device),
-                 "stream " + std::to_string(l.what.stream.index));
+      launch_track.number = tracks_.size();
+      name_track(process_of(l.info.device), launch_track.number, to_string(l.info.device),
+                 "stream " + std::to_string(l.info.stream.index));
     }
-    return on;
+    return launch_track;
   }
 
   void name_thread(const traced_launch& l) {
-    if (std::exchange(thread_named_[l.what.thread], true)) return;
-    name_track(host_process, l.what.thread, "enqueueing",
-               "thread " + std::to_string(l.what.thread));
+    if (std::exchange(thread_named_[l.info.thread], true)) return;
+    name_track(host_process, l.info.thread, "enqueueing",
+               "thread " + std::to_string(l.info.thread));
   }
 
   void name_track(int process, std::uint64_t thread, const std::string& process_name,
@@ -180,22 +181,22 @@ class event_writer {
       events_.push_back({{"ph", phase},
                          {"name", category},
                          {"cat", category},
-                         {"id", l.what.launch_id},
-                         {"pid", process_of(l.what.device)},
+                         {"id", l.info.launch_id},
+                         {"pid", process_of(l.info.device)},
                          {"tid", tracks_[track_key(l)].number},
                          {"ts", microseconds(time)}});
     }
   }
 
   [[nodiscard]] double microseconds(clock::time_point t) const noexcept {
-    return std::chrono::duration<double, std::micro>(t - begun_).count();
+    return std::chrono::duration<double, std::micro>(t - start_).count();
   }
 
-  const clock::time_point begun_;
+  const clock::time_point start_;
   const bool timestamps_;
   json events_ = json::array();
   std::vector<clock::time_point> ends_;
-  std::size_t added_ = 0;
+  std::size_t added_count_ = 0;
   std::map<std::uint64_t, track> tracks_;
   std::map<std::uint64_t, std::vector<call>> calls_;  // of a thread, without those inside others
   std::map<std::uint64_t, bool> thread_named_;
@@ -239,7 +240,7 @@ std::uint64_t chrome_trace::left_out() const noexcept {
 
 std::string chrome_trace::json() const {
   state_->await_timestamps();
-  event_writer writer(state_->begun, state_->options.timestamps);
+  event_writer writer(state_->start, state_->options.timestamps);
   return nlohmann::json({{"traceEvents", writer.events(state_->buffer.launches())},
                          {"displayTimeUnit", "ms"},
                          {"otherData", {{"left_out", left_out()}}}})

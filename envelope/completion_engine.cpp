@@ -28,11 +28,11 @@ namespace {
 
 /// @throws error `invalid_argument` unless the options are enumerators, and the number of threads
 /// is possible
-void require_options(completion_strategy strategy, wait_policy waiting, std::size_t threads) {
+void require_options(completion_strategy strategy, wait_policy policy, std::size_t threads) {
   if (strategy > completion_strategy::synchronous) {
     throw error(errc::invalid_argument, "completion: is no completion_strategy");
   }
-  if (waiting > wait_policy::frugal) {
+  if (policy > wait_policy::frugal) {
     throw error(errc::invalid_argument, "waiting: is no wait_policy");
   }
   if (threads == 0 || threads > completion_engine::most_threads) {
@@ -45,9 +45,9 @@ void require_options(completion_strategy strategy, wait_policy waiting, std::siz
 }  // namespace
 
 completion_engine::completion_engine(device_runtime& runtime, completion_strategy strategy,
-                                     wait_policy waiting, std::size_t threads)
-    : state_((require_options(strategy, waiting, threads),
-              std::make_shared<state>(detail::runtime_core::of(runtime), strategy, waiting))) {
+                                     wait_policy policy, std::size_t threads)
+    : state_((require_options(strategy, policy, threads),
+              std::make_shared<state>(detail::runtime_core::of(runtime), strategy, policy))) {
   const bool synchronous = strategy == completion_strategy::synchronous;
   state_->threads.resize(synchronous ? 1 : threads);
   for (auto& t : state_->threads) t = std::make_unique<detail::completion_thread>(*state_);

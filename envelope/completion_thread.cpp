@@ -62,7 +62,7 @@ class completion_thread::kept final : public deferred {
   continuation* items_;
 };
 
-completion_thread::completion_thread(completion_work& of) : work_(of) {}
+completion_thread::completion_thread(completion_work& work) : work_(work) {}
 
 void completion_thread::start(const std::shared_ptr<completion_work>& work) {
   thread_ = std::thread([this, work] { run(); });
@@ -129,20 +129,20 @@ void completion_thread::insert(continuation* item) noexcept {
     first->newest_ = item;
   } else {
     // Threads may submit in an order different from that of their tickets, but nearly in that one.
-    auto* before = first->newest_;
-    while (before->ticket_ > item->ticket_) before = before->newest_;
-    auto* const after = std::exchange(before->next_, item);
-    item->next_ = after;
-    item->newest_ = before;
-    (after != nullptr ? after->newest_ : first->newest_) = item;
+    auto* predecessor = first->newest_;
+    while (predecessor->ticket_ > item->ticket_) predecessor = predecessor->newest_;
+    auto* const successor = std::exchange(predecessor->next_, item);
+    item->next_ = successor;
+    item->newest_ = predecessor;
+    (successor != nullptr ? successor->newest_ : first->newest_) = item;
   }
 }
 
 void completion_thread::put_first(continuation** link, continuation* item) noexcept {
-  const auto* const before = *link;
-  item->newest_ = before->newest_;
-  item->next_queue_ = before->next_queue_;
-  item->watermark_ = before->watermark_;
+  const auto* const head = *link;
+  item->newest_ = head->newest_;
+  item->next_queue_ = head->next_queue_;
+  item->watermark_ = head->watermark_;
   *link = item;
 }
 
@@ -169,8 +169,8 @@ bool completion_thread::complete_ready() noexcept {
     bool left = true;
     while (left && replies < replies_in_turn && (item->ticket_ <= item->watermark_ || lost)) {
       left = item->next_ != nullptr;
-      auto* const ended = take_first(link);
-      complete(ended, ended->ticket_ <= ended->watermark_);
+      auto* const first = take_first(link);
+      complete(first, first->ticket_ <= first->watermark_);
       bound_backlog();
       ++replies;
       item = *link;
@@ -194,28 +194,28 @@ void completion_thread::complete(continuation* item, bool finished, Release rele
   const user_code_scope users;  // for hooks and the reply
   const auto failure = finished ? item->timeline_->failure_of(item->ticket_)
                                 : std::optional(work_.core->device().loss());
-  const auto* const why = failure ? &*failure : nullptr;
+  const auto* const cause = failure ? &*failure : nullptr;
   item->withdraw();
-  auto reply = item->complete(why);
+  auto reply = item->complete(cause);
   release(item);
-  if (reply) reply->give(why);
+  if (reply) reply->give(cause);
   reply.reset();  // may hold the last reference to the answer
   completed_.fetch_add(1, std::memory_order_release);
 }
 
 void completion_thread::complete(continuation* item, bool finished) noexcept {
-  complete(item, finished, [&](continuation* ended) {
+  complete(item, finished, [&](continuation* work) {
     if (finished) {
-      work_.core->releases().push(ended);
+      work_.core->releases().push(work);
     } else {
-      ended->next_ = std::exchange(unreleased_, ended);
+      work->next_ = std::exchange(unreleased_, work);
     }
   });
 }
 
 void completion_thread::complete_one_here(continuation* item) noexcept {
-  const auto push = [&](continuation* ended) {
-    work_.core->releases().push(ended);
+  const auto push = [&](continuation* work) {
+    work_.core->releases().push(work);
   };
   try {
     item->timeline_->wait_until(item->ticket_);
@@ -259,8 +259,8 @@ void completion_thread::run() noexcept {
   const deferred_frees_scope frees_deferred(core);
   const bool woken_early = work_.strategy == completion_strategy::host_function;
   const auto shortest = std::chrono::microseconds(woken_early ? 500 : 10);
-  const auto longest = std::chrono::microseconds(woken_early ? 20'000 : 250);
-  const auto spin = woken_early ? std::chrono::microseconds(0) : spin_time(work_.waiting);
+  const auto longest_pause = std::chrono::microseconds(woken_early ? 20'000 : 250);
+  const auto spin = woken_early ? std::chrono::microseconds(0) : spin_time(work_.policy);
   const auto stopping = [&] {
     return work_.stopping.load(std::memory_order_acquire);
   };
@@ -271,10 +271,10 @@ void completion_thread::run() noexcept {
   std::uint64_t wakes = 0;
   int looks = 0;
   std::optional<clock::time_point> rest_end;
-  std::optional<slow_wait> waiting;
+  std::optional<slow_wait> wait;
   for (;;) {
-    const auto woken = alarm_->wakes.load(std::memory_order_acquire);
-    if (std::exchange(wakes, woken) != woken) looks = looks_after_wake;
+    const auto wake_count = alarm_->wakes.load(std::memory_order_acquire);
+    if (std::exchange(wakes, wake_count) != wake_count) looks = looks_after_wake;
     take_inbox();
     if (complete_ready()) {
       waits_since = clock::now();
@@ -289,8 +289,8 @@ void completion_thread::run() noexcept {
       if (clock::now() >= *rest_end) leave(std::exchange(unreleased_, nullptr));
     }
     if (!answered() && stopping()) {
-      if (!waiting) waiting.emplace();
-      waiting->look([&] {
+      if (!wait) wait.emplace();
+      wait->look([&] {
         return "destroying the completion engine of " + to_string(core.id()) + ": waiting for " +
                std::to_string(submitted() - completed()) + " launches";
       });
@@ -303,13 +303,13 @@ void completion_thread::run() noexcept {
         alarm_->changed.wait([&] { return has_inbox() || stopping(); });
       }
       waits_since = clock::now();
-    } else if (const auto waited = clock::now() - waits_since; waited < spin || looks > 0) {
+    } else if (const auto elapsed = clock::now() - waits_since; elapsed < spin || looks > 0) {
       --looks;
       std::this_thread::yield();
     } else {
       // A launch is found to be complete at most this part of its time too late.
-      const auto part = work_.waiting == wait_policy::frugal ? 8 : 32;
-      const auto pause = std::clamp<clock::duration>(waited / part, shortest, longest);
+      const auto part = work_.policy == wait_policy::frugal ? 8 : 32;
+      const auto pause = std::clamp<clock::duration>(elapsed / part, shortest, longest_pause);
       alarm_->changed.wait_for(pause, [&] {
         return has_inbox() || alarm_->wakes.load(std::memory_order_acquire) != wakes;
       });

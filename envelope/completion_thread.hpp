@@ -18,7 +18,7 @@ namespace sluice::detail {
 /// What the threads of an engine share. It outlives the engine.
 struct completion_work {
   completion_work(std::shared_ptr<runtime_core> c, completion_strategy s, wait_policy w)
-      : core(std::move(c)), strategy(s), waiting(w) {}
+      : core(std::move(c)), strategy(s), policy(w) {}
 
   /// The number of continuations of all threads that have not completed. 0 means that there was
   /// none at one time during the call.
@@ -26,7 +26,7 @@ struct completion_work {
 
   const std::shared_ptr<runtime_core> core;
   const completion_strategy strategy;
-  const wait_policy waiting;
+  const wait_policy policy;
   std::atomic<bool> stopping{false};
   /// One without a thread with `completion_strategy::synchronous`.
   std::vector<std::unique_ptr<completion_thread>> threads{};
@@ -35,7 +35,7 @@ struct completion_work {
 /// Completes the launches of some of the streams of an engine.
 class completion_thread {
  public:
-  explicit completion_thread(completion_work& of);
+  explicit completion_thread(completion_work& work);
   completion_thread(const completion_thread&) = delete;
   completion_thread& operator=(const completion_thread&) = delete;
 

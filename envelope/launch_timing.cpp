@@ -10,7 +10,8 @@
 namespace sluice::detail {
 
 launch_timing::launch_timing() noexcept = default;
-launch_timing::launch_timing(std::unique_ptr<timed_launch> of) noexcept : launch_(std::move(of)) {}
+launch_timing::launch_timing(std::unique_ptr<timed_launch> launch) noexcept
+    : launch_(std::move(launch)) {}
 launch_timing::launch_timing(launch_timing&& other) noexcept = default;
 launch_timing& launch_timing::operator=(launch_timing&& other) noexcept = default;
 launch_timing::~launch_timing() = default;
@@ -51,13 +52,13 @@ void launch_timing::forget() noexcept {
 }
 
 void launch_timing::complete(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                             const kernel_times& known) noexcept {
+                             const kernel_times& times) noexcept {
   if (launch_ == nullptr) {
-    call_trace(trace.get(), [&](kernel_trace& t) { t.after_timestamps(info, known); });
+    call_trace(trace.get(), [&](kernel_trace& t) { t.after_timestamps(info, times); });
     return;
   }
   launch_->trace = std::move(trace);
-  launch_->times = known;
+  launch_->times = times;
   // The launch keeps the reader alive. `hand_over` may end both, and uses neither of them then.
   auto& reader = *launch_->reader;
   reader.hand_over(std::move(launch_));

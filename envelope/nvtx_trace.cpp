@@ -11,7 +11,7 @@ namespace sluice {
 
 struct nvtx_trace::open_ranges {
   std::mutex mutex;
-  std::unordered_map<std::uint64_t, std::uint64_t> of_launch;
+  std::unordered_map<std::uint64_t, std::uint64_t> ranges;
 };
 
 nvtx_trace::nvtx_trace() : open_(std::make_unique<open_ranges>()) {}
@@ -26,16 +26,16 @@ void nvtx_trace::before_enqueue(const kernel_info& info) {
   const auto range =
       detail::nvtx_begin(info.label.empty() ? name.c_str() : std::string(info.label).c_str());
   const std::lock_guard lock(open_->mutex);
-  open_->of_launch.emplace(info.launch_id, range);
+  open_->ranges.emplace(info.launch_id, range);
 }
 
 void nvtx_trace::after_complete(const kernel_info& info, const kernel_outcome&) {
   if (!available()) return;
   const std::lock_guard lock(open_->mutex);
-  const auto found = open_->of_launch.find(info.launch_id);
-  if (found == open_->of_launch.end()) return;
-  detail::nvtx_end(found->second);
-  open_->of_launch.erase(found);
+  const auto position = open_->ranges.find(info.launch_id);
+  if (position == open_->ranges.end()) return;
+  detail::nvtx_end(position->second);
+  open_->ranges.erase(position);
 }
 
 }  // namespace sluice

@@ -18,8 +18,8 @@ void check_operand(const device_runtime& runtime, const operand_argument& argume
 
 void detail::check_block(const device_runtime& runtime, const block_ref& block, access_kind access,
                          std::string_view name) {
-  const auto named = [&](const char* what) {
-    return std::string(name) + ": " + what;
+  const auto named = [&](const char* problem) {
+    return std::string(name) + ": " + problem;
   };
   auto& core = *runtime_core::of(runtime);
   core.require_open();

@@ -24,7 +24,7 @@ class planner::state {
 
   /// A share of its own, because `job` may destroy the planner before this returns.
   // NOLINTNEXTLINE(performance-unnecessary-value-param)
-  static void post(const std::shared_ptr<state> shared, const client* from,
+  static void post(const std::shared_ptr<state> shared, const client* owner,
                    std::function<void()> job, job_length length) {
     auto& s = *shared;
     s.device_->require_usable();
@@ -36,19 +36,19 @@ class planner::state {
     }
     auto& turns = s.queues_[number].turns;
     const auto turn =
-        std::find_if(turns.begin(), turns.end(), [&](const jobs& j) { return j.from == from; });
+        std::find_if(turns.begin(), turns.end(), [&](const jobs& j) { return j.owner == owner; });
     if (turn != turns.end()) {
-      turn->waiting.push_back(std::move(job));
+      turn->functions.push_back(std::move(job));
     } else {
-      jobs made{from, {}};
-      made.waiting.push_back(std::move(job));
-      turns.push_back(std::move(made));
+      jobs new_jobs{owner, {}};
+      new_jobs.functions.push_back(std::move(job));
+      turns.push_back(std::move(new_jobs));
     }
     s.changed_.notify_all();
   }
 
   /// Drops the jobs of a client that have not begun.
-  void drop_waiting(const client* from) noexcept {
+  void drop_waiting(const client* owner) noexcept {
     // A child of fork has no planner thread, and the lock may be held for ever.
     if (device_->inherited()) return;
     std::list<jobs> dropped;  // destroyed after the lock is released
@@ -56,19 +56,19 @@ class planner::state {
     for (auto& each : queues_) {
       for (auto turn = each.turns.begin(); turn != each.turns.end();) {
         const auto next = std::next(turn);
-        if (turn->from == from) dropped.splice(dropped.end(), each.turns, turn);
+        if (turn->owner == owner) dropped.splice(dropped.end(), each.turns, turn);
         turn = next;
       }
     }
   }
   /// Waits for the job of a client that runs.
-  void await(const client* from) noexcept {
+  void await(const client* owner) noexcept {
     if (device_->inherited()) return;
     std::unique_lock lock(mutex_);
     // A job may drop the last owner of its own client. It then touches nothing of it any more.
     changed_.wait(lock, [&] {
       return std::all_of(queues_.begin(), queues_.end(), [&](const queue& each) {
-        return each.running != from || each.runs_on == std::this_thread::get_id();
+        return each.running_client != owner || each.thread == std::this_thread::get_id();
       });
     });
   }
@@ -95,14 +95,14 @@ class planner::state {
 
  private:
   struct jobs {
-    const client* from;
-    std::deque<std::function<void()>> waiting;
+    const client* owner;
+    std::deque<std::function<void()>> functions;
   };
   /// The jobs of one length.
   struct queue {
     std::list<jobs> turns;
-    const client* running = nullptr;
-    std::thread::id runs_on{};
+    const client* running_client = nullptr;
+    std::thread::id thread{};
   };
   static constexpr std::size_t short_jobs = 0;
   static constexpr std::size_t long_jobs = 1;
@@ -114,8 +114,8 @@ class planner::state {
     auto& first = queues_[short_jobs];
     auto& second = queues_[long_jobs];
     if (second.turns.empty()) return first.turns.empty() ? nullptr : &first;
-    const bool passes = !first.turns.empty() && passed_ < most_passed;
-    passed_ = passes ? passed_ + 1 : 0;
+    const bool passes = !first.turns.empty() && short_jobs_ < most_passed;
+    short_jobs_ = passes ? short_jobs_ + 1 : 0;
     return passes ? &first : &second;
   }
 
@@ -123,27 +123,27 @@ class planner::state {
     device_->prepare_own_thread();
     std::unique_lock lock(mutex_);
     while (true) {
-      queue* chosen = nullptr;
-      changed_.wait(lock, [&] { return ending_ || (chosen = next(worker)) != nullptr; });
+      queue* queue_to_run = nullptr;
+      changed_.wait(lock, [&] { return ending_ || (queue_to_run = next(worker)) != nullptr; });
       if (ending_) return;
-      auto& turns = chosen->turns;
-      auto job = std::move(turns.front().waiting.front());
-      turns.front().waiting.pop_front();
-      chosen->running = turns.front().from;
-      chosen->runs_on = std::this_thread::get_id();
+      auto& turns = queue_to_run->turns;
+      auto job = std::move(turns.front().functions.front());
+      turns.front().functions.pop_front();
+      queue_to_run->running_client = turns.front().owner;
+      queue_to_run->thread = std::this_thread::get_id();
       lock.unlock();
       job();
       job = nullptr;
       lock.lock();
       // The client goes behind all that have come meanwhile. It may have been dropped.
-      if (!turns.empty() && turns.front().from == chosen->running) {
-        if (turns.front().waiting.empty()) {
+      if (!turns.empty() && turns.front().owner == queue_to_run->running_client) {
+        if (turns.front().functions.empty()) {
           turns.pop_front();
         } else {
           turns.splice(turns.end(), turns, turns.begin());
         }
       }
-      chosen->running = nullptr;
+      queue_to_run->running_client = nullptr;
       changed_.notify_all();
     }
   }
@@ -153,7 +153,7 @@ class planner::state {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<queue, 2> queues_;  // by length
-  std::size_t passed_ = 0;       // short jobs before a long one, with one thread
+  std::size_t short_jobs_ = 0;   // short jobs before a long one, with one thread
   bool ending_ = false;
   std::array<std::thread, 2> workers_;
 };
@@ -170,16 +170,16 @@ planner::~planner() {
   state_->end();
 }
 
-planner::client::client(planner& on) noexcept : on_(on.state_) {}
+planner::client::client(planner& planner) noexcept : state_(planner.state_) {}
 planner::client::~client() {
   drop_waiting();
-  on_->await(this);
+  state_->await(this);
 }
 void planner::client::drop_waiting() noexcept {
-  on_->drop_waiting(this);
+  state_->drop_waiting(this);
 }
 void planner::client::post(std::function<void()> job, job_length length) {
-  state::post(on_, this, std::move(job), length);
+  state::post(state_, this, std::move(job), length);
 }
 
 }  // namespace sluice

@@ -19,23 +19,23 @@ class steady_timer::state {
 
   /// A share of its own, because `expired` may destroy the timer before this returns.
   // NOLINTNEXTLINE(performance-unnecessary-value-param)
-  static ticket call_at(const std::shared_ptr<state> shared, time_point when,
+  static ticket call_at(const std::shared_ptr<state> shared, time_point time,
                         std::function<void()> expired) {
     auto& s = *shared;
-    ticket made{when};
+    ticket result{time};
     {
       const std::lock_guard lock(s.mutex_);
       if (!s.thread_.joinable()) s.thread_ = std::thread([shared] { shared->run(); });
-      made.number = ++s.last_number_;
-      s.waiting_.emplace(std::pair(when, made.number), std::move(expired));
+      result.number = ++s.last_number_;
+      s.pending_calls_.emplace(std::pair(time, result.number), std::move(expired));
     }
     s.changed_.notify_one();
-    return made;
+    return result;
   }
-  void cancel(const ticket& which) noexcept {
+  void cancel(const ticket& call) noexcept {
     calls::node_type dropped;  // destroyed without the lock
     const std::lock_guard lock(mutex_);
-    dropped = waiting_.extract({which.when, which.number});
+    dropped = pending_calls_.extract({call.when, call.number});
   }
 
   /// Ends the thread. A function that drops the last owner of the timer runs on that thread, which
@@ -45,7 +45,7 @@ class steady_timer::state {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
-      dropped.swap(waiting_);
+      dropped.swap(pending_calls_);
     }
     changed_.notify_one();
     if (!thread_.joinable()) return;
@@ -62,12 +62,12 @@ class steady_timer::state {
   void run() noexcept {
     std::unique_lock lock(mutex_);
     while (!ending_) {
-      if (waiting_.empty()) {
+      if (pending_calls_.empty()) {
         changed_.wait(lock);
-      } else if (const auto first = waiting_.begin()->first.first; first > steady_now()) {
+      } else if (const auto first = pending_calls_.begin()->first.first; first > steady_now()) {
         changed_.wait_until(lock, first);
       } else {
-        auto next = waiting_.extract(waiting_.begin());
+        auto next = pending_calls_.extract(pending_calls_.begin());
         lock.unlock();
         next.mapped()();
         next = {};
@@ -80,7 +80,7 @@ class steady_timer::state {
   std::shared_ptr<sluice::device> device_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  calls waiting_;
+  calls pending_calls_;
   std::uint64_t last_number_ = 0;
   bool ending_ = false;
   std::thread thread_;
@@ -101,13 +101,13 @@ steady_timer::~steady_timer() {
   state_->end();
 }
 
-timer::ticket steady_timer::call_at(time_point when, std::function<void()> expired) {
+timer::ticket steady_timer::call_at(time_point time, std::function<void()> expired) {
   if (state_->device().inherited()) state_->device().require_usable();
-  return state::call_at(state_, when, std::move(expired));
+  return state::call_at(state_, time, std::move(expired));
 }
 
-void steady_timer::cancel(const ticket& which) noexcept {
-  if (!state_->device().inherited()) state_->cancel(which);
+void steady_timer::cancel(const ticket& call) noexcept {
+  if (!state_->device().inherited()) state_->cancel(call);
 }
 
 }  // namespace sluice

@@ -36,11 +36,11 @@ void timestamp_reader::start() {
 
 std::unique_ptr<timed_launch> timestamp_reader::make(recycled_memory& memory) {
   device_->require_usable();
-  std::unique_ptr<timed_launch> made(new (memory) timed_launch(memory));
+  std::unique_ptr<timed_launch> launch(new (memory) timed_launch(memory));
   start();
-  made->reader = shared_from_this();
+  launch->reader = shared_from_this();
   if (outstanding_.fetch_add(1, std::memory_order_relaxed) == 0) changed_.raise();
-  return made;
+  return launch;
 }
 
 timed_launch::~timed_launch() {
@@ -63,12 +63,12 @@ void timed_launch::give_back() noexcept {
   pair = nullptr;
 }
 
-void timed_launch::share(const timed_launch& with) noexcept {
+void timed_launch::share(const timed_launch& other) noexcept {
   give_back();
-  if (with.pair == nullptr) return;
-  with.pair->users.fetch_add(1, std::memory_order_relaxed);
-  pair = with.pair;
-  use_of_pair = with.use_of_pair;
+  if (other.pair == nullptr) return;
+  other.pair->users.fetch_add(1, std::memory_order_relaxed);
+  pair = other.pair;
+  use_of_pair = other.use_of_pair;
 }
 
 timestamp_pair* timestamp_reader::take() noexcept {
@@ -80,10 +80,10 @@ timestamp_pair* timestamp_reader::take() noexcept {
         const auto bit = bits & (~bits + 1);
         // Relaxed, as explained in `timed_launch::give_back`.
         if (free.compare_exchange_weak(bits, bits & ~bit, std::memory_order_relaxed)) {
-          auto& taken = chunks_[i]->pairs[static_cast<std::size_t>(std::countr_zero(bit))];
-          taken.users.store(1, std::memory_order_relaxed);
-          taken.times_taken.fetch_add(1, std::memory_order_relaxed);
-          return &taken;
+          auto& pair = chunks_[i]->pairs[static_cast<std::size_t>(std::countr_zero(bit))];
+          pair.users.store(1, std::memory_order_relaxed);
+          pair.times_taken.fetch_add(1, std::memory_order_relaxed);
+          return &pair;
         }
       }
     }
@@ -91,27 +91,27 @@ timestamp_pair* timestamp_reader::take() noexcept {
   }
 }
 
-bool timestamp_reader::grow(std::size_t seen) noexcept {
+bool timestamp_reader::grow(std::size_t chunk_count) noexcept {
   const std::lock_guard lock(starting_);
-  if (chunk_count_.load(std::memory_order_relaxed) != seen) return true;
-  if (seen == max_chunks) return false;
-  std::unique_ptr<chunk> made;
+  if (chunk_count_.load(std::memory_order_relaxed) != chunk_count) return true;
+  if (chunk_count == max_chunks) return false;
+  std::unique_ptr<chunk> new_chunk;
   try {
-    made = std::make_unique<chunk>();
+    new_chunk = std::make_unique<chunk>();
     for (std::size_t i = 0; i < pairs_in_chunk; ++i) {
-      auto& pair = made->pairs[i];
-      pair.free = &made->free;
+      auto& pair = new_chunk->pairs[i];
+      pair.free = &new_chunk->free;
       pair.bit = std::uint64_t{1} << i;
       pair.begin = device_->create_timestamp();
       if (pair.begin == nullptr) return false;  // the device has no timestamps
       pair.end = device_->create_timestamp();
     }
   } catch (...) {
-    if (made) destroy(*made);
+    if (new_chunk) destroy(*new_chunk);
     return false;
   }
-  chunks_[seen] = std::move(made);
-  chunk_count_.store(seen + 1, std::memory_order_release);
+  chunks_[chunk_count] = std::move(new_chunk);
+  chunk_count_.store(chunk_count + 1, std::memory_order_release);
   return true;
 }
 
@@ -194,8 +194,8 @@ bool timestamp_reader::read_inbox() noexcept {
 }
 
 bool timestamp_reader::close() noexcept {
-  timed_launch* none = nullptr;
-  return inbox_.compare_exchange_strong(none, closed(), std::memory_order_relaxed);
+  timed_launch* head = nullptr;
+  return inbox_.compare_exchange_strong(head, closed(), std::memory_order_relaxed);
 }
 
 void timestamp_reader::read(timed_launch& launch) noexcept {

@@ -36,18 +36,20 @@ struct timestamp_pair {
 /// order a launch after earlier ones.
 struct timed_launch {
   timed_launch() = default;
-  explicit timed_launch(recycled_memory& of) noexcept : memory(&of) {}
+  explicit timed_launch(recycled_memory& owner) noexcept : memory(&owner) {}
   timed_launch(const timed_launch&) = delete;
   timed_launch& operator=(const timed_launch&) = delete;
   ~timed_launch();
   /// It lies in recycled memory.
   ///@{
-  static void* operator new(std::size_t bytes, recycled_memory& of) { return of.take(bytes); }
-  static void operator delete(void* block, recycled_memory& of) noexcept { of.give_back(block); }
-  static void operator delete(timed_launch* ended, std::destroying_delete_t) noexcept {
-    auto& of = *ended->memory;
-    ended->~timed_launch();
-    of.give_back(ended);
+  static void* operator new(std::size_t bytes, recycled_memory& owner) { return owner.take(bytes); }
+  static void operator delete(void* block, recycled_memory& owner) noexcept {
+    owner.give_back(block);
+  }
+  static void operator delete(timed_launch* launch, std::destroying_delete_t) noexcept {
+    auto& owner = *launch->memory;
+    launch->~timed_launch();
+    owner.give_back(launch);
   }
   ///@}
   /// Takes a pair of timestamps, if there is a free one.
@@ -55,7 +57,7 @@ struct timed_launch {
   /// Gives up the timestamps. They become available to others when nobody shares them any more.
   void give_back() noexcept;
   /// Takes part in the timestamps of another launch.
-  void share(const timed_launch& with) noexcept;
+  void share(const timed_launch& other) noexcept;
 
   // Until the reader stops, completion threads use the members before `memory` only.
   std::shared_ptr<timestamp_reader> reader;
@@ -105,7 +107,7 @@ class timestamp_reader : public std::enable_shared_from_this<timestamp_reader> {
   void start();
   /// A free pair; nullptr if the device has no timestamps, or if too many are in use.
   [[nodiscard]] timestamp_pair* take() noexcept;
-  [[nodiscard]] bool grow(std::size_t seen) noexcept;
+  [[nodiscard]] bool grow(std::size_t chunk_count) noexcept;
   void destroy(const chunk& c) noexcept;
   void run() noexcept;
   /// Reads and delivers the launches in the inbox. Returns whether there was one.

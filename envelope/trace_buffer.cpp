@@ -37,17 +37,17 @@ trace_buffer::trace_buffer(std::size_t capacity, bool overwrites)
 
 void trace_buffer::record::write(const traced_launch::description& launch) noexcept {
   using description = traced_launch::description;
-  std::array<std::uint64_t, words> copied{};
-  std::memcpy(copied.data(), &launch, sizeof launch);
+  std::array<std::uint64_t, words> buffer{};
+  std::memcpy(buffer.data(), &launch, sizeof launch);
   constexpr auto word = sizeof(std::uint64_t);
-  const auto store = [&](std::size_t from, std::size_t bytes) {
-    for (auto i = from / word; i < (from + bytes + word - 1) / word; ++i) {
-      what[i].store(copied[i], std::memory_order_release);
+  const auto store = [&](std::size_t offset, std::size_t bytes) {
+    for (auto i = offset / word; i < (offset + bytes + word - 1) / word; ++i) {
+      info_words[i].store(buffer[i], std::memory_order_release);
     }
   };
   store(0, offsetof(description, library));
-  const auto store_text = [&](std::size_t from, const char* text) {
-    store(from, std::strlen(text) + 1);
+  const auto store_text = [&](std::size_t offset, const char* text) {
+    store(offset, std::strlen(text) + 1);
   };
   store_text(offsetof(description, library), launch.library.text);
   store_text(offsetof(description, operation), launch.operation.text);
@@ -82,16 +82,16 @@ trace_buffer::record* trace_buffer::claim() noexcept {
 
 bool trace_buffer::overwrite(record& r, std::uint64_t number) noexcept {
   auto state = r.state.load(std::memory_order_relaxed);
-  const auto before = phase_of(state);
-  if (before == in_flight || before == timing) return false;
+  const auto old_phase = phase_of(state);
+  if (old_phase == in_flight || old_phase == timing) return false;
   const auto old = r.launch_id();  // valid only if the exchange below succeeds
   if (!r.state.compare_exchange_strong(state, state_of(number, in_flight),
                                        std::memory_order_relaxed)) {
     return false;
   }
-  if (before != unused) count_left_out();
-  if (before == complete_untimed) {
-    if (const auto before_it = find(old)) leave(*before_it.place);
+  if (old_phase != unused) count_left_out();
+  if (old_phase == complete_untimed) {
+    if (const auto previous = find(old)) leave(*previous.place);
     settled_.fetch_add(1, std::memory_order_relaxed);
   }
   return true;
@@ -114,9 +114,9 @@ bool trace_buffer::enter(std::uint64_t launch_id, const record& r) noexcept {
 trace_buffer::found trace_buffer::find(std::uint64_t launch_id) noexcept {
   if (!overwrites_ && placed_.load(std::memory_order_relaxed) == 0) return {};
   for (auto& place : bucket_of(launch_id).places) {
-    const auto taken = place.load(std::memory_order_relaxed);
-    if (taken >> 32U != (launch_id & 0xffff'ffffU)) continue;
-    const auto number = taken & 0xffff'ffffU;
+    const auto entry = place.load(std::memory_order_relaxed);
+    if (entry >> 32U != (launch_id & 0xffff'ffffU)) continue;
+    const auto number = entry & 0xffff'ffffU;
     if (number == 0) continue;
     auto& r = records_[number - 1];
     if (r.launch_id() == launch_id) return {&place, &r};
@@ -132,8 +132,8 @@ void trace_buffer::leave(std::atomic<std::uint64_t>& place) noexcept {
 
 void trace_buffer::count_left_out() noexcept {
   static std::atomic<std::size_t> threads{0};
-  thread_local const auto mine = threads.fetch_add(1, std::memory_order_relaxed);
-  left_out_[mine % left_out_.size()].value.fetch_add(1, std::memory_order_relaxed);
+  thread_local const auto thread_number = threads.fetch_add(1, std::memory_order_relaxed);
+  omissions_[thread_number % omissions_.size()].value.fetch_add(1, std::memory_order_relaxed);
 }
 
 void trace_buffer::begin(const kernel_info& info) noexcept {
@@ -149,23 +149,23 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
     count_left_out();
     return;
   }
-  traced_launch::description what;
-  what.launch_id = info.launch_id;
-  what.library = info.library;
-  what.operation = info.operation;
-  what.label = info.label;
-  what.tag = info.tag;
-  what.steps = info.steps;
-  what.type = info.type;
-  what.device = info.device;
-  what.stream = info.stream;
-  what.sizes = info.sizes;
-  what.batch = info.batch;
+  traced_launch::description description;
+  description.launch_id = info.launch_id;
+  description.library = info.library;
+  description.operation = info.operation;
+  description.label = info.label;
+  description.tag = info.tag;
+  description.steps = info.steps;
+  description.type = info.type;
+  description.device = info.device;
+  description.stream = info.stream;
+  description.sizes = info.sizes;
+  description.batch = info.batch;
   thread_local const auto thread = static_cast<std::uint64_t>(::gettid());
-  what.thread = thread;
-  what.enqueue_begin = clock::now();
-  r->write(what);
-  r->enqueue_end.store(ticks_of(what.enqueue_begin), std::memory_order_release);
+  description.thread = thread;
+  description.enqueue_begin = clock::now();
+  r->write(description);
+  r->enqueue_end.store(ticks_of(description.enqueue_begin), std::memory_order_release);
   r->begun.store(0, std::memory_order_release);
   r->ended.store(0, std::memory_order_release);
   r->failure.store(0, std::memory_order_release);
@@ -173,14 +173,14 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
 
 void trace_buffer::enqueued(std::uint64_t launch_id) noexcept {
   if (const auto launch = find(launch_id)) {
-    launch.of->enqueue_end.store(ticks_of(clock::now()), std::memory_order_release);
+    launch.entry->enqueue_end.store(ticks_of(clock::now()), std::memory_order_release);
   }
 }
 
 void trace_buffer::completed(std::uint64_t launch_id, const error* failure, bool more) noexcept {
   const auto launch = find(launch_id);
   if (!launch) return;
-  auto& r = *launch.of;
+  auto& r = *launch.entry;
   r.detected.store(ticks_of(clock::now()), std::memory_order_release);
   if (failure != nullptr) {
     r.failure.store(static_cast<int>(failure->code()), std::memory_order_release);
@@ -197,7 +197,7 @@ void trace_buffer::completed(std::uint64_t launch_id, const error* failure, bool
 void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noexcept {
   const auto launch = find(launch_id);
   if (!launch) return;
-  auto& r = *launch.of;
+  auto& r = *launch.entry;
   auto state = r.state.load(std::memory_order_acquire);
   const auto number = number_of(state);
   // Another launch may own the record by now; the exchange succeeds only if it is in the same
@@ -221,9 +221,10 @@ std::vector<traced_launch> trace_buffer::launches() const {
     const auto state = r.state.load(std::memory_order_acquire);
     if (phase_of(state) == unused || phase_of(state) == in_flight) continue;
     traced_launch copy;
-    std::array<std::uint64_t, words> copied{};
-    for (std::size_t i = 0; i < words; ++i) copied[i] = r.what[i].load(std::memory_order_acquire);
-    std::memcpy(static_cast<void*>(&copy.what), copied.data(), sizeof copy.what);
+    std::array<std::uint64_t, words> buffer{};
+    for (std::size_t i = 0; i < words; ++i)
+      buffer[i] = r.info_words[i].load(std::memory_order_acquire);
+    std::memcpy(static_cast<void*>(&copy.info), buffer.data(), sizeof copy.info);
     copy.enqueue_end = time_of(r.enqueue_end.load(std::memory_order_acquire));
     copy.detected = time_of(r.detected.load(std::memory_order_acquire));
     if (const auto failure = r.failure.load(std::memory_order_acquire); failure != 0) {
@@ -243,7 +244,7 @@ std::vector<traced_launch> trace_buffer::launches() const {
 
 std::uint64_t trace_buffer::left_out() const noexcept {
   std::uint64_t sum = 0;
-  for (const auto& c : left_out_) sum += c.value.load(std::memory_order_relaxed);
+  for (const auto& c : omissions_) sum += c.value.load(std::memory_order_relaxed);
   return sum;
 }
 

@@ -24,14 +24,14 @@ struct traced_launch {
   template <std::size_t Size>
   struct alignas(std::uint64_t) cut_text {
     char text[Size]{};
-    cut_text& operator=(std::string_view whole) noexcept {
-      auto length = std::min(whole.size(), sizeof text - 1);
+    cut_text& operator=(std::string_view value) noexcept {
+      auto length = std::min(value.size(), sizeof text - 1);
       const auto continues = [&](std::size_t i) {
-        return i < whole.size() && (static_cast<unsigned char>(whole[i]) & 0xc0U) == 0x80U;
+        return i < value.size() && (static_cast<unsigned char>(value[i]) & 0xc0U) == 0x80U;
       };
       // A character has at most three bytes after its first one.
       for (int i = 0; i < 3 && length > 0 && continues(length); ++i) --length;
-      *std::copy_n(whole.data(), length, text) = '\0';
+      *std::copy_n(value.data(), length, text) = '\0';
       return *this;
     }
   };
@@ -52,7 +52,7 @@ struct traced_launch {
     cut_text<192> steps;
   };
 
-  description what;
+  description info;
   time_point enqueue_end{};
   time_point detected{};
   std::optional<errc> failure;
@@ -125,9 +125,9 @@ class trace_buffer {
   /// value of the next launch therefore finds a different `state` afterwards.
   struct alignas(64) record {
     [[nodiscard]] std::uint64_t launch_id() const noexcept {
-      return what[0].load(std::memory_order_relaxed);
+      return info_words[0].load(std::memory_order_relaxed);
     }
-    /// Writes `what`, but nothing behind the end of a text.
+    /// Writes `info`, but nothing behind the end of a text.
     void write(const traced_launch::description& launch) noexcept;
     std::atomic<std::uint64_t> state{unused};
     std::atomic<ticks> enqueue_end{0};
@@ -135,7 +135,7 @@ class trace_buffer {
     std::atomic<ticks> begun{0};  // 0: missing
     std::atomic<ticks> ended{0};  // 0: missing
     std::atomic<int> failure{0};  // an `errc`; 0 for success
-    std::array<std::atomic<std::uint64_t>, words> what{};
+    std::array<std::atomic<std::uint64_t>, words> info_words{};
   };
 
   /// A cache line of the index. Each launch has one of the eight places of its bucket until its
@@ -146,7 +146,7 @@ class trace_buffer {
   };
   struct found {
     std::atomic<std::uint64_t>* place = nullptr;
-    record* of = nullptr;
+    record* entry = nullptr;
     [[nodiscard]] explicit operator bool() const noexcept { return place != nullptr; }
   };
 
@@ -170,7 +170,7 @@ class trace_buffer {
   // have completed.
   alignas(64) std::atomic<std::uint64_t> next_{0};    // the number of the next record
   alignas(64) std::atomic<std::uint64_t> placed_{0};  // taken places; not counted if `overwrites_`
-  std::array<counter, 16> left_out_;
+  std::array<counter, 16> omissions_;
   alignas(64) std::atomic<std::uint64_t> untimed_{0};
   alignas(64) std::atomic<std::uint64_t> settled_{0};
 };

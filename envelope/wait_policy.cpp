@@ -19,8 +19,8 @@ std::size_t processors() noexcept {
 }  // namespace
 
 spinners& spinners::of_process() noexcept {
-  static spinners all(processors() / 4);
-  return all;
+  static spinners instance(processors() / 4);
+  return instance;
 }
 
 }  // namespace sluice::detail

@@ -32,13 +32,13 @@ std::size_t stack_rank(const tensor_spec& s) {
 /// Extends `stack` by the leading dimensions of `s`, aligned at the last one. False if they do not
 /// fit.
 bool extend(extents& stack, const tensor_spec& s) {
-  const auto own = stack_rank(s);
-  const auto rank = std::max(stack.size(), own);
+  const auto spec_rank = stack_rank(s);
+  const auto rank = std::max(stack.size(), spec_rank);
   extents wider;
   for (std::size_t i = 0; i < rank; ++i) {
     const auto from_end = rank - i;
     const auto a = from_end <= stack.size() ? stack[stack.size() - from_end] : 1;
-    const auto b = from_end <= own ? s.shape[own - from_end] : 1;
+    const auto b = from_end <= spec_rank ? s.shape[spec_rank - from_end] : 1;
     if (a != b && a != 1 && b != 1) return false;
     wider.push_back(a == 1 ? b : a);
   }
@@ -85,32 +85,34 @@ bool is_supported(element_type type) {
 
 }  // namespace
 
-operations::gemm_call operations::infer(const gemm& op, inference& to) {
+operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   require_enumerator("new_c", op.new_c, layout::column_major);
-  const auto matrix = [&](const operand& of) -> const tensor_spec& {
-    const auto& s = to.require(of);
+  const auto matrix = [&](const operand& operand) -> const tensor_spec& {
+    const auto& s = inference.require(operand);
     if (!is_supported(s.type)) {
-      throw to.refusal(of, "is of type ", s.type, ", but gemm computes in f32, f64, c64 and c128");
+      throw inference.refusal(operand, "is of type ", s.type,
+                              ", but gemm computes in f32, f64, c64 and c128");
     }
     if (s.rank() < matrix_rank) {
-      throw to.refusal(of, "has the shape ", s.shape, ", which is no matrix");
+      throw inference.refusal(operand, "has the shape ", s.shape, ", which is no matrix");
     }
     return s;
   };
   const auto& a = matrix(op.a);
   const auto& b = matrix(op.b);
   if (b.type != a.type) {
-    throw to.refusal(op.b, "is of type ", b.type, ", but a is of type ", a.type);
+    throw inference.refusal(op.b, "is of type ", b.type, ", but a is of type ", a.type);
   }
   if (extent(b, 0) != extent(a, 1)) {
-    throw to.refusal(op.b, "has the shape ", b.shape, ", but needs ", std::to_string(extent(a, 1)),
-                     " rows, as many as a of shape ", a.shape, " has columns");
+    throw inference.refusal(op.b, "has the shape ", b.shape, ", but needs ",
+                            std::to_string(extent(a, 1)), " rows, as many as a of shape ", a.shape,
+                            " has columns");
   }
   extents stack;
   (void)extend(stack, a);
   if (!extend(stack, b)) {
-    throw to.refusal(op.b, "has the shape ", b.shape, ", whose leading dimensions do not fit a's ",
-                     a.shape);
+    throw inference.refusal(op.b, "has the shape ", b.shape,
+                            ", whose leading dimensions do not fit a's ", a.shape);
   }
 
   gemm_call call{.type = a.type,
@@ -119,7 +121,7 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
                  .k = extent(a, 1),
                  .alpha = factor(op.alpha, a.type, "alpha"),
                  .beta = factor(op.beta, a.type, "beta")};
-  if (call.beta != 0.0) to.update(op.c);
+  if (call.beta != 0.0) inference.update(op.c);
   extents shape = stack;
   shape.push_back(call.m);
   shape.push_back(call.n);
@@ -128,37 +130,37 @@ operations::gemm_call operations::infer(const gemm& op, inference& to) {
     for (std::size_t i = 0; i < shape.size(); ++i) order.push_back(static_cast<std::int64_t>(i));
     std::swap(order[order.size() - 2], order[order.size() - 1]);
   }
-  const auto& c = to.result(op.c, a.type, shape, order);
+  const auto& c = inference.result(op.c, a.type, shape, order);
   call.multiplies = call.alpha != 0.0 && c.size() != 0 && call.k != 0;
   if (!call.multiplies) {
-    to.ignore(op.a);
-    to.ignore(op.b);
+    inference.ignore(op.a);
+    inference.ignore(op.b);
   }
   if (c.size() == 0) {
-    to.ignore(op.c);
+    inference.ignore(op.c);
     call.count = 0;
     return call;
   }
   for (const auto extent : stack) call.count *= extent;
 
-  const auto blas = [&](const operand& of, const tensor_spec& s) {
-    auto found = stored(s);
+  const auto blas = [&](const operand& operand, const tensor_spec& s) {
+    auto stored_matrix = stored(s);
     auto distance = operations::distance_of(s, matrix_rank, stack);
-    if (!found || !distance) {
-      to.pack(of);
+    if (!stored_matrix || !distance) {
+      inference.pack(operand);
       distance = operations::distance_of(s, matrix_rank, stack);
       if (!distance) {
         // The copy of a stack that is repeated along some dimensions holds all repetitions.
-        auto whole = stack;
-        whole.push_back(extent(s, 0));
-        whole.push_back(extent(s, 1));
-        to.pack(of, whole);
+        auto full_shape = stack;
+        full_shape.push_back(extent(s, 0));
+        full_shape.push_back(extent(s, 1));
+        inference.pack(operand, full_shape);
         distance = operations::distance_of(s, matrix_rank, stack);
       }
-      found = stored(s);
+      stored_matrix = stored(s);
     }
-    found->distance = *distance;
-    return *found;
+    stored_matrix->distance = *distance;
+    return *stored_matrix;
   };
   call.c = blas(op.c, c);
   if (call.multiplies) {
@@ -184,7 +186,7 @@ std::size_t operations::most_in_batch(const gemm_call& call) noexcept {
   constexpr double most_work = 2.0 * 512 * 512 * 512;
   constexpr double most_bytes = 8 << 20U;
   constexpr double largest_products = 32;
-  constexpr double most = 128;
+  constexpr double limit = 128;
   if (!call.multiplies || call.count != 1) return 0;
   const bool is_complex = call.type == element_type::c64 || call.type == element_type::c128;
   const auto m = static_cast<double>(call.m);
@@ -193,7 +195,7 @@ std::size_t operations::most_in_batch(const gemm_call& call) noexcept {
   const double elements = m * k + k * n + (call.beta == 0.0 ? 1 : 2) * m * n;
   const double load = std::max((is_complex ? 8 : 2) * m * n * k / most_work,
                                elements * static_cast<double>(size_of(call.type)) / most_bytes);
-  return load > 1 ? 0 : static_cast<std::size_t>(std::min(most, largest_products / load));
+  return load > 1 ? 0 : static_cast<std::size_t>(std::min(limit, largest_products / load));
 }
 
 operations::scale_call operations::scaling_of(const gemm_call& call) {

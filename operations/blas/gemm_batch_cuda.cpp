@@ -46,12 +46,12 @@ void enqueue_gemm_batch(lane_libraries& libraries, const gemm_call& call,
   auto& table = batch.own<pointer_table>();
   const auto addresses = table.pointers();
   for (std::size_t i = 0; i < count; ++i) {
-    const auto at = batch[i];
-    void* const a = at.get<void>(&gemm::a);
-    void* const b = at.get<void>(&gemm::b);
+    const auto launch = batch[i];
+    void* const a = launch.get<void>(&gemm::a);
+    void* const b = launch.get<void>(&gemm::b);
     addresses[i] = call.swapped ? b : a;
     addresses[count + i] = call.swapped ? a : b;
-    addresses[2 * count + i] = at.get<void>(&gemm::c);
+    addresses[2 * count + i] = launch.get<void>(&gemm::c);
   }
   void** const uploaded = tables.upload(table, 3 * count);
   switch (call.type) {

@@ -54,6 +54,6 @@ struct gemm_call {
 [[nodiscard]] std::size_t most_in_batch(const gemm_call& call) noexcept;
 
 /// Infers `op`; see `gemm`.
-[[nodiscard]] gemm_call infer(const gemm& op, inference& to);
+[[nodiscard]] gemm_call infer(const gemm& op, inference& inference);
 
 }  // namespace sluice::operations

@@ -21,12 +21,12 @@ cublasOperation_t operation(const blas_matrix& m) noexcept {
 }
 
 template <class T>
-void run(cublasHandle_t handle, const gemm_call& call, const launch_of<gemm>& at) {
+void run(cublasHandle_t handle, const gemm_call& call, const launch_of<gemm>& launch) {
   using functions = cublas_functions<T>;
   using value = typename functions::value;
-  const auto* const a = at.get<const value>(&gemm::a);
-  const auto* const b = at.get<const value>(&gemm::b);
-  auto* const c = at.get<value>(&gemm::c);
+  const auto* const a = launch.get<const value>(&gemm::a);
+  const auto* const b = launch.get<const value>(&gemm::b);
+  auto* const c = launch.get<value>(&gemm::c);
   const auto alpha = cublas_number<value>(call.alpha);
   const auto beta = cublas_number<value>(call.beta);
   const auto* const first = call.swapped ? b : a;
@@ -63,24 +63,24 @@ void prepare_blas(lane_libraries& libraries) {
   prepare_map<operations::scale_call>(libraries);
 }
 
-void enqueue_gemm(lane_libraries& libraries, const gemm_call& call, const launch_of<gemm>& at) {
+void enqueue_gemm(lane_libraries& libraries, const gemm_call& call, const launch_of<gemm>& launch) {
   if (call.m == 0 || call.n == 0 || call.count == 0) return;
   if (!call.multiplies) {
     if (call.beta == 1.0) return;
-    void* const c = at.get<void>(&gemm::c);
+    void* const c = launch.get<void>(&gemm::c);
     return enqueue_map(libraries, scaling_of(call), {c, {call.beta == 0.0 ? nullptr : c}});
   }
   const auto& blas = libraries.get<cublas_handle>();
   const current_device_scope current(libraries.runtime().device());
   switch (call.type) {
     case element_type::f32:
-      return run<float>(blas.get(), call, at);
+      return run<float>(blas.get(), call, launch);
     case element_type::f64:
-      return run<double>(blas.get(), call, at);
+      return run<double>(blas.get(), call, launch);
     case element_type::c64:
-      return run<std::complex<float>>(blas.get(), call, at);
+      return run<std::complex<float>>(blas.get(), call, launch);
     default:
-      return run<std::complex<double>>(blas.get(), call, at);
+      return run<std::complex<double>>(blas.get(), call, launch);
   }
 }
 

@@ -14,7 +14,7 @@ namespace sluice::host {
 /// @throws error `unsupported`
 void check_gemm(const operations::gemm_call& call);
 /// Computes with OpenBLAS.
-void compute_gemm(const operations::gemm_call& call, const launch_of<gemm>& at);
+void compute_gemm(const operations::gemm_call& call, const launch_of<gemm>& launch);
 }  // namespace sluice::host
 
 namespace sluice::cuda {
@@ -30,5 +30,5 @@ void enqueue_gemm_batch(lane_libraries& libraries, const operations::gemm_call& 
                         const batch_of<gemm>& batch);
 /// Enqueues with cuBLAS.
 void enqueue_gemm(lane_libraries& libraries, const operations::gemm_call& call,
-                  const launch_of<gemm>& at);
+                  const launch_of<gemm>& launch);
 }  // namespace sluice::cuda

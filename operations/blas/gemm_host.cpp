@@ -111,8 +111,8 @@ void run(const gemm_call& call, const T* a, const T* b, T* c) {
 }
 
 template <class T>
-void run(const gemm_call& call, const launch_of<gemm>& at) {
-  run(call, at.get<const T>(&gemm::a), at.get<const T>(&gemm::b), at.get<T>(&gemm::c));
+void run(const gemm_call& call, const launch_of<gemm>& launch) {
+  run(call, launch.get<const T>(&gemm::a), launch.get<const T>(&gemm::b), launch.get<T>(&gemm::c));
 }
 
 }  // namespace
@@ -142,23 +142,23 @@ void check_gemm(const gemm_call& call) {
   require(call.c.leading, "ldc");
 }
 
-void compute_gemm(const gemm_call& call, const launch_of<gemm>& at) {
+void compute_gemm(const gemm_call& call, const launch_of<gemm>& launch) {
   if (call.m == 0 || call.n == 0 || call.count == 0) return;
   if (!call.multiplies) {
     if (call.beta == 1.0) return;
-    void* const c = at.get<void>(&gemm::c);
+    void* const c = launch.get<void>(&gemm::c);
     return compute_map(operations::scaling_of(call), {c, {call.beta == 0.0 ? nullptr : c}});
   }
   settle_thread_count();
   switch (call.type) {
     case element_type::f32:
-      return run<float>(call, at);
+      return run<float>(call, launch);
     case element_type::f64:
-      return run<double>(call, at);
+      return run<double>(call, launch);
     case element_type::c64:
-      return run<std::complex<float>>(call, at);
+      return run<std::complex<float>>(call, launch);
     default:
-      return run<std::complex<double>>(call, at);
+      return run<std::complex<double>>(call, launch);
   }
 }
 

@@ -15,16 +15,16 @@ namespace sluice::host {
 /// @throws error for a `dnnl::error` that leaves `function`: `out_of_memory`, `unsupported`, else
 /// `library_failure`, with the raw status
 template <class Function>
-auto check_onednn(const char* what, Function&& function,
-                  source_location where = source_location::current()) {
+auto check_onednn(const char* operation, Function&& function,
+                  source_location location = source_location::current()) {
   try {
     return std::forward<Function>(function)();
   } catch (const dnnl::error& failure) {
     errc code = errc::library_failure;
     if (failure.status == dnnl_out_of_memory) code = errc::out_of_memory;
     if (failure.status == dnnl_unimplemented) code = errc::unsupported;
-    throw error(code, std::string(what) + ": " + failure.what(),
-                library_status{"oneDNN", static_cast<long>(failure.status)}, where);
+    throw error(code, std::string(operation) + ": " + failure.what(),
+                library_status{"oneDNN", static_cast<long>(failure.status)}, location);
   }
 }
 

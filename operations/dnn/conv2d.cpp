@@ -52,36 +52,37 @@ extents dimensions_in(channel_order order) {
 }
 
 /// An operand of f32.
-const tensor_spec& require_f32(const inference& to, const operand& of) {
-  const auto& s = to.require(of);
+const tensor_spec& require_f32(const inference& inference, const operand& operand) {
+  const auto& s = inference.require(operand);
   if (s.type != element_type::f32) {
-    throw to.refusal(of, "is of type ", s.type, ", but conv2d computes in f32");
+    throw inference.refusal(operand, "is of type ", s.type, ", but conv2d computes in f32");
   }
   return s;
 }
 
 /// Refuses a bias that does not fit `filters`.
-void check_bias(const inference& to, const operand& of, std::int64_t filters) {
-  const auto& s = require_f32(to, of);
+void check_bias(const inference& inference, const operand& operand, std::int64_t filters) {
+  const auto& s = require_f32(inference, operand);
   if (s.rank() != 1 || s.shape[0] != filters) {
-    throw to.refusal(of, "has the shape ", s.shape, ", but there are ", filters, " filters");
+    throw inference.refusal(operand, "has the shape ", s.shape, ", but there are ", filters,
+                            " filters");
   }
 }
 
-conv2d_call infer(const conv2d& op, inference& to) {
-  const auto& x = require_f32(to, op.x);
-  const auto& w = require_f32(to, op.w);
+conv2d_call infer(const conv2d& op, inference& inference) {
+  const auto& x = require_f32(inference, op.x);
+  const auto& w = require_f32(inference, op.w);
   operations::require_enumerator("activation", op.activation, activation::relu);
   operations::require_enumerator("math", op.math, math_mode::tf32);
   const auto& g = op.geometry;
   const auto shape = conv2d_output_shape(x.shape, w.shape, g);
-  if (op.bias) check_bias(to, op.bias, shape[1]);
+  if (op.bias) check_bias(inference, op.bias, shape[1]);
   const bool multiplies = x.size() != 0 && w.size() != 0;
 
   conv2d_call call{
       .output = {.images = shape[0], .channels = shape[1], .h = shape[2], .w = shape[3]},
       .relu = op.activation == activation::relu};
-  const auto* y = op.y ? &to.result(op.y, element_type::f32, shape) : nullptr;
+  const auto* y = op.y ? &inference.result(op.y, element_type::f32, shape) : nullptr;
   // The launch has one order: that of X, or of the others if X lies in both or in neither.
   const auto decide = [&] {
     if (multiplies) {
@@ -96,19 +97,19 @@ conv2d_call infer(const conv2d& op, inference& to) {
                                                                   : channel_order::first;
   };
   const auto order = decide();
-  if (y == nullptr) y = &to.result(op.y, element_type::f32, shape, dimensions_in(order));
+  if (y == nullptr) y = &inference.result(op.y, element_type::f32, shape, dimensions_in(order));
   if (!multiplies) {
-    to.ignore(op.x);
-    to.ignore(op.w);
+    inference.ignore(op.x);
+    inference.ignore(op.w);
   }
   if (y->size() == 0) {
-    for (const auto* of : {&op.x, &op.w, &op.bias, &op.y}) to.ignore(*of);
+    for (const auto* operand : {&op.x, &op.w, &op.bias, &op.y}) inference.ignore(*operand);
     return call;
   }
-  const auto pack = [&](const operand& of, const tensor_spec& s) {
-    to.pack(of, s.shape, dimensions_in(order));
+  const auto pack = [&](const operand& operand, const tensor_spec& s) {
+    inference.pack(operand, s.shape, dimensions_in(order));
   };
-  if (op.bias) to.make_contiguous(op.bias);
+  if (op.bias) inference.make_contiguous(op.bias);
   if (!distance_in(*y, order)) pack(op.y, *y);
   call.output.order = order;
   call.output.distance = *distance_in(*y, order);
@@ -120,11 +121,11 @@ conv2d_call infer(const conv2d& op, inference& to) {
   // A plan does not depend on the dilation of an only tap, nor on a stride that leads from an only
   // output beyond the padded x: the shortest such stride stands for all. (cuDNN refuses a stride
   // that leads to more outputs.)
-  const auto dilation = [](std::int64_t taps, std::int64_t given) {
-    return taps > 1 ? given : 1;
+  const auto dilation = [](std::int64_t taps, std::int64_t value) {
+    return taps > 1 ? value : 1;
   };
-  const auto stride = [](std::int64_t outputs, std::int64_t given, std::int64_t beyond) {
-    return outputs > 1 ? given : beyond;
+  const auto stride = [](std::int64_t outputs, std::int64_t value, std::int64_t beyond) {
+    return outputs > 1 ? value : beyond;
   };
   const auto dilation_h = dilation(w.shape[2], g.dilation.h);
   const auto dilation_w = dilation(w.shape[3], g.dilation.w);

@@ -64,15 +64,16 @@ class conv2d_plan final : public operation_plan {
   /// @throws error `library_failure`, `unsupported`
   void run(cudnnHandle_t handle, const float* x, const float* w, float* y, void* workspace) const {
     while (true) {
-      const auto status = convolution_.run(handle, algorithms_[chosen_], x, w, y, workspace);
+      const auto status =
+          convolution_.run(handle, algorithms_[algorithm_index_], x, w, y, workspace);
       if (status == CUDNN_STATUS_SUCCESS) return;
       // A kernel that failed is no refusal of the algorithm.
       if (status / 1000 == CUDNN_STATUS_EXECUTION_FAILED / 1000 ||
-          chosen_ + 1 == algorithms_.size()) {
+          algorithm_index_ + 1 == algorithms_.size()) {
         check_cudnn(status, "cudnnConvolutionForward");
       }
       (void)cudaGetLastError();  // do not leave it to an unrelated later call
-      ++chosen_;
+      ++algorithm_index_;
     }
   }
 
@@ -80,7 +81,7 @@ class conv2d_plan final : public operation_plan {
   // Launches follow each other on one thread.
   mutable cudnn_convolution convolution_;
   std::vector<convolution_algorithm> algorithms_;
-  mutable std::size_t chosen_ = 0;
+  mutable std::size_t algorithm_index_ = 0;
 };
 
 /// Our kernels, loaded.
@@ -127,7 +128,7 @@ void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries)
   const auto algorithms = plan.convolution().algorithms(handle, max_workspace);
   const trial_layout layout(key);
   operations::workspace scratch(libraries.runtime(), stream, "cudnn trial");
-  cudnnStatus_t refused = CUDNN_STATUS_NOT_SUPPORTED;
+  cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
   std::optional<error> no_memory;
   for (std::size_t i = 0; i < algorithms.size(); ++i) {
     const auto rest = std::span(algorithms).subspan(i);
@@ -141,20 +142,20 @@ void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries)
     auto* const x = first + workspace_bytes;
     const unsigned char zero = 0;
     device.fill(x, &zero, 1, layout.end, stream.native());
-    const auto at = [&](std::size_t position) {
+    const auto address_at = [&](std::size_t position) {
       return reinterpret_cast<float*>(x + position);
     };
-    refused =
-        plan.convolution().run(handle, rest.front(), at(0), at(layout.w), at(layout.y), first);
-    if (refused == CUDNN_STATUS_SUCCESS) return plan.choose(rest.first(1));
+    status = plan.convolution().run(handle, rest.front(), address_at(0), address_at(layout.w),
+                                    address_at(layout.y), first);
+    if (status == CUDNN_STATUS_SUCCESS) return plan.choose(rest.first(1));
     (void)cudaGetLastError();  // do not leave it to an unrelated later call
     device.require_usable();
   }
   if (no_memory) throw *no_memory;
   throw error(errc::unsupported,
               std::string("conv2d: cuDNN has no algorithm for this geometry: ") +
-                  cudnnGetErrorString(refused),
-              library_status{"cuDNN", static_cast<long>(refused)});
+                  cudnnGetErrorString(status),
+              library_status{"cuDNN", static_cast<long>(status)});
 }
 
 /// Adds the bias, applies the activation and writes zeros, as far as there is any of it.
@@ -192,11 +193,11 @@ void prepare_dnn(lane_libraries& libraries) {
 
 void check_conv2d(const conv2d_call& call) {
   if (!call.multiplies) return;
-  const auto require = [](const char* name, const char* what, std::int64_t value) {
-    constexpr auto most = std::numeric_limits<int>::max();
-    if (value <= most) return;
-    throw error(errc::unsupported, std::string(name) + ": " + what + std::to_string(value) +
-                                       ", but cuDNN takes at most " + std::to_string(most));
+  const auto require = [](const char* name, const char* text, std::int64_t value) {
+    constexpr auto limit = std::numeric_limits<int>::max();
+    if (value <= limit) return;
+    throw error(errc::unsupported, std::string(name) + ": " + text + std::to_string(value) +
+                                       ", but cuDNN takes at most " + std::to_string(limit));
   };
   const auto& key = call.key;
   require("x", "has the extent ", std::max({key.n, key.c, key.h, key.w}));
@@ -217,7 +218,7 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
                                                        const conv2d_call& call) {
   if (!call.multiplies) return std::make_shared<empty_plan>();
   auto& device = libraries.runtime().device();
-  const detail::library_call in_library(device.id());
+  const detail::library_call library_scope(device.id());
   device.require_usable();
   const current_device_scope current(device);
   auto plan = std::make_shared<conv2d_plan>(call.key);
@@ -226,16 +227,16 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
 }
 
 void enqueue_conv2d(lane_libraries& libraries, const conv2d_call& call,
-                    const launch_of<conv2d>& at) {
+                    const launch_of<conv2d>& launch) {
   if (call.output.empty()) return;
   const current_device_scope current(libraries.runtime().device());
-  auto* const y = at.get<float>(&conv2d::y);
+  auto* const y = launch.get<float>(&conv2d::y);
   if (call.multiplies) {
-    at.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
-                               at.get<const float>(&conv2d::x), at.get<const float>(&conv2d::w), y,
-                               at.workspace());
+    launch.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
+                                   launch.get<const float>(&conv2d::x),
+                                   launch.get<const float>(&conv2d::w), y, launch.workspace());
   }
-  finish(call, at.get<const float>(&conv2d::bias), y, libraries.stream().native());
+  finish(call, launch.get<const float>(&conv2d::bias), y, libraries.stream().native());
 }
 
 }  // namespace sluice::cuda

@@ -17,7 +17,7 @@ void prepare_dnn(lane_libraries& libraries);
 [[nodiscard]] std::shared_ptr<const operation_plan> make_conv2d_plan(
     lane_libraries& libraries, const operations::conv2d_call& call);
 /// Computes with oneDNN, or directly.
-void compute_conv2d(const operations::conv2d_call& call, const launch_of<conv2d>& at);
+void compute_conv2d(const operations::conv2d_call& call, const launch_of<conv2d>& launch);
 }  // namespace sluice::host
 
 namespace sluice::cuda {
@@ -33,5 +33,5 @@ void check_conv2d(const operations::conv2d_call& call);
     lane_libraries& libraries, const operations::conv2d_call& call);
 /// Enqueues with cuDNN.
 void enqueue_conv2d(lane_libraries& libraries, const operations::conv2d_call& call,
-                    const launch_of<conv2d>& at);
+                    const launch_of<conv2d>& launch);
 }  // namespace sluice::cuda

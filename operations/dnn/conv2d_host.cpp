@@ -84,14 +84,14 @@ class workspace_layout {
 bool suits_onednn(const conv2d_key& key) noexcept {
   constexpr std::int64_t widest = std::int64_t{1} << 17;
   constexpr std::int64_t highest = std::int64_t{1} << 28;
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t greatest = std::numeric_limits<std::int32_t>::max();
   const auto fits = [](std::int64_t extent, std::int64_t padding, std::int64_t taps,
                        std::int64_t dilation, std::int64_t limit) {
     return extent <= limit && padding <= limit && extent + 2 * padding <= limit &&
            dilation <= limit && taps <= limit / dilation;
   };
   const auto few = [](std::initializer_list<std::int64_t> values) {
-    return std::max(values) <= most;
+    return std::max(values) <= greatest;
   };
   return fits(key.h, key.padding_h, key.r, key.dilation_h, highest) &&
          fits(key.w, key.padding_w, key.s, key.dilation_w, widest) &&
@@ -232,10 +232,11 @@ class onednn_plan final : public conv2d_plan {
     for (auto* c : {&x_, &w_, &y_}) {
       if (!c->needed) continue;
       const bool inwards = c != &y_;
-      const dnnl::reorder::primitive_desc made(engine_, inwards ? c->outer : c->inner, engine_,
-                                               inwards ? c->inner : c->outer, attributes);
-      c->reorder = dnnl::reorder(made);
-      c->scratchpad = made.scratchpad_desc();
+      const dnnl::reorder::primitive_desc descriptor(engine_, inwards ? c->outer : c->inner,
+                                                     engine_, inwards ? c->inner : c->outer,
+                                                     attributes);
+      c->reorder = dnnl::reorder(descriptor);
+      c->scratchpad = descriptor.scratchpad_desc();
       largest = std::max(largest, c->scratchpad.get_size());
     }
     // The primitives run one after the other, so they share their scratch memory.
@@ -251,9 +252,9 @@ class onednn_plan final : public conv2d_plan {
     const auto inner = [&](const conversion& c, const void* outer) {
       return at(c.inner, c.needed ? operands.workspace + c.position : outer);
     };
-    const auto reorder = [&](const conversion& c, const memory& from, const memory& to) {
-      c.reorder.execute(stream_, {{DNNL_ARG_FROM, from},
-                                  {DNNL_ARG_TO, to},
+    const auto reorder = [&](const conversion& c, const memory& source, const memory& target) {
+      c.reorder.execute(stream_, {{DNNL_ARG_FROM, source},
+                                  {DNNL_ARG_TO, target},
                                   {DNNL_ARG_SCRATCHPAD, at(c.scratchpad, scratchpad)}});
     };
     const memory x = inner(x_, operands.x);
@@ -321,12 +322,13 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
   return std::make_shared<direct_plan>();
 }
 
-void compute_conv2d(const conv2d_call& call, const launch_of<conv2d>& at) {
+void compute_conv2d(const conv2d_call& call, const launch_of<conv2d>& launch) {
   if (call.output.empty()) return;
-  const conv2d_operands operands{at.get<const float>(&conv2d::x), at.get<const float>(&conv2d::w),
-                                 at.get<const float>(&conv2d::bias), at.get<float>(&conv2d::y),
-                                 static_cast<std::byte*>(at.workspace())};
-  at.plan<conv2d_plan>().run(call, operands);
+  const conv2d_operands operands{
+      launch.get<const float>(&conv2d::x), launch.get<const float>(&conv2d::w),
+      launch.get<const float>(&conv2d::bias), launch.get<float>(&conv2d::y),
+      static_cast<std::byte*>(launch.workspace())};
+  launch.plan<conv2d_plan>().run(call, operands);
   if (call.relu) rectify(call.output, operands.y);
 }
 

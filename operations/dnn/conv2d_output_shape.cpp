@@ -21,8 +21,8 @@ void require_shape(const char* name, const extents& shape, const char* meaning) 
   }
 }
 
-/// One extent of the result. `what` is "height" or "width".
-std::int64_t output_extent(const std::string& what, const char* suffix, std::int64_t input,
+/// One extent of the result. `dimension` is "height" or "width".
+std::int64_t output_extent(const std::string& dimension, const char* suffix, std::int64_t input,
                            std::int64_t taps, std::int64_t padding, std::int64_t dilation,
                            std::int64_t stride) {
   std::int64_t padded = 0;
@@ -31,15 +31,15 @@ std::int64_t output_extent(const std::string& what, const char* suffix, std::int
       __builtin_add_overflow(padded, input, &padded)) {
     throw invalid_argument(
         std::string("geometry.padding.") + suffix,
-        "is " + std::to_string(padding) + ", which overflows the " + what + " of x");
+        "is " + std::to_string(padding) + ", which overflows the " + dimension + " of x");
   }
   if (__builtin_mul_overflow(dilation, taps - 1, &reach)) {
-    throw invalid_argument(
-        std::string("geometry.dilation.") + suffix,
-        "is " + std::to_string(dilation) + ", which overflows the " + what + " of the filters");
+    throw invalid_argument(std::string("geometry.dilation.") + suffix,
+                           "is " + std::to_string(dilation) + ", which overflows the " + dimension +
+                               " of the filters");
   }
   if (reach >= padded) {
-    throw invalid_argument("w", "the " + what + " of the filters, dilated, is " +
+    throw invalid_argument("w", "the " + dimension + " of the filters, dilated, is " +
                                     std::to_string(reach) + " + 1, but the padded x has only " +
                                     std::to_string(padded));
   }

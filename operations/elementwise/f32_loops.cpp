@@ -30,37 +30,37 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Converts whole vectors of small integers, which the compiler does in several steps.
 /// @return the elements that have been converted
 template <class T>
-HWY_INLINE std::int64_t load_integers([[maybe_unused]] const void* from,
+HWY_INLINE std::int64_t load_integers([[maybe_unused]] const void* source,
                                       [[maybe_unused]] std::int64_t count,
-                                      [[maybe_unused]] float* to) {
+                                      [[maybe_unused]] float* target) {
   std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> integers;
   const hn::Rebind<T, decltype(d)> small;
   constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
-  const auto* const x = static_cast<const T*>(from);
+  const auto* const x = static_cast<const T*>(source);
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
     const auto a = hn::PromoteTo(integers, hn::LoadU(small, x + i));
     const auto b = hn::PromoteTo(integers, hn::LoadU(small, x + i + lanes));
-    hn::StoreU(hn::ConvertTo(d, a), d, to + i);
-    hn::StoreU(hn::ConvertTo(d, b), d, to + i + lanes);
+    hn::StoreU(hn::ConvertTo(d, a), d, target + i);
+    hn::StoreU(hn::ConvertTo(d, b), d, target + i + lanes);
   }
 #endif
   return i;
 }
 
 template <storage Type>
-void load_as(const void* from, std::int64_t count, float* to) {
+void load_as(const void* source, std::int64_t count, float* target) {
   std::int64_t i = 0;
-  if constexpr (Type == storage::u8) i = load_integers<std::uint8_t>(from, count, to);
-  if constexpr (Type == storage::i8) i = load_integers<std::int8_t>(from, count, to);
-  if constexpr (Type == storage::u16) i = load_integers<std::uint16_t>(from, count, to);
+  if constexpr (Type == storage::u8) i = load_integers<std::uint8_t>(source, count, target);
+  if constexpr (Type == storage::i8) i = load_integers<std::int8_t>(source, count, target);
+  if constexpr (Type == storage::u16) i = load_integers<std::uint16_t>(source, count, target);
   SLUICE_INDEPENDENT
-  for (; i < count; ++i) to[i] = load<float>(Type, from, i);
+  for (; i < count; ++i) target[i] = load<float>(Type, source, i);
 }
 template <storage Type>
-void store_as(const float* from, std::int64_t count, void* to) {
+void store_as(const float* source, std::int64_t count, void* target) {
   std::int64_t i = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   if constexpr (Type == storage::f16) {
@@ -68,85 +68,85 @@ void store_as(const float* from, std::int64_t count, void* to) {
     const hn::ScalableTag<float> d;
     const hn::Rebind<hwy::float16_t, decltype(d)> halves;
     constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
-    auto* const y = static_cast<hwy::float16_t*>(to);
+    auto* const y = static_cast<hwy::float16_t*>(target);
     for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(hn::DemoteTo(halves, hn::LoadU(d, from + i)), halves, y + i);
+      hn::StoreU(hn::DemoteTo(halves, hn::LoadU(d, source + i)), halves, y + i);
     }
   }
 #endif
   SLUICE_INDEPENDENT
-  for (; i < count; ++i) store<overflow::saturates>(Type, to, i, from[i]);
+  for (; i < count; ++i) store<overflow::saturates>(Type, target, i, source[i]);
 }
 
-void load_f32(storage type, const void* from, std::int64_t count, float* to) {
+void load_f32(storage type, const void* source, std::int64_t count, float* target) {
   switch (type) {
     case storage::boolean:
-      return load_as<storage::boolean>(from, count, to);
+      return load_as<storage::boolean>(source, count, target);
     case storage::u8:
-      return load_as<storage::u8>(from, count, to);
+      return load_as<storage::u8>(source, count, target);
     case storage::i8:
-      return load_as<storage::i8>(from, count, to);
+      return load_as<storage::i8>(source, count, target);
     case storage::u16:
-      return load_as<storage::u16>(from, count, to);
+      return load_as<storage::u16>(source, count, target);
     case storage::i32:
-      return load_as<storage::i32>(from, count, to);
+      return load_as<storage::i32>(source, count, target);
     case storage::u32:
-      return load_as<storage::u32>(from, count, to);
+      return load_as<storage::u32>(source, count, target);
     case storage::i64:
-      return load_as<storage::i64>(from, count, to);
+      return load_as<storage::i64>(source, count, target);
     case storage::u64:
-      return load_as<storage::u64>(from, count, to);
+      return load_as<storage::u64>(source, count, target);
     case storage::f16:
-      return load_as<storage::f16>(from, count, to);
+      return load_as<storage::f16>(source, count, target);
     case storage::bf16:
-      return load_as<storage::bf16>(from, count, to);
+      return load_as<storage::bf16>(source, count, target);
     case storage::f32:
-      return load_as<storage::f32>(from, count, to);
+      return load_as<storage::f32>(source, count, target);
     default:
-      return load_as<storage::f64>(from, count, to);
+      return load_as<storage::f64>(source, count, target);
   }
 }
 
-void store_f32(storage type, const float* from, std::int64_t count, void* to) {
+void store_f32(storage type, const float* source, std::int64_t count, void* target) {
   switch (type) {
     case storage::boolean:
-      return store_as<storage::boolean>(from, count, to);
+      return store_as<storage::boolean>(source, count, target);
     case storage::u8:
-      return store_as<storage::u8>(from, count, to);
+      return store_as<storage::u8>(source, count, target);
     case storage::i8:
-      return store_as<storage::i8>(from, count, to);
+      return store_as<storage::i8>(source, count, target);
     case storage::u16:
-      return store_as<storage::u16>(from, count, to);
+      return store_as<storage::u16>(source, count, target);
     case storage::i32:
-      return store_as<storage::i32>(from, count, to);
+      return store_as<storage::i32>(source, count, target);
     case storage::u32:
-      return store_as<storage::u32>(from, count, to);
+      return store_as<storage::u32>(source, count, target);
     case storage::i64:
-      return store_as<storage::i64>(from, count, to);
+      return store_as<storage::i64>(source, count, target);
     case storage::u64:
-      return store_as<storage::u64>(from, count, to);
+      return store_as<storage::u64>(source, count, target);
     case storage::f16:
-      return store_as<storage::f16>(from, count, to);
+      return store_as<storage::f16>(source, count, target);
     case storage::bf16:
-      return store_as<storage::bf16>(from, count, to);
+      return store_as<storage::bf16>(source, count, target);
     case storage::f32:
-      return store_as<storage::f32>(from, count, to);
+      return store_as<storage::f32>(source, count, target);
     case storage::f64:
-      return store_as<storage::f64>(from, count, to);
+      return store_as<storage::f64>(source, count, target);
     case storage::c64:
-      return store_as<storage::c64>(from, count, to);
+      return store_as<storage::c64>(source, count, target);
     default:
-      return store_as<storage::c128>(from, count, to);
+      return store_as<storage::c128>(source, count, target);
   }
 }
 
 /// `larger` or `smaller` in each lane: the compiler keeps the branches of those.
 template <bool Larger, class D>
 HWY_INLINE hn::Vec<D> extremum(D d, hn::Vec<D> a, hn::Vec<D> b) {
-  const auto chosen = hn::IfThenElse(Larger ? hn::Gt(a, b) : hn::Lt(a, b), a, b);
+  const auto larger = hn::IfThenElse(Larger ? hn::Gt(a, b) : hn::Lt(a, b), a, b);
   // Equal numbers differ in nothing but the sign of zeros.
   const auto equal = Larger ? hn::And(a, b) : hn::Or(a, b);
-  const auto ordered = hn::IfThenElse(hn::Eq(a, b), equal, chosen);
+  const auto ordered = hn::IfThenElse(hn::Eq(a, b), equal, larger);
   const auto nan = hn::Set(d, NAN);
   return hn::IfThenElse(hn::IsNaN(a), nan, hn::IfThenElse(hn::IsNaN(b), nan, ordered));
 }
@@ -281,8 +281,8 @@ void max_rows_f32(const host::f32_rows& rows, std::int64_t count, float* largest
     for (; i + lanes <= count; i += lanes) {
       const auto a = extremum<true>(d, hn::LoadU(d, x + i), hn::LoadU(d, x + n + i));
       const auto b = extremum<true>(d, hn::LoadU(d, x + 2 * n + i), hn::LoadU(d, x + 3 * n + i));
-      const auto all = extremum<true>(d, extremum<true>(d, a, b), hn::LoadU(d, largest + i));
-      hn::StoreU(all, d, largest + i);
+      const auto result = extremum<true>(d, extremum<true>(d, a, b), hn::LoadU(d, largest + i));
+      hn::StoreU(result, d, largest + i);
     }
     for (; i < count; ++i) {
       for (std::int64_t k = 0; k < 4; ++k) largest[i] = larger(largest[i], x[k * n + i]);
@@ -312,11 +312,11 @@ namespace sluice::host {
 
 using namespace operations;
 
-void load_f32(storage type, const void* from, std::int64_t count, float* to) {
-  HWY_DYNAMIC_DISPATCH(load_f32)(type, from, count, to);
+void load_f32(storage type, const void* source, std::int64_t count, float* target) {
+  HWY_DYNAMIC_DISPATCH(load_f32)(type, source, count, target);
 }
-void store_f32(storage type, const float* from, std::int64_t count, void* to) {
-  HWY_DYNAMIC_DISPATCH(store_f32)(type, from, count, to);
+void store_f32(storage type, const float* source, std::int64_t count, void* target) {
+  HWY_DYNAMIC_DISPATCH(store_f32)(type, source, count, target);
 }
 void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count,
                 float* y) {

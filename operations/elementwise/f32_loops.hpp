@@ -11,10 +11,10 @@
 // of a whole vector.
 namespace sluice::host {
 
-/// to[i] = the element i at `from`, of a real type.
-void load_f32(operations::storage type, const void* from, std::int64_t count, float* to);
-/// The element i at `to`, of any type, = from[i], rounded to the nearest value.
-void store_f32(operations::storage type, const float* from, std::int64_t count, void* to);
+/// target[i] = the element i at `source`, of a real type.
+void load_f32(operations::storage type, const void* source, std::int64_t count, float* target);
+/// The element i at `target`, of any type, = source[i], rounded to the nearest value.
+void store_f32(operations::storage type, const float* source, std::int64_t count, void* target);
 /// y[i] = a[i] ∘ b[i].
 /// @param functor index in `binary_functors`
 void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count, float* y);

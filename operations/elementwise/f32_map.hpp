@@ -45,8 +45,8 @@ class f32_map {
         for (std::int64_t column = 0; column < columns; column += width_at_once) {
           auto position = first;
           for (int k = 0; k < Operands; ++k) {
-            if (by_rows) position.of[k] += row * layout_.strides[k][last - 1];
-            position.of[k] += column * layout_.strides[k][last];
+            if (by_rows) position.offsets[k] += row * layout_.strides[k][last - 1];
+            position.offsets[k] += column * layout_.strides[k][last];
           }
           compute(position, height, std::min(width_at_once, columns - column), function);
         }
@@ -56,11 +56,11 @@ class f32_map {
         if (++index[static_cast<std::size_t>(d)] < layout_.shape[d]) break;
         index[static_cast<std::size_t>(d)] = 0;
         for (int k = 0; k < Operands; ++k) {
-          first.of[k] -= (layout_.shape[d] - 1) * layout_.strides[k][d];
+          first.offsets[k] -= (layout_.shape[d] - 1) * layout_.strides[k][d];
         }
       }
       if (d < 0) return;
-      for (int k = 0; k < Operands; ++k) first.of[k] += layout_.strides[k][d];
+      for (int k = 0; k < Operands; ++k) first.offsets[k] += layout_.strides[k][d];
     }
   }
 
@@ -123,20 +123,20 @@ class f32_map {
     const auto count = height * width;
     const bool result_is_packed = has_no_gaps(0, height, width);
     void* const result =
-        static_cast<std::byte*>(addresses_.y) + position.of[0] * bytes_of(layout_.types[0]);
+        static_cast<std::byte*>(addresses_.y) + position.offsets[0] * bytes_of(layout_.types[0]);
     const bool result_is_direct = result_is_packed && layout_.types[0] == storage::f32;
     float* const target = result_is_direct ? static_cast<float*>(result) : results_.data();
     const float* y = target;
     if constexpr (std::is_same_v<Function, conversion>) {
       if (result_is_direct && has_no_gaps(1, height, width)) {
-        return load_f32(layout_.types[1], packed(1, position.of[1]), count, target);
+        return load_f32(layout_.types[1], packed(1, position.offsets[1]), count, target);
       }
-      y = input(1, position.of[1], height, width);
+      y = input(1, position.offsets[1], height, width);
       if (result_is_direct) return store_f32(storage::f32, y, count, target);
     } else {
       std::array<const float*, Operands - 1> inputs{};
       for (int k = 1; k < Operands; ++k) {
-        inputs[static_cast<std::size_t>(k - 1)] = input(k, position.of[k], height, width);
+        inputs[static_cast<std::size_t>(k - 1)] = input(k, position.offsets[k], height, width);
       }
       function(inputs, count, target);
       if (result_is_direct) return;
@@ -145,7 +145,7 @@ class f32_map {
     for (std::int64_t i = 0; i < height; ++i) {
       for (std::int64_t j = 0; j < width; ++j) {
         const auto offset =
-            position.of[0] + (height == 1 ? 0 : i * stride(0, 1)) + j * stride(0, 0);
+            position.offsets[0] + (height == 1 ? 0 : i * stride(0, 1)) + j * stride(0, 0);
         operations::store<operations::overflow::saturates>(layout_.types[0], addresses_.y, offset,
                                                            y[i * width + j]);
       }
@@ -158,26 +158,26 @@ class f32_map {
     if (memory == nullptr) return nullptr;
     const auto type = layout_.types[k];
     const auto count = height * width;
-    auto& kept = kept_[static_cast<std::size_t>(k - 1)];
+    auto& slot = slots_[static_cast<std::size_t>(k - 1)];
     if (has_no_gaps(k, height, width)) {
-      const void* const from = packed(k, position);
-      if (type == storage::f32) return static_cast<const float*>(from);
-      load_f32(type, from, count, kept.values.data());
-      kept.count = 0;
-      return kept.values.data();
+      const void* const source = packed(k, position);
+      if (type == storage::f32) return static_cast<const float*>(source);
+      load_f32(type, source, count, slot.values.data());
+      slot.count = 0;
+      return slot.values.data();
     }
     // An input that is repeated is the same in the next block.
-    if (kept.position == position && count <= kept.count) return kept.values.data();
+    if (slot.position == position && count <= slot.count) return slot.values.data();
     for (std::int64_t i = 0; i < height; ++i) {
       for (std::int64_t j = 0; j < width; ++j) {
         const auto offset = position + (height == 1 ? 0 : i * stride(k, 1)) + j * stride(k, 0);
-        kept.values[static_cast<std::size_t>(i * width + j)] =
+        slot.values[static_cast<std::size_t>(i * width + j)] =
             operations::load<float>(type, memory, offset);
       }
     }
-    kept.position = position;
-    kept.count = count;
-    return kept.values.data();
+    slot.position = position;
+    slot.count = count;
+    return slot.values.data();
   }
 
   struct kept_block {
@@ -188,7 +188,7 @@ class f32_map {
 
   const operations::map_layout<Operands>& layout_;
   const operations::map_addresses& addresses_;
-  std::array<kept_block, Operands - 1> kept_;
+  std::array<kept_block, Operands - 1> slots_;
   std::array<float, block> results_;
 };
 

@@ -6,14 +6,14 @@
 
 namespace sluice::operations {
 
-void require_same_type(const inference& to, const operand& of, const tensor_spec& s,
+void require_same_type(const inference& inference, const operand& operand, const tensor_spec& s,
                        element_type type, std::string_view model) {
   if (s.type == type) return;
-  throw to.refusal(of, "is of type ", s.type, ", but ", model, " is of type ", type,
-                   "; cast converts");
+  throw inference.refusal(operand, "is of type ", s.type, ", but ", model, " is of type ", type,
+                          "; cast converts");
 }
 
-extents broadcast_strides(const inference& to, const operand& of, const tensor_spec& s,
+extents broadcast_strides(const inference& inference, const operand& operand, const tensor_spec& s,
                           const extents& shape) {
   extents strides = shape;
   std::fill_n(strides.data(), strides.size(), 0);
@@ -25,7 +25,8 @@ extents broadcast_strides(const inference& to, const operand& of, const tensor_s
     strides[d] = s.strides[i];
   }
   if (!fits) {
-    throw to.refusal(of, "has the shape ", s.shape, ", which cannot be broadcast to ", shape);
+    throw inference.refusal(operand, "has the shape ", s.shape, ", which cannot be broadcast to ",
+                            shape);
   }
   return strides;
 }
@@ -40,43 +41,43 @@ std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t r
 }
 
 strided_dimensions merged(const extents& shape, const extents* strides, std::size_t operands) {
-  strided_dimensions all;
+  strided_dimensions result;
   // Beside an extent of 0, the product of the others may overflow.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
-    all.count = 0;
-    all.rank = 1;
-    return all;
+    result.count = 0;
+    result.rank = 1;
+    return result;
   }
-  for (const auto extent : shape) all.count *= extent;
+  for (const auto extent : shape) result.count *= extent;
   // Sorted by insertion: by falling strides of the output, otherwise as they are.
   extents order;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
     order.push_back(static_cast<std::int64_t>(d));
     for (std::size_t i = order.size() - 1; i > 0; --i) {
-      const auto before = static_cast<std::size_t>(order[i - 1]);
-      if (strides[0][before] >= strides[0][static_cast<std::size_t>(order[i])]) break;
+      const auto previous = static_cast<std::size_t>(order[i - 1]);
+      if (strides[0][previous] >= strides[0][static_cast<std::size_t>(order[i])]) break;
       std::swap(order[i - 1], order[i]);
     }
   }
   for (const auto axis : order) {
     const auto d = static_cast<std::size_t>(axis);
-    bool merges = all.rank > 0;
+    bool merges = result.rank > 0;
     for (std::size_t k = 0; merges && k < operands; ++k) {
-      merges = all.strides[k][all.rank - 1] == strides[k][d] * shape[d];
+      merges = result.strides[k][result.rank - 1] == strides[k][d] * shape[d];
     }
     if (merges) {
-      all.shape[all.rank - 1] *= shape[d];
+      result.shape[result.rank - 1] *= shape[d];
     } else {
-      all.shape[all.rank++] = shape[d];
+      result.shape[result.rank++] = shape[d];
     }
-    for (std::size_t k = 0; k < operands; ++k) all.strides[k][all.rank - 1] = strides[k][d];
+    for (std::size_t k = 0; k < operands; ++k) result.strides[k][result.rank - 1] = strides[k][d];
   }
-  if (all.rank == 0) {
-    all.shape[0] = 1;
-    all.rank = 1;
+  if (result.rank == 0) {
+    result.shape[0] = 1;
+    result.rank = 1;
   }
-  return all;
+  return result;
 }
 
 }  // namespace sluice::operations

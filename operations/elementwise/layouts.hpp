@@ -39,12 +39,12 @@ static_assert(storage_of(element_type::boolean) == storage::boolean &&
 }
 
 /// Refuses an operand of another type than `type`, which is the type of `model`.
-void require_same_type(const inference& to, const operand& of, const tensor_spec& s,
+void require_same_type(const inference& inference, const operand& operand, const tensor_spec& s,
                        element_type type, std::string_view model);
 
 /// The strides of `s` along the dimensions of `shape`, to which it is broadcast: 0 where it is
 /// repeated. Refuses an operand that cannot be broadcast.
-[[nodiscard]] extents broadcast_strides(const inference& to, const operand& of,
+[[nodiscard]] extents broadcast_strides(const inference& inference, const operand& operand,
                                         const tensor_spec& s, const extents& shape);
 
 /// The dimension that `axis` names, counted from the last one if it is negative.

@@ -83,25 +83,25 @@ int with_compute_type(storage type, const map_layout<Operands>& layout,
 
 template <class Functor, class Run>
 int binary(const binary_call& call, const map_addresses& addresses, const Run& run) {
-  const auto with = [&](auto number) {
+  const auto run_with = [&](auto number) {
     using body = map_body<binary_function<Functor, decltype(number)>, 3>;
     return run(body{{}, addresses}, call.layout);
   };
   const auto type = compute_type_of(call.layout.types[0]);
   switch (type) {
     case compute_type::i64:
-      return with(std::int64_t{});
+      return run_with(std::int64_t{});
     case compute_type::u64:
-      return with(std::uint64_t{});
+      return run_with(std::uint64_t{});
     case compute_type::f32:
-      return with(float{});
+      return run_with(float{});
     case compute_type::f64:
-      return with(double{});
+      return run_with(double{});
     case compute_type::c64:
     case compute_type::c128:
       if constexpr (Functor::takes_complex) {
-        return type == compute_type::c64 ? with(complex_number<float>{})
-                                         : with(complex_number<double>{});
+        return type == compute_type::c64 ? run_with(complex_number<float>{})
+                                         : run_with(complex_number<double>{});
       }
   }
   return 0;
@@ -172,19 +172,20 @@ template <class Run>
 int visit(const scale_call& call, const map_addresses& addresses, const Run& run) {
   const double real = call.factor[0];
   const double imaginary = call.factor[1];
-  const auto with = [&](auto factor) {
+  const auto run_with = [&](auto factor) {
     using number = decltype(factor);
     return run(map_body<scaled<number>, 2>{scaled<number>(factor), addresses}, call.layout);
   };
   switch (call.layout.types[0]) {
     case storage::f32:
-      return with(static_cast<float>(real));
+      return run_with(static_cast<float>(real));
     case storage::f64:
-      return with(real);
+      return run_with(real);
     case storage::c64:
-      return with(complex_number<float>{static_cast<float>(real), static_cast<float>(imaginary)});
+      return run_with(
+          complex_number<float>{static_cast<float>(real), static_cast<float>(imaginary)});
     case storage::c128:
-      return with(complex_number<double>{real, imaginary});
+      return run_with(complex_number<double>{real, imaginary});
     default:
       return 0;
   }

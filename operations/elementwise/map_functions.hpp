@@ -38,29 +38,29 @@ struct map_call : Map {
 
 /// Infers a map. Without any index, the launch touches no operand.
 template <class Operation, class Map, auto Infer>
-[[nodiscard]] map_call<Map> infer_map(const Operation& op, inference& to) {
-  map_call<Map> call(Infer(op, to));
+[[nodiscard]] map_call<Map> infer_map(const Operation& op, inference& inference) {
+  map_call<Map> call(Infer(op, inference));
   if (call.layout.count == 0) {
-    for (const auto& u : to.uses()) to.ignore(*u.of.value);
+    for (const auto& u : inference.uses()) inference.ignore(*u.of.value);
   }
   return call;
 }
 
 template <class Operation, auto... Inputs>
-[[nodiscard]] map_addresses addresses_of(const launch_of<Operation>& at) noexcept {
-  return {at.template get<void>(&Operation::y), {at.template get<const void>(Inputs)...}};
+[[nodiscard]] map_addresses addresses_of(const launch_of<Operation>& launch) noexcept {
+  return {launch.template get<void>(&Operation::y), {launch.template get<const void>(Inputs)...}};
 }
 template <class Operation, class Map, auto... Inputs>
-void compute_map(const map_call<Map>& call, const launch_of<Operation>& at) {
+void compute_map(const map_call<Map>& call, const launch_of<Operation>& launch) {
   if (call.layout.count != 0) {
-    host::compute_map<Map>(call, addresses_of<Operation, Inputs...>(at));
+    host::compute_map<Map>(call, addresses_of<Operation, Inputs...>(launch));
   }
 }
 template <class Operation, class Map, auto... Inputs>
 void enqueue_map(lane_libraries& libraries, const map_call<Map>& call,
-                 const launch_of<Operation>& at) {
+                 const launch_of<Operation>& launch) {
   if (call.layout.count != 0) {
-    cuda::enqueue_map<Map>(libraries, call, addresses_of<Operation, Inputs...>(at));
+    cuda::enqueue_map<Map>(libraries, call, addresses_of<Operation, Inputs...>(launch));
   }
 }
 

@@ -19,8 +19,8 @@ constexpr unsigned threads_per_block = 256;
 constexpr std::int64_t max_blocks = 16384;
 
 [[nodiscard]] inline unsigned blocks_for(std::int64_t threads) {
-  const std::int64_t wanted = (threads + threads_per_block - 1) / threads_per_block;
-  return static_cast<unsigned>(wanted < max_blocks ? wanted : max_blocks);
+  const std::int64_t block_count = (threads + threads_per_block - 1) / threads_per_block;
+  return static_cast<unsigned>(block_count < max_blocks ? block_count : max_blocks);
 }
 
 // The parameters stay in constant memory, where indexing them costs no copy.
@@ -68,12 +68,12 @@ struct map_launcher {
   template <class Body, int Operands>
   int operator()(const Body& body, const map_layout<Operands>& layout) const {
     if constexpr (is_flat_candidate<Body>::value) {
-      const auto& at = body.at_addresses;
-      if (layout.is_flat(storage::f32) && aligned(at.y) && aligned(at.inputs[0]) &&
-          aligned(at.inputs[1])) {
+      const auto& addresses = body.addresses;
+      if (layout.is_flat(storage::f32) && aligned(addresses.y) && aligned(addresses.inputs[0]) &&
+          aligned(addresses.inputs[1])) {
         flat_kernel<<<blocks_for((layout.count + 3) / 4), threads_per_block, 0, stream>>>(
-            body.function, layout.count, static_cast<const float*>(at.inputs[0]),
-            static_cast<const float*>(at.inputs[1]), static_cast<float*>(at.y));
+            body.function, layout.count, static_cast<const float*>(addresses.inputs[0]),
+            static_cast<const float*>(addresses.inputs[1]), static_cast<float*>(addresses.y));
         return cudaGetLastError();
       }
     }

@@ -38,29 +38,29 @@ class host_decibels : public map_function<Real> {
 struct map_runner {
   template <class Body, int Operands>
   int operator()(const Body& body, const map_layout<Operands>& layout) const {
-    for_each_position(layout, [&](const map_position<Operands>& at) { body(layout, at); });
+    for_each_position(layout,
+                      [&](const map_position<Operands>& position) { body(layout, position); });
     return 0;
   }
   template <class Real>
   int operator()(const map_body<decibels<Real>, 3>& body, const map_layout<3>& layout) const {
     return (*this)(
-        map_body<host_decibels<Real>, 3>{host_decibels<Real>(body.function), body.at_addresses},
+        map_body<host_decibels<Real>, 3>{host_decibels<Real>(body.function), body.addresses},
         layout);
   }
   template <class Functor>
   int operator()(const map_body<binary_function<Functor, float>, 3>& body,
                  const map_layout<3>& layout) const {
-    f32_map<3>(layout, body.at_addresses).run([](const auto& inputs, std::int64_t count, float* y) {
+    f32_map<3>(layout, body.addresses).run([](const auto& inputs, std::int64_t count, float* y) {
       binary_f32(index_of<Functor>(binary_functors()), inputs[0], inputs[1], count, y);
     });
     return 0;
   }
   int operator()(const map_body<scaled_and_shifted<float>, 4>& body,
                  const map_layout<4>& layout) const {
-    f32_map<4>(layout, body.at_addresses)
-        .run([&](const auto& inputs, std::int64_t count, float* y) {
-          affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
-        });
+    f32_map<4>(layout, body.addresses).run([&](const auto& inputs, std::int64_t count, float* y) {
+      affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
+    });
     return 0;
   }
   int operator()(const resize_body<float>& body, const map_layout<4>& layout) const {
@@ -71,7 +71,7 @@ struct map_runner {
     return 0;
   }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
-    f32_map<2>(layout, body.at_addresses).run(f32_map<2>::conversion());
+    f32_map<2>(layout, body.addresses).run(f32_map<2>::conversion());
     return 0;
   }
 };

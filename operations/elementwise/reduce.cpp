@@ -63,15 +63,15 @@ void distribute(reduce_call& call) {
   constexpr std::int64_t most_lanes = 256;
   constexpr std::int64_t wanted_threads = 65536;
   constexpr std::int64_t least_of_thread = 8;
-  if (call.kept.count == 0 || call.reduced.count == 0) return;
-  if (smallest_stride(call.reduced, 0) <= smallest_stride(call.kept, 1)) {
-    const auto wanted = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
-    call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
+  if (call.results.count == 0 || call.reduced.count == 0) return;
+  if (smallest_stride(call.reduced, 0) <= smallest_stride(call.results, 1)) {
+    const auto lane_count = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
+    call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(lane_count)));
   }
   // A second kernel costs more than it gains for few elements.
   constexpr std::int64_t least_elements = 32768;
-  if (call.reduced.count < least_elements / call.kept.count) return;
-  const auto parts = std::min(wanted_threads / call.lanes / call.kept.count,
+  if (call.reduced.count < least_elements / call.results.count) return;
+  const auto parts = std::min(wanted_threads / call.lanes / call.results.count,
                               call.reduced.count / (call.lanes * least_of_thread));
   if (parts < 2) return;
   // Every part has elements.
@@ -79,14 +79,14 @@ void distribute(reduce_call& call) {
   call.parts = (call.reduced.count + length - 1) / length;
   constexpr std::int64_t largest_number = 16;
   call.key.workspace_bytes = static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.kept.count * largest_number)));
+      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * largest_number)));
 }
 
-reduce_call infer(const reduce& op, inference& to) {
-  const auto& x = to.require(op.x);
+reduce_call infer(const reduce& op, inference& inference) {
+  const auto& x = inference.require(op.x);
   operations::require_enumerator("kind", op.kind, reduction::max);
   if (op.kind == reduction::max && operations::is_complex(x.type)) {
-    throw to.refusal(op.x, "is of type ", x.type, ", but must be real");
+    throw inference.refusal(op.x, "is of type ", x.type, ", but must be real");
   }
   const auto is_reduced = reduced_dimensions(op, x);
   extents kept_shape;
@@ -101,36 +101,36 @@ reduce_call infer(const reduce& op, inference& to) {
     if (is_reduced[d] && op.keep_dims) y_shape.push_back(1);
   }
   const auto type = result_type(op.kind, x.type);
-  const auto& y = to.result(op.y, type, y_shape);
+  const auto& y = inference.result(op.y, type, y_shape);
   extents kept_y;
   for (std::size_t d = 0, i = 0; d < x.rank(); ++d) {
     if (!is_reduced[d]) kept_y.push_back(y.strides[i]);
     if (!is_reduced[d] || op.keep_dims) ++i;
   }
   reduce_call call;
-  call.kept = operations::make_layout<2>(kept_shape, {kept_y, kept_x}, {type, x.type});
+  call.results = operations::make_layout<2>(kept_shape, {kept_y, kept_x}, {type, x.type});
   call.reduced = operations::make_layout<1>(reduced_shape, {reduced_x}, {x.type});
   call.kind = static_cast<reduction_kind>(op.kind);
-  if (call.kept.count == 0) {
-    to.ignore(op.x);
-    to.ignore(op.y);
+  if (call.results.count == 0) {
+    inference.ignore(op.x);
+    inference.ignore(op.y);
     return call;
   }
   if (call.reduced.count == 0 && op.kind != reduction::sum) {
-    throw to.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to reduce");
+    throw inference.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to reduce");
   }
   distribute(call);
   return call;
 }
 
-void compute(const reduce_call& call, const launch_of<reduce>& at) {
-  if (call.kept.count == 0) return;
-  host::compute_reduce(call, at.get<const void>(&reduce::x), at.get<void>(&reduce::y));
+void compute(const reduce_call& call, const launch_of<reduce>& launch) {
+  if (call.results.count == 0) return;
+  host::compute_reduce(call, launch.get<const void>(&reduce::x), launch.get<void>(&reduce::y));
 }
-void enqueue(lane_libraries& libraries, const reduce_call& call, const launch_of<reduce>& at) {
-  if (call.kept.count == 0) return;
-  cuda::enqueue_reduce(libraries, call, at.get<const void>(&reduce::x), at.get<void>(&reduce::y),
-                       at.workspace());
+void enqueue(lane_libraries& libraries, const reduce_call& call, const launch_of<reduce>& launch) {
+  if (call.results.count == 0) return;
+  cuda::enqueue_reduce(libraries, call, launch.get<const void>(&reduce::x),
+                       launch.get<void>(&reduce::y), launch.workspace());
 }
 
 /// Scratch memory for the parts of results.

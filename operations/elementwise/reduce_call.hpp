@@ -22,7 +22,7 @@ struct reduce_key {
 /// y = the sum, the mean or the maximum of the elements of x for each index of y.
 struct reduce_call {
   reduce_key key{};
-  map_layout<2> kept{};     ///< y, x: the results
+  map_layout<2> results{};  ///< y, x: the results
   map_layout<1> reduced{};  ///< x: the elements of one result
   reduction_kind kind = reduction_kind::sum;
   std::int32_t lanes = 1;  ///< threads that reduce one part: a power of two, at most 256
@@ -64,7 +64,7 @@ struct max_reducer {
 /// numbers are reduced in f64 and complex ones in c128. Returns 0 for types that it does not take.
 template <class Run>
 int visit(const reduce_call& call, const Run& run) {
-  const auto type = compute_type_of(call.kept.types[1]);
+  const auto type = compute_type_of(call.results.types[1]);
   if (call.kind == reduction_kind::max) {
     if (type == compute_type::i64) return run(max_reducer<std::int64_t>{});
     if (type == compute_type::u64) return run(max_reducer<std::uint64_t>{});

@@ -14,11 +14,11 @@ constexpr std::int64_t max_blocks = 16384;
 /// Combines the values of groups of `lanes` neighbouring threads. The first thread of a group gets
 /// the result.
 template <class Reducer>
-__device__ typename Reducer::value combine_lanes(typename Reducer::value own, unsigned lanes) {
+__device__ typename Reducer::value combine_lanes(typename Reducer::value total, unsigned lanes) {
   // Memory for any type: a variable of a template parameter's type would need its constructor.
-  alignas(16) __shared__ unsigned char memory[threads_per_block * sizeof(own)];
+  alignas(16) __shared__ unsigned char memory[threads_per_block * sizeof(total)];
   auto* const values = reinterpret_cast<typename Reducer::value*>(memory);
-  values[threadIdx.x] = own;
+  values[threadIdx.x] = total;
   __syncthreads();
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
     if (threadIdx.x % lanes < half) {
@@ -44,29 +44,31 @@ __global__ void __launch_bounds__(threads_per_block)
   using value = typename Reducer::value;
   const unsigned lanes = static_cast<unsigned>(call.lanes);
   const unsigned lane = threadIdx.x % lanes;
-  const std::int64_t units = call.kept.count * call.parts;
+  const std::int64_t units = call.results.count * call.parts;
   const std::int64_t units_of_block = threads_per_block / lanes;
   const std::int64_t length = part_length(call);
   for (std::int64_t first = blockIdx.x * units_of_block; first < units;
        first += gridDim.x * units_of_block) {
     const std::int64_t unit = first + threadIdx.x / lanes;
-    value own = Reducer::identity();
-    map_position<2> at{};
+    value total = Reducer::identity();
+    map_position<2> position{};
     if (unit < units) {
-      const auto split = divide(unit, call.kept.count);
-      at = position_of(call.kept, split.remainder);
+      const auto split = divide(unit, call.results.count);
+      position = position_of(call.results, split.remainder);
       const std::int64_t begin = split.value * length;
       const std::int64_t end =
           begin + length < call.reduced.count ? begin + length : call.reduced.count;
       for (std::int64_t i = begin + lane; i < end; i += lanes) {
-        own = Reducer::combine(
-            own, load<value>(call.kept.types[1], x, at.of[1] + position_of(call.reduced, i).of[0]));
+        total = Reducer::combine(
+            total, load<value>(call.results.types[1], x,
+                               position.offsets[1] + position_of(call.reduced, i).offsets[0]));
       }
     }
-    const value combined = combine_lanes<Reducer>(own, lanes);
+    const value combined = combine_lanes<Reducer>(total, lanes);
     if (unit >= units || lane != 0) continue;
     if (call.parts == 1) {
-      store<overflow::wraps>(call.kept.types[0], y, at.of[0], reducer.finish(combined));
+      store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
+                             reducer.finish(combined));
     } else {
       static_cast<value*>(workspace)[unit] = combined;
     }
@@ -79,21 +81,21 @@ __global__ void __launch_bounds__(threads_per_block)
     combine_kernel(Reducer reducer, const __grid_constant__ reduce_call call,
                    const typename Reducer::value* parts, void* y) {
   using value = typename Reducer::value;
-  for (std::int64_t result = blockIdx.x; result < call.kept.count; result += gridDim.x) {
-    value own = Reducer::identity();
+  for (std::int64_t result = blockIdx.x; result < call.results.count; result += gridDim.x) {
+    value total = Reducer::identity();
     for (std::int64_t i = threadIdx.x; i < call.parts; i += threads_per_block) {
-      own = Reducer::combine(own, parts[i * call.kept.count + result]);
+      total = Reducer::combine(total, parts[i * call.results.count + result]);
     }
-    const value combined = combine_lanes<Reducer>(own, threads_per_block);
+    const value combined = combine_lanes<Reducer>(total, threads_per_block);
     if (threadIdx.x == 0) {
-      store<overflow::wraps>(call.kept.types[0], y, position_of(call.kept, result).of[0],
+      store<overflow::wraps>(call.results.types[0], y, position_of(call.results, result).offsets[0],
                              reducer.finish(combined));
     }
   }
 }
 
-[[nodiscard]] unsigned blocks_for(std::int64_t wanted) {
-  return static_cast<unsigned>(wanted < max_blocks ? wanted : max_blocks);
+[[nodiscard]] unsigned blocks_for(std::int64_t count) {
+  return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
 }
 
 struct reduce_launcher {
@@ -106,12 +108,12 @@ struct reduce_launcher {
   template <class Reducer>
   int operator()(const Reducer& reducer) const {
     const std::int64_t units_of_block = threads_per_block / call.lanes;
-    const std::int64_t units = call.kept.count * call.parts;
+    const std::int64_t units = call.results.count * call.parts;
     reduce_kernel<<<blocks_for((units + units_of_block - 1) / units_of_block), threads_per_block, 0,
                     stream>>>(reducer, call, x, y, workspace);
     const cudaError_t result = cudaGetLastError();
     if (result != cudaSuccess || call.parts == 1) return result;
-    combine_kernel<<<blocks_for(call.kept.count), threads_per_block, 0, stream>>>(
+    combine_kernel<<<blocks_for(call.results.count), threads_per_block, 0, stream>>>(
         reducer, call, static_cast<const typename Reducer::value*>(workspace), y);
     return cudaGetLastError();
   }
@@ -133,7 +135,7 @@ int load_reduce() {
   for (int type = 0; type <= static_cast<int>(storage::c128); ++type) {
     for (const auto kind : {reduction_kind::sum, reduction_kind::mean, reduction_kind::max}) {
       reduce_call call{};
-      call.kept.types[1] = static_cast<storage>(type);
+      call.results.types[1] = static_cast<storage>(type);
       call.kind = kind;
       const int status = visit(call, reduce_loader{});
       if (status != 0) return status;

@@ -30,31 +30,35 @@ std::int64_t last_stride(const map_layout<Operands>& layout, int operand) {
 struct f32_sum {
   using value = double;
   sum_reducer<double> reducer;
-  static void combine(double& all, const float* x, std::int64_t count) { all += sum_f32(x, count); }
-  static void combine_each(double* all, const f32_rows& rows, std::int64_t count) {
-    sum_rows_f32(rows, count, all);
+  static void combine(double& accumulator, const float* x, std::int64_t count) {
+    accumulator += sum_f32(x, count);
+  }
+  static void combine_each(double* accumulators, const f32_rows& rows, std::int64_t count) {
+    sum_rows_f32(rows, count, accumulators);
   }
 };
 struct f32_max {
   using value = float;
   max_reducer<float> reducer;
-  static void combine(float& all, const float* x, std::int64_t count) {
-    all = larger(all, max_f32(x, count));
+  static void combine(float& accumulator, const float* x, std::int64_t count) {
+    accumulator = larger(accumulator, max_f32(x, count));
   }
-  static void combine_each(float* all, const f32_rows& rows, std::int64_t count) {
-    max_rows_f32(rows, count, all);
+  static void combine_each(float* accumulators, const f32_rows& rows, std::int64_t count) {
+    max_rows_f32(rows, count, accumulators);
   }
 };
 
 /// Reduces elements that lie side by side, with at least one for each result.
 template <class Reduction>
 void reduce_lines(const reduce_call& call, const Reduction& reduction, const float* x, void* y) {
-  for_each_position(call.kept, [&](const map_position<2>& kept) {
-    auto all = reduction.reducer.identity();
+  for_each_position(call.results, [&](const map_position<2>& position) {
+    auto accumulator = reduction.reducer.identity();
     for_each_line(call.reduced, [&](const map_position<1>& line) {
-      reduction.combine(all, x + kept.of[1] + line.of[0], last_extent(call.reduced));
+      reduction.combine(accumulator, x + position.offsets[1] + line.offsets[0],
+                        last_extent(call.reduced));
     });
-    store<overflow::wraps>(call.kept.types[0], y, kept.of[0], reduction.reducer.finish(all));
+    store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
+                           reduction.reducer.finish(accumulator));
   });
 }
 
@@ -62,22 +66,22 @@ void reduce_lines(const reduce_call& call, const Reduction& reduction, const flo
 template <class Reduction>
 void reduce_columns(const reduce_call& call, const Reduction& reduction, const float* x, void* y) {
   constexpr std::int64_t block = 2048;
-  std::array<typename Reduction::value, block> all;
-  const auto columns = last_extent(call.kept);
-  for_each_line(call.kept, [&](const map_position<2>& line) {
+  std::array<typename Reduction::value, block> accumulators;
+  const auto columns = last_extent(call.results);
+  for_each_line(call.results, [&](const map_position<2>& line) {
     for (std::int64_t column = 0; column < columns; column += block) {
       const auto count = std::min(block, columns - column);
-      std::fill_n(all.begin(), count, reduction.reducer.identity());
+      std::fill_n(accumulators.begin(), count, reduction.reducer.identity());
       for_each_line(call.reduced, [&](const map_position<1>& row) {
-        reduction.combine_each(all.data(),
-                               {x + line.of[1] + column + row.of[0], last_stride(call.reduced, 0),
-                                last_extent(call.reduced)},
+        reduction.combine_each(accumulators.data(),
+                               {x + line.offsets[1] + column + row.offsets[0],
+                                last_stride(call.reduced, 0), last_extent(call.reduced)},
                                count);
       });
       for (std::int64_t i = 0; i < count; ++i) {
-        store<overflow::wraps>(call.kept.types[0], y,
-                               line.of[0] + (column + i) * last_stride(call.kept, 0),
-                               reduction.reducer.finish(all[static_cast<std::size_t>(i)]));
+        store<overflow::wraps>(call.results.types[0], y,
+                               line.offsets[0] + (column + i) * last_stride(call.results, 0),
+                               reduction.reducer.finish(accumulators[static_cast<std::size_t>(i)]));
       }
     }
   });
@@ -88,13 +92,13 @@ void reduce_columns(const reduce_call& call, const Reduction& reduction, const f
 template <class Reduction>
 bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void* x, void* y) {
   constexpr std::int64_t least = 8;
-  if (call.kept.types[1] != storage::f32 || call.reduced.count == 0) return false;
+  if (call.results.types[1] != storage::f32 || call.reduced.count == 0) return false;
   const auto* const elements = static_cast<const float*>(x);
   if (last_stride(call.reduced, 0) == 1 && last_extent(call.reduced) >= least) {
     reduce_lines(call, reduction, elements, y);
     return true;
   }
-  if (last_stride(call.kept, 1) == 1 && last_extent(call.kept) >= least) {
+  if (last_stride(call.results, 1) == 1 && last_extent(call.results) >= least) {
     reduce_columns(call, reduction, elements, y);
     return true;
   }
@@ -104,15 +108,16 @@ bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void*
 template <class Reducer>
 void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
   using value = typename Reducer::value;
-  for_each_position(call.kept, [&](const map_position<2>& kept) {
-    auto all = reducer.identity();
+  for_each_position(call.results, [&](const map_position<2>& position) {
+    auto accumulator = reducer.identity();
     if (call.reduced.count != 0) {
       for_each_position(call.reduced, [&](const map_position<1>& element) {
-        const auto position = kept.of[1] + element.of[0];
-        all = reducer.combine(all, load<value>(call.kept.types[1], x, position));
+        const auto offset = position.offsets[1] + element.offsets[0];
+        accumulator = reducer.combine(accumulator, load<value>(call.results.types[1], x, offset));
       });
     }
-    store<overflow::wraps>(call.kept.types[0], y, kept.of[0], reducer.finish(all));
+    store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
+                           reducer.finish(accumulator));
   });
 }
 

@@ -22,29 +22,30 @@ std::int64_t size_of_result(std::int64_t parameter, const tensor_spec* y, std::s
   return parameter;
 }
 
-resize_call infer_resize(const resize& op, inference& to) {
-  const auto& x = to.require(op.x);
+resize_call infer_resize(const resize& op, inference& inference) {
+  const auto& x = inference.require(op.x);
   if (x.type != element_type::u8 && !operations::is_floating_point(x.type)) {
-    throw to.refusal(op.x, "is of type ", x.type, ", but must be u8, f16, bf16, f32 or f64");
+    throw inference.refusal(op.x, "is of type ", x.type, ", but must be u8, f16, bf16, f32 or f64");
   }
   operations::require_enumerator("layout", op.layout, image_layout::channels_last);
-  const std::size_t behind = op.layout == image_layout::channels_last ? 1 : 0;
-  if (x.rank() < 2 + behind) {
-    throw to.refusal(op.x, "has the shape ", x.shape, ", which has too few dimensions");
+  const std::size_t trailing = op.layout == image_layout::channels_last ? 1 : 0;
+  if (x.rank() < 2 + trailing) {
+    throw inference.refusal(op.x, "has the shape ", x.shape, ", which has too few dimensions");
   }
-  const auto row = x.rank() - behind - 2;
+  const auto row = x.rank() - trailing - 2;
   const auto column = row + 1;
   if (x.shape[row] == 0 || x.shape[column] == 0) {
-    throw to.refusal(op.x, "has the shape ", x.shape, ", so images have no pixel");
+    throw inference.refusal(op.x, "has the shape ", x.shape, ", so images have no pixel");
   }
-  const auto* const given = to.given(op.y);
-  if (given != nullptr && given->rank() != x.rank()) {
-    throw to.refusal(op.y, "has the shape ", given->shape, ", but x has the shape ", x.shape);
+  const auto* const output_spec = inference.given(op.y);
+  if (output_spec != nullptr && output_spec->rank() != x.rank()) {
+    throw inference.refusal(op.y, "has the shape ", output_spec->shape, ", but x has the shape ",
+                            x.shape);
   }
   auto shape = x.shape;
-  shape[row] = size_of_result(op.height, given, row, "height");
-  shape[column] = size_of_result(op.width, given, column, "width");
-  const auto& y = to.result(op.y, x.type, shape);
+  shape[row] = size_of_result(op.height, output_spec, row, "height");
+  shape[column] = size_of_result(op.width, output_spec, column, "width");
+  const auto& y = inference.result(op.y, x.type, shape);
   // Rows and columns are indices: the positions of operands 2 and 3.
   auto image = x.strides;
   image[row] = 0;

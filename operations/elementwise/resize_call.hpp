@@ -55,23 +55,23 @@ struct resize_body {
   resized_axis columns;
 
   SLUICE_HOST_DEVICE void operator()(const map_layout<4>& layout,
-                                     const map_position<4>& at) const noexcept {
-    const auto row = neighbours_of<T>(rows, at.of[2]);
-    const auto column = neighbours_of<T>(columns, at.of[3]);
-    T value = between(layout, at.of[1] + row.first, column);
+                                     const map_position<4>& position) const noexcept {
+    const auto row = neighbours_of<T>(rows, position.offsets[2]);
+    const auto column = neighbours_of<T>(columns, position.offsets[3]);
+    T value = between(layout, position.offsets[1] + row.first, column);
     if (row.weight != 0) {
-      value = blend(value, between(layout, at.of[1] + row.second, column), row.weight);
+      value = blend(value, between(layout, position.offsets[1] + row.second, column), row.weight);
     }
     if (layout.types[0] == storage::u8) value = rounded(value);
-    store<overflow::saturates>(layout.types[0], addresses.y, at.of[0], value);
+    store<overflow::saturates>(layout.types[0], addresses.y, position.offsets[0], value);
   }
 
  private:
-  [[nodiscard]] SLUICE_HOST_DEVICE T between(const map_layout<4>& layout, std::int64_t from,
+  [[nodiscard]] SLUICE_HOST_DEVICE T between(const map_layout<4>& layout, std::int64_t offset,
                                              const neighbours<T>& column) const noexcept {
-    const T left = load<T>(layout.types[1], addresses.inputs[0], from + column.first);
-    if (column.weight == 0) return left;
-    return blend(left, load<T>(layout.types[1], addresses.inputs[0], from + column.second),
+    const T first = load<T>(layout.types[1], addresses.inputs[0], offset + column.first);
+    if (column.weight == 0) return first;
+    return blend(first, load<T>(layout.types[1], addresses.inputs[0], offset + column.second),
                  column.weight);
   }
   /// The mean of two numbers. One of weight 0 is left out: 0 times NaN or infinity is NaN.

@@ -34,8 +34,8 @@ template <class T>
   resize_columns columns;
   columns.last = (body.columns.extent - 1) * body.columns.stride;
   const auto resize_block = [&](std::int64_t begin, const operations::map_position<4>& image) {
-    const T* const x = static_cast<const T*>(body.addresses.inputs[0]) + image.of[1];
-    T* const y = static_cast<T*>(body.addresses.y) + image.of[0] + begin * column_stride;
+    const T* const x = static_cast<const T*>(body.addresses.inputs[0]) + image.offsets[1];
+    T* const y = static_cast<T*>(body.addresses.y) + image.offsets[0] + begin * column_stride;
     for (std::int64_t row = 0; row < height; ++row) {
       const auto beside = operations::neighbours_of<float>(body.rows, row);
       resize_row<T>({.upper = x + beside.first,

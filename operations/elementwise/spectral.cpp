@@ -14,19 +14,20 @@ namespace sluice {
 
 namespace {
 /// The limit of sizes, in elements. Nothing that is computed from them overflows.
-constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 64;
+constexpr std::size_t max_size = std::numeric_limits<std::size_t>::max() / 64;
 }  // namespace
 
 std::size_t frame_count(const frame_layout& layout) {
   if (layout.n_fft == 0) throw invalid_argument("n_fft", "is 0");
   if (layout.hop == 0) throw invalid_argument("hop", "is 0");
-  if (layout.n_fft > most) throw invalid_argument("n_fft", "the size of a frame overflows");
-  if (layout.samples > most) throw invalid_argument("samples", "the size of the signal overflows");
-  if (layout.hop > most) throw invalid_argument("hop", "the size of a step overflows");
+  if (layout.n_fft > max_size) throw invalid_argument("n_fft", "the size of a frame overflows");
+  if (layout.samples > max_size)
+    throw invalid_argument("samples", "the size of the signal overflows");
+  if (layout.hop > max_size) throw invalid_argument("hop", "the size of a step overflows");
   const std::size_t padded = layout.samples + 2 * (layout.n_fft / 2);
   if (layout.samples == 0 || padded < layout.n_fft) return 0;
   const std::size_t frames = 1 + (padded - layout.n_fft) / layout.hop;
-  if (frames > most / layout.n_fft)
+  if (frames > max_size / layout.n_fft)
     throw invalid_argument("hop", "the size of all frames overflows");
   return frames;
 }
@@ -43,21 +44,21 @@ using operations::power_call;
 using operations::require_same_type;
 
 /// An operand of type f32 or f64.
-const tensor_spec& require_real(const inference& to, const operand& of) {
-  const auto& s = to.require(of);
+const tensor_spec& require_real(const inference& inference, const operand& operand) {
+  const auto& s = inference.require(operand);
   if (!is_real(s.type)) {
-    throw to.refusal(of, "is of type ", s.type, ", but must be f32 or f64");
+    throw inference.refusal(operand, "is of type ", s.type, ", but must be f32 or f64");
   }
   return s;
 }
 
-frames_call infer_frames(const frame_signal& op, inference& to) {
-  const auto& signal = require_real(to, op.signal);
-  if (signal.rank() == 0) throw to.refusal(op.signal, "has no dimension");
+frames_call infer_frames(const frame_signal& op, inference& inference) {
+  const auto& signal = require_real(inference, op.signal);
+  if (signal.rank() == 0) throw inference.refusal(op.signal, "has no dimension");
   const auto samples = signal.shape[signal.rank() - 1];
-  const auto* const window = to.given(op.window);
+  const auto* const window = inference.given(op.window);
   if (window != nullptr && window->rank() != 1) {
-    throw to.refusal(op.window, "has the shape ", window->shape, ", but must be a vector");
+    throw inference.refusal(op.window, "has the shape ", window->shape, ", but must be a vector");
   }
   const auto n_fft = op.n_fft == 0 && window != nullptr ? window->shape[0] : op.n_fft;
   if (op.n_fft == 0 && window == nullptr) throw invalid_argument("n_fft", "is not given");
@@ -65,23 +66,24 @@ frames_call infer_frames(const frame_signal& op, inference& to) {
   if (op.hop == 0) throw invalid_argument("hop", "is not given");
   if (op.hop < 1) throw invalid_argument("hop", std::to_string(op.hop) + " is less than 1");
   if (window != nullptr) {
-    require_same_type(to, op.window, *window, signal.type, "signal");
+    require_same_type(inference, op.window, *window, signal.type, "signal");
     if (window->shape[0] != n_fft) {
-      throw to.refusal(op.window, "has the shape ", window->shape, ", but a frame has ", n_fft,
-                       " samples");
+      throw inference.refusal(op.window, "has the shape ", window->shape, ", but a frame has ",
+                              n_fft, " samples");
     }
   }
-  if (static_cast<std::size_t>(samples) > most) {
-    throw to.refusal(op.signal, "has the shape ", signal.shape, ", whose size overflows");
+  if (static_cast<std::size_t>(samples) > max_size) {
+    throw inference.refusal(op.signal, "has the shape ", signal.shape, ", whose size overflows");
   }
   const auto frames =
       frame_count({static_cast<std::size_t>(samples), static_cast<std::size_t>(n_fft),
                    static_cast<std::size_t>(op.hop)});
-  if (signal.rank() == extents::max_rank) throw to.refusal(op.signal, "has too many dimensions");
+  if (signal.rank() == extents::max_rank)
+    throw inference.refusal(op.signal, "has too many dimensions");
   auto shape = signal.shape;
   shape[signal.rank() - 1] = static_cast<std::int64_t>(frames);
   shape.push_back(n_fft);
-  const auto& y = to.result(op.y, signal.type, shape);
+  const auto& y = inference.result(op.y, signal.type, shape);
   // The last two dimensions are indices: position f of operand 2, and position j of operand 3.
   auto first = shape;
   auto frame = shape;
@@ -100,19 +102,19 @@ frames_call infer_frames(const frame_signal& op, inference& to) {
           .window_stride = window != nullptr ? window->strides[0] : 0};
 }
 
-power_call infer_power(const power_spectrum& op, inference& to) {
-  const auto& x = to.require(op.x);
+power_call infer_power(const power_spectrum& op, inference& inference) {
+  const auto& x = inference.require(op.x);
   if (!is_complex(x.type)) {
-    throw to.refusal(op.x, "is of type ", x.type, ", but must be complex");
+    throw inference.refusal(op.x, "is of type ", x.type, ", but must be complex");
   }
-  const auto& y = to.result(op.y, operations::part_of(x.type), x.shape);
+  const auto& y = inference.result(op.y, operations::part_of(x.type), x.shape);
   return {make_layout<2>(x.shape, {y.strides, x.strides}, {y.type, x.type})};
 }
 
-decibel_call infer_decibel(const power_to_decibel& op, inference& to) {
-  const auto& x = require_real(to, op.x);
-  const auto& reference = to.require(op.reference);
-  require_same_type(to, op.reference, reference, x.type, "x");
+decibel_call infer_decibel(const power_to_decibel& op, inference& inference) {
+  const auto& x = require_real(inference, op.x);
+  const auto& reference = inference.require(op.reference);
+  require_same_type(inference, op.reference, reference, x.type, "x");
   const double smallest = x.type == element_type::f32
                               ? static_cast<double>(std::numeric_limits<float>::min())
                               : std::numeric_limits<double>::min();
@@ -128,10 +130,10 @@ decibel_call infer_decibel(const power_to_decibel& op, inference& to) {
     throw invalid_argument("options.top_db",
                            scalar(op.options.top_db).text() + " is negative or not a number");
   }
-  const auto strides = operations::broadcast_strides(to, op.reference, reference, x.shape);
-  to.allow_in_place(op.y, op.x);
-  to.allow_in_place(op.y, op.reference);
-  const auto& y = to.result(op.y, x.type, x.shape);
+  const auto strides = operations::broadcast_strides(inference, op.reference, reference, x.shape);
+  inference.allow_in_place(op.y, op.x);
+  inference.allow_in_place(op.y, op.reference);
+  const auto& y = inference.result(op.y, x.type, x.shape);
   return {
       .layout = make_layout<3>(x.shape, {y.strides, x.strides, strides}, {x.type, x.type, x.type}),
       .amin = op.options.amin,

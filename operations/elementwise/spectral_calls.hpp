@@ -44,19 +44,20 @@ struct frames_body {
   std::int64_t window_stride;
 
   SLUICE_HOST_DEVICE void operator()(const map_layout<4>&,
-                                     const map_position<4>& at) const noexcept {
+                                     const map_position<4>& position) const noexcept {
     // Before the signal, the difference wraps to a number beyond its end.
-    const std::uint64_t sample =
-        static_cast<std::uint64_t>(at.of[2]) * hop + static_cast<std::uint64_t>(at.of[3]) - padding;
+    const std::uint64_t sample = static_cast<std::uint64_t>(position.offsets[2]) * hop +
+                                 static_cast<std::uint64_t>(position.offsets[3]) - padding;
     T value = 0;
     if (sample < samples) {
-      value = element_at<T>(addresses.inputs[0],
-                            at.of[1] + static_cast<std::int64_t>(sample) * signal_stride);
+      value =
+          element_at<T>(addresses.inputs[0],
+                        position.offsets[1] + static_cast<std::int64_t>(sample) * signal_stride);
     }
     if (addresses.inputs[1] != nullptr) {
-      value = value * element_at<T>(addresses.inputs[1], at.of[3] * window_stride);
+      value = value * element_at<T>(addresses.inputs[1], position.offsets[3] * window_stride);
     }
-    put_element(addresses.y, at.of[0], value);
+    put_element(addresses.y, position.offsets[0], value);
   }
 };
 
@@ -73,27 +74,27 @@ int visit(const power_call& call, const map_addresses& addresses, const Run& run
 
 template <class Run>
 int visit(const decibel_call& call, const map_addresses& addresses, const Run& run) {
-  const auto with = [&](auto number) {
+  const auto run_with = [&](auto number) {
     using real = decltype(number);
     return run(
         map_body<decibels<real>, 3>{{static_cast<real>(call.amin), static_cast<real>(call.top_db)},
                                     addresses},
         call.layout);
   };
-  if (call.layout.types[0] == storage::f32) return with(float{});
-  if (call.layout.types[0] == storage::f64) return with(double{});
+  if (call.layout.types[0] == storage::f32) return run_with(float{});
+  if (call.layout.types[0] == storage::f64) return run_with(double{});
   return 0;
 }
 
 template <class Run>
 int visit(const frames_call& call, const map_addresses& addresses, const Run& run) {
-  const auto with = [&](auto number) {
+  const auto run_with = [&](auto number) {
     return run(frames_body<decltype(number)>{addresses, call.samples, call.hop, call.padding,
                                              call.signal_stride, call.window_stride},
                call.layout);
   };
-  if (call.layout.types[0] == storage::f32) return with(float{});
-  if (call.layout.types[0] == storage::f64) return with(double{});
+  if (call.layout.types[0] == storage::f32) return run_with(float{});
+  if (call.layout.types[0] == storage::f64) return run_with(double{});
   return 0;
 }
 

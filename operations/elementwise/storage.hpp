@@ -157,49 +157,49 @@ SLUICE_HOST_DEVICE inline void put_element(void* memory, std::int64_t i, T value
 /// u64 takes u64, real numbers take all types that are not complex, and complex numbers take
 /// complex types of at most their size.
 template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T load(storage type, const void* from,
+[[nodiscard]] SLUICE_HOST_DEVICE inline T load(storage type, const void* source,
                                                std::int64_t i) noexcept {
   if constexpr (is_complex_v<T>) {
     using part = typename T::value_type;
     if (sizeof(T) == 16 && type == storage::c64) {
-      const auto z = element_at<complex_number<float>>(from, i);
+      const auto z = element_at<complex_number<float>>(source, i);
       return {static_cast<part>(z.real), static_cast<part>(z.imaginary)};
     }
-    return element_at<T>(from, i);
+    return element_at<T>(source, i);
   } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-    return element_at<std::uint64_t>(from, i);
+    return element_at<std::uint64_t>(source, i);
   } else {
     if constexpr (std::is_floating_point_v<T>) {
       switch (type) {
         case storage::u64:
-          return static_cast<T>(element_at<std::uint64_t>(from, i));
+          return static_cast<T>(element_at<std::uint64_t>(source, i));
         case storage::f16:
-          return static_cast<T>(static_cast<float>(element_at<f16>(from, i)));
+          return static_cast<T>(static_cast<float>(element_at<f16>(source, i)));
         case storage::bf16:
-          return static_cast<T>(static_cast<float>(element_at<bf16>(from, i)));
+          return static_cast<T>(static_cast<float>(element_at<bf16>(source, i)));
         case storage::f32:
-          return static_cast<T>(element_at<float>(from, i));
+          return static_cast<T>(element_at<float>(source, i));
         case storage::f64:
-          return static_cast<T>(element_at<double>(from, i));
+          return static_cast<T>(element_at<double>(source, i));
         default:
           break;
       }
     }
     switch (type) {
       case storage::boolean:
-        return element_at<std::uint8_t>(from, i) != 0 ? T(1) : T(0);
+        return element_at<std::uint8_t>(source, i) != 0 ? T(1) : T(0);
       case storage::u8:
-        return static_cast<T>(element_at<std::uint8_t>(from, i));
+        return static_cast<T>(element_at<std::uint8_t>(source, i));
       case storage::i8:
-        return static_cast<T>(element_at<std::int8_t>(from, i));
+        return static_cast<T>(element_at<std::int8_t>(source, i));
       case storage::u16:
-        return static_cast<T>(element_at<std::uint16_t>(from, i));
+        return static_cast<T>(element_at<std::uint16_t>(source, i));
       case storage::i32:
-        return static_cast<T>(element_at<std::int32_t>(from, i));
+        return static_cast<T>(element_at<std::int32_t>(source, i));
       case storage::u32:
-        return static_cast<T>(element_at<std::uint32_t>(from, i));
+        return static_cast<T>(element_at<std::uint32_t>(source, i));
       case storage::i64:
-        return static_cast<T>(element_at<std::int64_t>(from, i));
+        return static_cast<T>(element_at<std::int64_t>(source, i));
       default:
         return T(0);
     }
@@ -209,47 +209,47 @@ template <class T>
 /// Stores a number of a compute type as element `i` of memory of a type, rounded once to the
 /// nearest value. Complex numbers are stored as complex numbers only.
 template <overflow Overflow, class T>
-SLUICE_HOST_DEVICE inline void store(storage type, void* to, std::int64_t i, T value) noexcept {
+SLUICE_HOST_DEVICE inline void store(storage type, void* target, std::int64_t i, T value) noexcept {
   if constexpr (is_complex_v<T>) {
     if (type == storage::c64) {
-      put_element(to, i,
+      put_element(target, i,
                   complex_number<float>{static_cast<float>(value.real),
                                         static_cast<float>(value.imaginary)});
     } else if (type == storage::c128) {
-      put_element(to, i, complex_number<double>{value.real, value.imaginary});
+      put_element(target, i, complex_number<double>{value.real, value.imaginary});
     } else {
-      put_element<std::uint8_t>(to, i, value.real != 0 || value.imaginary != 0 ? 1 : 0);
+      put_element<std::uint8_t>(target, i, value.real != 0 || value.imaginary != 0 ? 1 : 0);
     }
   } else {
     switch (type) {
       case storage::boolean:
-        return put_element<std::uint8_t>(to, i, value != T(0) ? 1 : 0);
+        return put_element<std::uint8_t>(target, i, value != T(0) ? 1 : 0);
       case storage::u8:
-        return put_element(to, i, to_integer<std::uint8_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::uint8_t, Overflow>(value));
       case storage::i8:
-        return put_element(to, i, to_integer<std::int8_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::int8_t, Overflow>(value));
       case storage::u16:
-        return put_element(to, i, to_integer<std::uint16_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::uint16_t, Overflow>(value));
       case storage::i32:
-        return put_element(to, i, to_integer<std::int32_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::int32_t, Overflow>(value));
       case storage::u32:
-        return put_element(to, i, to_integer<std::uint32_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::uint32_t, Overflow>(value));
       case storage::i64:
-        return put_element(to, i, to_integer<std::int64_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::int64_t, Overflow>(value));
       case storage::u64:
-        return put_element(to, i, to_integer<std::uint64_t, Overflow>(value));
+        return put_element(target, i, to_integer<std::uint64_t, Overflow>(value));
       case storage::f16:
-        return put_element(to, i, f16(rounded_to_odd(value)));
+        return put_element(target, i, f16(rounded_to_odd(value)));
       case storage::bf16:
-        return put_element(to, i, bf16(rounded_to_odd(value)));
+        return put_element(target, i, bf16(rounded_to_odd(value)));
       case storage::f32:
-        return put_element(to, i, static_cast<float>(value));
+        return put_element(target, i, static_cast<float>(value));
       case storage::f64:
-        return put_element(to, i, static_cast<double>(value));
+        return put_element(target, i, static_cast<double>(value));
       case storage::c64:
-        return put_element(to, i, complex_number<float>{static_cast<float>(value), 0});
+        return put_element(target, i, complex_number<float>{static_cast<float>(value), 0});
       case storage::c128:
-        return put_element(to, i, complex_number<double>{static_cast<double>(value), 0});
+        return put_element(target, i, complex_number<double>{static_cast<double>(value), 0});
     }
   }
 }

@@ -52,21 +52,22 @@ struct map_layout {
 /// The positions of the operands of a map at one index, in elements.
 template <int Operands>
 struct map_position {
-  std::int64_t of[Operands];
+  std::int64_t offsets[Operands];
 };
 
 /// The positions at index number `index`, in row-major order of the layout.
 template <int Operands>
 [[nodiscard]] SLUICE_HOST_DEVICE inline map_position<Operands> position_of(
     const map_layout<Operands>& layout, std::int64_t index) noexcept {
-  map_position<Operands> at{};
+  map_position<Operands> position{};
   for (int d = layout.rank - 1; d > 0; --d) {
     const auto split = divide(index, layout.shape[d]);
-    for (int k = 0; k < Operands; ++k) at.of[k] += split.remainder * layout.strides[k][d];
+    for (int k = 0; k < Operands; ++k)
+      position.offsets[k] += split.remainder * layout.strides[k][d];
     index = split.value;
   }
-  for (int k = 0; k < Operands; ++k) at.of[k] += index * layout.strides[k][0];
-  return at;
+  for (int k = 0; k < Operands; ++k) position.offsets[k] += index * layout.strides[k][0];
+  return position;
 }
 
 /// The addresses of a map. An input that is not given is nullptr.
@@ -82,17 +83,19 @@ template <class Function, int Operands>
 struct map_body {
   using function_type = Function;
   Function function;
-  map_addresses at_addresses;
+  map_addresses addresses;
 
   SLUICE_HOST_DEVICE void operator()(const map_layout<Operands>& layout,
-                                     const map_position<Operands>& at) const noexcept {
+                                     const map_position<Operands>& position) const noexcept {
     static_assert(Operands >= 2 && Operands <= 4, "a map has one to three inputs");
     if constexpr (Operands == 2) {
-      put(layout, at, function(input(layout, at, 0)));
+      put(layout, position, function(input(layout, position, 0)));
     } else if constexpr (Operands == 3) {
-      put(layout, at, function(input(layout, at, 0), input(layout, at, 1)));
+      put(layout, position, function(input(layout, position, 0), input(layout, position, 1)));
     } else {
-      put(layout, at, function(input(layout, at, 0), input(layout, at, 1), input(layout, at, 2)));
+      put(layout, position,
+          function(input(layout, position, 0), input(layout, position, 1),
+                   input(layout, position, 2)));
     }
   }
 
@@ -101,24 +104,25 @@ struct map_body {
   using result = typename Function::result;
 
   [[nodiscard]] SLUICE_HOST_DEVICE argument input(const map_layout<Operands>& layout,
-                                                  const map_position<Operands>& at,
+                                                  const map_position<Operands>& position,
                                                   int k) const noexcept {
-    const void* const from = at_addresses.inputs[k];
+    const void* const source = addresses.inputs[k];
     if constexpr (Function::inputs_may_miss) {
-      if (from == nullptr) return function.missing(k);
+      if (source == nullptr) return function.missing(k);
     }
     if constexpr (Function::types_are_fixed) {
-      return element_at<argument>(from, at.of[k + 1]);
+      return element_at<argument>(source, position.offsets[k + 1]);
     } else {
-      return load<argument>(layout.types[k + 1], from, at.of[k + 1]);
+      return load<argument>(layout.types[k + 1], source, position.offsets[k + 1]);
     }
   }
-  SLUICE_HOST_DEVICE void put(const map_layout<Operands>& layout, const map_position<Operands>& at,
+  SLUICE_HOST_DEVICE void put(const map_layout<Operands>& layout,
+                              const map_position<Operands>& position,
                               const result& value) const noexcept {
     if constexpr (Function::types_are_fixed) {
-      put_element(at_addresses.y, at.of[0], value);
+      put_element(addresses.y, position.offsets[0], value);
     } else {
-      store<Function::on_overflow>(layout.types[0], at_addresses.y, at.of[0], value);
+      store<Function::on_overflow>(layout.types[0], addresses.y, position.offsets[0], value);
     }
   }
 };

@@ -15,8 +15,8 @@ constexpr std::uint64_t crowd = 4;
 /// The pressure at which a lane is opened, and that after one could not be.
 constexpr int pressure_for_a_lane = 32;
 constexpr int pressure_after_failure = -(1 << 16);
-/// Of one lane: a change of the sender while others wait, a message behind which none waits, and the
-/// pressure from which on the lane is busy.
+/// Of one lane: a change of the sender while others wait, a message behind which none waits, and
+/// the pressure from which on the lane is busy.
 constexpr int pressure_of_change = 8;
 constexpr int relief_of_pause = 4;
 constexpr int pressure_of_busy_lane = 256;

@@ -39,10 +39,10 @@ HWY_INLINE void butterfly(D d, complex_vector<D>* a) {
     const auto sine = hn::Set(d, T(0.86602540378443864676));
     const complex_vector<D> middle{hn::NegMulAdd(half, s.re, a[0].re),
                                    hn::NegMulAdd(half, s.im, a[0].im)};
-    const complex_vector<D> turned{hn::Mul(sine, t.re), hn::Mul(sine, t.im)};
+    const complex_vector<D> rotation{hn::Mul(sine, t.re), hn::Mul(sine, t.im)};
     a[0] = sum(a[0], s);
-    a[1] = minus_i(middle, turned);
-    a[2] = plus_i(middle, turned);
+    a[1] = minus_i(middle, rotation);
+    a[2] = plus_i(middle, rotation);
   } else if constexpr (Radix == 4) {
     const auto s = sum(a[0], a[2]);
     const auto t = difference(a[0], a[2]);

@@ -57,8 +57,8 @@ HWY_INLINE void odd_butterfly(D d, std::size_t radix, const hn::TFromD<D>* roots
 /// @tparam Radix 0: the radix of the pass, which is odd
 /// @tparam Last  whether the pass has one group, whose twiddles are 1
 template <int Radix, bool Last, class D, class T = hn::TFromD<D>>
-void run_pass(D d, const fft_pass<T>& pass, std::size_t count, split_complex<T> in,
-              split_complex<T> out) {
+void run_pass(D d, const fft_pass<T>& pass, std::size_t count, split_complex<T> input,
+              split_complex<T> output) {
   constexpr std::size_t lanes = hn::MaxLanes(D());
   const std::size_t radix = Radix != 0 ? Radix : pass.radix;
   const std::size_t row = pass.stride * count;
@@ -72,22 +72,22 @@ void run_pass(D d, const fft_pass<T>& pass, std::size_t count, split_complex<T> 
       const std::size_t target = group * radix * row + i;
       HWY_UNROLL(16)
       for (std::size_t j = 0; j < radix; ++j) {
-        a[j] = load(d, in.re + source + j * distance, in.im + source + j * distance);
+        a[j] = load(d, input.re + source + j * distance, input.im + source + j * distance);
       }
       if constexpr (Radix == 0 || Radix == 7) {
         odd_butterfly(d, radix, pass.roots.data(), a);
       } else {
         butterfly<Radix>(d, a);
       }
-      store(d, a[0], out.re + target, out.im + target);
+      store(d, a[0], output.re + target, output.im + target);
       HWY_UNROLL(16)
       for (std::size_t k = 1; k < radix; ++k) {
         const std::size_t bin = target + k * row;
         if constexpr (Last) {
-          store(d, a[k], out.re + bin, out.im + bin);
+          store(d, a[k], output.re + bin, output.im + bin);
         } else {
           const complex_vector<D> w{hn::Set(d, twiddle[2 * k - 2]), hn::Set(d, twiddle[2 * k - 1])};
-          store(d, product(a[k], w), out.re + bin, out.im + bin);
+          store(d, product(a[k], w), output.re + bin, output.im + bin);
         }
       }
     }
@@ -96,31 +96,31 @@ void run_pass(D d, const fft_pass<T>& pass, std::size_t count, split_complex<T> 
 }
 
 template <bool Last, class D, class T>
-HWY_INLINE void run_any_radix(D d, const fft_pass<T>& pass, std::size_t count, split_complex<T> in,
-                              split_complex<T> out) {
+HWY_INLINE void run_any_radix(D d, const fft_pass<T>& pass, std::size_t count,
+                              split_complex<T> input, split_complex<T> output) {
   switch (pass.radix) {
     case 2:
-      return run_pass<2, Last>(d, pass, count, in, out);
+      return run_pass<2, Last>(d, pass, count, input, output);
     case 3:
-      return run_pass<3, Last>(d, pass, count, in, out);
+      return run_pass<3, Last>(d, pass, count, input, output);
     case 4:
-      return run_pass<4, Last>(d, pass, count, in, out);
+      return run_pass<4, Last>(d, pass, count, input, output);
     case 5:
-      return run_pass<5, Last>(d, pass, count, in, out);
+      return run_pass<5, Last>(d, pass, count, input, output);
     case 7:
-      return run_pass<7, Last>(d, pass, count, in, out);
+      return run_pass<7, Last>(d, pass, count, input, output);
     case 8:
-      return run_pass<8, Last>(d, pass, count, in, out);
+      return run_pass<8, Last>(d, pass, count, input, output);
     default:
-      return run_pass<0, Last>(d, pass, count, in, out);
+      return run_pass<0, Last>(d, pass, count, input, output);
   }
 }
 template <std::size_t lanes, class T>
-void run_any_pass(const fft_pass<T>& pass, std::size_t count, split_complex<T> in,
-                  split_complex<T> out) {
+void run_any_pass(const fft_pass<T>& pass, std::size_t count, split_complex<T> input,
+                  split_complex<T> output) {
   const vectors<T, lanes> d;
-  pass.groups == 1 ? run_any_radix<true>(d, pass, count, in, out)
-                   : run_any_radix<false>(d, pass, count, in, out);
+  pass.groups == 1 ? run_any_radix<true>(d, pass, count, input, output)
+                   : run_any_radix<false>(d, pass, count, input, output);
 }
 
 /// The forward transforms of `count` columns: row j of the columns is elements

@@ -18,18 +18,19 @@ using operations::fft_kind;
 using operations::fft_row;
 
 /// Refuses an operand that is not one of two types.
-void require_type(const inference& to, const operand& of, const tensor_spec& s, element_type single,
-                  element_type twofold) {
+void require_type(const inference& inference, const operand& operand, const tensor_spec& s,
+                  element_type single, element_type twofold) {
   if (s.type == single || s.type == twofold) return;
-  throw to.refusal(of, "is of type ", s.type, ", but the transform takes ", single, " and ",
-                   twofold);
+  throw inference.refusal(operand, "is of type ", s.type, ", but the transform takes ", single,
+                          " and ", twofold);
 }
 
 /// The distance between the rows of an operand, or of its packed copy. Libraries need the elements
 /// of a row side by side, rows at one distance, and an operand that begins at a whole complex
-/// element. `refused` is a distance that they take for something else.
-std::int64_t row_distance(inference& to, const operand& of, const tensor_spec& s, bool may_overlap,
-                          std::size_t complex_bytes, std::int64_t refused = 0) {
+/// element. `refused_distance` is a distance that they take for something else.
+std::int64_t row_distance(inference& inference, const operand& operand, const tensor_spec& s,
+                          bool may_overlap, std::size_t complex_bytes,
+                          std::int64_t refused_distance = 0) {
   const auto row = s.shape[s.rank() - 1];
   const auto stack = operations::stack_of(s, 1);
   std::int64_t rows = 1;
@@ -37,19 +38,19 @@ std::int64_t row_distance(inference& to, const operand& of, const tensor_spec& s
   const auto distance = rows > 1 ? operations::distance_of(s, 1, stack) : row;
   const bool has_gaps = row > 1 && s.strides[s.rank() - 1] != 1;
   const auto least = may_overlap ? 1 : row;
-  const bool is_refused = rows > 1 && row != refused && distance == refused;
+  const bool is_refused = rows > 1 && row != refused_distance && distance == refused_distance;
   if (!has_gaps && !is_refused && distance && *distance >= least && s.alignment >= complex_bytes) {
     return *distance;
   }
-  to.pack(of);
+  inference.pack(operand);
   return row;
 }
 
 /// What all transforms have in common. `length` is that of the real or complex signal.
 template <class Operation>
-fft_call infer_rows(const Operation& op, inference& to, fft_kind kind, std::int64_t length,
+fft_call infer_rows(const Operation& op, inference& inference, fft_kind kind, std::int64_t length,
                     element_type result) {
-  const auto& x = to.require(op.x);
+  const auto& x = inference.require(op.x);
   const bool is_double = x.type == element_type::f64 || x.type == element_type::c128;
   const auto complex_bytes = size_of(is_double ? element_type::c128 : element_type::c64);
   fft_call call{.key = {fft_row{.kind = kind, .is_double = is_double ? 1 : 0, .length = length}}};
@@ -57,57 +58,58 @@ fft_call infer_rows(const Operation& op, inference& to, fft_kind kind, std::int6
                          : static_cast<double>(op.scale.template to<float>("scale"));
   auto shape = x.shape;
   shape[shape.size() - 1] = call.key.output_row();
-  const auto& y = to.result(op.y, result, shape);
+  const auto& y = inference.result(op.y, result, shape);
   if (x.size() == 0) {
     call.key.length = 1;  // no plan is needed, and one serves all
     call.key.batch = 0;
-    to.ignore(op.x);
-    to.ignore(op.y);
+    inference.ignore(op.x);
+    inference.ignore(op.y);
     return call;
   }
   call.key.batch = 1;
   for (const auto extent : operations::stack_of(x, 1)) call.key.batch *= extent;
-  call.key.input_distance = row_distance(to, op.x, x, kind != fft_kind::c2r, complex_bytes);
+  call.key.input_distance = row_distance(inference, op.x, x, kind != fft_kind::c2r, complex_bytes);
   // Rows of real results with the gaps of an in-place transform: cuFFT writes the gaps (CUDA 13.0).
-  const auto in_place = kind == fft_kind::c2r ? 2 * (length / 2 + 1) : 0;
-  call.key.output_distance = row_distance(to, op.y, y, false, complex_bytes, in_place);
+  const auto in_place_distance = kind == fft_kind::c2r ? 2 * (length / 2 + 1) : 0;
+  call.key.output_distance =
+      row_distance(inference, op.y, y, false, complex_bytes, in_place_distance);
   return call;
 }
 
 /// X of an operation, with at least one element in a row.
 template <class Operation>
-const tensor_spec& require_rows(const Operation& op, const inference& to, element_type single,
-                                element_type twofold) {
-  const auto& x = to.require(op.x);
-  require_type(to, op.x, x, single, twofold);
+const tensor_spec& require_rows(const Operation& op, const inference& inference,
+                                element_type single, element_type twofold) {
+  const auto& x = inference.require(op.x);
+  require_type(inference, op.x, x, single, twofold);
   if (x.rank() == 0 || x.shape[x.rank() - 1] == 0) {
-    throw to.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to transform");
+    throw inference.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to transform");
   }
   return x;
 }
 
-fft_call infer(const fft& op, inference& to) {
-  const auto& x = require_rows(op, to, element_type::c64, element_type::c128);
+fft_call infer(const fft& op, inference& inference) {
+  const auto& x = require_rows(op, inference, element_type::c64, element_type::c128);
   operations::require_enumerator("direction", op.direction, fft_direction::inverse);
-  to.allow_in_place(op.y, op.x);
+  inference.allow_in_place(op.y, op.x);
   return infer_rows(
-      op, to,
+      op, inference,
       op.direction == fft_direction::forward ? fft_kind::c2c_forward : fft_kind::c2c_inverse,
       x.shape[x.rank() - 1], x.type);
 }
 
-fft_call infer(const rfft& op, inference& to) {
-  const auto& x = require_rows(op, to, element_type::f32, element_type::f64);
-  return infer_rows(op, to, fft_kind::r2c, x.shape[x.rank() - 1],
+fft_call infer(const rfft& op, inference& inference) {
+  const auto& x = require_rows(op, inference, element_type::f32, element_type::f64);
+  return infer_rows(op, inference, fft_kind::r2c, x.shape[x.rank() - 1],
                     x.type == element_type::f32 ? element_type::c64 : element_type::c128);
 }
 
-fft_call infer(const irfft& op, inference& to) {
-  const auto& x = require_rows(op, to, element_type::c64, element_type::c128);
+fft_call infer(const irfft& op, inference& inference) {
+  const auto& x = require_rows(op, inference, element_type::c64, element_type::c128);
   const auto bins = x.shape[x.rank() - 1];
   constexpr auto most_bins = std::numeric_limits<std::int64_t>::max() / 2 + 1;
   if (bins > most_bins) {
-    throw to.refusal(op.x, "has the shape ", x.shape, ", so the length overflows");
+    throw inference.refusal(op.x, "has the shape ", x.shape, ", so the length overflows");
   }
   const auto length = op.length != 0 ? op.length : 2 * (bins - 1);
   if (length == 0) throw invalid_argument("length", "is not given, and x has one bin");
@@ -119,43 +121,43 @@ fft_call infer(const irfft& op, inference& to) {
                                          std::to_string(length / 2 + 1) + " bins, but x has " +
                                          std::to_string(bins));
   }
-  return infer_rows(op, to, fft_kind::c2r, length,
+  return infer_rows(op, inference, fft_kind::c2r, length,
                     x.type == element_type::c64 ? element_type::f32 : element_type::f64);
 }
 
 template <class Operation>
-void compute(const fft_call& call, const launch_of<Operation>& at) {
+void compute(const fft_call& call, const launch_of<Operation>& launch) {
   if (call.key.batch == 0) return;
-  host::compute_fft(call, &at.template plan<operation_plan>(),
-                    at.template get<const void>(&Operation::x),
-                    at.template get<void>(&Operation::y));
+  host::compute_fft(call, &launch.template plan<operation_plan>(),
+                    launch.template get<const void>(&Operation::x),
+                    launch.template get<void>(&Operation::y));
 }
 
 template <class Operation>
-void enqueue(lane_libraries& libraries, const fft_call& call, const launch_of<Operation>& at) {
+void enqueue(lane_libraries& libraries, const fft_call& call, const launch_of<Operation>& launch) {
   if (call.key.batch == 0) return;
-  cuda::enqueue_fft(libraries, call, at.template plan<operation_plan>(), at.workspace(),
-                    at.template get<const void>(&Operation::x),
-                    at.template get<void>(&Operation::y));
+  cuda::enqueue_fft(libraries, call, launch.template plan<operation_plan>(), launch.workspace(),
+                    launch.template get<const void>(&Operation::x),
+                    launch.template get<void>(&Operation::y));
 }
 
 template <class Operation>
 void enqueue_together(lane_libraries& libraries, const fft_call& call,
                       const batch_of<Operation>& batch) {
-  std::array<cuda::fft_operands, operations::most_transforms> all{};
+  std::array<cuda::fft_operands, operations::most_transforms> members{};
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    all[i] = {batch[i].template get<const void>(&Operation::x),
-              batch[i].template get<void>(&Operation::y)};
+    members[i] = {batch[i].template get<const void>(&Operation::x),
+                  batch[i].template get<void>(&Operation::y)};
   }
   cuda::enqueue_ffts(libraries, call, batch.template plan<operation_plan>(), batch.workspace(),
-                     {all.data(), batch.size()});
+                     {members.data(), batch.size()});
 }
 
 template <class Operation>
 const operation_row& make_row(std::string_view name) {
   static const typed_operation_row<Operation, fft_call> row(
       {.name = name,
-       .infer = [](const Operation& op, inference& to) { return infer(op, to); },
+       .infer = [](const Operation& op, inference& inference) { return infer(op, inference); },
        .host = {.library = "sluice",
                 .price = host::price_of_fft_plan,
                 .make_plan = host::make_fft_plan},

@@ -50,7 +50,7 @@ std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries& libraries,
                                                     const fft_call& call) {
   if (call.key.batch == 0) return std::make_shared<empty_plan>();
   auto& runtime = libraries.runtime();
-  const detail::library_call in_library(runtime.device().id());
+  const detail::library_call library_scope(runtime.device().id());
   const current_device_scope current(runtime.device());
   return std::make_shared<cufft_plan>(call.key, libraries);
 }
@@ -63,13 +63,13 @@ void enqueue_fft(lane_libraries& libraries, const fft_call& call, const operatio
 }
 
 void enqueue_ffts(lane_libraries& libraries, const fft_call& call, const operation_plan& plan,
-                  void* workspace, std::span<const fft_operands> all) {
+                  void* workspace, std::span<const fft_operands> operands) {
   std::array<cufft_plan::member, operations::most_transforms> members{};
-  std::transform(all.begin(), all.end(), members.begin(), [](const fft_operands& one) {
-    return cufft_plan::member{const_cast<void*>(one.x), one.y};
+  std::transform(operands.begin(), operands.end(), members.begin(), [](const fft_operands& o) {
+    return cufft_plan::member{const_cast<void*>(o.x), o.y};
   });
   static_cast<const cufft_plan&>(plan).enqueue_batch(libraries, call.scale, workspace,
-                                                     {members.data(), all.size()});
+                                                     {members.data(), operands.size()});
 }
 
 }  // namespace sluice::cuda

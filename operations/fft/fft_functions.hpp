@@ -40,5 +40,6 @@ struct fft_operands {
 /// Enqueues several transforms with equal calls, at most `most_transforms`.
 /// @throws nothing_enqueued, error `library_failure`
 void enqueue_ffts(lane_libraries& libraries, const operations::fft_call& call,
-                  const operation_plan& plan, void* workspace, std::span<const fft_operands> all);
+                  const operation_plan& plan, void* workspace,
+                  std::span<const fft_operands> operands);
 }  // namespace sluice::cuda

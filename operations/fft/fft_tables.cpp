@@ -60,9 +60,9 @@ std::complex<Real> root_of_unity(int sign, std::size_t numerator, std::size_t de
   double cosine = std::cos(angle);
   double sine = std::sin(angle);
   for (int i = 0; i < (quarter & 3); ++i) {
-    const double turned = -sine;
+    const double next_cosine = -sine;
     sine = cosine;
-    cosine = turned;
+    cosine = next_cosine;
   }
   return {static_cast<Real>(cosine), static_cast<Real>(sign < 0 ? -sine : sine)};
 }
@@ -70,10 +70,11 @@ std::complex<Real> root_of_unity(int sign, std::size_t numerator, std::size_t de
 template <class Real>
 fft_passes<Real> make_passes(std::size_t length) {
   fft_passes<Real> passes;
-  const auto append = [](std::vector<Real>& to, std::size_t numerator, std::size_t denominator) {
+  const auto append = [](std::vector<Real>& target, std::size_t numerator,
+                         std::size_t denominator) {
     const auto root = root_of_unity<Real>(-1, numerator, denominator);
-    to.push_back(root.real());
-    to.push_back(root.imag());
+    target.push_back(root.real());
+    target.push_back(root.imag());
   };
   std::size_t stride = 1;
   while (length > 1) {

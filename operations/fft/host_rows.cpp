@@ -168,9 +168,9 @@ class real_step {
     const auto m = reversed(d, access.get(d, mirror));
     const decltype(z) even{hn::Add(z.re, m.re), hn::Sub(z.im, m.im)};
     const decltype(z) odd{hn::Sub(z.re, m.re), hn::Add(z.im, m.im)};
-    const auto turned = product(load(d, roots.re + k, roots.im + k), odd);
-    const auto other = difference(even, turned);
-    access.put(d, sum(even, turned), k);
+    const auto rotation = product(load(d, roots.re + k, roots.im + k), odd);
+    const auto other = difference(even, rotation);
+    access.put(d, sum(even, rotation), k);
     access.put(d, reversed(d, {other.re, hn::Neg(other.im)}), mirror);
   }
 
@@ -206,9 +206,9 @@ class typed_rows final : public host_rows {
     const auto* x = static_cast<const T*>(rows.x);
     auto* y = static_cast<T*>(rows.y);
     const split_complex<T> first{rows_.get().re, rows_.get().re + distance_ / 2};
-    const auto most = static_cast<std::int64_t>(transform_->rows());
-    for (std::int64_t done = 0; done < count; done += most) {
-      const auto part = std::min(most, count - done);
+    const auto block_rows = static_cast<std::int64_t>(transform_->rows());
+    for (std::int64_t row = 0; row < count; row += block_rows) {
+      const auto part = std::min(block_rows, count - row);
       for (std::int64_t i = 0; i < part; ++i, x += input_distance) begin(x, row_at(first, i));
       const auto source = inverse ? first.swapped() : first;
       auto result = transform_->run(source, distance_, static_cast<std::size_t>(part));

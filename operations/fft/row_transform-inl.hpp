@@ -31,10 +31,10 @@ class row_transform {
   virtual split_complex<T> run(split_complex<T> rows, std::size_t distance, std::size_t count) = 0;
 };
 
-/// The largest number of lanes up to `most`, a power of two, over which a row can be spread: it has
-/// at least as many elements in each lane. 1: none.
-[[nodiscard]] inline std::size_t lanes_of_row(std::size_t length, std::size_t most) {
-  std::size_t lanes = most;
+/// The largest number of lanes up to `limit`, a power of two, over which a row can be spread: it
+/// has at least as many elements in each lane. 1: none.
+[[nodiscard]] inline std::size_t lanes_of_row(std::size_t length, std::size_t limit) {
+  std::size_t lanes = limit;
   while (lanes > 1 && (length % lanes != 0 || length / lanes < lanes)) lanes /= 2;
   return lanes;
 }
@@ -81,10 +81,10 @@ class spread_row_transform final : public row_transform<T> {
     HWY_UNROLL(16)
     for (std::size_t i = 0; i < lanes; ++i) {
       const std::size_t offset = (first + i) * lanes;
-      const auto turned = product(load(d, z.re + offset, z.im + offset),
-                                  load(d, twiddles.re + offset, twiddles.im + offset));
-      re[i] = turned.re;
-      im[i] = turned.im;
+      const auto rotation = product(load(d, z.re + offset, z.im + offset),
+                                    load(d, twiddles.re + offset, twiddles.im + offset));
+      re[i] = rotation.re;
+      im[i] = rotation.im;
     }
     transpose(d, re);
     transpose(d, im);
@@ -187,16 +187,16 @@ class stacked_row_transform final : public row_transform<T> {
 template <class T, class Visitor>
 auto with_row_transform(std::size_t length, const Visitor& visitor) {
 #if HWY_TARGET != HWY_SCALAR
-  constexpr std::size_t most = HWY_LANES(T);
-  const std::size_t lanes = lanes_of_row(length, most);
+  constexpr std::size_t limit = HWY_LANES(T);
+  const std::size_t lanes = lanes_of_row(length, limit);
   constexpr std::size_t fewest = 16 / sizeof(T);
-  if (lanes == most) return visitor.template visit<spread_row_transform<T, most>>(length);
-  if constexpr (most > fewest) {
-    if (lanes == most / 2) {
-      return visitor.template visit<spread_row_transform<T, most / 2>>(length);
+  if (lanes == limit) return visitor.template visit<spread_row_transform<T, limit>>(length);
+  if constexpr (limit > fewest) {
+    if (lanes == limit / 2) {
+      return visitor.template visit<spread_row_transform<T, limit / 2>>(length);
     }
   }
-  if constexpr (most > 2 * fewest) {
+  if constexpr (limit > 2 * fewest) {
     if (lanes == fewest) return visitor.template visit<spread_row_transform<T, fewest>>(length);
   }
 #endif

@@ -37,8 +37,8 @@ int launch_scale(Real* values, std::size_t row, std::size_t batch, std::size_t d
     row *= batch;
     batch = 1;
   }
-  const std::size_t wanted = (row + threads_per_block - 1) / threads_per_block;
-  const dim3 blocks(static_cast<unsigned>(wanted < 8192 ? wanted : 8192),
+  const std::size_t block_count = (row + threads_per_block - 1) / threads_per_block;
+  const dim3 blocks(static_cast<unsigned>(block_count < 8192 ? block_count : 8192),
                     static_cast<unsigned>(batch < 32768 ? batch : 32768));
   scale_rows<<<blocks, threads_per_block, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
       values, row, batch, distance, factor);

@@ -28,12 +28,12 @@ constexpr std::int64_t small_bytes = std::int64_t{128} << 10U;  // where the oct
 
 /// The distances between the extents to which those of the inputs are rounded; 0: it is not padded.
 /// Equal extents are rounded alike.
-std::vector<std::int64_t> steps_of(const program_graph& of,
+std::vector<std::int64_t> steps_of(const program_graph& graph,
                                    const std::vector<tensor_spec>& inputs) {
   std::vector<std::int64_t> steps(inputs.size(), 0);
   std::int64_t bytes_of_one = 1;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (const auto axis = padded_axis(of, i, inputs[i]); axis != 0) {
+    if (const auto axis = padded_axis(graph, i, inputs[i]); axis != 0) {
       const auto extent = inputs[i].shape[axis];
       bytes_of_one = std::max(bytes_of_one, static_cast<std::int64_t>(inputs[i].bytes()) / extent);
       // The octave that ends at a power of two contains it.
@@ -63,102 +63,104 @@ batch_layout::part part_of(std::size_t number, std::size_t external, const tenso
           place.bytes() / rows};
 }
 
-tensor_spec output_of(const program_graph& of, const program_inference& run, std::size_t output) {
-  return run.values[of.outputs()[output]].spec();
+tensor_spec output_of(const program_graph& graph, const program_inference& run,
+                      std::size_t output) {
+  return run.values[graph.outputs()[output]].spec();
 }
 
 /// The axis in which two shapes differ; 0: none. Nothing if it is not one of those behind axis 0.
 std::optional<std::size_t> different_axis(const extents& a, const extents& b) {
   if (a.size() != b.size()) return std::nullopt;
-  std::size_t found = 0;
+  std::size_t axis = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;
-    if (i == 0 || found != 0) return std::nullopt;
-    found = i;
+    if (i == 0 || axis != 0) return std::nullopt;
+    axis = i;
   }
-  return found;
+  return axis;
 }
 
-program_inference infer_new_outputs(const program_graph& of,
+program_inference infer_new_outputs(const program_graph& graph,
                                     const std::vector<tensor_spec>& inputs) {
-  return infer_program(of, inputs, {}, std::vector<given_output>(of.outputs().size()));
+  return infer_program(graph, inputs, {}, std::vector<given_output>(graph.outputs().size()));
 }
 
 /// The least extents that are rounded to those of `inputs`.
-std::vector<tensor_spec> least_of(const program_graph& of, std::vector<tensor_spec> inputs) {
-  const auto steps = steps_of(of, inputs);
+std::vector<tensor_spec> least_of(const program_graph& graph, std::vector<tensor_spec> inputs) {
+  const auto steps = steps_of(graph, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (steps[i] == 0) continue;
     auto shape = inputs[i].shape;
-    shape[padded_axis(of, i, inputs[i])] -= steps[i] - 1;
+    shape[padded_axis(graph, i, inputs[i])] -= steps[i] - 1;
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
   }
   return inputs;
 }
 
-/// Adds the places of runs with the padded inputs `layout.given`.
+/// Adds the places of runs with the padded inputs `layout.input_specs`.
 /// @throws error what a step refuses
 /// @throws error `unsupported` if the outputs cannot be padded
-void add_places(const program_graph& of, const program_inference& alone, batch_layout& layout) {
-  const auto place = infer_new_outputs(of, layout.given);
-  require_parts(of, place);
-  auto one = std::make_shared<const program_inference>(stacked_runs(of, place, 1));
-  const auto least = infer_new_outputs(of, least_of(of, layout.given));
+void add_places(const program_graph& graph, const program_inference& alone, batch_layout& layout) {
+  const auto place = infer_new_outputs(graph, layout.input_specs);
+  require_parts(graph, place);
+  auto full_run = std::make_shared<const program_inference>(stacked_runs(graph, place, 1));
+  const auto least = infer_new_outputs(graph, least_of(graph, layout.input_specs));
   std::vector<batch_layout::part> outputs;
   std::size_t bytes = 0;
-  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-    const auto spec = output_of(of, *one, i);
-    const auto axis = different_axis(output_of(of, least, i).shape, spec.shape);
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    const auto spec = output_of(graph, *full_run, i);
+    const auto axis = different_axis(output_of(graph, least, i).shape, spec.shape);
     if (!axis || spec.size() == 0 || spec.bytes() > max_place_bytes - bytes) {
       throw error(errc::unsupported, "the outputs are not padded");
     }
     bytes += spec.bytes();
-    outputs.push_back(part_of(i, external_of_output(of, alone, i), spec, *axis));
+    outputs.push_back(part_of(i, external_of_output(graph, alone, i), spec, *axis));
   }
-  for (std::size_t i = 0; i < layout.given.size(); ++i) {
-    if (!of.is_per_request(i)) continue;
-    layout.inputs.push_back(part_of(i, i, layout.given[i], padded_axis(of, i, layout.given[i])));
+  for (std::size_t i = 0; i < layout.input_specs.size(); ++i) {
+    if (!graph.is_per_request(i)) continue;
+    layout.inputs.push_back(
+        part_of(i, i, layout.input_specs[i], padded_axis(graph, i, layout.input_specs[i])));
   }
   layout.key = "padded " + std::to_string(layout.externals);
   for (const auto& part : outputs) layout.key += ' ' + std::to_string(part.external);
-  layout.key += one->key;
+  layout.key += full_run->key;
   layout.outputs = std::move(outputs);
-  layout.one = std::move(one);
+  layout.full_run = std::move(full_run);
 }
 
 }  // namespace
 
-std::uint32_t external_of_output(const program_graph& of, const program_inference& run,
+std::uint32_t external_of_output(const program_graph& graph, const program_inference& run,
                                  std::uint32_t output) {
-  const auto roots = of.inputs().size() + of.constants().size();
+  const auto roots = graph.inputs().size() + graph.constants().size();
   return static_cast<std::uint32_t>(roots + run.memory_of_output[output]);
 }
 
-batch_layout layout_of(const program_graph& of, std::shared_ptr<const program_inference> alone) {
-  batch_layout made;
-  made.externals = alone->uses.size();
-  for (std::size_t i = 0; i < of.inputs().size(); ++i) {
-    if (of.is_per_request(i)) made.inputs.push_back(part_of(i, i, alone->inputs[i], 0));
+batch_layout layout_of(const program_graph& graph, std::shared_ptr<const program_inference> alone) {
+  batch_layout layout;
+  layout.externals = alone->uses.size();
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (graph.is_per_request(i)) layout.inputs.push_back(part_of(i, i, alone->inputs[i], 0));
   }
-  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-    made.outputs.push_back(
-        part_of(i, external_of_output(of, *alone, i), output_of(of, *alone, i), 0));
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    layout.outputs.push_back(
+        part_of(i, external_of_output(graph, *alone, i), output_of(graph, *alone, i), 0));
   }
-  made.one = std::move(alone);
-  return made;
+  layout.full_run = std::move(alone);
+  return layout;
 }
 
-std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& of,
+std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& graph,
                                                       const program_inference& alone) {
   auto inputs = alone.inputs;
-  const auto steps = steps_of(of, inputs);
+  const auto steps = steps_of(graph, inputs);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!of.is_per_request(i)) continue;
+    if (!graph.is_per_request(i)) continue;
     if (inputs[i].bytes() > max_input_bytes) return std::nullopt;
     auto shape = inputs[i].shape;
     if (steps[i] != 0) {
-      auto& extent = shape[padded_axis(of, i, inputs[i])];
+      auto& extent = shape[padded_axis(graph, i, inputs[i])];
       extent = (extent + steps[i] - 1) / steps[i] * steps[i];
     }
     inputs[i] = tensor_spec::row_major(inputs[i].type, shape);
@@ -168,52 +170,53 @@ std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& of,
   return inputs;
 }
 
-bool has_layout(const program_graph& of, const program_inference& alone,
+bool has_layout(const program_graph& graph, const program_inference& alone,
                 const std::vector<tensor_spec>& inputs, const batch_layout& layout) {
-  if (layout.externals != alone.uses.size() || layout.given != inputs) return false;
-  return std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& one) {
-    return one.external == external_of_output(of, alone, one.number);
+  if (layout.externals != alone.uses.size() || layout.input_specs != inputs) return false;
+  return std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& part) {
+    return part.external == external_of_output(graph, alone, part.number);
   });
 }
 
-batch_layout padded_layout(const program_graph& of, const program_inference& alone,
+batch_layout padded_layout(const program_graph& graph, const program_inference& alone,
                            const std::vector<tensor_spec>& inputs) {
-  batch_layout made;
-  made.externals = alone.uses.size();
-  made.given = inputs;
+  batch_layout layout;
+  layout.externals = alone.uses.size();
+  layout.input_specs = inputs;
   try {
-    add_places(of, alone, made);
+    add_places(graph, alone, layout);
   } catch (const error&) {
     // Such runs are computed as they are. If a step refuses these, too, that is the error.
   }
-  return made;
+  return layout;
 }
 
-bool fits(const program_graph& of, const program_inference& alone,
+bool fits(const program_graph& graph, const program_inference& alone,
           const batch_layout& layout) noexcept {
-  return layout.one != nullptr &&
-         std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& one) {
-           const auto& found = alone.values[of.outputs()[one.number]].layout.shape();
-           const auto& place = layout.one->values[of.outputs()[one.number]].layout.shape();
-           if (found.size() != place.size()) return false;
-           for (std::size_t i = 0; i < found.size(); ++i) {
-             if (found[i] > place[i] || (found[i] != place[i] && i != one.axis)) return false;
+  return layout.full_run != nullptr &&
+         std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& part) {
+           const auto& shape = alone.values[graph.outputs()[part.number]].layout.shape();
+           const auto& place = layout.full_run->values[graph.outputs()[part.number]].layout.shape();
+           if (shape.size() != place.size()) return false;
+           for (std::size_t i = 0; i < shape.size(); ++i) {
+             if (shape[i] > place[i] || (shape[i] != place[i] && i != part.axis)) return false;
            }
            return true;
          });
 }
 
-std::vector<std::uint32_t> row_bytes(const program_graph& of, const program_inference& alone,
+std::vector<std::uint32_t> row_bytes(const program_graph& graph, const program_inference& alone,
                                      const batch_layout& layout) {
-  std::vector<std::uint32_t> all;
-  all.reserve(layout.inputs.size() + layout.outputs.size());
-  for (const auto& one : layout.inputs) {
-    all.push_back(static_cast<std::uint32_t>(alone.inputs[one.number].bytes() / one.rows));
+  std::vector<std::uint32_t> result;
+  result.reserve(layout.inputs.size() + layout.outputs.size());
+  for (const auto& part : layout.inputs) {
+    result.push_back(static_cast<std::uint32_t>(alone.inputs[part.number].bytes() / part.rows));
   }
-  for (const auto& one : layout.outputs) {
-    all.push_back(static_cast<std::uint32_t>(output_of(of, alone, one.number).bytes() / one.rows));
+  for (const auto& part : layout.outputs) {
+    result.push_back(
+        static_cast<std::uint32_t>(output_of(graph, alone, part.number).bytes() / part.rows));
   }
-  return all;
+  return result;
 }
 
 }  // namespace sluice::operations

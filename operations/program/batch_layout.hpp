@@ -29,41 +29,41 @@ struct batch_layout {
     [[nodiscard]] std::size_t bytes() const noexcept { return rows * row_bytes; }
   };
 
-  std::vector<tensor_spec> given{};                ///< the padded inputs; empty if none is
-  std::shared_ptr<const program_inference> one{};  ///< a run that fills its place; see `fits`
-  std::size_t externals = 0;                       ///< of one run
+  std::vector<tensor_spec> input_specs{};               ///< the padded inputs; empty if none is
+  std::shared_ptr<const program_inference> full_run{};  ///< a run that fills its place; see `fits`
+  std::size_t externals = 0;                            ///< of one run
   std::vector<part> inputs{};
   std::vector<part> outputs{};
   std::string key{};  ///< of the executable; empty if no run is padded
 };
 
 /// The number of the external that holds an output of a run.
-[[nodiscard]] std::uint32_t external_of_output(const detail::program_graph& of,
+[[nodiscard]] std::uint32_t external_of_output(const detail::program_graph& graph,
                                                const program_inference& run, std::uint32_t output);
 /// The layout of runs like `alone`, which fill their places. Only if `may_share_batch`.
-[[nodiscard]] batch_layout layout_of(const detail::program_graph& of,
+[[nodiscard]] batch_layout layout_of(const detail::program_graph& graph,
                                      std::shared_ptr<const program_inference> alone);
 
 /// The inputs of runs like `alone` with rounded extents; see `padded`. Nothing if such a run is
 /// computed as it is.
 /// @throws error `invalid_argument` if an input has no such axis
-[[nodiscard]] std::optional<std::vector<tensor_spec>> padded_inputs(const detail::program_graph& of,
-                                                                    const program_inference& alone);
+[[nodiscard]] std::optional<std::vector<tensor_spec>> padded_inputs(
+    const detail::program_graph& graph, const program_inference& alone);
 /// Whether a run like `alone` with the padded inputs `inputs` has the layout `layout`, as far as
 /// its inputs and its externals say.
-[[nodiscard]] bool has_layout(const detail::program_graph& of, const program_inference& alone,
+[[nodiscard]] bool has_layout(const detail::program_graph& graph, const program_inference& alone,
                               const std::vector<tensor_spec>& inputs, const batch_layout& layout);
-/// The layout of runs like `alone` with the padded inputs `inputs`. `one` is null if such runs
+/// The layout of runs like `alone` with the padded inputs `inputs`. `full_run` is null if such runs
 /// cannot be padded.
-[[nodiscard]] batch_layout padded_layout(const detail::program_graph& of,
+[[nodiscard]] batch_layout padded_layout(const detail::program_graph& graph,
                                          const program_inference& alone,
                                          const std::vector<tensor_spec>& inputs);
 /// Whether runs can be padded so, and all outputs of a run like `alone` fit into their places.
-[[nodiscard]] bool fits(const detail::program_graph& of, const program_inference& alone,
+[[nodiscard]] bool fits(const detail::program_graph& graph, const program_inference& alone,
                         const batch_layout& layout) noexcept;
 /// The bytes of the rows of a run like `alone`, which has the layout `layout`: those of its inputs,
 /// then those of its outputs.
-[[nodiscard]] std::vector<std::uint32_t> row_bytes(const detail::program_graph& of,
+[[nodiscard]] std::vector<std::uint32_t> row_bytes(const detail::program_graph& graph,
                                                    const program_inference& alone,
                                                    const batch_layout& layout);
 

@@ -78,8 +78,8 @@ class capture_set {
   /// Scratch memory of at least `bytes`, which every stream may use at once. The captured programs
   /// of the lane share it.
   [[nodiscard]] std::shared_ptr<const block_ref> scratch(std::size_t bytes) {
-    auto kept = scratch_.lock();
-    if (kept && kept->bytes() >= bytes) return kept;
+    auto memory = scratch_.lock();
+    if (memory && memory->bytes() >= bytes) return memory;
     auto block = allocate(std::bit_ceil(bytes));
     // The memory may have been freed behind work of other streams.
     auto recorder = launch_recorder::strict(memory_stream_);
@@ -87,9 +87,9 @@ class capture_set {
     recorder.preflight();
     (void)recorder.commit();
     memory_stream_.synchronize();
-    kept = std::make_shared<const block_ref>(std::move(block));
-    scratch_ = kept;
-    return kept;
+    memory = std::make_shared<const block_ref>(std::move(block));
+    scratch_ = memory;
+    return memory;
   }
   /// Memory of which only the addresses are used. Nothing if there is none.
   [[nodiscard]] std::optional<block_ref> addresses(std::size_t bytes) {

@@ -50,9 +50,9 @@ struct steps_to_capture {
   std::function<void(std::span<void* const> externals, void* scratch)> enqueue{};
   std::size_t scratch_bytes = 0;
   std::vector<void*> externals{};  ///< null for those that are staged
-  std::vector<staged_external> staged{};
+  std::vector<staged_external> staged_externals{};
   bool apart = false;                ///< no output shares memory with an input
-  std::size_t max_copied_bytes = 0;  ///< of `staged`, if the graph has to copy
+  std::size_t max_copied_bytes = 0;  ///< of `staged_externals`, if the graph has to copy
 };
 
 /// The steps of a program as one graph of a device, with scratch memory of their own. All launches
@@ -67,7 +67,7 @@ class captured_program {
 
   /// Enqueues the graph with the addresses of one launch. Only the owner of the lane calls it.
   /// @throws nothing_enqueued if the driver refuses it
-  virtual void launch(stream_ref on, std::span<void* const> externals) = 0;
+  virtual void launch(stream_ref stream, std::span<void* const> externals) = 0;
   /// Its part of the scratch memory that the captured programs of a lane share, in bytes.
   [[nodiscard]] virtual std::size_t shared_device_bytes() const noexcept = 0;
 };
@@ -79,7 +79,7 @@ namespace sluice::cuda {
 /// The libraries with which the programs of a lane are captured, bound to a stream on which nothing
 /// else happens. Made when they are first asked for. They keep the stream.
 /// @throws error as the libraries
-[[nodiscard]] std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& of_lane);
+[[nodiscard]] std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& libraries);
 
 /// Captures steps into a graph. Waits for the stream of the capture. Only the planner calls it.
 /// @throws error `unsupported` if a step enqueues something that a graph cannot repeat, or if it
@@ -87,6 +87,6 @@ namespace sluice::cuda {
 /// @throws error `library_failure` if a step makes a call that a capture forbids
 /// @throws error as an allocation
 [[nodiscard]] std::unique_ptr<operations::captured_program> capture(
-    lane_libraries& of_lane, const operations::steps_to_capture& what);
+    lane_libraries& libraries, const operations::steps_to_capture& steps);
 
 }  // namespace sluice::cuda

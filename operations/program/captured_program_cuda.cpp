@@ -33,20 +33,20 @@ struct places {
   std::vector<std::size_t> offsets{};
   std::size_t bytes = 0;
 
-  [[nodiscard]] static places first(const std::vector<staged_external>& staged) {
-    places made;
-    for (const auto& s : staged) made.add(s.alignment % alignment, s.bytes, 0);
-    return made;
+  [[nodiscard]] static places first(const std::vector<staged_external>& externals) {
+    places result;
+    for (const auto& s : externals) result.add(s.alignment % alignment, s.bytes, 0);
+    return result;
   }
   /// Other places, which may overlap the first ones: each is at least `alignment` further from its
   /// first place than the one before. Unless there is only one, it has another distance from the
   /// next boundary of 256 bytes, so that an argument that depends on it differs.
-  [[nodiscard]] static places second(const std::vector<staged_external>& staged) {
-    places made{.bytes = 2 * alignment};
-    for (const auto& s : staged) {
-      made.add((alignment - s.alignment % alignment) % alignment, s.bytes, 2 * alignment);
+  [[nodiscard]] static places second(const std::vector<staged_external>& externals) {
+    places result{.bytes = 2 * alignment};
+    for (const auto& s : externals) {
+      result.add((alignment - s.alignment % alignment) % alignment, s.bytes, 2 * alignment);
     }
-    return made;
+    return result;
   }
 
  private:
@@ -58,28 +58,28 @@ struct places {
 
 class captured_graph final : public captured_program {
  public:
-  captured_graph(std::shared_ptr<capture_set> set, device& device, const steps_to_capture& what)
+  captured_graph(std::shared_ptr<capture_set> set, device& device, const steps_to_capture& steps)
       : set_(std::move(set)), device_(device), graph_(device) {
-    for (const auto& s : what.staged) staged_.push_back({s});
+    for (const auto& s : steps.staged_externals) staged_externals_.push_back({s});
     set_->stream().ref().synchronize();  // nothing of before may be asked for meanwhile
-    if (!what.apart || !capture_for_arguments(what)) capture_with_copies(what);
+    if (!steps.apart || !capture_for_arguments(steps)) capture_with_copies(steps);
     const auto upload = set_->memory_stream();
     graph_.upload(reinterpret_cast<cudaStream_t>(upload.native()));
     upload.synchronize();
   }
 
-  void launch(stream_ref on, std::span<void* const> externals) override {
+  void launch(stream_ref stream, std::span<void* const> externals) override {
     try {
       const current_device_scope current(device_);
       if (arguments_) {
-        for (std::size_t i = 0; i < staged_.size(); ++i) {
-          addresses_[i] = externals[staged_[i].what.number];
+        for (std::size_t i = 0; i < staged_externals_.size(); ++i) {
+          addresses_[i] = externals[staged_externals_[i].external.number];
         }
         check(arguments_->set(graph_.executable(), addresses_));
       } else {
         retarget_copies(externals);
       }
-      check(cudaGraphLaunch(graph_.executable(), reinterpret_cast<cudaStream_t>(on.native())));
+      check(cudaGraphLaunch(graph_.executable(), reinterpret_cast<cudaStream_t>(stream.native())));
     } catch (...) {
       throw nothing_enqueued(current_error());
     }
@@ -90,7 +90,7 @@ class captured_graph final : public captured_program {
 
  private:
   struct staged {
-    staged_external what;
+    staged_external external;
     std::byte* place = nullptr;      // from or to which it is copied
     cudaGraphNode_t node = nullptr;  // that copies it
     void* address = nullptr;         // of the last launch
@@ -98,97 +98,100 @@ class captured_graph final : public captured_program {
 
   /// Captures the steps into a graph whose kernels get the addresses of each launch. Returns false
   /// if there is none.
-  [[nodiscard]] bool capture_for_arguments(const steps_to_capture& what) {
-    scratch_ = set_->scratch(std::max(what.scratch_bytes, alignment));
-    const auto first = places::first(what.staged);
-    const auto second = places::second(what.staged);
+  [[nodiscard]] bool capture_for_arguments(const steps_to_capture& steps) {
+    scratch_ = set_->scratch(std::max(steps.scratch_bytes, alignment));
+    const auto first = places::first(steps.staged_externals);
+    const auto second = places::second(steps.staged_externals);
     const auto memory = set_->addresses(second.bytes);
     if (!memory) return false;
     auto* const base = static_cast<std::byte*>(memory->address());
     std::vector<captured_address> addresses;
-    for (std::size_t i = 0; i < staged_.size(); ++i) {
+    for (std::size_t i = 0; i < staged_externals_.size(); ++i) {
       addresses.push_back(
-          {base + first.offsets[i], base + second.offsets[i], staged_[i].what.bytes});
+          {base + first.offsets[i], base + second.offsets[i], staged_externals_[i].external.bytes});
     }
-    const auto capture = [&](graph_handles& to, std::byte* captured_address::*which) {
-      auto externals = what.externals;
-      for (std::size_t i = 0; i < staged_.size(); ++i) {
-        externals[staged_[i].what.number] = addresses[i].*which;
+    const auto capture = [&](graph_handles& handles, std::byte* captured_address::*address) {
+      auto externals = steps.externals;
+      for (std::size_t i = 0; i < staged_externals_.size(); ++i) {
+        externals[staged_externals_[i].external.number] = addresses[i].*address;
       }
-      to.capture(set_->stream().native(), [&] { what.enqueue(externals, scratch_->address()); });
-      (void)audit(to);
+      handles.capture(set_->stream().native(),
+                      [&] { steps.enqueue(externals, scratch_->address()); });
+      (void)audit(handles);
     };
-    graph_handles one(device_);
-    graph_handles two(device_);
-    capture(one, &captured_address::first);
-    capture(two, &captured_address::second);
-    arguments_ = graph_arguments::find(one.get(), two.get(), addresses);
+    graph_handles first_graph(device_);
+    graph_handles second_graph(device_);
+    capture(first_graph, &captured_address::first);
+    capture(second_graph, &captured_address::second);
+    arguments_ = graph_arguments::find(first_graph.get(), second_graph.get(), addresses);
     if (!arguments_) return false;
-    one.instantiate();
+    first_graph.instantiate();
     for (const auto& a : addresses) addresses_.push_back(a.second);
-    if (arguments_->set(one.executable(), addresses_) != cudaSuccess) {
+    if (arguments_->set(first_graph.executable(), addresses_) != cudaSuccess) {
       arguments_.reset();
       return false;
     }
-    graph_.swap(one);
+    graph_.swap(first_graph);
     return true;
   }
-  void capture_with_copies(const steps_to_capture& what) {
+  void capture_with_copies(const steps_to_capture& steps) {
     // Behind the scratch memory of the steps lie the places of the externals, then a stand-in for
     // the addresses of a launch.
-    std::erase_if(staged_, [](const staged& s) { return s.what.bytes == 0; });
-    const auto begin = aligned(what.scratch_bytes);
-    const auto at = places::first(what.staged);
+    std::erase_if(staged_externals_, [](const staged& s) { return s.external.bytes == 0; });
+    const auto begin = aligned(steps.scratch_bytes);
+    const auto layout = places::first(steps.staged_externals);
     std::size_t largest = 0;
-    std::size_t copied = 0;
-    for (const auto& s : what.staged) {
+    std::size_t copied_bytes = 0;
+    for (const auto& s : steps.staged_externals) {
       largest = std::max(largest, aligned(s.bytes));
-      copied += s.bytes;
+      copied_bytes += s.bytes;
     }
-    if (copied > what.max_copied_bytes) {
+    if (copied_bytes > steps.max_copied_bytes) {
       throw error(errc::unsupported, "the inputs and outputs are too large");
     }
-    scratch_ = set_->scratch(std::max(begin + at.bytes + largest, alignment));
+    scratch_ = set_->scratch(std::max(begin + layout.bytes + largest, alignment));
     auto* const base = static_cast<std::byte*>(scratch_->address());
-    auto* const stand_in = base + begin + at.bytes;
-    auto externals = what.externals;
-    for (std::size_t i = 0; i < what.staged.size(); ++i) {
-      externals[what.staged[i].number] = base + begin + at.offsets[i];
+    auto* const stand_in = base + begin + layout.bytes;
+    auto externals = steps.externals;
+    for (std::size_t i = 0; i < steps.staged_externals.size(); ++i) {
+      externals[steps.staged_externals[i].number] = base + begin + layout.offsets[i];
     }
-    for (auto& s : staged_) s.place = static_cast<std::byte*>(externals[s.what.number]);
-    const auto on = set_->stream().native();
+    for (auto& s : staged_externals_)
+      s.place = static_cast<std::byte*>(externals[s.external.number]);
+    const auto stream = set_->stream().native();
     const auto copy = [&](bool written) {
-      for (const auto& s : staged_) {
-        if (s.what.is_written != written) continue;
+      for (const auto& s : staged_externals_) {
+        if (s.external.is_written != written) continue;
         check(cudaMemcpyAsync(written ? stand_in : s.place, written ? s.place : stand_in,
-                              s.what.bytes, cudaMemcpyDeviceToDevice, on));
+                              s.external.bytes, cudaMemcpyDeviceToDevice, stream));
       }
     };
-    graph_.capture(on, [&] {
+    graph_.capture(stream, [&] {
       copy(false);
-      what.enqueue(externals, scratch_->address());
+      steps.enqueue(externals, scratch_->address());
       copy(true);
     });
-    for (const auto& found : audit(graph_)) {
-      for (auto& s : staged_) {
-        if (s.what.is_written ? found.from == s.place && found.to == stand_in
-                              : found.from == stand_in && found.to == s.place) {
-          s.node = found.node;
+    for (const auto& node_copy : audit(graph_)) {
+      for (auto& s : staged_externals_) {
+        if (s.external.is_written ? node_copy.source == s.place && node_copy.target == stand_in
+                                  : node_copy.source == stand_in && node_copy.target == s.place) {
+          s.node = node_copy.node;
         }
       }
     }
-    if (std::any_of(staged_.begin(), staged_.end(), [](const auto& s) { return !s.node; })) {
+    if (std::any_of(staged_externals_.begin(), staged_externals_.end(),
+                    [](const auto& s) { return !s.node; })) {
       throw error(errc::unsupported, "the copy of an input or an output is not in the graph");
     }
     graph_.instantiate();
   }
   void retarget_copies(std::span<void* const> externals) {
-    for (auto& s : staged_) {
-      void* const address = externals[s.what.number];
+    for (auto& s : staged_externals_) {
+      void* const address = externals[s.external.number];
       if (address == s.address) continue;
       check(cudaGraphExecMemcpyNodeSetParams1D(
-          graph_.executable(), s.node, s.what.is_written ? address : s.place,
-          s.what.is_written ? s.place : address, s.what.bytes, cudaMemcpyDeviceToDevice));
+          graph_.executable(), s.node, s.external.is_written ? address : s.place,
+          s.external.is_written ? s.place : address, s.external.bytes, cudaMemcpyDeviceToDevice));
       s.address = address;
     }
   }
@@ -196,7 +199,7 @@ class captured_graph final : public captured_program {
   std::shared_ptr<capture_set> set_;  // the graph uses workspaces of its libraries
   device& device_;                    // that the set owns
   std::shared_ptr<const block_ref> scratch_;
-  std::vector<staged> staged_;
+  std::vector<staged> staged_externals_;
   graph_handles graph_;
   std::optional<graph_arguments> arguments_;  // without them, the graph copies
   std::vector<void*> addresses_;              // of a launch, in the order of `staged_`
@@ -204,17 +207,18 @@ class captured_graph final : public captured_program {
 
 }  // namespace
 
-std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& of_lane) {
-  const auto& set = of_lane.get<capture_set_of_lane>().set;
+std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& libraries) {
+  const auto& set = libraries.get<capture_set_of_lane>().set;
   return {set, &set->libraries()};
 }
 
-std::unique_ptr<captured_program> capture(lane_libraries& of_lane, const steps_to_capture& what) {
-  auto& device = of_lane.runtime().device();
-  const detail::library_call in_library(device.id());
+std::unique_ptr<captured_program> capture(lane_libraries& libraries,
+                                          const steps_to_capture& steps) {
+  auto& device = libraries.runtime().device();
+  const detail::library_call library_scope(device.id());
   device.require_usable();
   const current_device_scope current(device);
-  return std::make_unique<captured_graph>(of_lane.get<capture_set_of_lane>().set, device, what);
+  return std::make_unique<captured_graph>(libraries.get<capture_set_of_lane>().set, device, steps);
 }
 
 }  // namespace sluice::cuda

@@ -28,7 +28,7 @@ class program_launch final : public operation_launch {
   struct transfer {
     std::uint32_t external = 0;
     std::size_t offset = 0;  ///< of the first byte
-    std::shared_ptr<host_transfer> moved{};
+    std::shared_ptr<host_transfer> copy{};
   };
 
   std::size_t commands() const noexcept override;
@@ -53,14 +53,14 @@ class executable final : public operation_plan {
  public:
   /// Makes the plans of all steps. It is never captured.
   /// @throws error what a step refuses, with its name
-  executable(const detail::program_graph& of, const program_inference& inferred,
+  executable(const detail::program_graph& graph, const program_inference& inferred,
              lane_libraries& libraries);
   /// Likewise. It may be captured, as the program states.
-  executable(const std::shared_ptr<const detail::program_graph>& of,
+  executable(const std::shared_ptr<const detail::program_graph>& graph,
              const std::shared_ptr<const program_inference>& inferred, lane_libraries& libraries);
 
   /// Likewise, of padded runs on a GPU. It is never captured.
-  executable(const std::shared_ptr<const detail::program_graph>& of,
+  executable(const std::shared_ptr<const detail::program_graph>& graph,
              const std::shared_ptr<const batch_layout>& layout, lane_libraries& libraries);
 
   std::size_t bytes() const noexcept override;
@@ -81,7 +81,7 @@ class executable final : public operation_plan {
     const auto* const runs = padded_runs();
     return runs != nullptr ? runs->commands(1) : commands_ + copies_of_graph_;
   }
-  bool obsolete() const noexcept override { return of_.expired(); }
+  bool obsolete() const noexcept override { return graph_.expired(); }
   bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
   void improve(lane_libraries& libraries) const noexcept override { capture_->make(libraries); }
   bool captured() const noexcept override { return capture_ && capture_->is_used(); }
@@ -92,35 +92,35 @@ class executable final : public operation_plan {
   }
 
   /// Enqueues the uploads of a launch, then all steps or the graph that has been captured of them.
-  /// `own` is that of the launch; nullptr if it has none.
+  /// `run_data` is that of the launch; nullptr if it has none.
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
-               program_launch* own) const;
+               program_launch* run_data) const;
   /// Whether runs can be launched together.
   [[nodiscard]] bool takes_batches() const noexcept {
     return stacked_ && (on_host_ || stacked_->takes_batches());
   }
   /// Enqueues runs together on a GPU. Only if `takes_batches()`.
-  void enqueue_batch(lane_libraries& libraries, const stacked_executables::members& all,
+  void enqueue_batch(lane_libraries& libraries, const stacked_executables::members& batch,
                      void* scratch) const {
-    stacked_->enqueue(libraries, all, scratch);
+    stacked_->enqueue(libraries, batch, scratch);
   }
   /// Enqueues all steps on the stream of the libraries. On a host device one task runs them and
   /// stops at the first that throws.
   void enqueue_steps(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
-                     program_launch* own) const;
+                     program_launch* run_data) const;
 
  private:
   /// Where an operand of an action is.
   struct place {
     enum class kind : std::uint8_t { nowhere, external, scratch, constant };
-    kind in = kind::nowhere;
+    kind memory = kind::nowhere;
     std::uint32_t number = 0;  ///< of the external or the buffer
     std::size_t offset = 0;    ///< in bytes
   };
   /// A step, or a copy before or after one.
   struct action {
     const operation_row* row = nullptr;
-    std::string where{};                     ///< in errors: "step 'mel'"
+    std::string label{};                     ///< in errors: "step 'mel'"
     std::optional<std::uint32_t> varying{};  ///< number of the varying step that has the call
     operation_row::call_storage call;
     std::vector<place> operands{};
@@ -134,13 +134,13 @@ class executable final : public operation_plan {
   [[nodiscard]] const stacked_executables* padded_runs() const noexcept {
     return pads_ ? stacked_.get() : nullptr;
   }
-  [[nodiscard]] void* address(const place& at, std::span<void* const> externals,
+  [[nodiscard]] void* address(const place& location, std::span<void* const> externals,
                               void* scratch) const noexcept;
   template <class Launch>
-  void for_each(std::span<void* const> externals, void* scratch, const program_launch* own,
+  void for_each(std::span<void* const> externals, void* scratch, const program_launch* run_data,
                 const Launch& launch) const;
 
-  std::weak_ptr<const detail::program_graph> of_;
+  std::weak_ptr<const detail::program_graph> graph_;
   /// The number of its sets of plans: a graph has one of its own.
   [[nodiscard]] std::size_t sets() const noexcept { return copies_of_graph_ == 0 ? 1 : 2; }
 

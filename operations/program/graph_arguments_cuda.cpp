@@ -47,24 +47,26 @@ constexpr std::size_t max_kernels = 8;
 
 // CUDA 13 adds data of edges to these functions.
 #if CUDART_VERSION >= 13000
-cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
-  return cudaGraphNodeGetDependencies(node, all, nullptr, &count);
+cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t& count) {
+  return cudaGraphNodeGetDependencies(node, nodes, nullptr, &count);
 }
-cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
-  return cudaGraphNodeGetDependentNodes(node, all, nullptr, &count);
+cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t& count) {
+  return cudaGraphNodeGetDependentNodes(node, nodes, nullptr, &count);
 }
-cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t before, cudaGraphNode_t after) {
-  return cudaGraphAddDependencies(graph, &before, &after, nullptr, 1);
+cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t predecessor,
+                           cudaGraphNode_t successor) {
+  return cudaGraphAddDependencies(graph, &predecessor, &successor, nullptr, 1);
 }
 #else
-cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
-  return cudaGraphNodeGetDependencies(node, all, &count);
+cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t& count) {
+  return cudaGraphNodeGetDependencies(node, nodes, &count);
 }
-cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* all, std::size_t& count) {
-  return cudaGraphNodeGetDependentNodes(node, all, &count);
+cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t& count) {
+  return cudaGraphNodeGetDependentNodes(node, nodes, &count);
 }
-cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t before, cudaGraphNode_t after) {
-  return cudaGraphAddDependencies(graph, &before, &after, 1);
+cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t predecessor,
+                           cudaGraphNode_t successor) {
+  return cudaGraphAddDependencies(graph, &predecessor, &successor, 1);
 }
 #endif
 
@@ -73,21 +75,21 @@ template <class Find>
 [[nodiscard]] std::vector<cudaGraphNode_t> neighbours(cudaGraphNode_t node, const Find& find) {
   std::size_t count = 0;
   check(find(node, nullptr, count));
-  std::vector<cudaGraphNode_t> all(count);
-  if (count != 0) check(find(node, all.data(), count));
-  return all;
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (count != 0) check(find(node, nodes.data(), count));
+  return nodes;
 }
 
 /// Replaces a node by one that `add` adds, with the same edges.
 template <class Add>
 void replace(cudaGraph_t graph, cudaGraphNode_t node, const Add& add) {
-  cudaGraphNode_t added = nullptr;
-  check(add(added));
-  for (const auto before : neighbours(node, dependencies_of)) {
-    check(add_dependency(graph, before, added));
+  cudaGraphNode_t new_node = nullptr;
+  check(add(new_node));
+  for (const auto predecessor : neighbours(node, dependencies_of)) {
+    check(add_dependency(graph, predecessor, new_node));
   }
-  for (const auto after : neighbours(node, dependents_of)) {
-    check(add_dependency(graph, added, after));
+  for (const auto successor : neighbours(node, dependents_of)) {
+    check(add_dependency(graph, new_node, successor));
   }
   check(cudaGraphDestroyNode(node));
 }
@@ -110,9 +112,9 @@ void set_context_of_kernel(cudaGraphNode_t node) {
 std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
   std::size_t count = 0;
   check(cudaGraphGetNodes(graph, nullptr, &count));
-  std::vector<cudaGraphNode_t> all(count);
-  check(cudaGraphGetNodes(graph, all.data(), &count));
-  return all;
+  std::vector<cudaGraphNode_t> nodes(count);
+  check(cudaGraphGetNodes(graph, nodes.data(), &count));
+  return nodes;
 }
 
 void use_current_context(cudaGraph_t graph) {
@@ -123,15 +125,15 @@ void use_current_context(cudaGraph_t graph) {
     if (type == cudaGraphNodeTypeMemcpy) {
       cudaMemcpy3DParms copy{};
       check(cudaGraphMemcpyNodeGetParams(node, &copy));
-      replace(graph, node, [&](cudaGraphNode_t& added) {
-        return cudaGraphAddMemcpyNode(&added, graph, nullptr, 0, &copy);
+      replace(graph, node, [&](cudaGraphNode_t& new_node) {
+        return cudaGraphAddMemcpyNode(&new_node, graph, nullptr, 0, &copy);
       });
     }
     if (type == cudaGraphNodeTypeMemset) {
       cudaMemsetParams fill{};
       check(cudaGraphMemsetNodeGetParams(node, &fill));
-      replace(graph, node, [&](cudaGraphNode_t& added) {
-        return cudaGraphAddMemsetNode(&added, graph, nullptr, 0, &fill);
+      replace(graph, node, [&](cudaGraphNode_t& new_node) {
+        return cudaGraphAddMemsetNode(&new_node, graph, nullptr, 0, &fill);
       });
     }
   }
@@ -160,17 +162,17 @@ std::optional<graph_arguments::kernel> graph_arguments::read(cudaGraphNode_t nod
                   k.params.kernelParams[offsets.size()], size);
       offsets.push_back(offset);
     }
-    for (const auto of : offsets) {
-      k.each.push_back(reinterpret_cast<std::byte*>(k.arguments.data()) + of);
+    for (const auto byte_offset : offsets) {
+      k.each.push_back(reinterpret_cast<std::byte*>(k.arguments.data()) + byte_offset);
     }
     return k;
   }
   if (k.params.extra == nullptr) return k;  // no arguments
   const void* buffer = nullptr;
   const std::size_t* bytes = nullptr;
-  for (auto* at = k.params.extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
-    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = at[1];
-    if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = static_cast<const std::size_t*>(at[1]);
+  for (auto* entry = k.params.extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
+    if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = entry[1];
+    if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = static_cast<const std::size_t*>(entry[1]);
   }
   if (buffer == nullptr || bytes == nullptr) return std::nullopt;
   resize(*bytes);
@@ -188,13 +190,13 @@ bool graph_arguments::compare(kernel& k, const kernel& second,
     const auto was = k.arguments[i];
     const auto is = second.arguments[i];
     if (was == is) continue;
-    const auto found = std::find_if(addresses.begin(), addresses.end(), [&](const auto& a) {
+    const auto match = std::find_if(addresses.begin(), addresses.end(), [&](const auto& a) {
       return is - was == number_of(a.second) - number_of(a.first) &&
              was - number_of(a.first) <= a.bytes;
     });
-    if (found == addresses.end()) return false;
+    if (match == addresses.end()) return false;
     k.words.push_back(
-        {i, static_cast<std::size_t>(found - addresses.begin()), was - number_of(found->first)});
+        {i, static_cast<std::size_t>(match - addresses.begin()), was - number_of(match->first)});
   }
   return true;
 }
@@ -208,7 +210,7 @@ std::optional<graph_arguments> graph_arguments::find(cudaGraph_t first, cudaGrap
   const auto firsts = nodes_of(first);
   const auto seconds = nodes_of(second);
   if (firsts.size() != seconds.size()) return std::nullopt;
-  graph_arguments made;
+  graph_arguments result;
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     cudaGraphNodeType type{};
     cudaGraphNodeType other{};
@@ -223,13 +225,13 @@ std::optional<graph_arguments> graph_arguments::find(cudaGraph_t first, cudaGrap
     const auto counterpart = read(seconds[i]);
     if (!k || !counterpart || !compare(*k, *counterpart, addresses)) return std::nullopt;
     if (k->words.empty()) continue;
-    made.kernels_.push_back(std::move(*k));
-    if (made.kernels_.size() > max_kernels) return std::nullopt;
+    result.kernels_.push_back(std::move(*k));
+    if (result.kernels_.size() > max_kernels) return std::nullopt;
   }
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (addresses[i].bytes != 0 && !made.has(i)) return std::nullopt;
+    if (addresses[i].bytes != 0 && !result.has(i)) return std::nullopt;
   }
-  return made;
+  return result;
 }
 
 bool graph_arguments::has(std::size_t number) const noexcept {
@@ -244,7 +246,7 @@ cudaError_t graph_arguments::set(cudaGraphExec_t executable,
   for (auto& k : kernels_) {
     for (const auto& w : k.words) {
       const auto is = number_of(addresses[w.number]) + w.offset;
-      if (std::exchange(k.arguments[w.at], is) != is) k.is_set = false;
+      if (std::exchange(k.arguments[w.position], is) != is) k.is_set = false;
     }
     if (k.is_set) continue;
     auto params = k.params;

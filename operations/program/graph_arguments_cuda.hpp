@@ -56,7 +56,7 @@ class graph_arguments {
  private:
   /// A word of the arguments of a kernel that is the address `number` plus `offset`.
   struct word {
-    std::size_t at = 0;  // in bytes
+    std::size_t position = 0;  // in bytes
     std::size_t number = 0;
     std::size_t offset = 0;
   };

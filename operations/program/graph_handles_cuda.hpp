@@ -34,7 +34,7 @@ class strict_capture_mode {
 /// A graph and its executable form. The nodes of the former name those of the latter.
 class graph_handles {
  public:
-  explicit graph_handles(device& of) noexcept : device_(of) {}
+  explicit graph_handles(device& device) noexcept : device_(device) {}
   graph_handles(const graph_handles&) = delete;
   graph_handles& operator=(const graph_handles&) = delete;
   ~graph_handles() {
@@ -45,11 +45,11 @@ class graph_handles {
     if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
   }
 
-  /// Captures what `work` enqueues on `on`, a stream of a `capture_scope`. The graph belongs to
+  /// Captures what `work` enqueues on `stream`, a stream of a `capture_scope`. The graph belongs to
   /// the context that is current.
   template <class Work>
-  void capture(cudaStream_t on, const Work& work) {
-    const bool is_separate = capture_in_scope(on, work);
+  void capture(cudaStream_t stream, const Work& work) {
+    const bool is_separate = capture_in_scope(stream, work);
     // Afterwards: while the green context is current, the driver does not take the primary one.
     if (is_separate) use_current_context(graph_);
   }
@@ -59,26 +59,26 @@ class graph_handles {
     std::swap(executable_, other.executable_);
   }
   void instantiate() { check(cudaGraphInstantiate(&executable_, graph_, 0)); }
-  void upload(cudaStream_t on) { check(cudaGraphUpload(executable_, on)); }
+  void upload(cudaStream_t stream) { check(cudaGraphUpload(executable_, stream)); }
   [[nodiscard]] cudaGraph_t get() const noexcept { return graph_; }
   [[nodiscard]] cudaGraphExec_t executable() const noexcept { return executable_; }
 
  private:
   /// Returns whether the capture was separate.
   template <class Work>
-  [[nodiscard]] bool capture_in_scope(cudaStream_t on, const Work& work) {
+  [[nodiscard]] bool capture_in_scope(cudaStream_t stream, const Work& work) {
     const operations::capture_scope scope(device_);
     const auto alone =
         scope.is_separate() ? std::unique_lock<std::recursive_mutex>() : operations::capture_lock();
     const strict_capture_mode strict;
-    check(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal));
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     std::optional<error> failure;
     try {
       work();
     } catch (...) {
       failure = current_error();
     }
-    const auto status = cudaStreamEndCapture(on, &graph_);
+    const auto status = cudaStreamEndCapture(stream, &graph_);
     if (status != cudaSuccess) (void)cudaGetLastError();
     if (failure) throw error(*failure);
     check(status);
@@ -99,8 +99,8 @@ class graph_handles {
 /// A copy between two addresses of the device.
 struct device_copy {
   cudaGraphNode_t node;
-  const void* from;
-  const void* to;
+  const void* source;
+  const void* target;
 };
 
 /// Refuses nodes other than kernels, fills and copies within the device: a copy from memory of the

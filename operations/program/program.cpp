@@ -16,38 +16,40 @@ program_value::operator operand() const noexcept {
 }
 program_value program_value::reshape(const extents& shape) const {
   return {graph_, graph_->add_view(index_, "reshape(" + to_string(shape) + ")",
-                                   [shape](const auto& of) { return of.reshape(shape); })};
+                                   [shape](const auto& layout) { return layout.reshape(shape); })};
 }
 program_value program_value::permute(const extents& axes) const {
   return {graph_, graph_->add_view(index_, "permute(" + to_string(axes) + ")",
-                                   [axes](const auto& of) { return of.permute(axes); })};
+                                   [axes](const auto& layout) { return layout.permute(axes); })};
 }
 program_value program_value::transposed() const {
-  return {graph_,
-          graph_->add_view(index_, "transposed()", [](const auto& of) { return of.transposed(); })};
+  return {graph_, graph_->add_view(index_, "transposed()",
+                                   [](const auto& layout) { return layout.transposed(); })};
 }
 program_value program_value::slice(std::size_t axis, std::int64_t first,
                                    std::optional<std::int64_t> last, std::int64_t step) const {
   const auto text = "slice(" + std::to_string(axis) + ", " + std::to_string(first) + ", " +
                     (last ? std::to_string(*last) : "end") + ", " + std::to_string(step) + ")";
-  return {graph_, graph_->add_view(index_, text, [=](const auto& of) {
+  return {graph_, graph_->add_view(index_, text, [=](const auto& layout) {
             // `slice` refuses an axis that there is not.
-            const auto end = axis < of.rank() ? of.shape()[axis] : 0;
-            return of.slice(axis, first, last.value_or(end), step);
+            const auto end = axis < layout.rank() ? layout.shape()[axis] : 0;
+            return layout.slice(axis, first, last.value_or(end), step);
           })};
 }
 program_value program_value::select(std::size_t axis, std::int64_t index) const {
   return {graph_, graph_->add_view(
                       index_, "select(" + std::to_string(axis) + ", " + std::to_string(index) + ")",
-                      [=](const auto& of) { return of.select(axis, index); })};
+                      [=](const auto& layout) { return layout.select(axis, index); })};
 }
 program_value program_value::broadcast_to(const extents& shape) const {
-  return {graph_, graph_->add_view(index_, "broadcast_to(" + to_string(shape) + ")",
-                                   [shape](const auto& of) { return of.broadcast_to(shape); })};
+  return {graph_,
+          graph_->add_view(index_, "broadcast_to(" + to_string(shape) + ")",
+                           [shape](const auto& layout) { return layout.broadcast_to(shape); })};
 }
 program_value program_value::reinterpret(element_type type) const {
-  return {graph_, graph_->add_view(index_, "reinterpret(" + std::string(to_string(type)) + ")",
-                                   [type](const auto& of) { return of.reinterpret(type); })};
+  return {graph_,
+          graph_->add_view(index_, "reinterpret(" + std::string(to_string(type)) + ")",
+                           [type](const auto& layout) { return layout.reinterpret(type); })};
 }
 
 program_builder::program_builder() : graph_(std::make_shared<program_graph>()) {}

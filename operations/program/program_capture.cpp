@@ -14,7 +14,7 @@ namespace sluice::operations {
 namespace {
 
 // The launches of an executable before it is captured. The first ones also load kernels.
-constexpr unsigned launches_before = 4;
+constexpr unsigned warmup_launches = 4;
 // The attempts to capture it. One fails if other code synchronizes the device meanwhile.
 constexpr unsigned max_attempts = 4;
 // The launches of the graph that the driver may refuse.
@@ -35,26 +35,29 @@ constexpr std::size_t max_scratch_bytes = std::size_t{64} << 20U;
 
 /// The size of the memory of a tensor, in bytes.
 /// @throws error `unsupported` if that is not the size of its elements
-std::size_t dense_bytes(const std::string& name, const tensor_spec& of) {
+std::size_t dense_bytes(const std::string& name, const tensor_spec& spec) {
   std::int64_t last = 0;
-  for (std::size_t i = 0; i < of.rank(); ++i) {
-    if (of.strides[i] < 0) last = -1;
-    if (last >= 0) last += (of.shape[i] - 1) * of.strides[i];
+  for (std::size_t i = 0; i < spec.rank(); ++i) {
+    if (spec.strides[i] < 0) last = -1;
+    if (last >= 0) last += (spec.shape[i] - 1) * spec.strides[i];
   }
-  const auto size = of.size();
+  const auto size = spec.size();
   if (size == 0) return 0;
   if (last < 0 || static_cast<std::size_t>(last) + 1 != size) {
     throw error(errc::unsupported, name + " has gaps or repeats elements");
   }
-  return of.bytes();
+  return spec.bytes();
 }
 
 }  // namespace
 
-program_capture::program_capture(std::shared_ptr<const detail::program_graph> of,
+program_capture::program_capture(std::shared_ptr<const detail::program_graph> graph,
                                  std::shared_ptr<const program_inference> inferred,
                                  device_kind kind)
-    : state_(state::steps), of_(of), inferred_(std::move(inferred)), policy_(of->capture()) {
+    : state_(state::steps),
+      program_(graph),
+      inferred_(std::move(inferred)),
+      policy_(graph->capture()) {
   if (kind != device_kind::cuda) {
     refusal_ = "the device has no graphs";
   } else if (policy_ == capture_policy::never) {
@@ -62,9 +65,9 @@ program_capture::program_capture(std::shared_ptr<const detail::program_graph> of
   } else if (!inferred_->varying.empty()) {
     refusal_ = "the runs give numbers";
   } else {
-    for (std::size_t i = 0; i < of->steps().size() && refusal_.empty(); ++i) {
+    for (std::size_t i = 0; i < graph->steps().size() && refusal_.empty(); ++i) {
       if (inferred_->steps[i].row->can_be_captured()) continue;
-      refusal_ = "step '" + of->steps()[i].name + "' is of an operation that cannot be captured";
+      refusal_ = "step '" + graph->steps()[i].name + "' is of an operation that cannot be captured";
     }
   }
   if (refusal_.empty()) return;
@@ -78,59 +81,59 @@ bool program_capture::wanted() noexcept {
   return true;
 }
 
-void program_capture::note_steps(duration took) noexcept {
-  best_of_steps_ = std::min(best_of_steps_, took);
-  if (++step_launches_ % launches_before != 0) return;
+void program_capture::note_steps(duration time) noexcept {
+  best_of_steps_ = std::min(best_of_steps_, time);
+  if (++step_launches_ % warmup_launches != 0) return;
   auto first = state::steps;
   (void)state_.compare_exchange_strong(first, state::wanted, std::memory_order_relaxed);
 }
 
-void program_capture::note_refusal(const error& why) noexcept {
+void program_capture::note_refusal(const error& failure) noexcept {
   if (++refused_launches_ < max_refused_launches) return;
   try {
-    refusal_ = why.what();
+    refusal_ = failure.what();
   } catch (...) {
     // There is no memory for the reason.
   }
   state_.store(state::never, std::memory_order_release);
 }
 
-void program_capture::note_graph(duration took) noexcept {
-  best_of_graph_ = std::min(best_of_graph_, took);
+void program_capture::note_graph(duration time) noexcept {
+  best_of_graph_ = std::min(best_of_graph_, time);
   if (++graph_launches_ < timed_launches) return;
   const bool faster = best_of_graph_ < best_of_steps_;
   state_.store(faster ? state::kept : state::never, std::memory_order_release);
 }
 
-void program_capture::make(lane_libraries& of_lane) noexcept {
+void program_capture::make(lane_libraries& libraries) noexcept {
   if (state_.load(std::memory_order_relaxed) == state::never) return;
   try {
     if constexpr (has_cuda) {
-      const auto of = of_.lock();
-      if (!of) throw error(errc::unsupported, "the program is gone");
-      libraries_ = cuda::capture_libraries(of_lane);
+      const auto graph = program_.lock();
+      if (!graph) throw error(errc::unsupported, "the program is gone");
+      libraries_ = cuda::capture_libraries(libraries);
       {
-        const capture_scope scope(of_lane.runtime().device());
+        const capture_scope scope(libraries.runtime().device());
         if (policy_ == capture_policy::automatic && !scope.is_separate()) {
           throw error(errc::unsupported,
                       "a capture would disturb other threads, because the driver or the CUDA "
                       "toolkit is older than 12.4");
         }
-        steps_ = std::make_shared<const executable>(*of, *inferred_, *libraries_);
+        steps_ = std::make_shared<const executable>(*graph, *inferred_, *libraries_);
       }
-      auto what = describe(*of);
-      what.enqueue = [&](std::span<void* const> externals, void* scratch) {
+      auto steps = describe(*graph);
+      steps.enqueue = [&](std::span<void* const> externals, void* scratch) {
         steps_->enqueue_steps(*libraries_, externals, scratch, nullptr);
       };
-      graph_ = cuda::capture(of_lane, what);
+      graph_ = cuda::capture(libraries, steps);
       const auto next = policy_ == capture_policy::at_prepare ? state::kept : state::made;
       state_.store(next, std::memory_order_release);
       return;
     }
   } catch (...) {
     try {
-      const auto why = current_error();
-      if (why.code() == errc::unsupported || ++attempts_ == max_attempts) refusal_ = why.what();
+      const auto cause = current_error();
+      if (cause.code() == errc::unsupported || ++attempts_ == max_attempts) refusal_ = cause.what();
     } catch (...) {
       attempts_ = max_attempts;  // there is no memory for the reason
     }
@@ -141,36 +144,38 @@ void program_capture::make(lane_libraries& of_lane) noexcept {
   state_.store(is_over ? state::never : state::steps, std::memory_order_release);
 }
 
-steps_to_capture program_capture::describe(const detail::program_graph& of) const {
+steps_to_capture program_capture::describe(const detail::program_graph& graph) const {
   const auto& inferred = *inferred_;
-  steps_to_capture what;
-  what.scratch_bytes = steps_->workspace_bytes();
+  steps_to_capture steps;
+  steps.scratch_bytes = steps_->workspace_bytes();
   std::size_t staged_bytes = 0;
   const auto stage = [&](std::size_t number, const std::string& name, const tensor_spec& spec,
                          bool is_written) {
     const auto bytes = dense_bytes(name, spec);
     staged_bytes += bytes;
-    what.staged.push_back({static_cast<std::uint32_t>(number), bytes, spec.alignment, is_written});
+    steps.staged_externals.push_back(
+        {static_cast<std::uint32_t>(number), bytes, spec.alignment, is_written});
   };
-  for (std::size_t i = 0; i < of.inputs().size(); ++i) {
-    what.externals.push_back(nullptr);
-    if (!inferred.uses[i].ignored) stage(i, of.inputs()[i], inferred.inputs[i], false);
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    steps.externals.push_back(nullptr);
+    if (!inferred.uses[i].ignored) stage(i, graph.inputs()[i], inferred.inputs[i], false);
   }
-  for (const auto& constant : of.constants()) {
-    what.externals.push_back(constant.on_device.address());
+  for (const auto& constant : graph.constants()) {
+    steps.externals.push_back(constant.on_device.address());
   }
-  for (const auto& written : inferred.written) {
-    if (written.updates_input) throw error(errc::unsupported, "a step updates an input in place");
-    stage(what.externals.size(),
-          written.output ? of.output_name(*written.output) : of.steps()[*written.step].name,
-          written.spec, true);
-    what.externals.push_back(nullptr);
+  for (const auto& memory : inferred.written) {
+    if (memory.updates_input) throw error(errc::unsupported, "a step updates an input in place");
+    stage(steps.externals.size(),
+          memory.output ? graph.output_name(*memory.output) : graph.steps()[*memory.step].name,
+          memory.spec, true);
+    steps.externals.push_back(nullptr);
   }
-  what.apart = std::all_of(
+  steps.apart = std::all_of(
       inferred.outputs.begin(), inferred.outputs.end(),
       [](const auto& output) { return !output.overlaps_input && output.same_as.empty(); });
-  what.max_copied_bytes = policy_ == capture_policy::automatic ? max_copied_bytes : max_graph_bytes;
-  if (what.scratch_bytes > max_graph_bytes || staged_bytes > max_graph_bytes) {
+  steps.max_copied_bytes =
+      policy_ == capture_policy::automatic ? max_copied_bytes : max_graph_bytes;
+  if (steps.scratch_bytes > max_graph_bytes || staged_bytes > max_graph_bytes) {
     throw error(errc::unsupported, "the graph would need too much memory");
   }
   if (policy_ == capture_policy::automatic) {
@@ -180,11 +185,11 @@ steps_to_capture program_capture::describe(const detail::program_graph& of) cons
     if (staged_bytes > max_staged_bytes) {
       throw error(errc::unsupported, "the inputs and outputs are too large");
     }
-    if (what.scratch_bytes > max_scratch_bytes) {
+    if (steps.scratch_bytes > max_scratch_bytes) {
       throw error(errc::unsupported, "the intermediate values are too large");
     }
   }
-  return what;
+  return steps;
 }
 
 std::string program_capture::refusal() const {
@@ -197,8 +202,9 @@ std::size_t program_capture::shared_device_bytes() const noexcept {
 }
 
 bool program_capture::has_plans() const noexcept {
-  const auto now = state_.load(std::memory_order_acquire);
-  return (now == state::made || now == state::kept || now == state::never) && graph_ != nullptr;
+  const auto current = state_.load(std::memory_order_acquire);
+  return (current == state::made || current == state::kept || current == state::never) &&
+         graph_ != nullptr;
 }
 
 }  // namespace sluice::operations

@@ -27,36 +27,36 @@ class executable;
 /// the rest do what took the owner less time.
 class program_capture {
  public:
-  program_capture(std::shared_ptr<const detail::program_graph> of,
+  program_capture(std::shared_ptr<const detail::program_graph> graph,
                   std::shared_ptr<const program_inference> inferred, device_kind kind);
 
   /// Launches on the stream of the lane: the graph, or `steps()`. Only the owner calls it.
   template <class Steps>
-  void launch(stream_ref on, std::span<void* const> externals, const Steps& steps) {
-    const auto now = state_.load(std::memory_order_acquire);
-    if (now == state::never) return steps();
-    const auto begun = std::chrono::steady_clock::now();
-    if (now != state::made && now != state::kept) {
+  void launch(stream_ref stream, std::span<void* const> externals, const Steps& steps) {
+    const auto current = state_.load(std::memory_order_acquire);
+    if (current == state::never) return steps();
+    const auto start = std::chrono::steady_clock::now();
+    if (current != state::made && current != state::kept) {
       steps();
-      return note_steps(std::chrono::steady_clock::now() - begun);
+      return note_steps(std::chrono::steady_clock::now() - start);
     }
     try {
-      graph_->launch(on, externals);
-    } catch (const nothing_enqueued& why) {
-      note_refusal(why);
+      graph_->launch(stream, externals);
+    } catch (const nothing_enqueued& failure) {
+      note_refusal(failure);
       return steps();
     }
-    if (now == state::made) note_graph(std::chrono::steady_clock::now() - begun);
+    if (current == state::made) note_graph(std::chrono::steady_clock::now() - start);
   }
   /// Whether `make` shall be called now. True once. Only the owner calls it.
   [[nodiscard]] bool wanted() noexcept;
   /// Makes the graph. Only the planner calls it.
-  void make(lane_libraries& of_lane) noexcept;
+  void make(lane_libraries& libraries) noexcept;
 
   /// Whether launches use the graph.
   [[nodiscard]] bool is_used() const noexcept {
-    const auto now = state_.load(std::memory_order_acquire);
-    return now == state::made || now == state::kept;
+    const auto current = state_.load(std::memory_order_acquire);
+    return current == state::made || current == state::kept;
   }
   /// Whether launches will not use a graph although the program asks for one.
   [[nodiscard]] bool is_refused() const noexcept {
@@ -85,17 +85,17 @@ class program_capture {
     never,       ///< no launch does
   };
 
-  void note_steps(duration took) noexcept;
-  void note_graph(duration took) noexcept;
+  void note_steps(duration time) noexcept;
+  void note_graph(duration time) noexcept;
   /// The driver has not taken the addresses of a launch: memory of another kind than that of the
   /// runtime, for example.
-  void note_refusal(const error& why) noexcept;
+  void note_refusal(const error& failure) noexcept;
   /// What the graph consists of, without the steps.
   /// @throws error `unsupported` with the reason if there is none
-  [[nodiscard]] steps_to_capture describe(const detail::program_graph& of) const;
+  [[nodiscard]] steps_to_capture describe(const detail::program_graph& graph) const;
 
   std::atomic<state> state_;
-  std::weak_ptr<const detail::program_graph> of_;
+  std::weak_ptr<const detail::program_graph> program_;
   std::shared_ptr<const program_inference> inferred_;
   capture_policy policy_;
   // Written by the planner before `state_`, then immutable.

@@ -26,8 +26,8 @@ std::string in_step(const std::string& name) {
   return "step '" + name + "'";
 }
 
-void require_name(const std::string& name, const char* what) {
-  if (name.empty()) throw invalid_argument("name", std::string("is empty: name the ") + what);
+void require_name(const std::string& name, const char* kind) {
+  if (name.empty()) throw invalid_argument("name", std::string("is empty: name the ") + kind);
 }
 
 }  // namespace
@@ -46,31 +46,31 @@ void program_graph::require_open() const {
 }
 
 void program_graph::require_counts(std::size_t inputs, std::size_t scalars) const {
-  const auto require = [](const char* what, std::size_t given, std::size_t own) {
-    if (given == own) return;
-    throw invalid_argument(what, "there are " + std::to_string(given) + ", but the program takes " +
-                                     std::to_string(own));
+  const auto require = [](const char* name, std::size_t count, std::size_t expected) {
+    if (count == expected) return;
+    throw invalid_argument(name, "there are " + std::to_string(count) + ", but the program takes " +
+                                     std::to_string(expected));
   };
   require("inputs", inputs, inputs_.size());
   require("scalars", scalars, scalars_.size());
 }
 
-void program_graph::require_own(const scalar& given, std::string_view name) const {
-  if (given.is_of_program() && given.program() != id_) {
+void program_graph::require_own(const scalar& number, std::string_view name) const {
+  if (number.is_of_program() && number.program() != id_) {
     throw invalid_argument(name, "is a scalar of another program");
   }
 }
 
-std::uint32_t program_graph::add(value one) {
+std::uint32_t program_graph::add(value new_value) {
   const auto number = static_cast<std::uint32_t>(values_.size());
-  one.viewed = one.kind == value_kind::view ? viewed(one.of) : number;
-  values_.push_back(std::move(one));
+  new_value.viewed = new_value.kind == value_kind::view ? viewed(new_value.source) : number;
+  values_.push_back(std::move(new_value));
   return number;
 }
 
-std::uint32_t program_graph::add(step one) {
-  one.result = static_cast<std::uint32_t>(values_.size());
-  steps_.push_back(std::move(one));
+std::uint32_t program_graph::add(step new_step) {
+  new_step.result = static_cast<std::uint32_t>(values_.size());
+  steps_.push_back(std::move(new_step));
   return add({value_kind::result, static_cast<std::uint32_t>(steps_.size() - 1)});
 }
 
@@ -92,19 +92,19 @@ scalar program_graph::add_scalar(std::string name) {
   return scalar::of_program(id_, static_cast<std::uint32_t>(scalars_.size() - 1));
 }
 
-std::uint32_t program_graph::add_constant(constant one) {
+std::uint32_t program_graph::add_constant(constant new_constant) {
   require_open();
-  require_name(one.name, "constant");
-  const auto& added = constants_.emplace_back(std::move(one));
+  require_name(new_constant.name, "constant");
+  const auto& entry = constants_.emplace_back(std::move(new_constant));
   const auto number =
       add({value_kind::constant, static_cast<std::uint32_t>(constants_.size() - 1)});
-  if (added.on_device) constant_values_.try_emplace(&added.on_device, number);
+  if (entry.on_device) constant_values_.try_emplace(&entry.on_device, number);
   return number;
 }
 
-std::uint32_t program_graph::add_view(std::uint32_t of, std::string text, view_function view) {
+std::uint32_t program_graph::add_view(std::uint32_t source, std::string text, view_function view) {
   require_open();
-  return add({value_kind::view, of, std::move(view), std::move(text)});
+  return add({value_kind::view, source, std::move(view), std::move(text)});
 }
 
 bool program_graph::by_memory::operator()(const tensor* a, const tensor* b) const noexcept {
@@ -119,50 +119,51 @@ bool program_graph::by_memory::operator()(const tensor* a, const tensor* b) cons
   return numbers(a->strides(), b->strides());
 }
 
-std::uint32_t program_graph::value_of(const operand& given, std::string_view name,
+std::uint32_t program_graph::value_of(const operand& operand, std::string_view name,
                                       const std::string& constant_name) {
-  if (!given) return none;
-  if (const auto& reference = given.reference(); reference.program != 0) {
+  if (!operand) return none;
+  if (const auto& reference = operand.reference(); reference.program != 0) {
     if (reference.program != id_ || reference.index >= values_.size()) {
       throw invalid_argument(name, "is a value of another program");
     }
     return reference.index;
   }
-  const auto known = constant_values_.find(&given.value());
-  if (known != constant_values_.end() && *known->first == given.value()) return known->second;
-  return add_constant({.name = constant_name, .on_device = given.value()});
+  const auto position = constant_values_.find(&operand.value());
+  if (position != constant_values_.end() && *position->first == operand.value())
+    return position->second;
+  return add_constant({.name = constant_name, .on_device = operand.value()});
 }
 
 /// Undoes additions that are not kept.
 class program_graph::addition {
  public:
-  explicit addition(program_graph& to) noexcept
-      : to_(to),
-        constants_(to.constants_.size()),
-        steps_(to.steps_.size()),
-        values_(to.values_.size()) {}
+  explicit addition(program_graph& graph) noexcept
+      : graph_(graph),
+        constants_(graph.constants_.size()),
+        steps_(graph.steps_.size()),
+        values_(graph.values_.size()) {}
   addition(const addition&) = delete;
   addition& operator=(const addition&) = delete;
   ~addition() {
     if (kept_) return;
-    for (auto i = constants_; i < to_.constants_.size(); ++i) {
-      const auto& dropped = to_.constants_[i].on_device;
-      const auto known = to_.constant_values_.find(&dropped);
-      if (known != to_.constant_values_.end() && known->first == &dropped) {
-        to_.constant_values_.erase(known);
+    for (auto i = constants_; i < graph_.constants_.size(); ++i) {
+      const auto& dropped = graph_.constants_[i].on_device;
+      const auto position = graph_.constant_values_.find(&dropped);
+      if (position != graph_.constant_values_.end() && position->first == &dropped) {
+        graph_.constant_values_.erase(position);
       }
     }
-    const auto shorten = [](auto& all, std::size_t size) {
-      all.erase(all.begin() + static_cast<std::ptrdiff_t>(size), all.end());
+    const auto shorten = [](auto& items, std::size_t size) {
+      items.erase(items.begin() + static_cast<std::ptrdiff_t>(size), items.end());
     };
-    shorten(to_.constants_, constants_);
-    shorten(to_.steps_, steps_);
-    shorten(to_.values_, values_);
+    shorten(graph_.constants_, constants_);
+    shorten(graph_.steps_, steps_);
+    shorten(graph_.values_, values_);
   }
   void keep() noexcept { kept_ = true; }
 
  private:
-  program_graph& to_;
+  program_graph& graph_;
   const std::size_t constants_;
   const std::size_t steps_;
   const std::size_t values_;
@@ -172,7 +173,7 @@ class program_graph::addition {
 std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_step> operation) {
   require_open();
   require_name(name, "step");
-  addition added(*this);
+  addition transaction(*this);
   const auto operands = operation->operands();
   const auto is_output = [](const named_operand& o) {
     return o.role == member_role::output;
@@ -185,29 +186,29 @@ std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_
     throw error(errc::unsupported, in_step(name) + ": " + std::string(operation->row().name()) +
                                        " cannot be a step of a program: " + reason);
   }
-  step made;
-  made.output = static_cast<std::size_t>(std::find_if(operands.begin(), operands.end(), is_output) -
-                                         operands.begin());
+  step new_step;
+  new_step.output = static_cast<std::size_t>(
+      std::find_if(operands.begin(), operands.end(), is_output) - operands.begin());
   operations::naming(
       [&] { return in_step(name); },
       [&] {
         for (const auto& s : operation->scalars()) {
           require_own(s.value, s.name);
-          made.scalars.push_back(s.value);
+          new_step.scalars.push_back(s.value);
         }
         for (const auto& o : operands) {
-          made.operands.push_back(value_of(*o.value, o.name, name + '.' + std::string(o.name)));
+          new_step.operands.push_back(value_of(*o.value, o.name, name + '.' + std::string(o.name)));
         }
       });
   // The program holds its constants itself.
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (made.operands[i] != none)
-      *operands[i].value = operand(value_reference{id_, made.operands[i]});
+    if (new_step.operands[i] != none)
+      *operands[i].value = operand(value_reference{id_, new_step.operands[i]});
   }
-  made.name = std::move(name);
-  made.operation = std::move(operation);
-  const auto result = add(std::move(made));
-  added.keep();
+  new_step.name = std::move(name);
+  new_step.operation = std::move(operation);
+  const auto result = add(std::move(new_step));
+  transaction.keep();
   return result;
 }
 
@@ -217,8 +218,8 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
                                                       const std::vector<scalar>& scalars) {
   require_open();
   require_name(name, "step");
-  addition added(*this);
-  std::vector<std::uint32_t> given;
+  addition transaction(*this);
+  std::vector<std::uint32_t> input_values;
   operations::naming([&] { return in_step(name); },
                      [&] {
                        inner.require_counts(inputs.size(), scalars.size());
@@ -227,43 +228,45 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
                        for (std::size_t i = 0; i < inputs.size(); ++i) {
                          const auto& input = inner.inputs_[i];
                          if (!inputs[i]) throw invalid_argument(input, "is not given");
-                         given.push_back(value_of(inputs[i], input, name + '.' + input));
+                         input_values.push_back(value_of(inputs[i], input, name + '.' + input));
                        }
                      });
-  std::vector<std::uint32_t> own;  // the values here, by the values of `inner`
-  const auto here = [&](std::uint32_t number) {
-    return number == none ? none : own[number];
+  std::vector<std::uint32_t> copies;  // the values here, by the values of `inner`
+  const auto copy_of = [&](std::uint32_t number) {
+    return number == none ? none : copies[number];
   };
   for (const auto& v : inner.values_) {
     switch (v.kind) {
       case value_kind::input:
-        own.push_back(given[v.of]);
+        copies.push_back(input_values[v.source]);
         break;
       case value_kind::constant: {
-        auto one = inner.constants_[v.of];
-        one.name = name + '.' + one.name;
-        own.push_back(one.on_host ? add_constant(std::move(one))
-                                  : value_of(operand(one.on_device), one.name, one.name));
+        auto inner_constant = inner.constants_[v.source];
+        inner_constant.name = name + '.' + inner_constant.name;
+        copies.push_back(inner_constant.on_host
+                             ? add_constant(std::move(inner_constant))
+                             : value_of(operand(inner_constant.on_device), inner_constant.name,
+                                        inner_constant.name));
         break;
       }
       case value_kind::view:
-        own.push_back(add_view(own[v.of], v.text, v.view));
+        copies.push_back(add_view(copies[v.source], v.text, v.view));
         break;
       case value_kind::result: {
-        auto one = inner.steps_[v.of];
-        one.name = name + '.' + one.name;
-        for (auto& o : one.operands) o = here(o);
-        for (auto& s : one.scalars) {
+        auto inner_step = inner.steps_[v.source];
+        inner_step.name = name + '.' + inner_step.name;
+        for (auto& o : inner_step.operands) o = copy_of(o);
+        for (auto& s : inner_step.scalars) {
           if (s.is_of_program()) s = scalars[s.number()];
         }
-        own.push_back(add(std::move(one)));
+        copies.push_back(add(std::move(inner_step)));
         break;
       }
     }
   }
   std::vector<std::uint32_t> outputs;
-  for (const auto output : inner.outputs_) outputs.push_back(own[output]);
-  added.keep();
+  for (const auto output : inner.outputs_) outputs.push_back(copies[output]);
+  transaction.keep();
   return outputs;
 }
 
@@ -289,21 +292,21 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
   }
   // Each copy is aligned like memory of its own. Constants with the same memory share a copy.
   std::map<std::pair<const void*, std::size_t>, std::size_t> offsets;
-  for (auto& one : constants_) {
-    if (!one.on_host) continue;
-    const auto [known, is_new] = offsets.try_emplace(
-        std::pair(static_cast<const void*>(one.on_host.data().get()), one.on_host.bytes()),
+  for (auto& c : constants_) {
+    if (!c.on_host) continue;
+    const auto [position, is_new] = offsets.try_emplace(
+        std::pair(static_cast<const void*>(c.on_host.data().get()), c.on_host.bytes()),
         host_constants_bytes_);
-    one.offset = known->second;
+    c.offset = position->second;
     if (!is_new) continue;
-    const auto end = one.offset + one.on_host.bytes();
+    const auto end = c.offset + c.on_host.bytes();
     host_constants_bytes_ = (end + tensor_spec::max_alignment - 1) / tensor_spec::max_alignment *
                             tensor_spec::max_alignment;
   }
   std::string all_steps;
-  for (const auto& one : steps_) {
+  for (const auto& s : steps_) {
     if (!all_steps.empty()) all_steps += ", ";
-    all_steps += one.name;
+    all_steps += s.name;
   }
   std::vector<value_use> uses(values_.size());
   for (std::uint32_t i = 0; i < steps_.size(); ++i) {
@@ -332,13 +335,13 @@ std::size_t program_graph::count_bytes() const noexcept {
                     host_bytes(padded_axes_) + host_bytes(input_values_) + host_bytes(uses_) +
                     host_bytes(outputs_) + values_.capacity() * sizeof(value) +
                     steps_.capacity() * sizeof(step) + constants_.size() * sizeof(constant);
-  for (const auto& one : constants_) sum += one.name.capacity();
-  for (const auto& one : values_) {
-    sum += one.text.capacity() + (one.kind == value_kind::view ? view_bytes : 0);
+  for (const auto& c : constants_) sum += c.name.capacity();
+  for (const auto& v : values_) {
+    sum += v.text.capacity() + (v.kind == value_kind::view ? view_bytes : 0);
   }
-  for (const auto& one : steps_) {
-    sum += one.name.capacity() + one.operation->bytes() + host_bytes(one.operands) +
-           host_bytes(one.scalars);
+  for (const auto& s : steps_) {
+    sum +=
+        s.name.capacity() + s.operation->bytes() + host_bytes(s.operands) + host_bytes(s.scalars);
   }
   return sum;
 }
@@ -350,38 +353,39 @@ bool program_graph::pads() const noexcept {
 std::shared_ptr<const operations::batch_layout> program_graph::padded_runs(
     const operations::program_inference& alone) const {
   if (!pads() || !operations::may_share_batch(*this, alone)) return nullptr;
-  std::size_t used = 0;
+  std::size_t use_count = 0;
   for (std::size_t i = 0; i < alone.uses.size(); ++i) {
     const bool is_constant = i >= inputs_.size() && i < inputs_.size() + constants_.size();
     if (alone.uses[i].ignored || (is_constant && constants_[i - inputs_.size()].on_host)) continue;
-    ++used;
+    ++use_count;
   }
-  if (used > joint_launches::max_uses) return nullptr;
-  const auto wanted = operations::padded_inputs(*this, alone);
-  if (!wanted) return nullptr;
-  std::shared_ptr<const operations::batch_layout> found;
+  if (use_count > joint_launches::max_uses) return nullptr;
+  const auto input_specs = operations::padded_inputs(*this, alone);
+  if (!input_specs) return nullptr;
+  std::shared_ptr<const operations::batch_layout> layout;
   {
     const std::lock_guard lock(mutex_);
-    const auto at = std::find_if(
-        recent_layouts_.begin(), recent_layouts_.end(),
-        [&](const auto& one) { return operations::has_layout(*this, alone, *wanted, *one); });
-    if (at != recent_layouts_.end()) {
-      std::rotate(recent_layouts_.begin(), at, at + 1);
-      found = recent_layouts_.front();
+    const auto position =
+        std::find_if(recent_layouts_.begin(), recent_layouts_.end(), [&](const auto& candidate) {
+          return operations::has_layout(*this, alone, *input_specs, *candidate);
+        });
+    if (position != recent_layouts_.end()) {
+      std::rotate(recent_layouts_.begin(), position, position + 1);
+      layout = recent_layouts_.front();
     }
   }
-  if (!found) {
-    found = std::make_shared<const operations::batch_layout>(
-        operations::padded_layout(*this, alone, *wanted));
+  if (!layout) {
+    layout = std::make_shared<const operations::batch_layout>(
+        operations::padded_layout(*this, alone, *input_specs));
     std::shared_ptr<const operations::batch_layout> dropped;  // destroyed without the lock
     const std::lock_guard lock(mutex_);
     if (recent_layouts_.size() == most_recent) {
       dropped = std::move(recent_layouts_.back());
       recent_layouts_.pop_back();
     }
-    recent_layouts_.insert(recent_layouts_.begin(), found);
+    recent_layouts_.insert(recent_layouts_.begin(), layout);
   }
-  return operations::fits(*this, alone, *found) ? found : nullptr;
+  return operations::fits(*this, alone, *layout) ? layout : nullptr;
 }
 
 operations::inferred_run program_graph::infer(
@@ -389,46 +393,51 @@ operations::inferred_run program_graph::infer(
     std::span<const operations::given_output> outputs) const {
   using operations::program_inference;
   const auto use = [this](const auto& condition) -> std::shared_ptr<const program_inference> {
-    const auto found = std::find_if(recent_.begin(), recent_.end(),
-                                    [&](const auto& one) { return condition(*one); });
-    if (found == recent_.end()) return nullptr;
-    std::rotate(recent_.begin(), found, found + 1);
+    const auto position = std::find_if(recent_.begin(), recent_.end(), [&](const auto& candidate) {
+      return condition(*candidate);
+    });
+    if (position == recent_.end()) return nullptr;
+    std::rotate(recent_.begin(), position, position + 1);
     return recent_.front();
   };
-  std::shared_ptr<const program_inference> known;
+  std::shared_ptr<const program_inference> result;
   {
     const std::lock_guard lock(mutex_);
-    known = use([&](const program_inference& one) {
-      return std::equal(inputs.begin(), inputs.end(), one.inputs.begin(), one.inputs.end()) &&
-             std::equal(outputs.begin(), outputs.end(), one.outputs.begin(), one.outputs.end());
+    result = use([&](const program_inference& candidate) {
+      return std::equal(inputs.begin(), inputs.end(), candidate.inputs.begin(),
+                        candidate.inputs.end()) &&
+             std::equal(outputs.begin(), outputs.end(), candidate.outputs.begin(),
+                        candidate.outputs.end());
     });
   }
-  if (known) {
-    if (auto calls = operations::calls_for(*this, *known, scalars)) {
-      return {std::move(known), std::move(*calls)};
+  if (result) {
+    if (auto calls = operations::calls_for(*this, *result, scalars)) {
+      return {std::move(result), std::move(*calls)};
     }
   }
-  auto made = [&] {
+  auto new_inference = [&] {
     auto alone = operations::infer_program(*this, inputs, scalars, outputs);
     operations::check_marks(*this, alone);
     alone.padded = padded_runs(alone);
     alone.stacks = alone.padded || operations::may_share_batch(*this, alone);
-    if (alone.padded) alone.bytes += alone.padded->one->bytes;
+    if (alone.padded) alone.bytes += alone.padded->full_run->bytes;
     return std::make_shared<const program_inference>(std::move(alone));
   }();
-  auto calls = operations::calls_of(*made);
+  auto calls = operations::calls_of(*new_inference);
   std::shared_ptr<const program_inference> dropped;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
-  if (auto same = use([&](const program_inference& one) { return one.key == made->key; })) {
-    dropped = std::exchange(made, std::move(same));
-    return {std::move(made), std::move(calls)};
+  if (auto existing = use([&](const program_inference& candidate) {
+        return candidate.key == new_inference->key;
+      })) {
+    dropped = std::exchange(new_inference, std::move(existing));
+    return {std::move(new_inference), std::move(calls)};
   }
   if (recent_.size() == most_recent) {
     dropped = std::move(recent_.back());
     recent_.pop_back();
   }
-  recent_.insert(recent_.begin(), made);
-  return {std::move(made), std::move(calls)};
+  recent_.insert(recent_.begin(), new_inference);
+  return {std::move(new_inference), std::move(calls)};
 }
 
 std::shared_ptr<const operations::uploaded_constants> program_graph::constants_on(
@@ -439,13 +448,13 @@ std::shared_ptr<const operations::uploaded_constants> program_graph::constants_o
 
 std::string program_graph::name_of(std::uint32_t number) const {
   std::vector<const std::string*> views;  // the last one first
-  for (; values_[number].kind == value_kind::view; number = values_[number].of) {
+  for (; values_[number].kind == value_kind::view; number = values_[number].source) {
     views.push_back(&values_[number].text);
   }
   const auto& v = values_[number];
-  std::string name = v.kind == value_kind::input      ? inputs_[v.of]
-                     : v.kind == value_kind::constant ? constants_[v.of].name
-                                                      : steps_[v.of].name;
+  std::string name = v.kind == value_kind::input      ? inputs_[v.source]
+                     : v.kind == value_kind::constant ? constants_[v.source].name
+                                                      : steps_[v.source].name;
   for (auto view = views.rbegin(); view != views.rend(); ++view) {
     name += '.';
     name += **view;
@@ -453,24 +462,24 @@ std::string program_graph::name_of(std::uint32_t number) const {
   return name;
 }
 
-std::string program_graph::text_of(const step& one) const {
-  std::string text(one.operation->row().name());
+std::string program_graph::text_of(const step& s) const {
+  std::string text(s.operation->row().name());
   text += '(';
   const char* separator = "";
-  const auto add = [&](std::string_view name, const std::string& what) {
+  const auto add = [&](std::string_view name, const std::string& content) {
     text += separator;
     text += name;
     text += " = ";
-    text += what;
+    text += content;
     separator = ", ";
   };
-  for (std::size_t i = 0; i < one.operands.size(); ++i) {
-    if (one.operands[i] == none) continue;
-    add(one.operation->operands()[i].name, name_of(one.operands[i]));
+  for (std::size_t i = 0; i < s.operands.size(); ++i) {
+    if (s.operands[i] == none) continue;
+    add(s.operation->operands()[i].name, name_of(s.operands[i]));
   }
-  const auto bound = one.operation->scalars();
+  const auto bound = s.operation->scalars();
   for (std::size_t i = 0; i < bound.size(); ++i) {
-    const auto& number = one.scalars[i];
+    const auto& number = s.scalars[i];
     add(bound[i].name, number.is_of_program() ? scalars_[number.number()] : number.text());
   }
   return text + ')';
@@ -482,15 +491,15 @@ std::string program_graph::text() const {
   for (std::uint32_t i = 0; i < values_.size(); ++i) {
     const auto& v = values_[i];
     if (v.kind == value_kind::input) {
-      text += name_of(i) + (per_request_[v.of] ? " = input per request" : " = input");
-      const auto axis = padded_axes_[v.of];
+      text += name_of(i) + (per_request_[v.source] ? " = input per request" : " = input");
+      const auto axis = padded_axes_[v.source];
       text += axis != 0 ? ", padded along " + std::to_string(axis) + "\n" : "\n";
     } else if (v.kind == value_kind::constant) {
-      const auto read = constants_[v.of].spec();
-      text += name_of(i) + " = constant " + std::string(to_string(read.type)) +
-              to_string(read.shape) + "\n";
+      const auto spec = constants_[v.source].spec();
+      text += name_of(i) + " = constant " + std::string(to_string(spec.type)) +
+              to_string(spec.shape) + "\n";
     } else if (v.kind == value_kind::result) {
-      text += name_of(i) + " = " + text_of(steps_[v.of]) + "\n";
+      text += name_of(i) + " = " + text_of(steps_[v.source]) + "\n";
     }
   }
   text += "outputs:";

@@ -33,7 +33,7 @@ class program_graph {
   using view_function = std::function<tensor_layout(const tensor_layout&)>;
   struct value {
     value_kind kind;
-    std::uint32_t of;  ///< number of the input, constant or step, or of the value that is viewed
+    std::uint32_t source;  ///< number of the input, constant or step, or of the viewed value
     view_function view{};
     std::string text{};        ///< of a view: "transposed()"
     std::uint32_t viewed = 0;  ///< the value that it is a view of, through all views; or itself
@@ -65,9 +65,9 @@ class program_graph {
   [[nodiscard]] std::uint32_t add_input(std::string name, bool per_request = false,
                                         int padded_axis = 0);
   [[nodiscard]] scalar add_scalar(std::string name);
-  [[nodiscard]] std::uint32_t add_constant(constant one);
+  [[nodiscard]] std::uint32_t add_constant(constant new_constant);
   [[nodiscard]] std::uint32_t add_step(std::string name, std::shared_ptr<program_step> operation);
-  [[nodiscard]] std::uint32_t add_view(std::uint32_t of, std::string text, view_function view);
+  [[nodiscard]] std::uint32_t add_view(std::uint32_t source, std::string text, view_function view);
   /// Adds the steps of another program. Returns its outputs.
   [[nodiscard]] std::vector<std::uint32_t> add_program(const std::string& name,
                                                        const program_graph& inner,
@@ -93,7 +93,7 @@ class program_graph {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::string text() const;
   /// A step in words: the operation with its operands and the parameters that a run gives.
-  [[nodiscard]] std::string text_of(const step& one) const;
+  [[nodiscard]] std::string text_of(const step& s) const;
   /// The name of a value: "clip", "mel.a" for a constant, "power.transposed()" for a view.
   [[nodiscard]] std::string name_of(std::uint32_t number) const;
 
@@ -122,8 +122,10 @@ class program_graph {
   [[nodiscard]] const std::shared_ptr<const std::string>& step_names() const noexcept {
     return step_names_;
   }
-  /// The value that `of` is a view of, directly or through other views.
-  [[nodiscard]] std::uint32_t viewed(std::uint32_t of) const noexcept { return values_[of].viewed; }
+  /// The value that `number` is a view of, directly or through other views.
+  [[nodiscard]] std::uint32_t viewed(std::uint32_t number) const noexcept {
+    return values_[number].viewed;
+  }
   /// The number of the value that is an input.
   [[nodiscard]] std::uint32_t value_of_input(std::size_t input) const noexcept {
     return input_values_[input];
@@ -146,13 +148,13 @@ class program_graph {
   /// Adds up what is counted as `bytes`.
   [[nodiscard]] std::size_t count_bytes() const noexcept;
   void require_open() const;
-  [[nodiscard]] std::uint32_t add(value one);
+  [[nodiscard]] std::uint32_t add(value new_value);
   /// Within an `addition`.
-  [[nodiscard]] std::uint32_t add(step one);
-  /// The value that `given` is. A tensor becomes a constant.
-  [[nodiscard]] std::uint32_t value_of(const operand& given, std::string_view name,
+  [[nodiscard]] std::uint32_t add(step new_step);
+  /// The value that `operand` is. A tensor becomes a constant.
+  [[nodiscard]] std::uint32_t value_of(const operand& operand, std::string_view name,
                                        const std::string& constant_name);
-  void require_own(const scalar& given, std::string_view name) const;
+  void require_own(const scalar& number, std::string_view name) const;
 
   std::uint64_t id_;
   std::vector<std::string> inputs_;

@@ -100,10 +100,10 @@ void explaining(const Text& text, const Work& work) {
     throw error(e.code(), text(e), e.status(), e.where());
   }
 }
-/// Calls `work` and puts `where()` in front of the text of its error.
+/// Calls `work` and puts `label()` in front of the text of its error.
 template <class Where, class Work>
-void naming(const Where& where, const Work& work) {
-  explaining([&](const error& e) { return where() + ": " + e.what(); }, work);
+void naming(const Where& label, const Work& work) {
+  explaining([&](const error& e) { return label() + ": " + e.what(); }, work);
 }
 /// Calls `work` and names the step `name` in its error.
 template <class Work>
@@ -124,25 +124,25 @@ struct inferred_run {
   std::vector<step_call> calls{};
 };
 
-/// Works out a run of `of` for inputs and outputs with these properties, and with these numbers.
+/// Works out a run of `graph` for inputs and outputs with these properties, and with these numbers.
 /// @throws error what a step refuses, with its name
 /// @throws error `invalid_argument` with the name of an output that does not fit its result
-[[nodiscard]] program_inference infer_program(const detail::program_graph& of,
+[[nodiscard]] program_inference infer_program(const detail::program_graph& graph,
                                               std::span<const tensor_spec> inputs,
                                               std::span<const scalar> scalars,
                                               std::span<const given_output> outputs);
 /// Checks each step for devices of this kind.
 /// @throws error what a step refuses, with its name
-void check_steps(const detail::program_graph& of, const program_inference& inferred,
+void check_steps(const detail::program_graph& graph, const program_inference& inferred,
                  device_kind kind);
 /// What an executable costs: the plans of all steps, and a little for each step.
 [[nodiscard]] plan_price price_of_plans(const program_inference& inferred, device_kind kind);
 /// The calls of the varying steps for other numbers. Nothing if they need another executable.
 /// @throws error what a step refuses, with its name
-[[nodiscard]] std::optional<std::vector<step_call>> calls_for(const detail::program_graph& of,
-                                                              const program_inference& known,
+[[nodiscard]] std::optional<std::vector<step_call>> calls_for(const detail::program_graph& graph,
+                                                              const program_inference& inferred,
                                                               std::span<const scalar> scalars);
-/// The calls of the varying steps for the numbers with which `made` was worked out.
-[[nodiscard]] std::vector<step_call> calls_of(const program_inference& made);
+/// The calls of the varying steps for the numbers with which `inferred` was worked out.
+[[nodiscard]] std::vector<step_call> calls_of(const program_inference& inferred);
 
 }  // namespace sluice::operations

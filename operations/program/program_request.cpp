@@ -20,7 +20,7 @@ namespace sluice::operations {
 
 const program_inference& program_call::planned_on(device_kind kind) const noexcept {
   const auto* const layout = padded_on(kind);
-  return layout != nullptr ? *layout->one : *inferred;
+  return layout != nullptr ? *layout->full_run : *inferred;
 }
 const batch_layout* program_call::padded_on(device_kind kind) const noexcept {
   return pads && kind != device_kind::host ? inferred->padded.get() : nullptr;
@@ -29,10 +29,10 @@ const batch_layout* program_call::padded_on(device_kind kind) const noexcept {
 namespace {
 
 /// Refuses a number of a run that is none.
-void require_numbers(const detail::program_graph& of, std::span<const scalar> scalars) {
+void require_numbers(const detail::program_graph& graph, std::span<const scalar> scalars) {
   for (std::size_t i = 0; i < scalars.size(); ++i) {
     if (scalars[i].is_of_program()) {
-      throw invalid_argument(of.scalars()[i], "is a scalar of a program");
+      throw invalid_argument(graph.scalars()[i], "is a scalar of a program");
     }
   }
 }
@@ -53,8 +53,8 @@ class row_of_programs final : public operation_row {
     return std::nullopt;
   }
   void check(device_kind kind, const call_storage& call) const override {
-    const auto& of = get(call);
-    check_steps(*of.of, of.planned_on(kind), kind);
+    const auto& program = get(call);
+    check_steps(*program.graph, program.planned_on(kind), kind);
   }
   launch_facts facts(const call_storage& call) const noexcept override {
     const auto& inferred = *get(call).inferred;
@@ -66,9 +66,9 @@ class row_of_programs final : public operation_row {
   bool makes_plans(device_kind) const noexcept override { return true; }
   std::span<const std::byte> key(device_kind kind,
                                  const call_storage& call) const noexcept override {
-    const auto& of = get(call);
-    const auto* const padded = of.padded_on(kind);
-    return std::as_bytes(std::span(padded != nullptr ? padded->key : of.inferred->key));
+    const auto& program = get(call);
+    const auto* const padded = program.padded_on(kind);
+    return std::as_bytes(std::span(padded != nullptr ? padded->key : program.inferred->key));
   }
   plan_price price_of_plan(device_kind kind, const call_storage& call) const override {
     return price_of_plans(get(call).planned_on(kind), kind);
@@ -86,11 +86,11 @@ class row_of_programs final : public operation_row {
   void drop_operands(void*) const noexcept override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
-    const auto& of = get(call);
-    if (of.padded_on(kind_of(libraries)) != nullptr) {
-      return std::make_shared<executable>(of.of, of.inferred->padded, libraries);
+    const auto& program = get(call);
+    if (program.padded_on(kind_of(libraries)) != nullptr) {
+      return std::make_shared<executable>(program.graph, program.inferred->padded, libraries);
     }
-    return std::make_shared<executable>(of.of, of.inferred, libraries);
+    return std::make_shared<executable>(program.graph, program.inferred, libraries);
   }
   std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
                                           const call_storage& call) const override {
@@ -99,15 +99,16 @@ class row_of_programs final : public operation_row {
     if (parts.host_inputs.empty() && parts.calls.empty() && !parts.downloads && padded == nullptr) {
       return nullptr;
     }
-    auto made = std::make_shared<program_launch>();
-    if (padded != nullptr) made->row_bytes = row_bytes(*get(call).of, *get(call).inferred, *padded);
+    auto result = std::make_shared<program_launch>();
+    if (padded != nullptr)
+      result->row_bytes = row_bytes(*get(call).graph, *get(call).inferred, *padded);
     for (const auto& [number, values] : parts.host_inputs) {
-      made->uploads.push_back(
+      result->uploads.push_back(
           {number, 0, host_transfer::upload(libraries.stream(), values.data(), values.bytes())});
     }
-    made->calls = parts.calls;
-    if (parts.downloads) add_downloads(get(call), libraries.stream(), *parts.downloads, *made);
-    return made;
+    result->calls = parts.calls;
+    if (parts.downloads) add_downloads(get(call), libraries.stream(), *parts.downloads, *result);
+    return result;
   }
   void enqueue(lane_libraries& libraries, const call_storage&,
                const launch_memory& memory) const override {
@@ -128,20 +129,19 @@ class row_of_programs final : public operation_row {
 
  private:
   /// Prepares the download of each output to a new tensor.
-  static void add_downloads(const program_call& call, stream_ref stream, host_tensors& to,
+  static void add_downloads(const program_call& call, stream_ref stream, host_tensors& downloads,
                             program_launch& launch) {
-    const auto& of = *call.of;
-    const auto roots = of.inputs().size() + of.constants().size();
-    to = {};
-    for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-      const auto& value = call.inferred->values[of.outputs()[i]];
-      const auto written = call.inferred->memory_of_output[i];
+    const auto& graph = *call.graph;
+    const auto roots = graph.inputs().size() + graph.constants().size();
+    downloads = {};
+    for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+      const auto& value = call.inferred->values[graph.outputs()[i]];
+      const auto memory = call.inferred->memory_of_output[i];
       host_tensor target(value.layout.type(), value.layout.shape());
-      launch.downloads.push_back(
-          {static_cast<std::uint32_t>(roots + written),
-           call.inferred->written[written].output ? 0 : value.layout.offset(),
-           host_transfer::download(stream, target.data(), target.bytes())});
-      to.push_back(std::move(target));
+      launch.downloads.push_back({static_cast<std::uint32_t>(roots + memory),
+                                  call.inferred->written[memory].output ? 0 : value.layout.offset(),
+                                  host_transfer::download(stream, target.data(), target.bytes())});
+      downloads.push_back(std::move(target));
     }
   }
   [[nodiscard]] static const program_call& get(const call_storage& call) noexcept {
@@ -152,24 +152,23 @@ class row_of_programs final : public operation_row {
 };
 
 /// @throws error `invalid_argument` unless all outputs or none are named
-void require_outputs(const detail::program_graph& of, std::size_t outputs) {
-  if (outputs == 0 || outputs == of.outputs().size()) return;
+void require_outputs(const detail::program_graph& graph, std::size_t outputs) {
+  if (outputs == 0 || outputs == graph.outputs().size()) return;
   throw invalid_argument("outputs", "there are " + std::to_string(outputs) +
                                         ", but the program has " +
-                                        std::to_string(of.outputs().size()));
+                                        std::to_string(graph.outputs().size()));
 }
 /// @throws error `invalid_argument` with the name `name` unless a tensor can be so
-void require_spec(const tensor_spec& given, const std::string& name) {
+void require_spec(const tensor_spec& spec, const std::string& name) {
   naming([&] { return name; },
          [&] {
-           operations::require_type("type", given.type);
-           (void)tensor_layout(given.type, given.shape, given.strides);
-           if (given.alignment < size_of(given.type) ||
-               given.alignment > tensor_spec::max_alignment ||
-               (given.alignment & (given.alignment - 1)) != 0) {
-             throw invalid_argument("alignment", "is " + std::to_string(given.alignment) +
+           operations::require_type("type", spec.type);
+           (void)tensor_layout(spec.type, spec.shape, spec.strides);
+           if (spec.alignment < size_of(spec.type) || spec.alignment > tensor_spec::max_alignment ||
+               (spec.alignment & (spec.alignment - 1)) != 0) {
+             throw invalid_argument("alignment", "is " + std::to_string(spec.alignment) +
                                                      ", but must be a power of two from " +
-                                                     std::to_string(size_of(given.type)) + " to " +
+                                                     std::to_string(size_of(spec.type)) + " to " +
                                                      std::to_string(tensor_spec::max_alignment));
            }
          });
@@ -185,27 +184,28 @@ const operation_row& program_row() {
 /// The properties of the outputs that are given. Checks that they share no bytes with constants and
 /// with each other.
 program_request::list<given_output> program_request::given_outputs() const {
-  const auto& graph = *asked_.what.graph();
-  list<given_output> given(graph.outputs().size(), given_output{}, memory_);
-  for (auto& one : given) one.is_downloaded = parts_.downloads != nullptr;
-  require_outputs(graph, asked_.outputs.size());
-  if (asked_.outputs.empty()) return given;
+  const auto& graph = *request_.what.graph();
+  list<given_output> specs(graph.outputs().size(), given_output{}, memory_);
+  for (auto& output : specs) output.is_downloaded = parts_.downloads != nullptr;
+  require_outputs(graph, request_.outputs.size());
+  if (request_.outputs.empty()) return specs;
   list<touched_tensor> touched(memory_);
-  touched.reserve(asked_.outputs.size() + std::max(asked_.inputs.size(), graph.constants().size()));
-  for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
-    if (asked_.outputs[i].reference().program != 0) {
+  touched.reserve(request_.outputs.size() +
+                  std::max(request_.inputs.size(), graph.constants().size()));
+  for (std::size_t i = 0; i < request_.outputs.size(); ++i) {
+    if (request_.outputs[i].reference().program != 0) {
       throw invalid_argument(graph.output_name(i), "is a value of a program");
     }
-    const auto& output = asked_.outputs[i].value();
-    if (output) given[i].spec = tensor_spec::of(output);
+    const auto& output = request_.outputs[i].value();
+    if (output) specs[i].spec = tensor_spec::of(output);
     touched.push_back({&output, true});
   }
   const auto outputs = touched.size();
   const auto compare = [&](const auto& name_of, const auto& visit) {
-    if (const auto refused = for_each_overlap(touched, visit).refused) {
-      throw invalid_argument(
-          *refused < outputs ? graph.output_name(*refused) : name_of(*refused - outputs),
-          "interleaves with too many tensors to tell whether they share memory");
+    if (const auto refused_index = for_each_overlap(touched, visit).refused) {
+      throw invalid_argument(*refused_index < outputs ? graph.output_name(*refused_index)
+                                                      : name_of(*refused_index - outputs),
+                             "interleaves with too many tensors to tell whether they share memory");
     }
     touched.resize(outputs);
   };
@@ -219,76 +219,76 @@ program_request::list<given_output> program_request::given_outputs() const {
         j < outputs ? graph.output_name(j) : "the constant " + constant_name(j - outputs);
     throw invalid_argument(graph.output_name(i), "shares memory with " + other);
   });
-  for (const auto& input : asked_.inputs) touched.push_back({&input.on_device(), false});
+  for (const auto& input : request_.inputs) touched.push_back({&input.on_device(), false});
   const auto input_name = [&](std::size_t i) -> const std::string& {
     return graph.inputs()[i];
   };
   compare(input_name, [&](std::size_t i, std::size_t j) {
     if (*touched[i].value == *touched[j].value) {
-      given[i].same_as.push_back(static_cast<std::uint32_t>(j - outputs));
+      specs[i].same_as.push_back(static_cast<std::uint32_t>(j - outputs));
     } else {
-      given[i].overlaps_input = true;
+      specs[i].overlaps_input = true;
     }
-    return !given[i].overlaps_input;
+    return !specs[i].overlaps_input;
   });
-  for (auto& one : given) {
-    auto& inputs = one.same_as;
-    if (one.overlaps_input) inputs.clear();  // the result is copied whatever they are
+  for (auto& output : specs) {
+    auto& inputs = output.same_as;
+    if (output.overlaps_input) inputs.clear();  // the result is copied whatever they are
     std::sort(inputs.begin(), inputs.end());
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
   }
-  return given;
+  return specs;
 }
 
 void program_request::infer_steps() {
-  const auto& graph = asked_.what.graph();
+  const auto& graph = request_.what.graph();
   if (graph == nullptr) throw invalid_argument("what", "is no program");
-  graph->require_counts(asked_.inputs.size(), asked_.scalars.size());
-  require_numbers(*graph, asked_.scalars);
-  list<tensor_spec> given(memory_);
-  given.reserve(asked_.inputs.size());
-  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
-    const auto& input = asked_.inputs[i];
+  graph->require_counts(request_.inputs.size(), request_.scalars.size());
+  require_numbers(*graph, request_.scalars);
+  list<tensor_spec> specs(memory_);
+  specs.reserve(request_.inputs.size());
+  for (std::size_t i = 0; i < request_.inputs.size(); ++i) {
+    const auto& input = request_.inputs[i];
     if (!input.on_device() && !input.on_host()) {
       throw invalid_argument(graph->inputs()[i], "is not given");
     }
-    given.push_back(input.on_host()
+    specs.push_back(input.on_host()
                         ? tensor_spec::row_major(input.on_host().type(), input.on_host().shape())
                         : tensor_spec::of(input.on_device()));
   }
   const auto outputs = given_outputs();
-  auto run = graph->infer(given, asked_.scalars, outputs);
+  auto run = graph->infer(specs, request_.scalars, outputs);
   const auto inferred = std::move(run.shared);
   parts_.calls = std::move(run.calls);
   bool stacks = inferred->stacks;
-  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
+  for (std::size_t i = 0; i < request_.inputs.size(); ++i) {
     // What is not per request is the same for all, and a copy is not.
-    if (asked_.inputs[i].on_host() && !graph->is_per_request(i)) stacks = false;
+    if (request_.inputs[i].on_host() && !graph->is_per_request(i)) stacks = false;
   }
   call_ = program_call{graph, inferred, stacks ? graph->max_in_batch() : 0,
                        stacks && options.bits != result_bits::as_if_alone && inferred->padded};
   row_of_programs::store(&*call_, call);
 
   operands_.reserve(inferred->uses.size());
-  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
-    auto& input = asked_.inputs[i];
+  for (std::size_t i = 0; i < request_.inputs.size(); ++i) {
+    auto& input = request_.inputs[i];
     if (input.on_host()) {
       parts_.host_inputs.emplace_back(static_cast<std::uint32_t>(i), input.on_host());
     }
     operands_.emplace_back(std::move(input).on_device());
   }
-  asked_.inputs.clear();
+  request_.inputs.clear();
   for (const auto& constant : graph->constants()) operands_.emplace_back(constant.on_device);
   for (const auto& w : inferred->written) {
     const bool is_given = w.output && inferred->outputs[*w.output].spec;
-    operands_.push_back(is_given ? std::move(asked_.outputs[*w.output]) : operand());
+    operands_.push_back(is_given ? std::move(request_.outputs[*w.output]) : operand());
   }
   uses_.assign(inferred->uses.begin(), inferred->uses.end());
-  written_.reserve(inferred->written.size());
+  outputs_.reserve(inferred->written.size());
   for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].of.value = &operands_[i];
-  for (const auto& one : parts_.host_inputs) {
+  for (const auto& input : parts_.host_inputs) {
     // New memory, which the launch writes before the steps.
-    auto& u = uses_[one.first];
+    auto& u = uses_[input.first];
     u.of.role = member_role::output;
     u.access = access_kind::write;
     u.stated = true;
@@ -306,37 +306,38 @@ detail::shared_call share(const program_call& call) {
 
 std::size_t program_request::bytes() const noexcept {
   constexpr std::size_t queued_use_bytes = 128;  // of its place in the queue, for each operand
-  std::size_t of_host = detail::host_bytes_of(asked_);
-  for (const auto& one : parts_.host_inputs) of_host += one.second.bytes();
-  return sizeof(*this) + options.tag.capacity() + of_host +
+  std::size_t host_bytes = detail::host_bytes_of(request_);
+  for (const auto& input : parts_.host_inputs) host_bytes += input.second.bytes();
+  return sizeof(*this) + options.tag.capacity() + host_bytes +
          parts_.calls.capacity() * sizeof(step_call) +
          parts_.host_inputs.capacity() * sizeof(parts_.host_inputs[0]) +
          operands_.capacity() * (sizeof(operand) + sizeof(inference::use) + queued_use_bytes) +
-         written_.capacity() * sizeof(tensor);
+         outputs_.capacity() * sizeof(tensor);
 }
 
 namespace {
 
 /// What requests for the same program share.
-std::array<detail::shared_memory, 2> shared_by(const program& what,
+std::array<detail::shared_memory, 2> shared_by(const program& program,
                                                const std::optional<program_call>& call) noexcept {
-  std::array<detail::shared_memory, 2> all;
-  if (const auto* const graph = what.graph().get()) all[0] = {graph, graph->bytes()};
-  if (call) all[1] = {call->inferred.get(), call->inferred->bytes};
-  return all;
+  std::array<detail::shared_memory, 2> memory;
+  if (const auto* const graph = program.graph().get()) memory[0] = {graph, graph->bytes()};
+  if (call) memory[1] = {call->inferred.get(), call->inferred->bytes};
+  return memory;
 }
 
 }  // namespace
 
 std::array<detail::shared_memory, 2> program_request::shared() const noexcept {
-  return shared_by(asked_.what, call_);
+  return shared_by(request_.what, call_);
 }
 
 std::size_t program_request::transfer_commands() const noexcept {
   std::size_t sum = 0;
-  for (const auto& one : parts_.host_inputs) sum += host_transfer::max_commands(one.second.bytes());
+  for (const auto& input : parts_.host_inputs)
+    sum += host_transfer::max_commands(input.second.bytes());
   if (parts_.downloads) {
-    for (const auto output : call_->of->outputs()) {
+    for (const auto output : call_->graph->outputs()) {
       sum += host_transfer::max_commands(call_->inferred->values[output].spec().bytes());
     }
   }
@@ -346,150 +347,151 @@ std::size_t program_request::transfer_commands() const noexcept {
 bool program_request::shares_batch(const detail::operation_request& other) const noexcept {
   if (plan == nullptr || plan != other.plan) return false;
   if (!static_cast<const executable*>(plan.get())->takes_batches()) return false;
-  const auto& of = *call_->of;
-  const auto others = other.uses();
-  for (std::size_t i = 0; i < of.inputs().size(); ++i) {
-    if (of.is_per_request(i)) continue;
-    if (uses_[i].of.value->value() != others[i].of.value->value()) return false;
+  const auto& graph = *call_->graph;
+  const auto other_uses = other.uses();
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (graph.is_per_request(i)) continue;
+    if (uses_[i].of.value->value() != other_uses[i].of.value->value()) return false;
   }
   return true;
 }
 
 std::size_t program_request::shared_device_bytes() const noexcept {
-  return call_->of->host_constants_bytes();
+  return call_->graph->host_constants_bytes();
 }
 
 std::shared_ptr<const std::string> program_request::steps() const noexcept {
-  return call_->of->step_names();
+  return call_->graph->step_names();
 }
 
 std::unique_ptr<detail::launch_continuation> program_request::launch(
-    const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+    const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
     std::shared_ptr<operation_launch> finishes) noexcept {
-  tensors all;
+  tensors outputs;
   try {
-    all = results();
+    outputs = results();
   } catch (...) {
-    const auto why = current_error();
-    (void)operands(std::move(used));
-    fail(why);
+    const auto failure = current_error();
+    (void)operands(std::move(uses));
+    fail(failure);
     return nullptr;
   }
   // The client that has its reply shares its memory with nobody, neither the constants of a program
   // that it has dropped. The plan, which the launch keeps, holds no memory of them.
-  written_.clear();
+  outputs_.clear();
   drop_program();
-  return detail::launch_request(std::move(reply_), std::move(all), by, on, std::move(used), how,
-                                std::move(finishes));
+  return detail::launch_request(std::move(reply_), std::move(outputs), envelope, lane,
+                                std::move(uses), settings, std::move(finishes));
 }
 
 void program_request::drop_program() noexcept {
-  asked_.what = program();
+  request_.what = program();
   parts_.host_inputs.clear();
   call_.reset();
 }
 
 void program_request::drop_operands() noexcept {
-  asked_.inputs.clear();
-  asked_.outputs.clear();
+  request_.inputs.clear();
+  request_.outputs.clear();
   for (auto& o : operands_) o = operand();
-  written_.clear();
+  outputs_.clear();
   planned_by.reset();
   drop_program();
 }
 
 tensors program_request::results() const {
-  const auto& of = *call_->of;
+  const auto& graph = *call_->graph;
   const auto& inferred = *call_->inferred;
-  tensors all;
-  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-    const auto& value = inferred.values[of.outputs()[i]];
+  tensors outputs;
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    const auto& value = inferred.values[graph.outputs()[i]];
     const auto position = inferred.memory_of_output[i];
-    const auto& memory = written_[position];
-    all.push_back(inferred.written[position].output ? memory
-                                                    : tensor(memory.block(), value.layout));
+    const auto& memory = outputs_[position];
+    outputs.push_back(inferred.written[position].output ? memory
+                                                        : tensor(memory.block(), value.layout));
   }
-  return all;
+  return outputs;
 }
 
 void prepare_request::infer_steps() {
-  const auto& graph = asked_.what.graph();
+  const auto& graph = request_.what.graph();
   if (graph == nullptr) throw invalid_argument("what", "is no program");
-  graph->require_counts(asked_.inputs.size(), asked_.scalars.size());
-  require_numbers(*graph, asked_.scalars);
-  for (std::size_t i = 0; i < asked_.inputs.size(); ++i) {
-    require_spec(asked_.inputs[i], graph->inputs()[i]);
+  graph->require_counts(request_.inputs.size(), request_.scalars.size());
+  require_numbers(*graph, request_.scalars);
+  for (std::size_t i = 0; i < request_.inputs.size(); ++i) {
+    require_spec(request_.inputs[i], graph->inputs()[i]);
   }
   std::vector<given_output> outputs(graph->outputs().size());
-  require_outputs(*graph, asked_.outputs.size());
-  for (std::size_t i = 0; i < asked_.outputs.size(); ++i) {
-    if (asked_.outputs[i]) require_spec(*asked_.outputs[i], graph->output_name(i));
-    outputs[i].spec = asked_.outputs[i];
+  require_outputs(*graph, request_.outputs.size());
+  for (std::size_t i = 0; i < request_.outputs.size(); ++i) {
+    if (request_.outputs[i]) require_spec(*request_.outputs[i], graph->output_name(i));
+    outputs[i].spec = request_.outputs[i];
   }
-  if (asked_.to_host && !asked_.outputs.empty()) {
+  if (request_.to_host && !request_.outputs.empty()) {
     throw invalid_argument("outputs", "are given, but the results go to memory of the process");
   }
-  for (auto& one : outputs) one.is_downloaded = asked_.to_host;
-  auto run = graph->infer(asked_.inputs, asked_.scalars, outputs);
+  for (auto& output : outputs) output.is_downloaded = request_.to_host;
+  auto run = graph->infer(request_.inputs, request_.scalars, outputs);
   call_ = program_call{graph, run.shared, 0,
                        run.shared->padded && options.bits != result_bits::as_if_alone};
   row_of_programs::store(&*call_, call);
 }
 
 std::size_t prepare_request::bytes() const noexcept {
-  return sizeof(*this) + options.tag.capacity() + detail::host_bytes_of(asked_);
+  return sizeof(*this) + options.tag.capacity() + detail::host_bytes_of(request_);
 }
 
 std::array<detail::shared_memory, 2> prepare_request::shared() const noexcept {
-  return shared_by(asked_.what, call_);
+  return shared_by(request_.what, call_);
 }
 
 std::size_t prepare_request::described_bytes() const noexcept {
   std::size_t sum = 0;
   const auto add = [&](const tensor_spec& spec) {
     if (spec.repeats_elements()) return;
-    const auto most = std::numeric_limits<std::size_t>::max() - sum;
-    sum += std::min(spec.bytes(), most);
+    const auto limit = std::numeric_limits<std::size_t>::max() - sum;
+    sum += std::min(spec.bytes(), limit);
   };
-  for (const auto& input : asked_.inputs) add(input);
+  for (const auto& input : request_.inputs) add(input);
   const auto& inferred = *call_->inferred;
   for (std::size_t i = 0; i < inferred.outputs.size(); ++i) {
-    const auto& given = inferred.outputs[i].spec;
-    add(given ? *given : inferred.values[call_->of->outputs()[i]].spec());
+    const auto& output_spec = inferred.outputs[i].spec;
+    add(output_spec ? *output_spec : inferred.values[call_->graph->outputs()[i]].spec());
   }
   return sum;
 }
 
 std::size_t prepare_request::shared_device_bytes() const noexcept {
-  return call_->of->host_constants_bytes();
+  return call_->graph->host_constants_bytes();
 }
 
 std::unique_ptr<detail::launch_continuation> prepare_request::launch(
-    const kernel_envelope&, lane&, operands&& used, const launch_options&,
+    const kernel_envelope&, lane&, operands&& uses, const launch_options&,
     std::shared_ptr<operation_launch>) noexcept {
   try {
-    prepared found;
+    prepared result;
     const auto& inferred = *call_->inferred;
     for (std::size_t i = 0; i < inferred.outputs.size(); ++i) {
-      const auto& given = inferred.outputs[i].spec;
-      found.outputs.push_back(given ? *given : inferred.values[call_->of->outputs()[i]].spec());
+      const auto& output_spec = inferred.outputs[i].spec;
+      result.outputs.push_back(output_spec ? *output_spec
+                                           : inferred.values[call_->graph->outputs()[i]].spec());
     }
-    found.scratch_bytes = plan->workspace_bytes();
-    found.commands = plan->commands();
-    found.captured = plan->captured();
-    found.not_captured = static_cast<const executable*>(plan.get())->not_captured();
+    result.scratch_bytes = plan->workspace_bytes();
+    result.commands = plan->commands();
+    result.captured = plan->captured();
+    result.not_captured = static_cast<const executable*>(plan.get())->not_captured();
     drop_operands();
-    (void)operands(std::move(used));
-    reply_.succeed(std::move(found));
+    (void)operands(std::move(uses));
+    reply_.succeed(std::move(result));
   } catch (...) {
-    (void)operands(std::move(used));
+    (void)operands(std::move(uses));
     fail(current_error());
   }
   return nullptr;
 }
 
 void prepare_request::drop_operands() noexcept {
-  asked_.what = program();
+  request_.what = program();
   plan.reset();
   planned_by.reset();
   call_.reset();
@@ -529,48 +531,49 @@ std::size_t host_bytes_of_share(const program& program) noexcept {
 
 namespace sluice {
 
-void executor::submit(sluice::prepare asked, const request_options& options,
+void executor::submit(sluice::prepare request, const request_options& options,
                       reply_token<prepared> token, request_sender sender) noexcept {
   try {
-    request_options own = options;
+    request_options settings = options;
     submit(detail::make_owned<operations::prepare_request, detail::operation_request>(
-        memory(), std::move(asked), std::move(own), sender, reply_token<prepared>(token)));
+        memory(), std::move(request), std::move(settings), sender, reply_token<prepared>(token)));
   } catch (...) {
-    asked = {};
+    request = {};
     token.fail(current_error());
   }
 }
-void executor::submit(run_to_host asked, const request_options& options,
+void executor::submit(run_to_host request, const request_options& options,
                       reply_token<host_tensors> token, request_sender sender) noexcept {
   try {
     auto downloads = std::make_shared<host_tensors>();
-    request_options own = options;
+    request_options settings = options;
     submit(detail::make_owned<operations::program_request, detail::operation_request>(
         memory(), memory(),
-        run{.what = std::move(asked.what),
-            .inputs = std::move(asked.inputs),
-            .scalars = std::move(asked.scalars)},
-        std::move(own), sender,
+        run{.what = std::move(request.what),
+            .inputs = std::move(request.inputs),
+            .scalars = std::move(request.scalars)},
+        std::move(settings), sender,
         reply_token<tensors>::from(
             [token, downloads](tensors results) {
               results = {};  // the client that has its answer can allocate their memory again
               token.succeed(std::move(*downloads));
             },
-            [token](const error& why) { token.fail(why); }),
+            [token](const error& failure) { token.fail(failure); }),
         downloads));
   } catch (...) {
-    asked = {};
+    request = {};
     token.fail(current_error());
   }
 }
-void executor::submit(run asked, const request_options& options, reply_token<tensors> token,
+void executor::submit(run request, const request_options& options, reply_token<tensors> token,
                       request_sender sender) noexcept {
   try {
-    request_options own = options;
+    request_options settings = options;
     submit(detail::make_owned<operations::program_request, detail::operation_request>(
-        memory(), memory(), std::move(asked), std::move(own), sender, reply_token<tensors>(token)));
+        memory(), memory(), std::move(request), std::move(settings), sender,
+        reply_token<tensors>(token)));
   } catch (...) {
-    asked = {};
+    request = {};
     token.fail(current_error());
   }
 }

@@ -21,7 +21,7 @@ namespace sluice::operations {
 
 /// The call of a program: what is known of the run, and the program that the planner needs.
 struct program_call {
-  std::shared_ptr<const detail::program_graph> of{};
+  std::shared_ptr<const detail::program_graph> graph{};
   std::shared_ptr<const program_inference> inferred{};
   std::size_t most_in_batch = 0;  ///< with runs like this one
   bool pads = false;              ///< on a GPU
@@ -51,13 +51,13 @@ class program_request final : public detail::operation_request {
  public:
   /// Downloads the results to `downloads`, unless that is null. The lists of the request are in
   /// `memory`.
-  program_request(detail::owner_memory& memory, run&& asked, request_options&& o, request_sender s,
-                  reply_token<tensors>&& t,
+  program_request(detail::owner_memory& memory, run&& request, request_options&& o,
+                  request_sender s, reply_token<tensors>&& t,
                   std::shared_ptr<host_tensors> downloads = nullptr) noexcept
       : operation_request(program_row(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
         memory_(memory),
-        asked_(std::move(asked)),
+        request_(std::move(request)),
         parts_{.downloads = std::move(downloads)} {}
 
   const void* operation() const noexcept override { return &parts_; }
@@ -71,14 +71,14 @@ class program_request final : public detail::operation_request {
   std::size_t shared_device_bytes() const noexcept override;
   void add_operand(const tensor& value, bool is_output) override {
     // New memory for an input of the host is no result.
-    if (is_output && uploaded_++ >= parts_.host_inputs.size()) written_.push_back(value);
+    if (is_output && uploaded_++ >= parts_.host_inputs.size()) outputs_.push_back(value);
   }
-  element_type type() const noexcept override { return written_.front().type(); }
+  element_type type() const noexcept override { return outputs_.front().type(); }
   std::size_t transfer_commands() const noexcept override;
   [[nodiscard]] bool shares_batch(const detail::operation_request& other) const noexcept override;
   std::shared_ptr<const std::string> steps() const noexcept override;
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
-      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+      const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
       std::shared_ptr<operation_launch> finishes) noexcept override;
 
  private:
@@ -93,23 +93,23 @@ class program_request final : public detail::operation_request {
 
   reply_token<tensors> reply_;
   detail::owner_memory& memory_;
-  run asked_;
+  run request_;
   run_parts parts_;
   std::size_t uploaded_ = 0;  // inputs of the host that have their memory, and written results
   std::optional<program_call> call_;
   list<operand> operands_{memory_};  // to which the uses refer
   list<inference::use> uses_{memory_};
-  list<tensor> written_{memory_};  // the results that are outputs or parts of them
+  list<tensor> outputs_{memory_};  // the results that are outputs or parts of them
 };
 
 /// A request for the executable of a program. It launches nothing.
 class prepare_request final : public detail::operation_request {
  public:
-  prepare_request(prepare&& asked, request_options&& o, request_sender s,
+  prepare_request(prepare&& request, request_options&& o, request_sender s,
                   reply_token<prepared>&& t) noexcept
       : operation_request(program_row(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
-        asked_(std::move(asked)) {}
+        request_(std::move(request)) {}
 
   const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
@@ -124,7 +124,7 @@ class prepare_request final : public detail::operation_request {
   void add_operand(const tensor&, bool) override {}
   element_type type() const noexcept override { return element_type::u8; }
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
-      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
+      const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
       std::shared_ptr<operation_launch> finishes) noexcept override;
 
  private:
@@ -132,7 +132,7 @@ class prepare_request final : public detail::operation_request {
   void drop_operands() noexcept override;
 
   reply_token<prepared> reply_;
-  prepare asked_;
+  prepare request_;
   run_parts parts_;  // nothing
   std::optional<program_call> call_;
 };

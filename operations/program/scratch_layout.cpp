@@ -18,14 +18,14 @@ constexpr std::size_t most_by_size = 512;
 
 /// Lays the largest buffers out first, each at the lowest place that is free while it is needed.
 std::size_t lay_out_by_size(std::vector<scratch_buffer>& buffers) {
-  std::vector<scratch_buffer*> by_size;
-  by_size.reserve(buffers.size());
-  for (auto& b : buffers) by_size.push_back(&b);
-  std::stable_sort(by_size.begin(), by_size.end(),
+  std::vector<scratch_buffer*> buffers_by_size;
+  buffers_by_size.reserve(buffers.size());
+  for (auto& b : buffers) buffers_by_size.push_back(&b);
+  std::stable_sort(buffers_by_size.begin(), buffers_by_size.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   std::size_t total = 0;
   std::vector<const scratch_buffer*> placed;  // by offset
-  for (auto* const b : by_size) {
+  for (auto* const b : buffers_by_size) {
     std::size_t offset = 0;
     for (const auto* const other : placed) {
       if (other->last < b->first || b->last < other->first) continue;
@@ -47,35 +47,37 @@ class free_memory {
  public:
   /// Takes `bytes` from the smallest gap that is large enough, or at the end.
   [[nodiscard]] std::size_t take(std::size_t bytes) {
-    const auto found = by_size_.lower_bound({bytes, 0});
-    if (found == by_size_.end()) {
+    const auto position = gaps_by_size_.lower_bound({bytes, 0});
+    if (position == gaps_by_size_.end()) {
       // A gap at the end becomes larger.
       auto offset = end_;
-      if (const auto last = by_offset_.empty() ? by_offset_.end() : std::prev(by_offset_.end());
-          last != by_offset_.end() && last->first + last->second == end_) {
+      if (const auto last =
+              gaps_by_offset_.empty() ? gaps_by_offset_.end() : std::prev(gaps_by_offset_.end());
+          last != gaps_by_offset_.end() && last->first + last->second == end_) {
         offset = last->first;
         erase(last);
       }
       end_ = offset + bytes;
       return offset;
     }
-    const auto [size, offset] = *found;
-    erase(by_offset_.find(offset));
+    const auto [size, offset] = *position;
+    erase(gaps_by_offset_.find(offset));
     if (size > bytes) insert(offset + bytes, size - bytes);
     return offset;
   }
   void give_back(std::size_t offset, std::size_t bytes) {
-    const auto after = by_offset_.lower_bound(offset);
-    if (after != by_offset_.begin()) {
-      if (const auto before = std::prev(after); before->first + before->second == offset) {
-        offset = before->first;
-        bytes += before->second;
-        erase(before);
+    const auto next_gap = gaps_by_offset_.lower_bound(offset);
+    if (next_gap != gaps_by_offset_.begin()) {
+      if (const auto previous_gap = std::prev(next_gap);
+          previous_gap->first + previous_gap->second == offset) {
+        offset = previous_gap->first;
+        bytes += previous_gap->second;
+        erase(previous_gap);
       }
     }
-    if (after != by_offset_.end() && offset + bytes == after->first) {
-      bytes += after->second;
-      erase(after);
+    if (next_gap != gaps_by_offset_.end() && offset + bytes == next_gap->first) {
+      bytes += next_gap->second;
+      erase(next_gap);
     }
     insert(offset, bytes);
   }
@@ -83,39 +85,41 @@ class free_memory {
 
  private:
   void insert(std::size_t offset, std::size_t bytes) {
-    by_offset_.emplace(offset, bytes);
-    by_size_.emplace(bytes, offset);
+    gaps_by_offset_.emplace(offset, bytes);
+    gaps_by_size_.emplace(bytes, offset);
   }
   void erase(std::map<std::size_t, std::size_t>::iterator gap) {
-    by_size_.erase({gap->second, gap->first});
-    by_offset_.erase(gap);
+    gaps_by_size_.erase({gap->second, gap->first});
+    gaps_by_offset_.erase(gap);
   }
 
-  std::map<std::size_t, std::size_t> by_offset_;
-  std::set<std::pair<std::size_t, std::size_t>> by_size_;
+  std::map<std::size_t, std::size_t> gaps_by_offset_;
+  std::set<std::pair<std::size_t, std::size_t>> gaps_by_size_;
   std::size_t end_ = 0;
 };
 
 /// Lays the buffers out in the order in which they are needed.
 std::size_t lay_out_by_time(std::vector<scratch_buffer>& buffers) {
-  std::vector<scratch_buffer*> by_first;
-  by_first.reserve(buffers.size());
+  std::vector<scratch_buffer*> buffers_by_first;
+  buffers_by_first.reserve(buffers.size());
   for (auto& b : buffers) {
     b.last = std::max(b.last, b.first);
-    by_first.push_back(&b);
+    buffers_by_first.push_back(&b);
   }
-  auto by_last = by_first;
-  std::stable_sort(by_first.begin(), by_first.end(), [](const auto* a, const auto* b) {
-    return std::tuple(a->first, b->bytes) < std::tuple(b->first, a->bytes);
-  });
-  std::stable_sort(by_last.begin(), by_last.end(),
+  auto buffers_by_last = buffers_by_first;
+  std::stable_sort(buffers_by_first.begin(), buffers_by_first.end(),
+                   [](const auto* a, const auto* b) {
+                     return std::tuple(a->first, b->bytes) < std::tuple(b->first, a->bytes);
+                   });
+  std::stable_sort(buffers_by_last.begin(), buffers_by_last.end(),
                    [](const auto* a, const auto* b) { return a->last < b->last; });
   free_memory memory;
-  auto ended = by_last.begin();
+  auto position = buffers_by_last.begin();
   std::size_t total = 0;
-  for (auto* const b : by_first) {
-    for (; (*ended)->last < b->first; ++ended) {
-      if ((*ended)->bytes != 0) memory.give_back((*ended)->offset, aligned((*ended)->bytes));
+  for (auto* const b : buffers_by_first) {
+    for (; (*position)->last < b->first; ++position) {
+      if ((*position)->bytes != 0)
+        memory.give_back((*position)->offset, aligned((*position)->bytes));
     }
     b->offset = b->bytes != 0 ? memory.take(aligned(b->bytes)) : 0;
     total = std::max(total, memory.end());

@@ -36,10 +36,10 @@ class stacked_executables {
 
   /// Adds that for one run, which is padded.
   /// @throws error `library_failure`, std::bad_alloc
-  void add_one(const detail::program_graph& of, lane_libraries& libraries);
+  void add_one(const detail::program_graph& graph, lane_libraries& libraries);
   /// Makes those with which the plan of `alone` stays within `limits`, and for which there is
   /// memory. Call it once.
-  void add(const detail::program_graph& of, lane_libraries& libraries,
+  void add(const detail::program_graph& graph, lane_libraries& libraries,
            const plan_limits& limits) noexcept;
   /// Whether there is one for several runs.
   [[nodiscard]] bool takes_batches() const noexcept {
@@ -60,20 +60,20 @@ class stacked_executables {
   /// padded, also what each launch needs of its own, with the bytes of its rows.
   struct members {
     std::span<void* const> externals{};
-    std::span<operation_launch* const> own{};
+    std::span<operation_launch* const> launches{};
   };
   /// Enqueues runs.
   /// @throws nothing_enqueued
   /// @throws error what a step refuses or a library fails with, after other parts were enqueued
-  void enqueue(lane_libraries& libraries, members all, void* scratch) const;
+  void enqueue(lane_libraries& libraries, members batch, void* scratch) const;
 
  private:
   struct piece {
     std::size_t count = 0;
     const executable* runs = nullptr;
-    memory_reservation charge{};              ///< until `own` has been destroyed
-    std::unique_ptr<const executable> own{};  ///< nullptr: `runs` is that of one run
-    std::vector<std::uint32_t> outputs{};     ///< numbers of their externals
+    memory_reservation charge{};                  ///< until `storage` has been destroyed
+    std::unique_ptr<const executable> storage{};  ///< nullptr: `runs` is that of one run
+    std::vector<std::uint32_t> outputs{};         ///< numbers of their externals
     std::size_t externals = 0;
   };
 
@@ -84,17 +84,17 @@ class stacked_executables {
   };
 
   [[nodiscard]] bool pads() const noexcept { return !layout_->key.empty(); }
-  [[nodiscard]] piece piece_of(const detail::program_graph& of, const program_inference& stacked,
+  [[nodiscard]] piece piece_of(const detail::program_graph& graph, const program_inference& stacked,
                                std::size_t count) const;
   /// The executable for `count` runs; nothing if the plan would exceed `limits`.
-  [[nodiscard]] std::optional<piece> make(const detail::program_graph& of,
+  [[nodiscard]] std::optional<piece> make(const detail::program_graph& graph,
                                           lane_libraries& libraries, const plan_limits& limits,
                                           std::size_t count) const;
   void count_commands(std::size_t max_in_batch);
-  /// The executable for the next piece of a batch with `left` runs; nullptr: one run alone.
-  [[nodiscard]] const piece* next_piece(std::size_t left) const noexcept;
-  void enqueue_piece(lane_libraries& libraries, const piece& of, const members& all, void* scratch,
-                     lists& with) const;
+  /// The executable for the next piece of a batch with `remaining` runs; nullptr: one run alone.
+  [[nodiscard]] const piece* next_piece(std::size_t remaining) const noexcept;
+  void enqueue_piece(lane_libraries& libraries, const piece& member_piece, const members& batch,
+                     void* scratch, lists& buffers) const;
 
   const std::shared_ptr<const batch_layout> layout_;
   const executable& alone_;

@@ -14,144 +14,145 @@ namespace {
 
 using detail::program_graph;
 
-tensor_spec stack(const tensor_spec& one, std::int64_t count) {
-  auto shape = one.shape;
+tensor_spec stack(const tensor_spec& spec, std::int64_t count) {
+  auto shape = spec.shape;
   shape[0] *= count;
-  return tensor_spec::row_major(one.type, shape);
+  return tensor_spec::row_major(spec.type, shape);
 }
 
-bool has_parts(const tensor_spec& one) {
-  return one.rank() != 0 && one.size() != 0 && one.is_contiguous();
+bool has_parts(const tensor_spec& spec) {
+  return spec.rank() != 0 && spec.size() != 0 && spec.is_contiguous();
 }
 
 /// Whether the elements of an output are all that there is in its memory.
-bool is_whole(const program_graph& of, const program_inference& alone, std::uint32_t output) {
-  const auto& written = alone.written[alone.memory_of_output[output]];
-  if (written.updates_input) return false;
-  if (written.output) return has_parts(written.spec);
-  const auto& value = alone.values[of.outputs()[output]];
+bool is_whole(const program_graph& graph, const program_inference& alone, std::uint32_t output) {
+  const auto& memory = alone.written[alone.memory_of_output[output]];
+  if (memory.updates_input) return false;
+  if (memory.output) return has_parts(memory.spec);
+  const auto& value = alone.values[graph.outputs()[output]];
   return value.layout.offset() == 0 && has_parts(value.spec()) &&
-         value.spec().bytes() == written.spec.bytes();
+         value.spec().bytes() == memory.spec.bytes();
 }
 
 // All inputs per request of two runs, in bytes.
 constexpr std::size_t max_trial_input_bytes = std::size_t{256} << 20U;
 
-bool run_alone(const program_graph& of, const program_inference& alone) {
-  if (of.max_in_batch() < 2 || !alone.varying.empty()) return true;
+bool run_alone(const program_graph& graph, const program_inference& alone) {
+  if (graph.max_in_batch() < 2 || !alone.varying.empty()) return true;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
-    if (!of.is_per_request(i)) continue;
+    if (!graph.is_per_request(i)) continue;
     if (!has_parts(alone.inputs[i])) return true;
     bytes += alone.inputs[i].bytes();
     if (bytes > max_trial_input_bytes / 2) return true;
   }
   for (std::uint32_t i = 0; i < alone.outputs.size(); ++i) {
-    const auto& given = alone.outputs[i];
-    if (given.is_downloaded || given.overlaps_input || !given.same_as.empty()) return true;
+    const auto& output = alone.outputs[i];
+    if (output.is_downloaded || output.overlaps_input || !output.same_as.empty()) return true;
   }
   return false;
 }
 
-bool all_are_whole(const program_graph& of, const program_inference& alone) {
-  for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-    if (!is_whole(of, alone, i)) return false;
+bool all_are_whole(const program_graph& graph, const program_inference& alone) {
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    if (!is_whole(graph, alone, i)) return false;
   }
   return true;
 }
 
 /// What may be wrong with an input: the author took axis 0 for data, but it counts the runs.
-std::string about_vectors(const program_graph& of, const program_inference& alone) {
+std::string about_vectors(const program_graph& graph, const program_inference& alone) {
   for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
-    if (!of.is_per_request(i) || alone.inputs[i].rank() != 1) continue;
-    return "; axis 0 of an input per request counts the runs, and " + of.inputs()[i] +
+    if (!graph.is_per_request(i) || alone.inputs[i].rank() != 1) continue;
+    return "; axis 0 of an input per request counts the runs, and " + graph.inputs()[i] +
            " has the shape " + to_string(alone.inputs[i].shape) + " in one run";
   }
   return {};
 }
 
 /// The step that computes an output, in words.
-std::string step_of_output(const program_graph& of, std::size_t output) {
-  const auto& value = of.values()[of.viewed(of.outputs()[output])];
-  return "step '" + of.steps()[value.of].name + "'";
+std::string step_of_output(const program_graph& graph, std::size_t output) {
+  const auto& value = graph.values()[graph.viewed(graph.outputs()[output])];
+  return "step '" + graph.steps()[value.source].name + "'";
 }
 
 /// The inputs of `count` runs together.
-std::vector<tensor_spec> stacked_inputs(const program_graph& of, const program_inference& alone,
+std::vector<tensor_spec> stacked_inputs(const program_graph& graph, const program_inference& alone,
                                         std::int64_t count) {
   auto inputs = alone.inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (of.is_per_request(i)) inputs[i] = stack(inputs[i], count);
+    if (graph.is_per_request(i)) inputs[i] = stack(inputs[i], count);
   }
   return inputs;
 }
 
 }  // namespace
 
-void require_parts(const program_graph& of, const program_inference& alone) {
+void require_parts(const program_graph& graph, const program_inference& alone) {
   // Rounding may make the extents of a program whose runs are not independent fit for two runs, but
   // seldom for another number as well.
   for (const std::int64_t count : {2, 3}) {
-    const auto all = [&] {
+    const auto inferred = [&] {
       try {
-        return infer_program(of, stacked_inputs(of, alone, count), {},
-                             std::vector<given_output>(of.outputs().size()));
+        return infer_program(graph, stacked_inputs(graph, alone, count), {},
+                             std::vector<given_output>(graph.outputs().size()));
       } catch (const error& e) {
         throw error(e.code(), std::string(e.what()) + ", when " + std::to_string(count) +
-                                  " runs are computed as one" + about_vectors(of, alone));
+                                  " runs are computed as one" + about_vectors(graph, alone));
       }
     }();
-    for (std::uint32_t i = 0; i < of.outputs().size(); ++i) {
-      const auto one = alone.values[of.outputs()[i]].spec();
-      const auto found = all.values[of.outputs()[i]].spec();
-      if (one.rank() != 0 && found.shape == stack(one, count).shape) continue;
-      throw invalid_argument(of.output_name(i),
-                             "is not per request: its shape is " + to_string(one.shape) +
-                                 " for one run and " + to_string(found.shape) + " for " +
-                                 std::to_string(count) + "; " + step_of_output(of, i) +
-                                 " computes it" + about_vectors(of, alone));
+    for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+      const auto single_spec = alone.values[graph.outputs()[i]].spec();
+      const auto stacked_spec = inferred.values[graph.outputs()[i]].spec();
+      if (single_spec.rank() != 0 && stacked_spec.shape == stack(single_spec, count).shape)
+        continue;
+      throw invalid_argument(graph.output_name(i),
+                             "is not per request: its shape is " + to_string(single_spec.shape) +
+                                 " for one run and " + to_string(stacked_spec.shape) + " for " +
+                                 std::to_string(count) + "; " + step_of_output(graph, i) +
+                                 " computes it" + about_vectors(graph, alone));
     }
   }
 }
 
-bool may_share_batch(const program_graph& of, const program_inference& alone) {
-  return !run_alone(of, alone) && all_are_whole(of, alone);
+bool may_share_batch(const program_graph& graph, const program_inference& alone) {
+  return !run_alone(graph, alone) && all_are_whole(graph, alone);
 }
 
-std::size_t padded_axis(const program_graph& of, std::size_t input, const tensor_spec& spec) {
-  const auto stated = of.padded_axis(input);
+std::size_t padded_axis(const program_graph& graph, std::size_t input, const tensor_spec& spec) {
+  const auto stated = graph.padded_axis(input);
   if (stated == 0) return 0;
   const auto rank = static_cast<int>(spec.rank());
   const auto axis = stated < 0 ? stated + rank : stated;
   if (axis > 0 && axis < rank) return static_cast<std::size_t>(axis);
-  throw invalid_argument(of.inputs()[input],
+  throw invalid_argument(graph.inputs()[input],
                          "is padded along axis " + std::to_string(stated) + ", but its shape is " +
                              to_string(spec.shape) +
                              (axis == 0 ? ", whose axis 0 counts the parts" : ""));
 }
 
-void check_marks(const program_graph& of, const program_inference& alone) {
+void check_marks(const program_graph& graph, const program_inference& alone) {
   std::size_t bytes = 0;
-  bool have_parts = of.max_in_batch() > 1 && alone.varying.empty();
+  bool have_parts = graph.max_in_batch() > 1 && alone.varying.empty();
   for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
-    if (!of.is_per_request(i)) continue;
+    if (!graph.is_per_request(i)) continue;
     const auto& input = alone.inputs[i];
-    (void)padded_axis(of, i, input);
+    (void)padded_axis(graph, i, input);
     have_parts = have_parts && input.rank() != 0 && input.size() != 0 &&
                  input.bytes() <= max_trial_input_bytes / 2 - bytes;
     if (have_parts) bytes += input.bytes();
   }
-  if (have_parts) require_parts(of, alone);
+  if (have_parts) require_parts(graph, alone);
 }
 
-program_inference stacked_runs(const program_graph& of, const program_inference& alone,
+program_inference stacked_runs(const program_graph& graph, const program_inference& alone,
                                std::size_t count) {
   const auto members = static_cast<std::int64_t>(count);
   std::vector<given_output> outputs;
-  for (const auto value : of.outputs()) {
+  for (const auto value : graph.outputs()) {
     outputs.push_back({.spec = stack(alone.values[value].spec(), members)});
   }
-  return infer_program(of, stacked_inputs(of, alone, members), {}, outputs);
+  return infer_program(graph, stacked_inputs(graph, alone, members), {}, outputs);
 }
 
 }  // namespace sluice::operations

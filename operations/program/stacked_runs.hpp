@@ -10,22 +10,23 @@
 namespace sluice::operations {
 
 /// Whether a run like `alone` may be part of a batch. If not, it is launched alone.
-[[nodiscard]] bool may_share_batch(const detail::program_graph& of, const program_inference& alone);
+[[nodiscard]] bool may_share_batch(const detail::program_graph& graph,
+                                   const program_inference& alone);
 /// Checks that each output of two and of three runs together has a part for each of them.
 /// @throws error what a step refuses for several runs, with its name
 /// @throws error `invalid_argument` with the name of an output that is not per request
-void require_parts(const detail::program_graph& of, const program_inference& alone);
+void require_parts(const detail::program_graph& graph, const program_inference& alone);
 /// The axis along which an input of a run is padded; 0: none.
 /// @throws error `invalid_argument` with the name of the input if it has no such axis
-[[nodiscard]] std::size_t padded_axis(const detail::program_graph& of, std::size_t input,
+[[nodiscard]] std::size_t padded_axis(const detail::program_graph& graph, std::size_t input,
                                       const tensor_spec& spec);
 /// Checks what the author of a program says of its inputs and outputs, for a run of any kind.
 /// @throws error as `require_parts`; `invalid_argument` with the name of an input without the axis
 ///   along which it is padded
-void check_marks(const detail::program_graph& of, const program_inference& alone);
+void check_marks(const detail::program_graph& graph, const program_inference& alone);
 /// Works out `count` runs like `alone` as one. Only if `may_share_batch`.
 /// @throws error what a step refuses, with its name
-[[nodiscard]] program_inference stacked_runs(const detail::program_graph& of,
+[[nodiscard]] program_inference stacked_runs(const detail::program_graph& graph,
                                              const program_inference& alone, std::size_t count);
 
 }  // namespace sluice::operations

@@ -29,17 +29,18 @@ struct upload_stream {
 /// One transfer. The reclaim thread destroys it once it has ended.
 class single_transfer final : public detail::deferred {
  public:
-  explicit single_transfer(std::shared_ptr<const sluice::stream> on) : stream_(std::move(on)) {}
+  explicit single_transfer(std::shared_ptr<const sluice::stream> owner)
+      : stream_(std::move(owner)) {}
 
   /// Launches the transfer of `bytes` bytes from `source` to `target`.
   void launch(std::shared_ptr<const void> source, std::size_t bytes, const block_ref& target) {
-    moved_ = host_transfer::upload(stream(), std::move(source), bytes);
+    transfer_ = host_transfer::upload(stream(), std::move(source), bytes);
     auto recorder = launch_recorder::strict(stream());
     recorder.use(target, access_kind::write, true);
     recorder.preflight();
     std::optional<error> failure;
     try {
-      moved_->enqueue(target.address());
+      transfer_->enqueue(target.address());
     } catch (...) {
       failure = current_error();
     }
@@ -67,30 +68,31 @@ class single_transfer final : public detail::deferred {
   [[nodiscard]] bool ends_first() const noexcept override { return true; }
 
   std::shared_ptr<const sluice::stream> stream_;
-  std::shared_ptr<host_transfer> moved_;
+  std::shared_ptr<host_transfer> transfer_;
   std::uint64_t ticket_ = 0;
 };
 
 }  // namespace
 
-uploaded_constants::uploaded_constants(const detail::program_graph& of, std::size_t bytes,
+uploaded_constants::uploaded_constants(const detail::program_graph& graph, std::size_t bytes,
                                        lane_libraries& libraries) {
   // Gathered, because each transfer of its own would take pinned memory.
   const auto gathered = std::make_shared<std::vector<std::byte>>(bytes);
-  for (const auto& one : of.constants()) {
-    if (!one.on_host || one.on_host.bytes() == 0) continue;
-    std::memcpy(gathered->data() + one.offset, one.on_host.data().get(), one.on_host.bytes());
+  for (const auto& constant : graph.constants()) {
+    if (!constant.on_host || constant.on_host.bytes() == 0) continue;
+    std::memcpy(gathered->data() + constant.offset, constant.on_host.data().get(),
+                constant.on_host.bytes());
   }
   auto& runtime = libraries.runtime();
   const auto& stream = libraries.get<upload_stream>().owner;
-  auto moved = std::make_unique<single_transfer>(stream);
+  auto transfer = std::make_unique<single_transfer>(stream);
   block_ = runtime.allocate_bytes(bytes, *stream, "constants of a program");
   const auto end = [&] {
-    detail::runtime_core::of(runtime)->reclaim_later(std::move(moved));
+    detail::runtime_core::of(runtime)->reclaim_later(std::move(transfer));
   };
   try {
-    moved->launch({gathered, gathered->data()}, bytes, block_);
-    moved->wait();
+    transfer->launch({gathered, gathered->data()}, bytes, block_);
+    transfer->wait();
   } catch (...) {
     end();
     throw;
@@ -98,20 +100,19 @@ uploaded_constants::uploaded_constants(const detail::program_graph& of, std::siz
   end();
 }
 
-std::shared_ptr<const uploaded_constants> constants_on_devices::on(lane_libraries& libraries,
-                                                                   const detail::program_graph& of,
-                                                                   std::size_t bytes) {
+std::shared_ptr<const uploaded_constants> constants_on_devices::on(
+    lane_libraries& libraries, const detail::program_graph& graph, std::size_t bytes) {
   const auto serial = detail::runtime_core::of(libraries.runtime())->serial();
   {
     const std::lock_guard lock(mutex_);
-    if (auto found = made_[serial].lock()) return found;
+    if (auto existing = constants_[serial].lock()) return existing;
   }
   // Another device does not wait meanwhile; this one has one planner.
-  auto made = std::make_shared<const uploaded_constants>(of, bytes, libraries);
+  auto result = std::make_shared<const uploaded_constants>(graph, bytes, libraries);
   const std::lock_guard lock(mutex_);
-  std::erase_if(made_, [](const auto& one) { return one.second.expired(); });
-  made_[serial] = made;
-  return made;
+  std::erase_if(constants_, [](const auto& entry) { return entry.second.expired(); });
+  constants_[serial] = result;
+  return result;
 }
 
 }  // namespace sluice::operations

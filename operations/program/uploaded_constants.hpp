@@ -23,7 +23,8 @@ class uploaded_constants {
   /// Allocates `bytes` and brings the constants there, on a stream that the lane keeps for this.
   /// Waits for the device.
   /// @throws error as an allocation and a transfer
-  uploaded_constants(const detail::program_graph& of, std::size_t bytes, lane_libraries& libraries);
+  uploaded_constants(const detail::program_graph& graph, std::size_t bytes,
+                     lane_libraries& libraries);
 
   [[nodiscard]] void* address() const noexcept { return block_.address(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
@@ -38,12 +39,12 @@ class constants_on_devices {
   /// The copies on the device of a lane; made if there are none.
   /// @throws error as `uploaded_constants`
   [[nodiscard]] std::shared_ptr<const uploaded_constants> on(lane_libraries& libraries,
-                                                             const detail::program_graph& of,
+                                                             const detail::program_graph& graph,
                                                              std::size_t bytes);
 
  private:
   std::mutex mutex_;
-  std::map<std::uint32_t, std::weak_ptr<const uploaded_constants>> made_;  // by runtime
+  std::map<std::uint32_t, std::weak_ptr<const uploaded_constants>> constants_;  // by runtime
 };
 
 }  // namespace sluice::operations

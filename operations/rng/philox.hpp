@@ -200,16 +200,16 @@ struct normal_distribution<double> {
 };
 
 /// Stores those elements of group `g` that lie in [first, last] (both included, so that a range may
-/// end at 2^64 - 1); element `first` goes to out[0].
+/// end at 2^64 - 1); element `first` goes to output[0].
 template <class Rounds, class Distribution>
 SLUICE_HOST_DEVICE inline void store_group(const Distribution& distribution, std::uint64_t seed,
                                            std::uint64_t g, std::uint64_t first, std::uint64_t last,
-                                           typename Distribution::value_type* out) {
+                                           typename Distribution::value_type* output) {
   using value = typename Distribution::value_type;
   const four<value> values = distribution.template group<Rounds>(seed, g);
   const std::uint64_t begin = 4 * g;
   if (begin >= first && last - begin >= 3 && begin <= last) {
-    value* const target = out + (begin - first);
+    value* const target = output + (begin - first);
 #if defined(__CUDA_ARCH__)
     if (reinterpret_cast<std::uintptr_t>(target) % alignof(four<value>) == 0) {
       *reinterpret_cast<four<value>*>(target) = values;
@@ -220,7 +220,7 @@ SLUICE_HOST_DEVICE inline void store_group(const Distribution& distribution, std
     return;
   }
   for (unsigned i = 0; i < 4; ++i) {
-    if (begin + i >= first && begin + i <= last) out[begin + i - first] = values.lane[i];
+    if (begin + i >= first && begin + i <= last) output[begin + i - first] = values.lane[i];
   }
 }
 

@@ -15,18 +15,19 @@ using operations::random_distribution;
 
 /// What all distributions have in common.
 template <class Operation>
-random_call infer_range(const Operation& op, inference& to, random_distribution distribution,
+random_call infer_range(const Operation& op, inference& inference, random_distribution distribution,
                         element_type type) {
-  const auto* const given = to.given(op.y);
-  const auto& y = to.result(op.y, type, operations::stated_shape(op.shape, given, type));
-  to.make_contiguous(op.y);
+  const auto* const output_spec = inference.given(op.y);
+  const auto& y =
+      inference.result(op.y, type, operations::stated_shape(op.shape, output_spec, type));
+  inference.make_contiguous(op.y);
   random_call call{.distribution = distribution,
                    .type = type,
                    .nothing = y.size() == 0,
                    .seed = op.seed.template to<std::uint64_t>("seed"),
                    .first = op.offset.template to<std::uint64_t>("offset")};
   if (call.nothing) {
-    to.ignore(op.y);
+    inference.ignore(op.y);
     return call;
   }
   if (y.size() - 1 > std::numeric_limits<std::uint64_t>::max() - call.first) {
@@ -39,25 +40,27 @@ random_call infer_range(const Operation& op, inference& to, random_distribution 
 
 /// The type of real numbers that an operation asks for.
 template <class Operation>
-element_type real_type(const Operation& op, const inference& to) {
+element_type real_type(const Operation& op, const inference& inference) {
   operations::require_type("type", op.type);
-  const auto* const given = to.given(op.y);
-  const auto type = op.type ? *op.type : given != nullptr ? given->type : element_type::f32;
+  const auto* const output_spec = inference.given(op.y);
+  const auto type = op.type                  ? *op.type
+                    : output_spec != nullptr ? output_spec->type
+                                             : element_type::f32;
   if (type == element_type::f32 || type == element_type::f64) return type;
   throw invalid_argument(op.type ? "type" : "y",
                          "is " + std::string(to_string(type)) + ", but the numbers are f32 or f64");
 }
 
-random_call infer(const random_bits& op, inference& to) {
-  return infer_range(op, to, random_distribution::bits, element_type::u32);
+random_call infer(const random_bits& op, inference& inference) {
+  return infer_range(op, inference, random_distribution::bits, element_type::u32);
 }
 
-random_call infer(const random_uniform& op, inference& to) {
-  return infer_range(op, to, random_distribution::uniform, real_type(op, to));
+random_call infer(const random_uniform& op, inference& inference) {
+  return infer_range(op, inference, random_distribution::uniform, real_type(op, inference));
 }
 
-random_call infer(const random_normal& op, inference& to) {
-  const auto type = real_type(op, to);
+random_call infer(const random_normal& op, inference& inference) {
+  const auto type = real_type(op, inference);
   const auto number = [&](const scalar& value, const char* name) {
     return type == element_type::f32 ? static_cast<double>(value.to<float>(name))
                                      : value.to<double>(name);
@@ -65,27 +68,28 @@ random_call infer(const random_normal& op, inference& to) {
   const auto mean = number(op.mean, "mean");
   const auto stddev = number(op.stddev, "stddev");
   if (stddev < 0) throw invalid_argument("stddev", op.stddev.text() + " is negative");
-  auto call = infer_range(op, to, random_distribution::normal, type);
+  auto call = infer_range(op, inference, random_distribution::normal, type);
   call.mean = mean;
   call.stddev = stddev;
   return call;
 }
 
 template <class Operation>
-void compute(const random_call& call, const launch_of<Operation>& at) {
-  if (!call.nothing) host::compute_random(call, at.template get<void>(&Operation::y));
+void compute(const random_call& call, const launch_of<Operation>& launch) {
+  if (!call.nothing) host::compute_random(call, launch.template get<void>(&Operation::y));
 }
 template <class Operation>
 void enqueue_numbers(lane_libraries& libraries, const random_call& call,
-                     const launch_of<Operation>& at) {
-  if (!call.nothing) cuda::enqueue_random(libraries, call, at.template get<void>(&Operation::y));
+                     const launch_of<Operation>& launch) {
+  if (!call.nothing)
+    cuda::enqueue_random(libraries, call, launch.template get<void>(&Operation::y));
 }
 
 template <class Operation>
 const operation_row& row_of_random(std::string_view name) {
   static const typed_operation_row<Operation, random_call> row(
       {.name = name,
-       .infer = [](const Operation& op, inference& to) { return infer(op, to); },
+       .infer = [](const Operation& op, inference& inference) { return infer(op, inference); },
        .host = {.library = "Random123"},
        .compute = compute<Operation>,
        .cuda = {.library = "cuRAND", .prepare = operations::with_cuda<cuda::prepare_random>()},

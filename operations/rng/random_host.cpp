@@ -15,11 +15,11 @@ using operations::random_distribution;
 struct random123_rounds {
   static operations::four<std::uint32_t> apply(const operations::four<std::uint32_t>& counter,
                                                std::uint32_t key_low, std::uint32_t key_high) {
-    const r123::Philox4x32::ctr_type in = {
+    const r123::Philox4x32::ctr_type input = {
         {counter.lane[0], counter.lane[1], counter.lane[2], counter.lane[3]}};
     const r123::Philox4x32::key_type key = {{key_low, key_high}};
-    const r123::Philox4x32::ctr_type out = r123::Philox4x32_R<10>()(in, key);
-    return {{out[0], out[1], out[2], out[3]}};
+    const r123::Philox4x32::ctr_type output = r123::Philox4x32_R<10>()(input, key);
+    return {{output[0], output[1], output[2], output[3]}};
   }
 };
 

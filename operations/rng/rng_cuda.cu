@@ -31,12 +31,12 @@ constexpr unsigned threads_per_block = 256;
 template <class Distribution>
 __global__ void __launch_bounds__(threads_per_block)
     fill_random(Distribution distribution, std::uint64_t seed, std::uint64_t first,
-                std::uint64_t last, typename Distribution::value_type* out) {
+                std::uint64_t last, typename Distribution::value_type* output) {
   const std::uint64_t groups = last / 4 - first / 4 + 1;
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * threads_per_block;
   for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
        i < groups; i += stride) {
-    store_group<curand_rounds>(distribution, seed, first / 4 + i, first, last, out);
+    store_group<curand_rounds>(distribution, seed, first / 4 + i, first, last, output);
   }
 }
 
@@ -61,13 +61,13 @@ int load_random_kernels() {
 
 template <class Distribution, class T>
 int launch_random(const Distribution& distribution, std::uint64_t seed, std::uint64_t first,
-                  std::uint64_t last, T* out, native_stream* stream) {
+                  std::uint64_t last, T* output, native_stream* stream) {
   const std::uint64_t groups = last / 4 - first / 4 + 1;
-  const std::uint64_t wanted = (groups + threads_per_block - 1) / threads_per_block;
+  const std::uint64_t block_count = (groups + threads_per_block - 1) / threads_per_block;
   // More blocks than any device runs at once gain nothing; the loop takes the rest.
-  const auto blocks = static_cast<unsigned>(wanted < 8192 ? wanted : 8192);
+  const auto blocks = static_cast<unsigned>(block_count < 8192 ? block_count : 8192);
   fill_random<<<blocks, threads_per_block, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
-      distribution, seed, first, last, out);
+      distribution, seed, first, last, output);
   return cudaGetLastError();
 }
 

@@ -24,7 +24,7 @@ struct normal_distribution;
 /// Returns a `cudaError_t`. Instantiated for the five distributions.
 template <class Distribution, class T>
 [[nodiscard]] int launch_random(const Distribution& distribution, std::uint64_t seed,
-                                std::uint64_t first, std::uint64_t last, T* out,
+                                std::uint64_t first, std::uint64_t last, T* output,
                                 native_stream* stream);
 
 }  // namespace sluice::operations

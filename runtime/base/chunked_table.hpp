@@ -35,9 +35,9 @@ class chunked_table {
     auto& slot = chunks_[index / ChunkSize];
     auto* c = slot.load(std::memory_order_acquire);
     if (c == nullptr) {
-      auto made = std::make_unique<chunk>();
-      if (slot.compare_exchange_strong(c, made.get(), std::memory_order_acq_rel))
-        c = made.release();
+      auto new_chunk = std::make_unique<chunk>();
+      if (slot.compare_exchange_strong(c, new_chunk.get(), std::memory_order_acq_rel))
+        c = new_chunk.release();
     }
     return &(*c)[index % ChunkSize];
   }

@@ -14,8 +14,8 @@ template <class Rep, class Period>
   using clock = std::chrono::steady_clock;
   using duration = std::chrono::duration<Rep, Period>;
   const auto now = clock::now();
-  const auto most = std::chrono::duration_cast<duration>(clock::time_point::max() - now);
-  return now + std::clamp(timeout, duration(0), most);
+  const auto limit = std::chrono::duration_cast<duration>(clock::time_point::max() - now);
+  return now + std::clamp(timeout, duration(0), limit);
 }
 
 }  // namespace sluice::detail

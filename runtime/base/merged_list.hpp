@@ -27,18 +27,18 @@ class merged_list {
  public:
   /// Adds an element, or merges it into an equal one.
   /// @throws std::bad_alloc
-  void add(const T& added) {
+  void add(const T& element) {
     if (items_.size() <= Inline && !unmerged_) {
-      for (auto& known : items_) {
-        if (Rules::same(known, added)) {
-          Rules::absorb(known, added);
+      for (auto& item : items_) {
+        if (Rules::same(item, element)) {
+          Rules::absorb(item, element);
           return;
         }
       }
-    } else if (items_.size() >= merge_at_) {
+    } else if (items_.size() >= merge_threshold_) {
       merge();
     }
-    items_.push_back(added);
+    items_.push_back(element);
     unmerged_ = items_.size() > Inline;
     sorted_ = false;
   }
@@ -47,7 +47,7 @@ class merged_list {
   /// @throws std::bad_alloc
   void expect(std::size_t count) {
     items_.reserve(count);
-    merge_at_ = std::max(merge_at_, 2 * count);
+    merge_threshold_ = std::max(merge_threshold_, 2 * count);
   }
 
   [[nodiscard]] bool empty() const noexcept { return items_.empty(); }
@@ -63,11 +63,11 @@ class merged_list {
   void clear() noexcept {
     items_.clear();
     unmerged_ = sorted_ = false;
-    merge_at_ = first_merge;
+    merge_threshold_ = first_merge;
   }
-  /// Releases heap memory for more than `most` elements. The list must be empty.
-  void shrink(std::size_t most) noexcept {
-    if (items_.capacity() > most) items_ = {};
+  /// Releases heap memory for more than `limit` elements. The list must be empty.
+  void shrink(std::size_t limit) noexcept {
+    if (items_.capacity() > limit) items_ = {};
   }
 
   // Valid after `sort` or `size`.
@@ -93,12 +93,12 @@ class merged_list {
       }
     }
     items_.truncate(static_cast<std::size_t>(last + 1 - items_.begin()));
-    merge_at_ = std::max(first_merge, 2 * items_.size());
+    merge_threshold_ = std::max(first_merge, 2 * items_.size());
     unmerged_ = false;
   }
 
   small_vector<T, Inline> items_;
-  std::size_t merge_at_ = first_merge;
+  std::size_t merge_threshold_ = first_merge;
   bool unmerged_ = false;
   bool sorted_ = false;
 };

@@ -20,20 +20,20 @@ inline constexpr std::size_t block_alignment = 256;
   return (bytes + step - 1) / step * step;
 }
 
-/// The number of the size class of `rounded`, a result of `size_class`.
-[[nodiscard]] constexpr std::size_t class_number(std::size_t rounded) noexcept {
-  if (rounded <= block_alignment * 8) return rounded / block_alignment - 1;
+/// The number of the size class of `size`, a result of `size_class`.
+[[nodiscard]] constexpr std::size_t class_number(std::size_t size) noexcept {
+  if (size <= block_alignment * 8) return size / block_alignment - 1;
   // (2^p, 2^(p+1)] holds eight classes; 2^p = 2048 is the first of these ranges.
-  const auto power = static_cast<std::size_t>(std::bit_width(rounded - 1)) - 1;
-  return 8 * (power - 10) + (rounded - 1) / ((std::size_t{1} << power) / 8) - 8;
+  const auto power = static_cast<std::size_t>(std::bit_width(size - 1)) - 1;
+  return 8 * (power - 10) + (size - 1) / ((std::size_t{1} << power) / 8) - 8;
 }
 
 /// The number of the largest size class that fits into `bytes`, which is at least
 /// `block_alignment`.
 [[nodiscard]] constexpr std::size_t class_within(std::size_t bytes) noexcept {
-  const auto rounded = size_class(bytes);
-  const auto number = class_number(rounded);
-  return rounded == bytes ? number : number - 1;
+  const auto size = size_class(bytes);
+  const auto number = class_number(size);
+  return size == bytes ? number : number - 1;
 }
 
 /// The size in bytes of the class with this number.

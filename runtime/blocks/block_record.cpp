@@ -14,16 +14,16 @@ void use_state::begin(timeline_point ready, timeline_points&& inherited) noexcep
   inherited_ = std::move(inherited);
 }
 
-void use_state::begin_written(timeline_point written) noexcept {
-  begin(written, {});
+void use_state::begin_written(timeline_point last_write) noexcept {
+  begin(last_write, {});
   last_write_is_allocation_ = false;
 }
 
-void use_state::collect(access_kind access, stream_id on,
+void use_state::collect(access_kind access, stream_id stream,
                         small_vector<hazard_point, 16>& waits) const {
   const bool writes = access != access_kind::read;
   const auto add = [&](timeline_point point, hazard kind) {
-    if (point.stream != on) waits.push_back({point, kind});
+    if (point.stream != stream) waits.push_back({point, kind});
   };
   if (last_write_) {
     add(last_write_, last_write_is_allocation_ ? hazard::allocation_ready
@@ -47,8 +47,8 @@ void use_state::collect_all(timeline_points& points) const {
 
 timeline_point use_state::publish(access_kind access, timeline_point point,
                                   runtime_context& context, bool may_fail,
-                                  timeline_point passed) noexcept {
-  if (access == access_kind::read) return add(access, point, context, may_fail, passed);
+                                  timeline_point completed_point) noexcept {
+  if (access == access_kind::read) return add(access, point, context, may_fail, completed_point);
   write(point, may_fail);
   reads_.clear();
   inherited_.clear();
@@ -56,13 +56,13 @@ timeline_point use_state::publish(access_kind access, timeline_point point,
 }
 
 timeline_point use_state::add(access_kind access, timeline_point point, runtime_context& context,
-                              bool may_fail, timeline_point passed) noexcept {
+                              bool may_fail, timeline_point completed_point) noexcept {
   if (access == access_kind::read) {
-    if (!keep(reads_, point, context, passed)) return point;
+    if (!keep(reads_, point, context, completed_point)) return point;
     ++version_;
     return {};
   }
-  if (last_write_ && !keep(inherited_, last_write_, context, passed)) return last_write_;
+  if (last_write_ && !keep(inherited_, last_write_, context, completed_point)) return last_write_;
   write(point, may_fail);
   return {};
 }
@@ -75,8 +75,8 @@ void use_state::write(timeline_point point, bool may_fail) noexcept {
 }
 
 bool use_state::keep(timeline_points& points, timeline_point point, runtime_context& context,
-                     timeline_point passed) noexcept {
-  if (point == passed || raise_point(points, point)) return true;
+                     timeline_point completed_point) noexcept {
+  if (point == completed_point || raise_point(points, point)) return true;
   for (std::size_t i = 0; i < points.size();) {
     if (context.settled(points[i])) {
       points.swap_remove(i);

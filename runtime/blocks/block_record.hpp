@@ -44,9 +44,9 @@ class use_state {
   /// Begins a new block, which is ready at `ready`; the empty point means at once. `inherited` are
   /// the points of the memory's previous block.
   void begin(timeline_point ready, timeline_points&& inherited) noexcept;
-  /// Begins an adopted block, which other code has written up to `written`. The empty point means
-  /// that no work writes it any more.
-  void begin_written(timeline_point written) noexcept;
+  /// Begins an adopted block, which other code has written up to `last_write`. The empty point
+  /// means that no work writes it any more.
+  void begin_written(timeline_point last_write) noexcept;
 
   [[nodiscard]] timeline_point last_write() const noexcept { return last_write_; }
   /// The point of the last launch that wrote. Empty after an allocation, because earlier failures
@@ -57,15 +57,16 @@ class use_state {
   /// The known outcome of the last launch that wrote. For `may_fail` its stream is queried.
   enum class outcome : std::uint8_t { may_fail, succeeds, failed };
   [[nodiscard]] outcome last_outcome() const noexcept { return last_outcome_; }
-  void note_outcome(outcome known) noexcept { last_outcome_ = known; }
+  void note_outcome(outcome result) noexcept { last_outcome_ = result; }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   /// The number of points held.
   [[nodiscard]] std::size_t points() const noexcept {
     return (last_write_ ? 1 : 0) + reads_.size() + inherited_.size();
   }
-  /// Appends the points that a use of this kind on stream `on` waits for, except points of `on`.
+  /// Appends the points that a use of this kind on stream `stream` waits for, except points of
+  /// `stream`.
   /// @throws std::bad_alloc
-  void collect(access_kind access, stream_id on, small_vector<hazard_point, 16>& waits) const;
+  void collect(access_kind access, stream_id stream, small_vector<hazard_point, 16>& waits) const;
   /// Appends every point that a free waits for, the newest of each stream.
   /// @throws std::bad_alloc
   void collect_all(timeline_points& points) const;
@@ -89,22 +90,22 @@ class use_state {
   /// `may_fail` tells whether its launch can still fail.
   ///
   /// If the host has no memory for a point, nothing changes, and the function returns that point.
-  /// The caller waits for it without the lock and calls again with it as `passed`; see
+  /// The caller waits for it without the lock and calls again with it as `completed_point`; see
   /// `block_record::lock_and_publish`. Returns the empty point after the publication.
   [[nodiscard]] timeline_point publish(access_kind access, timeline_point point,
                                        runtime_context& context, bool may_fail,
-                                       timeline_point passed) noexcept;
+                                       timeline_point completed_point) noexcept;
   /// Publishes a use whose waits may not have been queued. Clears no earlier point. Returns what
   /// `publish` returns.
   [[nodiscard]] timeline_point add(access_kind access, timeline_point point,
                                    runtime_context& context, bool may_fail,
-                                   timeline_point passed) noexcept;
+                                   timeline_point completed_point) noexcept;
 
  private:
-  /// Keeps the newest point of each stream and drops completed ones. `passed` need not be kept.
-  /// False if the host has no memory for `point`.
+  /// Keeps the newest point of each stream and drops completed ones. `completed_point` need not be
+  /// kept. False if the host has no memory for `point`.
   [[nodiscard]] static bool keep(timeline_points& points, timeline_point point,
-                                 runtime_context& context, timeline_point passed) noexcept;
+                                 runtime_context& context, timeline_point completed_point) noexcept;
   /// Replaces the last write.
   void write(timeline_point point, bool may_fail) noexcept;
 
@@ -182,14 +183,14 @@ struct block_record {
   /// function has not returned, so nothing is ordered after it.
   template <class Publish>
   void lock_and_publish(runtime_context& context, Publish publish) {
-    timeline_point passed;
+    timeline_point completed_point;
     for (;;) {
       lease.lock();
-      const timeline_point unkept = publish(passed);
-      if (!unkept) return;
+      const timeline_point dropped_point = publish(completed_point);
+      if (!dropped_point) return;
       lease.unlock();
-      context.wait_until_complete(unkept);
-      passed = unkept;
+      context.wait_until_complete(dropped_point);
+      completed_point = dropped_point;
     }
   }
 

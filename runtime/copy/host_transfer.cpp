@@ -124,9 +124,9 @@ std::shared_ptr<host_transfer> make_staged(
   return std::make_shared<staged_transfer>(stream, std::move(job));
 }
 
-std::shared_ptr<host_transfer> make_transfer(stream_ref on, std::shared_ptr<void> memory,
+std::shared_ptr<host_transfer> make_transfer(stream_ref launch_stream, std::shared_ptr<void> memory,
                                              std::size_t bytes, copy_direction direction) {
-  auto& stream = required(on);
+  auto& stream = required(launch_stream);
   auto& core = stream.core();
   core.require_open();
   if (memory == nullptr && bytes != 0) {

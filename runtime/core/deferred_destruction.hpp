@@ -32,10 +32,10 @@ template <class T>
 [[nodiscard]] std::shared_ptr<T> share_with_deferred_destruction(std::shared_ptr<runtime_core> core,
                                                                  std::unique_ptr<T> object) {
   using holder = deferred_destruction<std::unique_ptr<T>>;
-  auto held = std::make_unique<holder>(std::move(object));
-  auto* const address = held->object().get();
-  return {address, [core = std::move(core), held = held.release()](T*) {
-            std::unique_ptr<holder> last(held);
+  auto owner = std::make_unique<holder>(std::move(object));
+  auto* const address = owner->object().get();
+  return {address, [core = std::move(core), owner = owner.release()](T*) {
+            std::unique_ptr<holder> last(owner);
             // On the reclaim thread it is destroyed at once, which keeps the order: plans before
             // their lane's stream.
             if (!core->reclaims_here()) core->reclaim_later(std::move(last));

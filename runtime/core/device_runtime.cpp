@@ -54,8 +54,9 @@ block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, a
 }
 
 block_ref device_runtime::allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
-                                         memory_reservation& from) {
-  return core_->allocate({.bytes = bytes, .stream = stream, .tag = tag, .reservation = &from});
+                                         memory_reservation& reservation) {
+  return core_->allocate(
+      {.bytes = bytes, .stream = stream, .tag = tag, .reservation = &reservation});
 }
 
 memory_reservation device_runtime::reserve_memory(std::span<const std::size_t> sizes) {
@@ -119,7 +120,7 @@ runtime_statistics device_runtime::statistics() {
 use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream,
                                        access_kind access) {
   core_->require_open();
-  auto& on = core_->require(stream);
+  auto& stream_timeline = core_->require(stream);
   if (!block || detail::block_record::of(block)->core != core_.get()) {
     throw detail::runtime_core::foreign(block, errc::stream_misuse,
                                         "prepare_use: the memory does not belong to this runtime");
@@ -133,38 +134,38 @@ use_ticket device_runtime::prepare_use(const block_ref& block, stream_ref stream
                 "prepare_use: memory '" + std::string(block.tag().name()) + "' is read-only");
   if (record.lease.dying()) throw core_->freed_already(block, "prepare_use");
   detail::small_vector<detail::hazard_point, 16> waits;
-  use_ticket prepared;
-  prepared.block_ = block.id();
-  prepared.access_ = access;
+  use_ticket ticket;
+  ticket.block_ = block.id();
+  ticket.access_ = access;
   {
     const std::lock_guard lock(record.lease);
     record.require_ordered();
-    if (access != access_kind::write) prepared.depends_on_ = core_->dependency_on(record);
+    if (access != access_kind::write) ticket.dependency_ = core_->dependency_on(record);
     record.uses.collect(access, stream.id(), waits);
-    prepared.version_ = record.uses.version();
+    ticket.version_ = record.uses.version();
   }
   const point_reservation place(stream);  // keeps the slots of a retired stream
-  core_->fence(on, waits.view());
-  prepared.first_ = {on.id(), on.newest().ticket + 1};
-  return prepared;
+  core_->fence(stream_timeline, waits.view());
+  ticket.first_ = {stream_timeline.id(), stream_timeline.newest().ticket + 1};
+  return ticket;
 }
 
 timeline_point device_runtime::finish_use(const block_ref& block, stream_ref stream,
-                                          access_kind access, use_ticket prepared) {
-  const bool here = prepared.first_.stream == stream.id();
+                                          access_kind access, use_ticket ticket) {
+  const bool same_stream = ticket.first_.stream == stream.id();
   const auto [point, version] =
-      core_->publish_use(block, stream, access, prepared.depends_on_,
-                         here ? prepared.first_.ticket : detail::timeline::no_ticket);
-  if (!here)
+      core_->publish_use(block, stream, access, ticket.dependency_,
+                         same_stream ? ticket.first_.ticket : detail::timeline::no_ticket);
+  if (!same_stream)
     throw error(errc::stream_misuse, "finish_use: the use was prepared for another stream");
-  if (prepared.block_ != block.id()) {
+  if (ticket.block_ != block.id()) {
     throw error(errc::stream_misuse,
                 "finish_use: the use was prepared for another block, not for memory '" +
                     std::string(block.tag().name()) + "'");
   }
-  if (prepared.access_ != access)
+  if (ticket.access_ != access)
     throw error(errc::stream_misuse, "finish_use: the use was prepared for another access");
-  if (version != prepared.version_) {
+  if (version != ticket.version_) {
     throw error(errc::stream_misuse,
                 "finish_use: another use of memory '" + std::string(block.tag().name()) +
                     "' was published after prepare_use; later uses are ordered after both, but the "

@@ -26,7 +26,7 @@ class deferred {
 
   /// Whether it may be destroyed now. Called on the reclaim thread, also after the loss of the
   /// device.
-  [[nodiscard]] virtual bool ready(reclaim_thread& by) noexcept = 0;
+  [[nodiscard]] virtual bool ready(reclaim_thread& reclaimer) noexcept = 0;
   [[nodiscard]] virtual bool is_import() const noexcept { return false; }
   /// Whether the end of a runtime waits for its destruction, within the timeout, before it frees
   /// the blocks.
@@ -45,7 +45,7 @@ class foreign_memory : public deferred {
  private:
   friend class runtime_core;
 
-  [[nodiscard]] bool ready(reclaim_thread& by) noexcept final;
+  [[nodiscard]] bool ready(reclaim_thread& reclaimer) noexcept final;
   [[nodiscard]] bool is_import() const noexcept final { return true; }
 
   use_state uses_;  // the uses it waits for

@@ -12,19 +12,19 @@
 namespace sluice::detail {
 namespace {
 
-thread_local const reclaim_thread* running_here = nullptr;
+thread_local const reclaim_thread* current_reclaimer = nullptr;
 
 }  // namespace
 
 void reclaim_thread::add(std::span<const timeline_point> points, allocation memory,
                          reclaim_function reclaim, void* owner) {
-  std::list<item> added;
-  added.push_back({{}, memory, reclaim, owner});
-  added.back().points.append(points);
+  std::list<item> new_items;
+  new_items.push_back({{}, memory, reclaim, owner});
+  new_items.back().points.append(points);
   {
     const std::lock_guard lock(mutex_);
     begin();
-    arrived_.splice(arrived_.end(), added);
+    inbox_.splice(inbox_.end(), new_items);
     idle_ = false;
   }
   changed_.notify_one();
@@ -49,11 +49,11 @@ void reclaim_thread::finish_ready() noexcept {
   if (runs_here()) return;
   std::unique_lock lock(mutex_);
   // The current pass may have passed the item already.
-  const auto wanted = passes_ + 2;
-  asked_ = true;
+  const auto target_pass = passes_ + 2;
+  pass_requested_ = true;
   changed_.notify_one();
   (void)passed_.wait_for(lock, std::chrono::seconds(1),
-                         [&] { return idle_ || stopping_ || passes_ >= wanted; });
+                         [&] { return idle_ || stopping_ || passes_ >= target_pass; });
 }
 
 bool reclaim_thread::idle_by(std::chrono::steady_clock::time_point end) noexcept {
@@ -82,20 +82,20 @@ void reclaim_thread::begin() {
   begun_ = true;
 }
 
-void reclaim_thread::add(deferred* one) noexcept {
-  if (core_.device().inherited()) return leave_to_parent(one);
-  if (one->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
-  if (one->ends_first()) users_.fetch_add(1, std::memory_order_relaxed);
+void reclaim_thread::add(deferred* object) noexcept {
+  if (core_.device().inherited()) return leave_to_parent(object);
+  if (object->is_import()) foreign_.fetch_add(1, std::memory_order_relaxed);
+  if (object->ends_first()) users_.fetch_add(1, std::memory_order_relaxed);
   deferrals_.fetch_add(1, std::memory_order_relaxed);
   try {
     const std::lock_guard lock(mutex_);
     begin();
     idle_ = false;
-    one->next_ = std::exchange(arrived_deferred_, one);
-    changed_.notify_one();  // under the lock: `one` may hold the last share of the core
+    object->next_ = std::exchange(arrived_deferred_, object);
+    changed_.notify_one();  // under the lock: `object` may hold the last share of the core
   } catch (...) {
-    if (one->is_import() || one->ends_first()) {
-      let_go(one);
+    if (object->is_import() || object->ends_first()) {
+      let_go(object);
     } else {
       report(
           "owners of launches on a lost device are leaked: the reclaim thread could not be "
@@ -116,7 +116,7 @@ void reclaim_thread::stop() noexcept {
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      if (arrived_.empty() && arrived_deferred_ == nullptr &&
+      if (inbox_.empty() && arrived_deferred_ == nullptr &&
           !woken_.load(std::memory_order_relaxed)) {
         begun_ = false;
         stopping_ = false;
@@ -128,11 +128,11 @@ void reclaim_thread::stop() noexcept {
 }
 
 bool reclaim_thread::is_reclaim_thread() noexcept {
-  return running_here != nullptr;
+  return current_reclaimer != nullptr;
 }
 
 bool reclaim_thread::runs_here() const noexcept {
-  return running_here == this;
+  return current_reclaimer == this;
 }
 
 bool reclaim_thread::idle() const noexcept {
@@ -140,13 +140,13 @@ bool reclaim_thread::idle() const noexcept {
   return idle_;
 }
 
-void reclaim_thread::let_go(deferred* one) noexcept {
-  const auto core = std::move(one->core_);
-  const bool import = one->is_import();
-  const bool user = one->ends_first();
+void reclaim_thread::let_go(deferred* object) noexcept {
+  const auto core = std::move(object->core_);
+  const bool import = object->is_import();
+  const bool user = object->ends_first();
   {
     const user_code_scope users;  // a producer's deleter or a library handle
-    delete one;
+    delete object;
   }
   // The end of a runtime waits for the other counters, so they follow.
   deferrals_.fetch_sub(1, std::memory_order_release);
@@ -181,38 +181,38 @@ bool reclaim_thread::ready(item& i) noexcept {
   return true;
 }
 
-bool foreign_memory::ready(reclaim_thread& by) noexcept {
+bool foreign_memory::ready(reclaim_thread& reclaimer) noexcept {
   // A lost launch has no point and may still run.
-  if (by.core().device().lost()) return by.core().quiescent();
-  return uses_.drop_if([&by](timeline_point point) { return by.passed(point); });
+  if (reclaimer.core().device().lost()) return reclaimer.core().quiescent();
+  return uses_.drop_if([&reclaimer](timeline_point point) { return reclaimer.passed(point); });
 }
 
 void reclaim_thread::run() noexcept {
-  const auto* const before = std::exchange(running_here, this);
-  std::list<item> waiting;
+  const auto* const previous = std::exchange(current_reclaimer, this);
+  std::list<item> pending;
   deferred* later = nullptr;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     {
       std::unique_lock lock(mutex_);
       const auto arrived = [this] {
-        return !arrived_.empty() || arrived_deferred_ != nullptr ||
+        return !inbox_.empty() || arrived_deferred_ != nullptr ||
                woken_.load(std::memory_order_relaxed);
       };
-      if (waiting.empty() && later == nullptr) {
+      if (pending.empty() && later == nullptr) {
         changed_.wait(lock, [&] { return stopping_ || arrived(); });
         pause = std::chrono::microseconds(50);
       } else {
-        changed_.wait_for(lock, pause, [&] { return asked_ || arrived(); });
+        changed_.wait_for(lock, pause, [&] { return pass_requested_ || arrived(); });
         pause = std::min(pause * 2, std::chrono::microseconds(1000));
       }
-      asked_ = false;
-      waiting.splice(waiting.end(), arrived_);
+      pass_requested_ = false;
+      pending.splice(pending.end(), inbox_);
       while (arrived_deferred_ != nullptr) {
         auto* first = std::exchange(arrived_deferred_, arrived_deferred_->next_);
         first->next_ = std::exchange(later, first);
       }
-      if (stopping_ && waiting.empty() && later == nullptr &&
+      if (stopping_ && pending.empty() && later == nullptr &&
           !woken_.load(std::memory_order_relaxed)) {
         break;
       }
@@ -220,29 +220,29 @@ void reclaim_thread::run() noexcept {
     }
     // Acquire: pushes before `wake` are visible.
     if (woken_.exchange(false, std::memory_order_acq_rel)) core_.releases().drain();
-    waiting.remove_if([this](item& i) {
+    pending.remove_if([this](item& i) {
       if (!ready(i)) return false;
       finish(i);
       return true;
     });
     for (auto** link = &later; *link != nullptr;) {
-      if (auto* one = *link; one->ready(*this)) {
-        *link = one->next_;
-        let_go(one);
+      if (auto* object = *link; object->ready(*this)) {
+        *link = object->next_;
+        let_go(object);
       } else {
-        link = &one->next_;
+        link = &object->next_;
       }
     }
     {
       const std::lock_guard lock(mutex_);
       ++passes_;
-      idle_ = waiting.empty() && later == nullptr && arrived_.empty() &&
+      idle_ = pending.empty() && later == nullptr && inbox_.empty() &&
               arrived_deferred_ == nullptr && !woken_.load(std::memory_order_relaxed);
-      asked_ = asked_ && !idle_;
+      pass_requested_ = pass_requested_ && !idle_;
     }
     passed_.notify_all();
   }
-  running_here = before;
+  current_reclaimer = previous;
 }
 
 }  // namespace sluice::detail

@@ -39,11 +39,11 @@ class reclaim_thread {
   /// Starts the thread unless it runs, so that `add` below needs no new one.
   /// @throws std::system_error if the thread cannot be started
   void start();
-  /// Takes over `one`, which holds a share of the core. With an import or a completion engine the
-  /// thread runs until the end of the runtime. If it must be started later and cannot be, imports
-  /// and libraries are destroyed at once on the calling thread. Objects that launches may still use
-  /// are then never destroyed.
-  void add(deferred* one) noexcept;
+  /// Takes over `object`, which holds a share of the core. With an import or a completion engine
+  /// the thread runs until the end of the runtime. If it must be started later and cannot be,
+  /// imports and libraries are destroyed at once on the calling thread. Objects that launches may
+  /// still use are then never destroyed.
+  void add(deferred* object) noexcept;
   /// Whether the thread runs.
   [[nodiscard]] bool begun() const noexcept {
     const std::lock_guard lock(mutex_);
@@ -97,15 +97,15 @@ class reclaim_thread {
   void run() noexcept;
   [[nodiscard]] bool ready(item& i) noexcept;
   static void finish(const item& i) noexcept;
-  void let_go(deferred* one) noexcept;
+  void let_go(deferred* object) noexcept;
 
   runtime_core& core_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<item> arrived_;  // spliced into the thread's list: an allocation there could fail
+  std::list<item> inbox_;  // spliced into the thread's list: an allocation there could fail
   std::condition_variable passed_;
   std::uint64_t passes_ = 0;        // over everything that waits
-  bool asked_ = false;              // a thread waits for a pass
+  bool pass_requested_ = false;     // a thread waits for a pass
   std::atomic<bool> woken_{false};  // the release list has items for this thread
   bool idle_ = true;                // nothing waits
   deferred* arrived_deferred_ = nullptr;

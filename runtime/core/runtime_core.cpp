@@ -64,10 +64,10 @@ std::shared_ptr<runtime_core> runtime_core::make(std::shared_ptr<sluice::device>
       report("the core of a runtime could not be destroyed: no thread could be started");
     }
   };
-  std::shared_ptr<runtime_core> made(
+  std::shared_ptr<runtime_core> core(
       new runtime_core(std::move(device), std::move(resource), explicit_waits), end);
-  made->start();
-  return made;
+  core->start();
+  return core;
 }
 
 bool runtime_core::ends_late() const noexcept {
@@ -169,9 +169,9 @@ void runtime_core::sweep_retired() noexcept {
 
 void runtime_core::leave_out(timeline& t) noexcept {
   const std::lock_guard lock(streams_mutex_);
-  const auto found = std::find(active_.begin(), active_.end(), &t);
-  if (found == active_.end()) return;
-  *found = active_.back();
+  const auto position = std::find(active_.begin(), active_.end(), &t);
+  if (position == active_.end()) return;
+  *position = active_.back();
   active_.pop_back();
   ended_launches_ += t.newest().ticket;
   ended_waits_ += t.waits();
@@ -191,12 +191,12 @@ void runtime_core::trim_staging() noexcept {
 }
 
 void runtime_core::end_staging(clock::time_point end) noexcept {
-  transfer_staging* ending = nullptr;
+  transfer_staging* staging = nullptr;
   {
     const std::lock_guard lock(staging_mutex_);
-    ending = staging_.get();
+    staging = staging_.get();
   }
-  if (ending != nullptr) ending->close(end);
+  if (staging != nullptr) staging->close(end);
 }
 
 timeline* runtime_core::find(stream_id id) const noexcept {
@@ -297,8 +297,8 @@ void runtime_core::fence(timeline& stream, std::span<hazard_point> waits) {
   const auto unneeded = [&](const hazard_point& wait) {
     return wait.point.stream == stream.id() || (left_out_ && left_out_(wait.kind));
   };
-  const auto elsewhere = std::remove_if(waits.begin(), waits.end(), unneeded) - waits.begin();
-  waits = waits.first(static_cast<std::size_t>(elsewhere));
+  const auto count = std::remove_if(waits.begin(), waits.end(), unneeded) - waits.begin();
+  waits = waits.first(static_cast<std::size_t>(count));
   // A few points are searched linearly. More are sorted, which keeps the cost nearly linear.
   const bool sorted = waits.size() > 16;
   if (sorted) {
@@ -308,12 +308,12 @@ void runtime_core::fence(timeline& stream, std::span<hazard_point> waits) {
   }
   std::size_t newest = 0;  // earlier elements are the newest point of one stream each
   for (const auto wait : waits) {
-    const auto known = waits.first(newest).last(sorted && newest != 0 ? 1 : newest);
-    const auto same = std::find_if(known.begin(), known.end(), [&](const hazard_point& k) {
+    const auto points = waits.first(newest).last(sorted && newest != 0 ? 1 : newest);
+    const auto match = std::find_if(points.begin(), points.end(), [&](const hazard_point& k) {
       return k.point.stream == wait.point.stream;
     });
-    if (same != known.end()) {
-      same->point.ticket = std::max(same->point.ticket, wait.point.ticket);
+    if (match != points.end()) {
+      match->point.ticket = std::max(match->point.ticket, wait.point.ticket);
     } else {
       waits[newest++] = wait;
     }
@@ -327,21 +327,21 @@ void runtime_core::fence(timeline& stream, std::span<hazard_point> waits) {
 
 timeline_point runtime_core::dependency_on(block_record& record) const {
   using outcome = use_state::outcome;
-  const auto known = record.uses.last_outcome();
-  if (known == outcome::succeeds) return {};
-  const auto written = record.uses.last_written();
-  const auto* source = written ? find(written.stream) : nullptr;
+  const auto last_outcome = record.uses.last_outcome();
+  if (last_outcome == outcome::succeeds) return {};
+  const auto last_write = record.uses.last_written();
+  const auto* source = last_write ? find(last_write.stream) : nullptr;
   if (source == nullptr) return {};
-  const bool finished = source->completed(written.ticket);
-  const auto why = known == outcome::failed ? std::optional(ticket_failures::forgotten())
-                                            : source->failure_of(written.ticket);
-  if (why) {
+  const bool finished = source->completed(last_write.ticket);
+  const auto failure = last_outcome == outcome::failed ? std::optional(ticket_failures::forgotten())
+                                                       : source->failure_of(last_write.ticket);
+  if (failure) {
     throw error(errc::upstream_failed,
                 std::string("the launch that wrote memory '") +
-                    std::string(record.memory.tag.name()) + "' failed: " + why->what(),
-                why->status(), why->where());
+                    std::string(record.memory.tag.name()) + "' failed: " + failure->what(),
+                failure->status(), failure->where());
   }
-  if (!finished) return written;
+  if (!finished) return last_write;
   record.uses.note_outcome(outcome::succeeds);
   return {};
 }
@@ -362,11 +362,11 @@ void runtime_core::reclaim_after(std::span<const timeline_point> points, allocat
   reclaimer_.add(points, memory, reclaim, owner);
 }
 
-void runtime_core::note_lease_wait(std::chrono::nanoseconds took) noexcept {
-  lease_wait_total_.fetch_add(took.count(), std::memory_order_relaxed);
+void runtime_core::note_lease_wait(std::chrono::nanoseconds duration) noexcept {
+  lease_wait_total_.fetch_add(duration.count(), std::memory_order_relaxed);
   auto longest = lease_wait_longest_.load(std::memory_order_relaxed);
-  while (longest < took.count() && !lease_wait_longest_.compare_exchange_weak(
-                                       longest, took.count(), std::memory_order_relaxed)) {
+  while (longest < duration.count() && !lease_wait_longest_.compare_exchange_weak(
+                                           longest, duration.count(), std::memory_order_relaxed)) {
   }
 }
 
@@ -400,9 +400,9 @@ runtime_statistics runtime_core::statistics() const {
   }
   {
     const std::lock_guard slabs(slabs_mutex_);
-    for (const auto& all : slabs_) {
+    for (const auto& block_slab : slabs_) {
       const std::lock_guard lock(records_lock_);
-      for (auto& record : *all) {
+      for (auto& record : *block_slab) {
         s.references += record.references.load(std::memory_order_relaxed);
         s.leases += record.lease.held();
         // A record that has not begun is dying, too; no block begins before the lock is released.

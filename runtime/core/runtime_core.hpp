@@ -44,7 +44,7 @@ class deferred_frees_scope {
   ~deferred_frees_scope();
 
  private:
-  const runtime_core* before_;
+  const runtime_core* previous_;
 };
 
 /// The steps of a launch at which tests may stop it.
@@ -157,15 +157,15 @@ class runtime_core final : public runtime_context,
   /// Reserves memory for blocks of these sizes, in bytes.
   /// @throws error `over_budget`
   [[nodiscard]] memory_reservation reserve(std::span<const std::size_t> sizes);
-  /// Informs the resource of the misuse of a block. `known` is what is known of that block.
-  void note_misuse(memory_misuse misuse, const allocation& known) noexcept;
-  /// Makes a block of memory that other code allocated and has written up to `written`. Once the
+  /// Informs the resource of the misuse of a block. `block` is what is known of that block.
+  void note_misuse(memory_misuse misuse, const allocation& block) noexcept;
+  /// Makes a block of memory that other code allocated and has written up to `last_write`. Once the
   /// block has been freed and its uses have completed, the reclaim thread destroys `owner`, which
   /// returns the memory.
   /// @throws error `shutting_down`
   /// @throws error `device_lost`
   /// @throws std::bad_alloc
-  [[nodiscard]] block_ref adopt(allocation memory, bool read_only, timeline_point written,
+  [[nodiscard]] block_ref adopt(allocation memory, bool read_only, timeline_point last_write,
                                 std::unique_ptr<foreign_memory>& owner);
   /// Whether the calling thread is the reclaim thread of this runtime.
   [[nodiscard]] bool reclaims_here() const noexcept { return reclaimer_.runs_here(); }
@@ -208,7 +208,7 @@ class runtime_core final : public runtime_context,
     timeline_point point;
     std::uint64_t version;  // of the block, before this use
   };
-  /// Publishes the work enqueued on `stream` as a use of `block`. The use depends on `depends_on`,
+  /// Publishes the work enqueued on `stream` as a use of `block`. The use depends on `dependency`,
   /// the writer of what it reads. Its work began at ticket `first` or later.
   /// @throws error `stream_misuse` if the block or the stream belongs to another runtime, or if the
   /// memory cannot be tracked or must not be written
@@ -217,7 +217,7 @@ class runtime_core final : public runtime_context,
   /// @throws error `device_lost`
   /// @throws std::bad_alloc
   published_use publish_use(const block_ref& block, stream_ref stream, access_kind access,
-                            timeline_point depends_on = {},
+                            timeline_point dependency = {},
                             std::uint64_t first = timeline::no_ticket);
   /// The error for a block of another runtime: `stale_ref` if the block has been freed, otherwise
   /// `code` with `text`.
@@ -232,12 +232,12 @@ class runtime_core final : public runtime_context,
   /// Omits each wait for which `left_out` returns true. For tests, before the first launch.
   using left_out_function = std::function<bool(hazard)>;
   void leave_out(left_out_function left_out) { left_out_ = std::move(left_out); }
-  /// Calls `called` at each step of each launch, on the launching thread. It must not throw. For
+  /// Calls `callback` at each step of each launch, on the launching thread. It must not throw. For
   /// tests, before the first recorder is made.
   using step_function = std::function<void(launch_step)>;
-  void at_each_step(step_function called) { at_step_ = std::move(called); }
+  void at_each_step(step_function callback) { step_callback_ = std::move(callback); }
   [[nodiscard]] const step_function* step_called() const noexcept {
-    return at_step_ ? &at_step_ : nullptr;
+    return step_callback_ ? &step_callback_ : nullptr;
   }
 
   [[nodiscard]] runtime_statistics statistics() const;
@@ -255,7 +255,7 @@ class runtime_core final : public runtime_context,
     imports_.fetch_add(static_cast<std::size_t>(change), std::memory_order_release);
   }
   void count_lease_wait() noexcept { lease_waits_.fetch_add(1, std::memory_order_relaxed); }
-  void note_lease_wait(std::chrono::nanoseconds took) noexcept;
+  void note_lease_wait(std::chrono::nanoseconds duration) noexcept;
   void count_abandoned() noexcept { abandoned_.fetch_add(1, std::memory_order_relaxed); }
 
   /// See `device_runtime::shut_down`.
@@ -334,7 +334,7 @@ class runtime_core final : public runtime_context,
   /// Frees memory for which no block was made, ordered after its allocation.
   void give_up(granted_memory& granted, stream_ref stream, timeline_point allocated) noexcept;
   /// Begins a block, with one reference, in a record that has been filled in.
-  [[nodiscard]] block_ref begin_block(const taken_record& taken) noexcept;
+  [[nodiscard]] block_ref begin_block(const taken_record& free_record) noexcept;
   /// Puts a record on the free list, under the lock of the records. The caller drops the result, if
   /// any, after unlocking.
   [[nodiscard]] std::shared_ptr<runtime_core> put_back(block_record& record) noexcept;
@@ -364,7 +364,7 @@ class runtime_core final : public runtime_context,
   std::unique_ptr<memory_resource> resource_;
   std::mutex misuse_mutex_;  // held to destroy the resource, and to inform it of misuse
   left_out_function left_out_;
-  step_function at_step_;
+  step_function step_callback_;
   std::atomic<bool> closing_{false};
   bool bound_ = false;  // the resource is bound
   bool torn_down_ = false;

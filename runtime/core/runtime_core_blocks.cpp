@@ -13,15 +13,15 @@
 namespace sluice::detail {
 namespace {
 
-thread_local const runtime_core* defers_frees_of = nullptr;
+thread_local const runtime_core* deferring_core = nullptr;
 
 }  // namespace
 
 deferred_frees_scope::deferred_frees_scope(const runtime_core& core) noexcept
-    : before_(std::exchange(defers_frees_of, &core)) {}
+    : previous_(std::exchange(deferring_core, &core)) {}
 
 deferred_frees_scope::~deferred_frees_scope() {
-  defers_frees_of = before_;
+  deferring_core = previous_;
 }
 
 runtime_core::taken_record runtime_core::take_record() {
@@ -39,7 +39,7 @@ runtime_core::taken_record runtime_core::take_record() {
 }
 
 void runtime_core::grow_records() {
-  const std::lock_guard growing(slabs_mutex_);
+  const std::lock_guard slabs_lock(slabs_mutex_);
   {
     const std::lock_guard lock(records_lock_);
     if (unused_ != nullptr) return;  // another thread has added a slab
@@ -49,9 +49,9 @@ void runtime_core::grow_records() {
     record.core = this;
     record.next_unused = &record + 1;
   }
-  auto& added = *slabs_.back();
+  auto& block_slab = *slabs_.back();
   const std::lock_guard lock(records_lock_);
-  added.back().next_unused = std::exchange(unused_, &added.front());
+  block_slab.back().next_unused = std::exchange(unused_, &block_slab.front());
 }
 
 std::shared_ptr<runtime_core> runtime_core::put_back(block_record& record) noexcept {
@@ -101,20 +101,20 @@ auto runtime_core::obtain(std::size_t bytes, Ask ask) -> decltype(ask()) {
   // Libraries of ended lanes return their memory a little later.
   if (reclaimer_.users() != 0) reclaimer_.finish_ready();
   // A thread that holds leases, or completes launches, keeps others waiting.
-  const bool may_wait = defers_frees_of == nullptr && !lease_holder::of_this_thread().holds_any();
-  for (room_wait waiting;;) {
+  const bool may_wait = deferring_core == nullptr && !lease_holder::of_this_thread().holds_any();
+  for (room_wait wait;;) {
     // Owners of completed launches may hold the missing memory, or the resource itself.
     releases_->drain_and_wait();
     resource_->drop_owners();
     const bool obtainable = bytes <= resource_->max_obtainable();
-    const auto given = obtainable ? resource_->make_room() : 0;
+    const auto freed_bytes = obtainable ? resource_->make_room() : 0;
     try {
       return ask();
     } catch (const error& e) {
       if (e.code() != errc::over_budget || !obtainable) throw;
       // Other clients hold the memory now.
       if (bytes == 0 || bytes > resource_->max_obtainable()) throw;
-      if (!waiting.asks_again(given, may_wait)) throw;
+      if (!wait.asks_again(freed_bytes, may_wait)) throw;
     }
   }
 }
@@ -131,9 +131,9 @@ memory_reservation runtime_core::reserve(std::span<const std::size_t> sizes) {
   return obtain(sum, [&] { return resource_->reserve(sum); });
 }
 
-void runtime_core::note_misuse(memory_misuse misuse, const allocation& known) noexcept {
+void runtime_core::note_misuse(memory_misuse misuse, const allocation& block) noexcept {
   const std::lock_guard lock(misuse_mutex_);
-  if (resource_) resource_->note_misuse(misuse, known);
+  if (resource_) resource_->note_misuse(misuse, block);
 }
 
 granted_memory runtime_core::grant(const allocation_request& request) {
@@ -152,10 +152,10 @@ granted_memory runtime_core::grant(const allocation_request& request) {
 block_ref runtime_core::allocate(allocation_request request) {
   const auto [bytes, stream, tag] = std::tuple(request.bytes, request.stream, request.tag);
   require_open();
-  auto& on = require(stream);
-  const auto taken = take_record();
-  auto& record = *taken.record;
-  request.generation = taken.generation;
+  auto& stream_timeline = require(stream);
+  const auto free_record = take_record();
+  auto& record = *free_record.record;
+  request.generation = free_record.generation;
   granted_memory granted{.memory = {nullptr, 0, tag, request.generation}};
   timeline_point ready;
   bool ordered = false;
@@ -171,7 +171,7 @@ block_ref runtime_core::allocate(allocation_request request) {
     // If the stream has been retired or the device is lost, the stream's last ticket follows the
     // allocation.
     if (granted.memory.address != nullptr) {
-      give_up(granted, stream, ordered ? on.newest() : timeline_point{});
+      give_up(granted, stream, ordered ? stream_timeline.newest() : timeline_point{});
     }
     give_record(record);
     throw;
@@ -188,7 +188,7 @@ block_ref runtime_core::allocate(allocation_request request) {
     bytes_ += bytes;
     peak_bytes_ = std::max(peak_bytes_, bytes_);
   }
-  return begin_block(taken);
+  return begin_block(free_record);
 }
 
 void runtime_core::give_up(granted_memory& granted, stream_ref stream,
@@ -205,10 +205,10 @@ void runtime_core::give_up(granted_memory& granted, stream_ref stream,
   }
 }
 
-block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
-  auto& record = *taken.record;
-  record.memory.generation = taken.generation;
-  record.generation.store(taken.generation, std::memory_order_relaxed);
+block_ref runtime_core::begin_block(const taken_record& free_record) noexcept {
+  auto& record = *free_record.record;
+  record.memory.generation = free_record.generation;
+  record.generation.store(free_record.generation, std::memory_order_relaxed);
   record.references.store(1, std::memory_order_relaxed);
   record.pins.store(1, std::memory_order_relaxed);
   record.holds = 2;
@@ -216,12 +216,12 @@ block_ref runtime_core::begin_block(const taken_record& taken) noexcept {
   return record.ref();
 }
 
-block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point written,
+block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point last_write,
                               std::unique_ptr<foreign_memory>& owner) {
   require_open();
   reclaimer_.start();
-  const auto taken = take_record();
-  auto& record = *taken.record;
+  const auto free_record = take_record();
+  auto& record = *free_record.record;
   record.memory = memory;
   record.bytes = memory.bytes;
   record.stream = {};
@@ -229,8 +229,8 @@ block_ref runtime_core::adopt(allocation memory, bool read_only, timeline_point 
   record.read_only = read_only;
   record.foreign = owner.release();
   count_import(1);
-  record.uses.begin_written(written);
-  return begin_block(taken);
+  record.uses.begin_written(last_write);
+  return begin_block(free_record);
 }
 
 void runtime_core::reclaim_later(std::unique_ptr<deferred> item) noexcept {
@@ -316,7 +316,7 @@ bool runtime_core::give_memory_back(block_record& record) noexcept {
 void runtime_core::handles_gone(block_record& record) noexcept {
   if (device_->inherited()) return;
   record.references.store(0, std::memory_order_relaxed);
-  if (defers_frees_of == this) {
+  if (deferring_core == this) {
     releases_->push(&record.dead);
   } else {
     end_block(record);
@@ -333,7 +333,7 @@ void runtime_core::end_block(block_record& record) noexcept {
       return note_end(record, {.holds = 1});
     }
     // From here on the runtime's end waits for this block, so the resource exists.
-    if (defers_frees_of != nullptr && record.memory.address != nullptr &&
+    if (deferring_core != nullptr && record.memory.address != nullptr &&
         record.foreign == nullptr && !device_->lost() && !resource_->keeps(record.memory.bytes) &&
         reclaimer_.begun()) {
       record.free_begun = true;

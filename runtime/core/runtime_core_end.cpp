@@ -42,7 +42,7 @@ bool runtime_core::launching() const noexcept {
 bool runtime_core::finish_launches(clock::time_point end,
                                    std::chrono::milliseconds limit) noexcept {
   auto pause = std::chrono::microseconds(20);
-  slow_wait waiting;
+  slow_wait wait;
   for (;;) {
     std::size_t busy = 0;
     for_each_timeline([&](timeline& t) { busy += t.advance() < t.newest().ticket ? 1 : 0; });
@@ -56,7 +56,7 @@ bool runtime_core::finish_launches(clock::time_point end,
       device_->lose(work_unfinished);
       return false;
     }
-    waiting.look([&] {
+    wait.look([&] {
       return "shutting down the runtime of " + to_string(id()) +
              ": waiting for unfinished launches on " + std::to_string(busy) +
              (busy == 1 ? " stream (" : " streams (") + describe_limit(limit) + ")";
@@ -68,13 +68,13 @@ bool runtime_core::finish_launches(clock::time_point end,
 
 bool runtime_core::finish_frees(clock::time_point end) noexcept {
   resource_->close();  // no thread passes memory on meanwhile
-  slow_wait waiting;
+  slow_wait wait;
   const auto idle_by = [&](clock::time_point limit) {
     for (;;) {
       const auto step = std::min(limit, clock::now() + std::chrono::milliseconds(100));
       if (reclaimer_.idle_by(step)) return true;
       if (step == limit) return false;
-      waiting.look([&] {
+      wait.look([&] {
         return "destroying the runtime of " + to_string(id()) +
                ": waiting for frees of memory that is still in use";
       });
@@ -132,10 +132,10 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   // The reclaim thread does not wait for itself: a producer's deleter may end the runtime there.
   const bool giving_back = reclaimer_.runs_here();
   const auto libraries_end = deadline_after(timeout);
-  slow_wait waiting;
-  const auto says = [&](const char* what) {
-    waiting.look([&] {
-      return "destroying the runtime of " + to_string(id()) + ": waiting for " + what + " (" +
+  slow_wait wait;
+  const auto says = [&](const char* subject) {
+    wait.look([&] {
+      return "destroying the runtime of " + to_string(id()) + ": waiting for " + subject + " (" +
              describe_limit(timeout) + ")";
     });
   };

@@ -22,10 +22,10 @@ error runtime_core::freed_already(const block_ref& block, const char* function) 
 }
 
 runtime_core::published_use runtime_core::publish_use(const block_ref& block, stream_ref stream,
-                                                      access_kind access, timeline_point depends_on,
+                                                      access_kind access, timeline_point dependency,
                                                       std::uint64_t first) {
   require_own_process();
-  auto& on = require(stream);
+  auto& stream_timeline = require(stream);
   if (!block || block_record::of(block)->core != this) {
     throw foreign(block, errc::stream_misuse,
                   "record_use: the memory does not belong to this runtime");
@@ -38,16 +38,17 @@ runtime_core::published_use runtime_core::publish_use(const block_ref& block, st
     throw error(errc::stream_misuse,
                 "record_use: memory '" + std::string(block.tag().name()) + "' is read-only");
   if (record.lease.dying()) throw freed_already(block, "record_use");
-  on.reserve();
-  const epoch_reader until_published(on.outcome_readers());
+  stream_timeline.reserve();
+  const epoch_reader reader(stream_timeline.outcome_readers());
   dependency_points dependencies;
-  if (depends_on) dependencies.push_back(depends_on);
-  const timeline_point point{on.id(), on.submit(std::move(dependencies), nullptr, first)};
+  if (dependency) dependencies.push_back(dependency);
+  const timeline_point point{stream_timeline.id(),
+                             stream_timeline.submit(std::move(dependencies), nullptr, first)};
   std::uint64_t version = 0;
-  record.lock_and_publish(*this, [&](timeline_point passed) {
+  record.lock_and_publish(*this, [&](timeline_point completed_point) {
     if (record.lease.dying()) return timeline_point{};
     version = record.uses.version();
-    return record.uses.add(access, point, *this, tasks_may_fail() || depends_on, passed);
+    return record.uses.add(access, point, *this, tasks_may_fail() || dependency, completed_point);
   });
   const bool dying = record.lease.dying();
   record.lease.unlock();
@@ -60,8 +61,8 @@ void runtime_core::forget_failures_later(timeline& t) noexcept {
   try {
     reclaimer_.add(
         {}, {},
-        [](void* of, allocation) noexcept {
-          auto& line = *static_cast<timeline*>(of);
+        [](void* owner, allocation) noexcept {
+          auto& line = *static_cast<timeline*>(owner);
           line.core().forget_failures(line);
         },
         &t);
@@ -82,11 +83,11 @@ void runtime_core::note_outcomes(timeline& t, std::uint64_t last) noexcept {
       const std::lock_guard lock(record.lease);
       // The state of an unused record changes without the lock. It stays unused until the unlock.
       if (record.lease.dying() && record.lease.held() == 0) continue;
-      const auto written = record.uses.last_written();
-      if (written.stream != t.id() || written.ticket > last) continue;
+      const auto last_write = record.uses.last_written();
+      if (last_write.stream != t.id() || last_write.ticket > last) continue;
       if (record.uses.last_outcome() != use_state::outcome::may_fail) continue;
-      record.uses.note_outcome(t.failure_of(written.ticket) ? use_state::outcome::failed
-                                                            : use_state::outcome::succeeds);
+      record.uses.note_outcome(t.failure_of(last_write.ticket) ? use_state::outcome::failed
+                                                               : use_state::outcome::succeeds);
     }
   }
 }
@@ -101,16 +102,16 @@ void runtime_core::forget_failures(timeline& t) noexcept {
         [&](timeline& other) { last = std::min(last, other.oldest_dependency_on(t.id()) - 1); });
     return last;
   };
-  if (failures.forget_up_to_ == 0) {
+  if (failures.forget_limit_ == 0) {
     const auto last = before_dependencies(failures.forgettable(t.watermark()));
     if (last < failures.oldest_forgotten()) return;  // a dependency needs all of them
-    failures.forget_up_to_ = last;
+    failures.forget_limit_ = last;
     // After this, no new launch depends on one of these tickets.
-    note_outcomes(t, failures.forget_up_to_);
+    note_outcomes(t, failures.forget_limit_);
     failures.readers().begin_grace();
   }
   if (!failures.readers().grace_over()) return failures.forget_when_possible();
-  const auto last = before_dependencies(std::exchange(failures.forget_up_to_, 0));
+  const auto last = before_dependencies(std::exchange(failures.forget_limit_, 0));
   // A launch may have published its ticket since the first pass.
   note_outcomes(t, last);
   failures.forget(last);

@@ -8,16 +8,17 @@
 namespace sluice::detail {
 
 shared_runtimes& shared_runtimes::instance() {
-  static auto& all = *new shared_runtimes([](device_id id) { return open_device(to_string(id)); });
+  static auto& runtimes =
+      *new shared_runtimes([](device_id id) { return open_device(to_string(id)); });
   struct at_exit {
-    ~at_exit() { all.end(); }
+    ~at_exit() { runtimes.end(); }
   };
-  static const at_exit end_of_all;
-  return all;
+  static const at_exit teardown;
+  return runtimes;
 }
 
 bool shared_runtimes::inherited() const noexcept {
-  return used_at_ != unused && used_at_ != fork_depth();
+  return first_fork_depth_ != unused && first_fork_depth_ != fork_depth();
 }
 
 void shared_runtimes::require_open(device_id id) const {
@@ -45,15 +46,15 @@ device_runtime& shared_runtimes::get(device_id id) {
     std::unique_lock lock(mutex_);
     auto& e = settled_entry(id, lock);
     if (e.runtime != nullptr) return *e.runtime;
-    used_at_ = fork_depth();
-    made_.reserve(entries_.size());
+    first_fork_depth_ = fork_depth();
+    runtimes_.reserve(entries_.size());
     e.in_the_making = true;
     make_options = std::move(e.make_options);
   }
   std::unique_ptr<device_runtime> runtime;
   try {
-    auto opened = open_(id);
-    runtime = std::make_unique<device_runtime>(std::move(opened),
+    auto device = open_(id);
+    runtime = std::make_unique<device_runtime>(std::move(device),
                                                make_options ? make_options() : runtime_options{});
   } catch (...) {
     finish(id, std::move(make_options), nullptr);
@@ -76,7 +77,7 @@ void shared_runtimes::finish(device_id id, std::function<runtime_options()>&& ma
   e.in_the_making = false;
   e.make_options = std::move(make_options);
   e.runtime = runtime.get();
-  if (any) made_.push_back(std::move(runtime));
+  if (any) runtimes_.push_back(std::move(runtime));
   changed_.notify_all();
 }
 
@@ -98,7 +99,7 @@ void shared_runtimes::end() noexcept {
     if (inherited()) return;
     ended_ = true;
     entries.swap(entries_);
-    runtimes.swap(made_);
+    runtimes.swap(runtimes_);
   }
   changed_.notify_all();
   while (!runtimes.empty()) runtimes.pop_back();

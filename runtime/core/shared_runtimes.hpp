@@ -66,10 +66,10 @@ class shared_runtimes {
   // Its own mutex is not fork-safe. A child of `fork` does not use it: if a thread of the parent
   // waited, the parent was making a runtime.
   std::condition_variable_any changed_;
-  std::uint32_t used_at_ = unused;  // the fork depth of the first `get`
+  std::uint32_t first_fork_depth_ = unused;  // the fork depth of the first `get`
   bool ended_ = false;
   std::map<device_id, entry> entries_;
-  std::vector<std::unique_ptr<device_runtime>> made_;  // in the order of creation
+  std::vector<std::unique_ptr<device_runtime>> runtimes_;  // in the order of creation
 };
 
 }  // namespace sluice::detail

@@ -43,9 +43,9 @@ stream::stream(stream&& other) noexcept
     : core_(std::move(other.core_)), timeline_(std::exchange(other.timeline_, nullptr)) {}
 
 stream& stream::operator=(stream&& other) noexcept {
-  stream moved(std::move(other));
-  std::swap(core_, moved.core_);
-  std::swap(timeline_, moved.timeline_);
+  stream temporary(std::move(other));
+  std::swap(core_, temporary.core_);
+  std::swap(timeline_, temporary.timeline_);
   return *this;
 }
 

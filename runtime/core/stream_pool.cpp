@@ -17,15 +17,15 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
 
   std::optional<pooled_stream> acquire() {
     core_->require_open();
-    auto taken = take_known_idle();
-    if (!taken) taken = take_after_asking();
-    if (!taken) taken = take_new();
-    if (!taken) return std::nullopt;
+    auto index = take_known_idle();
+    if (!index) index = take_after_asking();
+    if (!index) index = take_new();
+    if (!index) return std::nullopt;
     // The entry is marked as acquired, so no other thread accesses it.
-    auto& e = entries_[*taken];
-    pooled_stream handed(shared_from_this(), *taken);
+    auto& e = entries_[*index];
+    pooled_stream stream(shared_from_this(), *index);
     if (!e.owner) e.owner = {core_, &core_->make_timeline(options_.priority)};
-    return handed;
+    return stream;
   }
 
   void release(std::size_t index) noexcept {
@@ -34,12 +34,12 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
     auto& e = entries_[index];
     e.out = false;
     --acquired_;
-    auto* on = detail::timeline::of(e.owner.ref());
-    if (on == nullptr) return;  // its creation failed
+    auto* stream_timeline = detail::timeline::of(e.owner.ref());
+    if (stream_timeline == nullptr) return;  // its creation failed
     try {
       // The ticket also covers work that no recorder knows.
-      on->reserve();
-      e.last = on->submit();
+      stream_timeline->reserve();
+      e.last = stream_timeline->submit();
     } catch (...) {
       e.owner = {};  // nothing could tell when it is idle
     }
@@ -71,8 +71,8 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
   std::optional<std::size_t> take_known_idle() noexcept {
     const std::lock_guard lock(mutex_);
     // Round robin, because the newest released stream is the least likely to be idle.
-    for (std::size_t i = 0; i < made_; ++i) {
-      const auto index = (next_ + i) % made_;
+    for (std::size_t i = 0; i < stream_count_; ++i) {
+      const auto index = (next_ + i) % stream_count_;
       const auto& e = entries_[index];
       if (!e.out && (!e.owner || detail::timeline::of(e.owner.ref())->completed(e.last)))
         return take(index);
@@ -82,19 +82,19 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
 
   /// Queries the device for a few streams, without the mutex. The next call continues with others.
   std::optional<std::size_t> take_after_asking() noexcept {
-    for (std::size_t asked = 0; asked < stream_pool::max_asked; ++asked) {
+    for (std::size_t queries = 0; queries < stream_pool::max_asked; ++queries) {
       std::size_t index = 0;
       std::uint64_t last = 0;
-      timeline* on = nullptr;
+      timeline* stream_timeline = nullptr;
       {
         const std::lock_guard lock(mutex_);
-        if (asked >= made_) return std::nullopt;
-        index = ask_next_++ % made_;
+        if (queries >= stream_count_) return std::nullopt;
+        index = ask_next_++ % stream_count_;
         if (entries_[index].out || !entries_[index].owner) continue;
         last = entries_[index].last;
-        on = detail::timeline::of(entries_[index].owner.ref());
+        stream_timeline = detail::timeline::of(entries_[index].owner.ref());
       }
-      if (on->advance() < last) continue;
+      if (stream_timeline->advance() < last) continue;
       const std::lock_guard lock(mutex_);
       const auto& e = entries_[index];
       // Another thread may have acquired and released it meanwhile.
@@ -106,8 +106,8 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
 
   std::optional<std::size_t> take_new() noexcept {
     const std::lock_guard lock(mutex_);
-    if (made_ == entries_.size()) return std::nullopt;
-    return take(made_++);
+    if (stream_count_ == entries_.size()) return std::nullopt;
+    return take(stream_count_++);
   }
 
   const std::shared_ptr<runtime_core> core_;
@@ -115,7 +115,7 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
   mutable std::mutex mutex_;
   // At its full size from the beginning, because an acquired entry must not move.
   std::vector<entry> entries_;
-  std::size_t made_ = 0;
+  std::size_t stream_count_ = 0;
   std::size_t next_ = 0;
   std::size_t ask_next_ = 0;
   std::size_t acquired_ = 0;
@@ -124,9 +124,9 @@ class stream_pool_state : public std::enable_shared_from_this<stream_pool_state>
 }  // namespace detail
 
 pooled_stream& pooled_stream::operator=(pooled_stream&& other) noexcept {
-  pooled_stream moved(std::move(other));
-  std::swap(pool_, moved.pool_);
-  std::swap(index_, moved.index_);
+  pooled_stream temporary(std::move(other));
+  std::swap(pool_, temporary.pool_);
+  std::swap(index_, temporary.index_);
   return *this;
 }
 
@@ -148,7 +148,7 @@ stream_pool::stream_pool(device_runtime& runtime, stream_pool_options options) {
 }
 
 pooled_stream stream_pool::acquire() {
-  if (auto got = try_acquire()) return std::move(*got);
+  if (auto stream = try_acquire()) return std::move(*stream);
   throw error(errc::overloaded, "stream_pool: " + std::to_string(acquired()) + " of " +
                                     std::to_string(size()) +
                                     " streams are in use, and any others have unfinished work");

@@ -19,7 +19,7 @@ struct capture_state {
   // Between `begin_replacement` and `end_replacement`.
   CUcontext replaced = nullptr;
   CUcontext replacement = nullptr;
-  CUcontext before = nullptr;  // to be restored
+  CUcontext previous = nullptr;  // to be restored
 };
 capture_state& of_this_thread() noexcept {
   static thread_local capture_state state;
@@ -56,41 +56,41 @@ CUcontext primary_context(int ordinal) {
 }
 
 void begin_capture_pass() noexcept {
-  auto& now = of_this_thread();
-  if (now.passes++ != 0) return;
-  now.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  now.exchanged = exchange(now.mode);
+  auto& state = of_this_thread();
+  if (state.passes++ != 0) return;
+  state.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  state.exchanged = exchange(state.mode);
 }
 
 void end_capture_pass() noexcept {
-  auto& now = of_this_thread();
-  if (--now.passes == 0 && now.exchanged) (void)exchange(now.mode);
+  auto& state = of_this_thread();
+  if (--state.passes == 0 && state.exchanged) (void)exchange(state.mode);
 }
 
 void begin_replacement(CUcontext context, CUcontext replacement) noexcept {
-  auto& now = of_this_thread();
-  now.replaced = context;
-  now.replacement = replacement;
-  now.before = make_current(replacement);
+  auto& state = of_this_thread();
+  state.replaced = context;
+  state.replacement = replacement;
+  state.previous = make_current(replacement);
 }
 
 void end_replacement() noexcept {
-  auto& now = of_this_thread();
-  now.replaced = nullptr;
-  make_current_again(now.before);
+  auto& state = of_this_thread();
+  state.replaced = nullptr;
+  make_current_again(state.previous);
 }
 
 CUcontext replacement_of(CUcontext context) noexcept {
-  const auto& now = of_this_thread();
-  return now.replaced == context ? now.replacement : context;
+  const auto& state = of_this_thread();
+  return state.replaced == context ? state.replacement : context;
 }
 
 void keep_current(CUcontext context) noexcept {
   if (!std::exchange(of_this_thread().kept, true)) begin_capture_pass();
   auto& thread = detail::own_thread::here();
   thread.context = context;
-  thread.restore = [](const void* kept) noexcept {
-    (void)make_current(replacement_of(static_cast<CUcontext>(const_cast<void*>(kept))));
+  thread.restore = [](const void* previous) noexcept {
+    (void)make_current(replacement_of(static_cast<CUcontext>(const_cast<void*>(previous))));
   };
   (void)make_current(context);
 }
@@ -108,10 +108,10 @@ void* enter(CUcontext context) noexcept {
   return make_current(replacement_of(context));
 }
 
-void leave(void* entered) noexcept {
+void leave(void* previous) noexcept {
   auto& thread = detail::own_thread::here();
-  if (entered == &thread) return;
-  make_current_again(static_cast<CUcontext>(entered));
+  if (previous == &thread) return;
+  make_current_again(static_cast<CUcontext>(previous));
   end_capture_pass();
   --thread.suspended;
 }

@@ -23,9 +23,9 @@ inline CUcontext make_current(CUcontext context) noexcept {
 }
 /// Restores the result of `make_current`, whatever context is current now.
 inline void make_current_again(CUcontext previous) noexcept {
-  CUcontext now = nullptr;
-  (void)driver().context_get_current(&now);
-  if (now != previous) (void)driver().context_set_current(previous);
+  CUcontext current = nullptr;
+  (void)driver().context_get_current(&current);
+  if (current != previous) (void)driver().context_set_current(previous);
 }
 
 /// Keeps `context` current in the calling thread, and keeps a capture pass open. Only for a thread
@@ -66,7 +66,7 @@ class launch_scope {
 /// nest.
 [[nodiscard]] void* enter(CUcontext context) noexcept;
 /// Restores the previous context, whatever context is current now.
-void leave(void* entered) noexcept;
+void leave(void* previous) noexcept;
 
 /// Between these calls the calling thread may make calls that a stream capture of other code would
 /// forbid. A capture in mode "global" forbids them in all threads, and a forbidden call ends the

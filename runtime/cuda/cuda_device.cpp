@@ -40,13 +40,13 @@ class cuda_device final : public device {
     properties.location.id = ordinal;
     check(cudaMemPoolCreate(&pool_, &properties));
     // Keeps freed memory, so that a steady state makes no system call and reuses addresses.
-    auto keep_all = ~std::uint64_t{0};
-    auto status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all);
+    auto threshold = ~std::uint64_t{0};
+    auto status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold);
     // The driver must not order streams after each other itself, because a free must not delay a
     // lane.
-    int off = 0;
+    int disabled = 0;
     if (status == cudaSuccess) {
-      status = cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &off);
+      status = cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &disabled);
     }
     if (status != cudaSuccess) (void)cudaMemPoolDestroy(pool_);
     check(status);
@@ -235,10 +235,10 @@ class cuda_device final : public device {
   std::size_t trim_async() noexcept override {
     if (lost()) return 0;
     const current_device_scope scope(*this);
-    const auto before = reserved();
+    const auto bytes_before = reserved();
     note(cudaMemPoolTrimTo(pool_, 0));
-    const auto after = reserved();
-    return before > after ? before - after : 0;
+    const auto bytes_after = reserved();
+    return bytes_before > bytes_after ? bytes_before - bytes_after : 0;
   }
   std::size_t pool_bytes() noexcept override {
     if (lost()) return 0;
@@ -325,14 +325,14 @@ class cuda_device final : public device {
   void notify(native_stream* stream, std::function<void()> function) override {
     require_usable();
     const current_device_scope scope(*this);
-    auto owned = std::make_unique<std::function<void()>>(std::move(function));
+    auto owner = std::make_unique<std::function<void()>>(std::move(function));
     const auto call = [](void* data) {
       const std::unique_ptr<std::function<void()>> f(static_cast<std::function<void()>*>(data));
       (*f)();
     };
-    checked(cudaLaunchHostFunc(as_stream(stream), call, owned.get()));
+    checked(cudaLaunchHostFunc(as_stream(stream), call, owner.get()));
     // The driver owns it now. A fault leaks it, because the function then never runs.
-    (void)owned.release();
+    (void)owner.release();
   }
 
   // A device that was given up may be healthy and still run its work. After a fault nothing runs,
@@ -401,9 +401,9 @@ class cuda_device final : public device {
   /// @throws error `invalid_argument` if it belongs to another GPU
   /// @throws error `device_lost`
   void require_own(cudaStream_t stream) {
-    auto* const trial = create_event();
-    const auto status = cudaEventRecord(as_event(trial), stream);
-    destroy_event(trial);
+    auto* const event = create_event();
+    const auto status = cudaEventRecord(as_event(event), stream);
+    destroy_event(event);
     if (status == cudaSuccess) return;
     (void)cudaGetLastError();
     note(status);
@@ -419,18 +419,18 @@ class cuda_device final : public device {
   }
   /// Checks a call that may reveal the loss of the device.
   void checked(cudaError_t status, std::size_t bytes = 0,
-               source_location where = source_location::current()) {
+               source_location location = source_location::current()) {
     if (status == cudaSuccess) return;
     (void)cudaGetLastError();
     if (status == cudaErrorMemoryAllocation) {
       throw error(errc::out_of_memory,
                   to_string(id()) + ": out of memory" +
                       (bytes == 0 ? std::string() : ": " + std::to_string(bytes) + " bytes"),
-                  {"CUDA runtime", static_cast<long>(status)}, where);
+                  {"CUDA runtime", static_cast<long>(status)}, location);
     }
     note(status);
     require_usable();
-    throw error_of(status, where);
+    throw error_of(status, location);
   }
   /// Declares the device lost if every later call fails after `status`.
   void note(cudaError_t status) noexcept {
@@ -462,22 +462,22 @@ class cuda_device final : public device {
     const current_device_scope scope(*this);
     const std::lock_guard lock(reachable_mutex_);
     if (reachable_.load(std::memory_order_relaxed)) return;
-    std::vector<cudaMemAccessDesc> others;
+    std::vector<cudaMemAccessDesc> peers;
     for (int other = 0; other < device_count(); ++other) {
-      int can = 0;
+      int accessible = 0;
       if (other == id().ordinal ||
-          cudaDeviceCanAccessPeer(&can, other, id().ordinal) != cudaSuccess || can == 0) {
+          cudaDeviceCanAccessPeer(&accessible, other, id().ordinal) != cudaSuccess ||
+          accessible == 0) {
         continue;
       }
-      auto& access = others.emplace_back();
+      auto& access = peers.emplace_back();
       access.location.type = cudaMemLocationTypeDevice;
       access.location.id = other;
       access.flags = cudaMemAccessFlagsProtReadWrite;
     }
-    if (!others.empty() &&
-        cudaMemPoolSetAccess(pool_, others.data(), others.size()) != cudaSuccess) {
+    if (!peers.empty() && cudaMemPoolSetAccess(pool_, peers.data(), peers.size()) != cudaSuccess) {
       // One by one: those that can.
-      for (const auto& other : others) (void)cudaMemPoolSetAccess(pool_, &other, 1);
+      for (const auto& other : peers) (void)cudaMemPoolSetAccess(pool_, &other, 1);
     }
     (void)cudaGetLastError();
     reachable_.store(true, std::memory_order_release);
@@ -495,14 +495,14 @@ class cuda_device final : public device {
 }  // namespace
 
 std::shared_ptr<device> open(int ordinal) {
-  const auto close = [](cuda_device* opened) {
-    if (opened->inherited()) return;  // the driver's state belongs to the parent
-    detail::open_devices::instance().remove(*opened);
-    delete opened;
+  const auto close = [](cuda_device* device) {
+    if (device->inherited()) return;  // the driver's state belongs to the parent
+    detail::open_devices::instance().remove(*device);
+    delete device;
   };
-  std::shared_ptr<cuda_device> opened(new cuda_device(ordinal), close);
-  detail::open_devices::instance().add(*opened);
-  return opened;
+  std::shared_ptr<cuda_device> device(new cuda_device(ordinal), close);
+  detail::open_devices::instance().add(*device);
+  return device;
 }
 
 }  // namespace sluice::cuda

@@ -19,11 +19,11 @@ class cuda_timestamp_clock final : public timestamp_clock {
  public:
   using clock = std::chrono::steady_clock;
 
-  explicit cuda_timestamp_clock(device& on) : device_(on) {
+  explicit cuda_timestamp_clock(device& device) : device_(device) {
     // High priority: its few records should not queue after kernels.
-    stream_ = on.create_stream(stream_priority::high);
+    stream_ = device.create_stream(stream_priority::high);
     try {
-      for (auto& a : anchors_) a.stamp = on.create_timestamp();
+      for (auto& a : anchors_) a.stamp = device.create_timestamp();
     } catch (...) {
       release();
       throw;
@@ -36,11 +36,12 @@ class cuda_timestamp_clock final : public timestamp_clock {
     // counts.
     bool any = false;
     for (int attempt = 0; attempt < 3; ++attempt) {
-      auto& next = anchors_[1 - used_];
+      auto& next = anchors_[1 - anchor_index_];
       if (!measure(next)) break;
-      if (!any || next.uncertainty < anchors_[used_].uncertainty) used_ = 1 - used_;
+      if (!any || next.uncertainty < anchors_[anchor_index_].uncertainty)
+        anchor_index_ = 1 - anchor_index_;
       any = true;
-      if (anchors_[used_].uncertainty < std::chrono::microseconds(5)) break;
+      if (anchors_[anchor_index_].uncertainty < std::chrono::microseconds(5)) break;
     }
     known_ = known_ || any;
     return any;
@@ -49,14 +50,15 @@ class cuda_timestamp_clock final : public timestamp_clock {
   std::optional<clock::time_point> time_of(native_timestamp* stamp) noexcept override {
     if (!known_ || device_.lost()) return std::nullopt;
     const current_device_scope scope(device_);
-    const auto& from = anchors_[used_];
+    const auto& anchor = anchors_[anchor_index_];
     float milliseconds = 0;
-    if (cudaEventElapsedTime(&milliseconds, as_event(from.stamp), as_event(stamp)) != cudaSuccess) {
+    if (cudaEventElapsedTime(&milliseconds, as_event(anchor.stamp), as_event(stamp)) !=
+        cudaSuccess) {
       (void)cudaGetLastError();
       return std::nullopt;
     }
-    return from.time + std::chrono::round<clock::duration>(
-                           std::chrono::duration<double, std::milli>(milliseconds));
+    return anchor.time + std::chrono::round<clock::duration>(
+                             std::chrono::duration<double, std::milli>(milliseconds));
   }
 
  private:
@@ -75,7 +77,7 @@ class cuda_timestamp_clock final : public timestamp_clock {
     const auto limit = pending + std::chrono::milliseconds(50);
     if (!device_.record_timestamp(a.stamp, stream_)) return false;
     for (;;) {
-      const auto asked = clock::now();
+      const auto query_time = clock::now();
       const auto status = cudaEventQuery(as_event(a.stamp));
       const auto answered = clock::now();
       if (status == cudaSuccess) {
@@ -85,7 +87,7 @@ class cuda_timestamp_clock final : public timestamp_clock {
       }
       (void)cudaGetLastError();
       if (status != cudaErrorNotReady || answered > limit || device_.lost()) return false;
-      pending = asked;
+      pending = query_time;
     }
   }
 
@@ -99,14 +101,14 @@ class cuda_timestamp_clock final : public timestamp_clock {
   device& device_;
   native_stream* stream_ = nullptr;
   std::array<anchored, 2> anchors_;
-  std::size_t used_ = 0;
+  std::size_t anchor_index_ = 0;
   bool known_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<timestamp_clock> make_clock(device& on) {
-  return std::make_unique<cuda_timestamp_clock>(on);
+std::unique_ptr<timestamp_clock> make_clock(device& device) {
+  return std::make_unique<cuda_timestamp_clock>(device);
 }
 
 }  // namespace sluice::cuda

@@ -7,9 +7,9 @@
 
 namespace sluice::cuda {
 
-/// Makes a clock that relates the timestamps of `on` to the host's clock.
+/// Makes a clock that relates the timestamps of `device` to the host's clock.
 /// @throws error `library_failure`
 /// @throws error `device_lost`
-[[nodiscard]] std::unique_ptr<timestamp_clock> make_clock(device& on);
+[[nodiscard]] std::unique_ptr<timestamp_clock> make_clock(device& device);
 
 }  // namespace sluice::cuda

@@ -9,22 +9,22 @@ namespace sluice::cuda {
 namespace {
 
 template <class Function>
-void look_for(Function*& function, const char* name, unsigned of = 12000) noexcept {
-  function = reinterpret_cast<Function*>(find_driver_function(name, of));
+void look_for(Function*& function, const char* name, unsigned version = 12000) noexcept {
+  function = reinterpret_cast<Function*>(find_driver_function(name, version));
 }
 
 }  // namespace
 
-void* find_driver_function(const char* name, [[maybe_unused]] unsigned of) noexcept {
-  void* found = nullptr;
+void* find_driver_function(const char* name, [[maybe_unused]] unsigned version) noexcept {
+  void* function = nullptr;
   cudaDriverEntryPointQueryResult result{};
 #if CUDART_VERSION >= 12050
   const auto status =
-      cudaGetDriverEntryPointByVersion(name, &found, of, cudaEnableDefault, &result);
+      cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &result);
 #else
   const auto status = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
 #endif
-  if (status == cudaSuccess && result == cudaDriverEntryPointSuccess) return found;
+  if (status == cudaSuccess && result == cudaDriverEntryPointSuccess) return function;
   (void)cudaGetLastError();
   return nullptr;
 }
@@ -32,7 +32,7 @@ void* find_driver_function(const char* name, [[maybe_unused]] unsigned of) noexc
 namespace {
 
 driver_functions& all_functions() noexcept {
-  static driver_functions found = [] {
+  static driver_functions functions = [] {
     driver_functions f;
     look_for(f.device_get, "cuDeviceGet");
     look_for(f.primary_context_retain, "cuDevicePrimaryCtxRetain");
@@ -48,7 +48,7 @@ driver_functions& all_functions() noexcept {
     look_for(f.function_param_info, "cuFuncGetParamInfo", 12040);
     return f;
   }();
-  return found;
+  return functions;
 }
 
 }  // namespace
@@ -57,8 +57,8 @@ const driver_functions& driver() noexcept {
   return all_functions();
 }
 
-driver_functions exchange_driver(const driver_functions& with) noexcept {
-  return std::exchange(all_functions(), with);
+driver_functions exchange_driver(const driver_functions& functions) noexcept {
+  return std::exchange(all_functions(), functions);
 }
 
 }  // namespace sluice::cuda

@@ -9,10 +9,10 @@
 
 namespace sluice::cuda {
 
-/// The function `name` of the driver in the version `of` CUDA (12000 is 12.0), or null. If built
-/// with CUDA 12.0 to 12.4, in the version of that toolkit. Found at run time, because a machine
-/// without a GPU has no driver library to link. Thread-safe.
-[[nodiscard]] void* find_driver_function(const char* name, unsigned of = 12000) noexcept;
+/// The function `name` of the driver in the version of CUDA `version` (12000 is 12.0), or null. If
+/// built with CUDA 12.0 to 12.4, in the version of that toolkit. Found at run time, because a
+/// machine without a GPU has no driver library to link. Thread-safe.
+[[nodiscard]] void* find_driver_function(const char* name, unsigned version = 12000) noexcept;
 
 /// The driver's functions, found once. Null: the driver does not have it.
 struct driver_functions {
@@ -41,6 +41,6 @@ struct driver_functions {
 [[nodiscard]] const driver_functions& driver() noexcept;
 /// Replaces the functions and returns the previous ones. For tests that count calls. No other
 /// thread may be using a GPU.
-driver_functions exchange_driver(const driver_functions& with) noexcept;
+driver_functions exchange_driver(const driver_functions& functions) noexcept;
 
 }  // namespace sluice::cuda

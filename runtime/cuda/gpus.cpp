@@ -16,7 +16,7 @@ struct device_query {
 };
 
 const device_query& devices() noexcept {
-  static const device_query found = [] {
+  static const device_query result = [] {
     device_query q;
     q.status = cudaGetDeviceCount(&q.count);
     if (q.status != cudaSuccess) {
@@ -25,7 +25,7 @@ const device_query& devices() noexcept {
     }
     return q;
   }();
-  return found;
+  return result;
 }
 
 /// "13.0" for 13000.
@@ -40,25 +40,25 @@ int device_count() noexcept {
 }
 
 std::string why_absent(int ordinal) {
-  const auto& found = devices();
-  if (found.status == cudaErrorInsufficientDriver) {
+  const auto& query = devices();
+  if (query.status == cudaErrorInsufficientDriver) {
     // The CUDA runtime also returns this status if there is no driver at all.
     int supported = 0;
-    int needed = 0;
+    int required = 0;
     if (cudaDriverGetVersion(&supported) != cudaSuccess || supported == 0) {
       (void)cudaGetLastError();
       return "no GPU or no NVIDIA driver on this machine";
     }
-    (void)cudaRuntimeGetVersion(&needed);
+    (void)cudaRuntimeGetVersion(&required);
     return "no usable GPU: the NVIDIA driver supports CUDA " + version_text(supported) +
-           ", but CUDA " + version_text(needed) + " is needed";
+           ", but CUDA " + version_text(required) + " is needed";
   }
-  if (found.status != cudaSuccess && found.status != cudaErrorNoDevice) {
-    return std::string("no usable GPU: ") + cudaGetErrorString(found.status);
+  if (query.status != cudaSuccess && query.status != cudaErrorNoDevice) {
+    return std::string("no usable GPU: ") + cudaGetErrorString(query.status);
   }
-  if (found.count == 0) return "no GPU on this machine";
+  if (query.count == 0) return "no GPU on this machine";
   return "no GPU " + std::to_string(ordinal) + "; the number of GPUs is " +
-         std::to_string(found.count);
+         std::to_string(query.count);
 }
 
 device_info describe(int ordinal) {

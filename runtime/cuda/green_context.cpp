@@ -31,8 +31,8 @@ struct green_functions {
 };
 
 [[nodiscard]] const green_functions& functions() noexcept {
-  static const green_functions found;
-  return found;
+  static const green_functions instance;
+  return instance;
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ std::string_view to_string(errc code) noexcept {
   return "unknown";
 }
 
-error invalid_argument(std::string_view name, const std::string& what,
-                       const source_location& where) {
-  return {errc::invalid_argument, std::string(name) + ": " + what, {}, where};
+error invalid_argument(std::string_view name, const std::string& message,
+                       const source_location& location) {
+  return {errc::invalid_argument, std::string(name) + ": " + message, {}, location};
 }
 
 error current_error() noexcept {

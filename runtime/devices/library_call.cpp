@@ -27,13 +27,13 @@ thread_calls* take_record() noexcept {
   for (auto* r = records.load(std::memory_order_acquire); r != nullptr; r = r->next) {
     if (!r->taken.exchange(true, std::memory_order_acquire)) return r;
   }
-  auto* const made = new (std::nothrow) thread_calls;
-  if (made == nullptr) return nullptr;
-  made->next = records.load(std::memory_order_relaxed);
-  while (!records.compare_exchange_weak(made->next, made, std::memory_order_acq_rel,
+  auto* const record = new (std::nothrow) thread_calls;
+  if (record == nullptr) return nullptr;
+  record->next = records.load(std::memory_order_relaxed);
+  while (!records.compare_exchange_weak(record->next, record, std::memory_order_acq_rel,
                                         std::memory_order_relaxed)) {
   }
-  return made;
+  return record;
 }
 
 struct record_of_thread {
@@ -45,13 +45,13 @@ struct record_of_thread {
 };
 
 thread_calls* mine() noexcept {
-  thread_local record_of_thread here;
-  return here.record;
+  thread_local record_of_thread holder;
+  return holder.record;
 }
 
 }  // namespace
 
-library_call::library_call(device_id on) noexcept : of_gpu_(on.kind == device_kind::cuda) {
+library_call::library_call(device_id device) noexcept : of_gpu_(device.kind == device_kind::cuda) {
   // Both sides use read-modify-writes: either the exit sees the call, or the call sees the loss.
   if (auto* const calls = mine()) calls->depth.fetch_add(1, std::memory_order_acq_rel);
 }
@@ -66,21 +66,21 @@ library_call::~library_call() {
 }
 
 bool library_call::running_elsewhere() noexcept {
-  const auto* const own = mine();
+  const auto* const this_thread = mine();
   auto* r = records.load(std::memory_order_relaxed);
   while (
       !records.compare_exchange_weak(r, r, std::memory_order_acq_rel, std::memory_order_relaxed)) {
   }
   for (; r != nullptr; r = r->next) {
-    if (r != own && r->depth.fetch_add(0, std::memory_order_acq_rel) != 0) return true;
+    if (r != this_thread && r->depth.fetch_add(0, std::memory_order_acq_rel) != 0) return true;
   }
   return false;
 }
 
 void library_call::forget_other_threads() noexcept {
-  const auto* const own = mine();
+  const auto* const this_thread = mine();
   for (auto* r = records.load(std::memory_order_acquire); r != nullptr; r = r->next) {
-    if (r != own) r->depth.store(0, std::memory_order_relaxed);
+    if (r != this_thread) r->depth.store(0, std::memory_order_relaxed);
   }
 }
 

@@ -21,7 +21,7 @@ namespace sluice::detail {
 /// 8th … call on a GPU in each thread.
 class library_call {
  public:
-  explicit library_call(device_id on) noexcept;
+  explicit library_call(device_id device) noexcept;
   /// A call that constructs no static variables, for example a query of an event.
   library_call() noexcept : library_call({device_kind::host, 0}) {}
   library_call(const library_call&) = delete;

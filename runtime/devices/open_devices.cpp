@@ -35,19 +35,19 @@ const error& end_of_process =
 }  // namespace
 
 open_devices& open_devices::instance() noexcept {
-  static constinit open_devices all;  // never destroyed
-  return all;
+  static constinit open_devices devices;  // never destroyed
+  return devices;
 }
 
-void open_devices::add(device& opened) noexcept {
+void open_devices::add(device& device) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    opened.next_open_ = first_;
-    if (first_ != nullptr) first_->previous_open_ = &opened;
-    first_ = &opened;
+    device.next_open_ = first_;
+    if (first_ != nullptr) first_->previous_open_ = &device;
+    first_ = &device;
   }
   // Either `end` finds the device in the list, or its lock orders the flag before this.
-  if (process_ends()) opened.lose(end_of_process);
+  if (process_ends()) device.lose(end_of_process);
 }
 
 void open_devices::remove(device& closed) noexcept {
@@ -89,27 +89,29 @@ void open_devices::end() noexcept {
     for (auto* d = first_; d != nullptr; d = d->next_open_) d->lose(end_of_process);
   }
   using activity = device::activity;
-  slow_wait waiting;
+  slow_wait wait;
   const auto limit = std::chrono::steady_clock::now() + task_limit;
   for (;;) {
-    auto most = activity::none;
+    auto busiest_activity = activity::none;
     device_id busiest;
     {
       const std::lock_guard lock(mutex_);
       for (auto* d = first_; d != nullptr; d = d->next_open_) {
-        const auto doing = d->inherited() ? activity::none : d->running();
-        if (doing > most) busiest = d->id();
-        most = std::max(most, doing);
+        const auto current = d->inherited() ? activity::none : d->running();
+        if (current > busiest_activity) busiest = d->id();
+        busiest_activity = std::max(busiest_activity, current);
       }
     }
     const bool calls = library_call::running_elsewhere();
-    if (most == activity::none && !calls) return;
-    if (most != activity::library_call && std::chrono::steady_clock::now() >= limit) return;
-    waiting.look([&] {
-      if (most == activity::none) return std::string("exiting the process: waiting for a launch");
+    if (busiest_activity == activity::none && !calls) return;
+    if (busiest_activity != activity::library_call && std::chrono::steady_clock::now() >= limit)
+      return;
+    wait.look([&] {
+      if (busiest_activity == activity::none)
+        return std::string("exiting the process: waiting for a launch");
       return "exiting the process: waiting for " +
-             std::string(most == activity::task ? "a task" : "a library call") + " on " +
-             to_string(busiest);
+             std::string(busiest_activity == activity::task ? "a task" : "a library call") +
+             " on " + to_string(busiest);
     });
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -139,8 +141,8 @@ std::uint32_t fork_depth() noexcept {
 void leave_to_parent(const void* object) noexcept {
   const std::lock_guard lock(left_mutex);
   try {
-    static auto& left = *new std::vector<const void*>;
-    left.push_back(object);
+    static auto& objects = *new std::vector<const void*>;
+    objects.push_back(object);
   } catch (...) {
     // Only a leak checker would miss the pointer.
   }

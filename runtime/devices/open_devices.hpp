@@ -20,7 +20,7 @@ class open_devices {
 
   /// Adds a device after its construction, because the exit of the process calls its virtual
   /// functions. From that exit on, a device that is added is lost at once.
-  void add(device& opened) noexcept;
+  void add(device& device) noexcept;
   /// Removes a device before its destruction.
   void remove(device& closed) noexcept;
 

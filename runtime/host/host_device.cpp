@@ -73,12 +73,12 @@ class timestamp_task final : public host_task {
 class join_task final : public host_task {
  public:
   using function = void (host_rendezvous::*)(host_stream&) noexcept;
-  join_task(host_rendezvous& joint, function part) noexcept
-      : host_task(kind::marker), joint_(joint), part_(part) {}
-  void run(host_stream& stream) override { (joint_.*part_)(stream); }
+  join_task(host_rendezvous& rendezvous, function part) noexcept
+      : host_task(kind::marker), rendezvous_(rendezvous), part_(part) {}
+  void run(host_stream& stream) override { (rendezvous_.*part_)(stream); }
 
  private:
-  host_rendezvous& joint_;
+  host_rendezvous& rendezvous_;
   function part_;
 };
 
@@ -123,12 +123,12 @@ class host_device final : public device {
   ~host_device() override {
     for (auto& stream : streams_) stream->stop();
     auto pause = std::chrono::microseconds(1);
-    detail::slow_wait waiting;
+    detail::slow_wait wait;
     for (;;) {
       const auto busy =
           std::ranges::count_if(streams_, [](const auto& stream) { return !stream->stopped(); });
       if (busy == 0) break;
-      waiting.look([&] {
+      wait.look([&] {
         return "closing " + to_string(id()) + ": waiting for tasks on " + std::to_string(busy) +
                (busy == 1 ? " stream" : " streams");
       });
@@ -149,10 +149,10 @@ class host_device final : public device {
   void require_adoptable(native_stream* stream) override {
     require_usable();
     const std::lock_guard lock(mutex_);
-    const auto* const wanted = reinterpret_cast<const host_stream*>(stream);
+    const auto* const address = reinterpret_cast<const host_stream*>(stream);
     const auto known =
-        std::ranges::any_of(streams_, [&](const auto& s) { return s.get() == wanted; });
-    if (!known || wanted->ending()) {
+        std::ranges::any_of(streams_, [&](const auto& s) { return s.get() == address; });
+    if (!known || address->ending()) {
       throw error(errc::invalid_argument, "stream: not a stream of this host device");
     }
   }
@@ -181,29 +181,29 @@ class host_device final : public device {
 
   void synchronize(native_stream* stream) override {
     require_usable();
-    auto met = take_meeting();
+    auto point = take_meeting();
     struct back {
-      host_device& self;
-      meeting& met;
+      host_device& device;
+      meeting& point;
       ~back() {
-        const std::lock_guard lock(self.mutex_);
-        self.meetings_.push_back(met);  // has capacity
+        const std::lock_guard lock(device.mutex_);
+        device.meetings_.push_back(point);  // has capacity
       }
-    } const giving_back{*this, met};
+    } const giving_back{*this, point};
     // Earlier failures belong to tickets, not to this meeting.
-    auto* const task = new record_task(as_event(met.event), ++met.value, false);
-    as_event(met.event).mark_recorded(met.value);
+    auto* const task = new record_task(as_event(point.event), ++point.value, false);
+    as_event(point.event).mark_recorded(point.value);
     as_stream(stream).submit(task);
-    as_event(met.event).wait(met.value, *this);
+    as_event(point.event).wait(point.value, *this);
     require_usable();
   }
 
   native_event* create_event() override {
     require_usable();
     const std::lock_guard lock(mutex_);
-    auto made = std::make_unique<host_event>();
-    events_.insert(made.get());
-    return reinterpret_cast<native_event*>(made.release());
+    auto event = std::make_unique<host_event>();
+    events_.insert(event.get());
+    return reinterpret_cast<native_event*>(event.release());
   }
 
   void destroy_event(native_event* event) noexcept override {
@@ -240,10 +240,10 @@ class host_device final : public device {
 
   void follow(native_stream* stream, native_stream* source) override {
     require_usable();
-    auto joint = std::make_unique<host_rendezvous>();
-    auto reach = std::make_unique<join_task>(*joint, &host_rendezvous::reach);
-    auto wait = std::make_unique<join_task>(*joint, &host_rendezvous::wait);
-    (void)joint.release();  // the tasks own it now
+    auto rendezvous = std::make_unique<host_rendezvous>();
+    auto reach = std::make_unique<join_task>(*rendezvous, &host_rendezvous::reach);
+    auto wait = std::make_unique<join_task>(*rendezvous, &host_rendezvous::wait);
+    (void)rendezvous.release();  // the tasks own it now
     as_stream(source).submit(reach.release());
     as_stream(stream).submit(wait.release());
   }
@@ -260,9 +260,11 @@ class host_device final : public device {
     if (!lost()) return false;
     if (inherited()) return true;  // no thread of this process runs its work
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(streams_.begin(), streams_.end(),
-                                    [&](const auto& s) { return s.get() == &as_stream(stream); });
-    return found == streams_.end() || (*found)->quiescent();  // a destroyed one has been joined
+    const auto position = std::find_if(streams_.begin(), streams_.end(), [&](const auto& s) {
+      return s.get() == &as_stream(stream);
+    });
+    // A destroyed one has been joined.
+    return position == streams_.end() || (*position)->quiescent();
   }
 
   native_timestamp* create_timestamp() override {
@@ -362,21 +364,21 @@ class host_device final : public device {
   void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
             native_stream* stream) override {
     require_usable();
-    std::array<std::byte, 16> copied{};
-    if (!std::has_single_bit(pattern_bytes) || pattern_bytes > copied.size()) {
+    std::array<std::byte, 16> value{};
+    if (!std::has_single_bit(pattern_bytes) || pattern_bytes > value.size()) {
       throw error(
           errc::invalid_argument,
           "fill: pattern_bytes is " + std::to_string(pattern_bytes) + "; must be 1, 2, 4, 8 or 16");
     }
-    std::memcpy(copied.data(), pattern, pattern_bytes);
-    auto task = [destination, copied, pattern_bytes, count] {
+    std::memcpy(value.data(), pattern, pattern_bytes);
+    auto task = [destination, value, pattern_bytes, count] {
       auto* bytes = static_cast<std::byte*>(destination);
       if (pattern_bytes == 1) {
-        std::memset(bytes, std::to_integer<int>(copied[0]), count);
+        std::memset(bytes, std::to_integer<int>(value[0]), count);
         return;
       }
       for (std::size_t i = 0; i < count; ++i)
-        std::memcpy(bytes + i * pattern_bytes, copied.data(), pattern_bytes);
+        std::memcpy(bytes + i * pattern_bytes, value.data(), pattern_bytes);
     };
     as_stream(stream).submit_counted(new function_task<decltype(task)>(std::move(task)),
                                      fault_target::copy);
@@ -390,12 +392,12 @@ class host_device final : public device {
  protected:
   activity running() noexcept override {
     const std::lock_guard lock(mutex_);
-    auto most = activity::none;
+    auto busiest = activity::none;
     for (const auto& stream : streams_) {
       if (stream->quiescent() || stream.get() == host_stream::of_this_thread()) continue;
-      most = std::max(most, stream->in_library() ? activity::library_call : activity::task);
+      busiest = std::max(busiest, stream->in_library() ? activity::library_call : activity::task);
     }
-    return most;
+    return busiest;
   }
   void on_loss() noexcept override {
     const std::lock_guard lock(mutex_);
@@ -417,7 +419,7 @@ class host_device final : public device {
         meetings_.pop_back();
         return last;
       }
-      meetings_.reserve(++meetings_made_);
+      meetings_.reserve(++meeting_count_);
     }
     return {create_event(), 0};
   }
@@ -439,7 +441,7 @@ class host_device final : public device {
   stream_ordered_pool pool_;
   std::unordered_set<host_event*> events_;
   std::vector<meeting> meetings_;
-  std::size_t meetings_made_ = 0;
+  std::size_t meeting_count_ = 0;
   std::unordered_set<void*> allocated_;
   std::vector<std::unique_ptr<host_stream>>
       streams_;  // last: their threads exit before other members are destroyed
@@ -459,20 +461,20 @@ std::shared_ptr<device> open_host_device(const host_device_options& options) {
                                             std::to_string(options.jitter->longest.count()) +
                                             " us; must not be negative");
   }
-  const auto close = [](host::host_device* opened) {
-    if (opened->inherited()) return;  // the streams' threads belong to the parent
+  const auto close = [](host::host_device* device) {
+    if (device->inherited()) return;  // the streams' threads belong to the parent
     // The exit of the process must not reach a device that is being destroyed.
-    detail::open_devices::instance().remove(*opened);
+    detail::open_devices::instance().remove(*device);
     // A task of the device may have held the last reference, and its thread cannot join itself.
     if (host::host_stream::of_this_thread() != nullptr) {
-      std::thread([opened] { delete opened; }).detach();
+      std::thread([device] { delete device; }).detach();
     } else {
-      delete opened;
+      delete device;
     }
   };
-  std::shared_ptr<host::host_device> opened(new host::host_device(options), close);
-  detail::open_devices::instance().add(*opened);
-  return opened;
+  std::shared_ptr<host::host_device> device(new host::host_device(options), close);
+  detail::open_devices::instance().add(*device);
+  return device;
 }
 
 }  // namespace sluice

@@ -11,7 +11,7 @@ void host_rendezvous::reach(host_stream& source) noexcept {
   if (source.owner().lost()) failure = source.owner().loss();
   event_.reach(1, std::move(failure));
   // Release: the waiter may delete this. Acquire: orders only after a waiter that left early.
-  if (left_.exchange(part::source_left, std::memory_order_acq_rel) == part::waiter_left)
+  if (state_.exchange(part::source_left, std::memory_order_acq_rel) == part::waiter_left)
     delete this;
 }
 
@@ -21,13 +21,13 @@ void host_rendezvous::wait(host_stream& stream) noexcept {
   }
   if (event_.state(1) == event_state::pending) {
     // The device is lost, so only the order of the two departures matters.
-    if (left_.exchange(part::waiter_left, std::memory_order_acq_rel) == part::source_left)
+    if (state_.exchange(part::waiter_left, std::memory_order_acq_rel) == part::source_left)
       delete this;
     return;
   }
   if (event_.state(1) == event_state::failed) stream.fail(event_.failure());
   // The source is about to leave. A load orders no thread after this stream.
-  while (left_.load(std::memory_order_acquire) != part::source_left) std::this_thread::yield();
+  while (state_.load(std::memory_order_acquire) != part::source_left) std::this_thread::yield();
   delete this;
 }
 

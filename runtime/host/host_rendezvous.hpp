@@ -28,7 +28,7 @@ class host_rendezvous {
  private:
   enum class part : std::uint8_t { both, source_left, waiter_left };
   host_event event_;
-  std::atomic<part> left_{part::both};
+  std::atomic<part> state_{part::both};
 };
 
 }  // namespace sluice::host

@@ -19,11 +19,11 @@ class anchor_task final : public host_task {
 class mark_task final : public host_task {
  public:
   using function = void (host_stream::*)() noexcept;
-  explicit mark_task(function reached) noexcept : host_task(kind::marker), reached_(reached) {}
-  void run(host_stream& stream) override { (stream.*reached_)(); }
+  explicit mark_task(function callback) noexcept : host_task(kind::marker), callback_(callback) {}
+  void run(host_stream& stream) override { (stream.*callback_)(); }
 
  private:
-  function reached_;
+  function callback_;
 };
 
 // Constructed in advance, for when the host has no memory for a text.
@@ -31,7 +31,7 @@ const error& failure_unknown =
     *new error(errc::library_failure, "the failure is no longer known");      // never destroyed
 const error& scripted_loss = *new error(errc::device_lost, "scripted loss");  // never destroyed
 
-thread_local host_stream* running_here = nullptr;
+thread_local host_stream* current_stream = nullptr;
 
 // Vigna's splitmix64: sufficient for random delays.
 std::uint64_t next_random(std::uint64_t& state) noexcept {
@@ -45,33 +45,33 @@ std::uint64_t next_random(std::uint64_t& state) noexcept {
 }  // namespace
 
 void note_library_call(bool entered) noexcept {
-  if (running_here != nullptr) running_here->set_in_library(entered);
+  if (current_stream != nullptr) current_stream->set_in_library(entered);
 }
 
 void host_event::reach(std::uint64_t value, std::optional<error> failure) noexcept {
   const bool failed = failure.has_value();
   if (failed) failure_ = std::move(failure);
-  reached_.store(value * 2 + (failed ? 1 : 0), std::memory_order_release);
+  reached_value_.store(value * 2 + (failed ? 1 : 0), std::memory_order_release);
   signal_.raise();
 }
 
 event_state host_event::state(std::uint64_t value) const noexcept {
-  const auto reached = reached_.load(std::memory_order_relaxed);
-  if (reached / 2 < value) return event_state::pending;
-  return reached == value * 2 + 1 ? event_state::failed : event_state::complete;
+  const auto value_reached = reached_value_.load(std::memory_order_relaxed);
+  if (value_reached / 2 < value) return event_state::pending;
+  return value_reached == value * 2 + 1 ? event_state::failed : event_state::complete;
 }
 
 void host_event::wait(std::uint64_t value, const device& owner) noexcept {
   signal_.wait(
-      [&] { return reached_.load(std::memory_order_acquire) / 2 >= value || owner.lost(); });
+      [&] { return reached_value_.load(std::memory_order_acquire) / 2 >= value || owner.lost(); });
 }
 
 bool host_event::wait_for(std::uint64_t value, const device& owner,
-                          std::chrono::nanoseconds longest) noexcept {
+                          std::chrono::nanoseconds timeout) noexcept {
   const auto ready = [&] {
-    return reached_.load(std::memory_order_acquire) / 2 >= value || owner.lost();
+    return reached_value_.load(std::memory_order_acquire) / 2 >= value || owner.lost();
   };
-  signal_.wait_for(longest, ready);
+  signal_.wait_for(timeout, ready);
   return ready();
 }
 
@@ -123,11 +123,11 @@ void host_stream::submit_counted(host_task* task, fault_target target) noexcept 
 }
 
 host_stream* host_stream::of_this_thread() noexcept {
-  return running_here;
+  return current_stream;
 }
 
 void host_stream::run() noexcept {
-  running_here = this;
+  current_stream = this;
   while (!leaving_) {
     host_task* task = nullptr;
     signal_.wait([&] {
@@ -158,11 +158,11 @@ void host_stream::execute(host_task& task) noexcept {
 }
 
 void host_stream::delay() noexcept {
-  const auto longest = static_cast<std::uint64_t>(jitter_->longest.count());
+  const auto limit = static_cast<std::uint64_t>(jitter_->longest.count());
   const auto draw = next_random(random_state_);
   // Half of the tasks start at once, so that fast and slow streams mix.
-  if (longest == 0 || (draw & 1U) == 0) return;
-  std::this_thread::sleep_for(std::chrono::microseconds((draw >> 1U) % longest));
+  if (limit == 0 || (draw & 1U) == 0) return;
+  std::this_thread::sleep_for(std::chrono::microseconds((draw >> 1U) % limit));
 }
 
 }  // namespace sluice::host

@@ -34,38 +34,39 @@ class host_event {
   }
   /// Whether a record is queued that no stream has reached.
   [[nodiscard]] bool pending() const noexcept {
-    return reached_.load(std::memory_order_relaxed) / 2 < recorded_.load(std::memory_order_relaxed);
+    return reached_value_.load(std::memory_order_relaxed) / 2 <
+           newest_value_.load(std::memory_order_relaxed);
   }
 
   /// Notes that a record with `value` is about to be queued. For the submitting thread.
   void mark_recorded(std::uint64_t value) noexcept {
-    recorded_.store(value, std::memory_order_relaxed);
+    newest_value_.store(value, std::memory_order_relaxed);
   }
   [[nodiscard]] bool was_recorded(std::uint64_t value) const noexcept {
-    return recorded_.load(std::memory_order_relaxed) >= value;
+    return newest_value_.load(std::memory_order_relaxed) >= value;
   }
 
   /// Notes that the record with `value` has been reached. `failure` is the failure since the
   /// previous record, if any. For the stream's thread.
   void reach(std::uint64_t value, std::optional<error> failure) noexcept;
   [[nodiscard]] event_state state(std::uint64_t value) const noexcept;
-  void acquire() const noexcept { (void)reached_.load(std::memory_order_acquire); }
+  void acquire() const noexcept { (void)reached_value_.load(std::memory_order_acquire); }
   /// Blocks until the record with `value` is reached or the device is lost.
   void wait(std::uint64_t value, const device& owner) noexcept;
-  /// Waits for at most about `longest`. Returns whether the record was reached or the device was
+  /// Waits for at most about `timeout`. Returns whether the record was reached or the device was
   /// lost.
   [[nodiscard]] bool wait_for(std::uint64_t value, const device& owner,
-                              std::chrono::nanoseconds longest) noexcept;
+                              std::chrono::nanoseconds timeout) noexcept;
   /// Wakes the waiters, which then check for the loss of the device.
   void wake() noexcept { signal_.raise(); }
   [[nodiscard]] error failure() const;
 
  private:
   std::atomic<std::uint32_t> shares_{1};
-  std::atomic<std::uint64_t> recorded_{0};
-  std::atomic<std::uint64_t> reached_{0};  // value * 2, plus 1 if the work before it failed
+  std::atomic<std::uint64_t> newest_value_{0};
+  std::atomic<std::uint64_t> reached_value_{0};  // value * 2, plus 1 if the work before it failed
   detail::one_way_signal signal_;
-  std::optional<error> failure_;  // written before `reached_`, read after acquiring it
+  std::optional<error> failure_;  // written before `reached_value_`, read after acquiring it
 };
 
 /// One task in a stream's queue.
@@ -152,8 +153,8 @@ class host_stream {
     return std::exchange(failure_, std::nullopt);
   }
   /// Notes a failure for the next record. For the stream's thread.
-  void fail(const error& why) noexcept {
-    if (!failure_) failure_ = why;
+  void fail(const error& failure) noexcept {
+    if (!failure_) failure_ = failure;
   }
   [[nodiscard]] device& owner() noexcept { return owner_; }
 

@@ -60,7 +60,7 @@ stream_ordered_pool::~stream_ordered_pool() {
   for (auto& [bytes, blocks] : free_) {
     for (auto& b : blocks) deallocate_aligned(b.address);
   }
-  for (auto& [address, bytes] : used_) deallocate_aligned(address);
+  for (auto& [address, bytes] : blocks_in_use_) deallocate_aligned(address);
 }
 
 void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
@@ -68,7 +68,7 @@ void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
   if (bin == free_.end()) return nullptr;
   auto& blocks = bin->second;
   const auto freed_here = [&](const block& b) {
-    return b.freed_on == &stream;
+    return b.stream == &stream;
   };
   // Blocks that other streams cannot use yet are taken first: the budget relies on it.
   auto b = std::find_if(blocks.rbegin(), blocks.rend(), freed_here);
@@ -85,26 +85,26 @@ void* stream_ordered_pool::take(std::size_t bytes, const host_stream& stream) {
 
 void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
   // For sizes beyond the physical memory, rounding may overflow.
-  const auto rounded = bytes <= physical_memory() ? size_class(bytes) : bytes;
+  const auto size = bytes <= physical_memory() ? size_class(bytes) : bytes;
   const std::lock_guard lock(mutex_);
   // Everything that may throw precedes `take`, because work before the free may still use the block
   // that it returns, so that block could not be returned to the system.
-  auto entry = used_.extract(used_.emplace(nullptr, rounded).first);
+  auto entry = blocks_in_use_.extract(blocks_in_use_.emplace(nullptr, size).first);
   std::unique_ptr<allocation_task> begin;
-  if constexpr (thread_sanitizer_on) begin = std::make_unique<allocation_task>(rounded);
-  void* address = take(rounded, stream);
+  if constexpr (thread_sanitizer_on) begin = std::make_unique<allocation_task>(size);
+  void* address = take(size, stream);
   if (address == nullptr) {
     try {
-      address = allocate_aligned(rounded);
+      address = allocate_aligned(size);
     } catch (const error&) {
-      if (rounded > physical_memory()) throw;  // freeing memory would not help
+      if (size > physical_memory()) throw;  // freeing memory would not help
       (void)give_back();
-      address = allocate_aligned(rounded);
+      address = allocate_aligned(size);
     }
-    bytes_ += rounded;
+    bytes_ += size;
   }
   entry.key() = address;
-  used_.insert(std::move(entry));  // allocates nothing: the table was large enough
+  blocks_in_use_.insert(std::move(entry));  // allocates nothing: the table was large enough
   if constexpr (thread_sanitizer_on) {
     begin->allocated(address);
     stream.submit(begin.release());
@@ -114,31 +114,32 @@ void* stream_ordered_pool::allocate(std::size_t bytes, host_stream& stream) {
 
 void stream_ordered_pool::deallocate(void* address, host_stream& stream) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto used = used_.find(address);
-  if (used == used_.end()) return;
-  const auto bytes = used->second;
+  const auto entry = blocks_in_use_.find(address);
+  if (entry == blocks_in_use_.end()) return;
+  const auto bytes = entry->second;
   try {
-    auto reached = std::make_shared<std::atomic<bool>>(false);
-    auto release = [address, bytes, reached] {
+    auto flag = std::make_shared<std::atomic<bool>>(false);
+    auto release = [address, bytes, flag] {
       annotate_write(address, bytes);
-      reached->store(true, std::memory_order_release);
+      flag->store(true, std::memory_order_release);
     };
     auto task = std::make_unique<function_task<decltype(release)>>(std::move(release));
-    free_[bytes].push_back({address, bytes, &stream, reached});
+    free_[bytes].push_back({address, bytes, &stream, flag});
     stream.submit(task.release());
-    used_.erase(used);
+    blocks_in_use_.erase(entry);
   } catch (const std::bad_alloc&) {
-    // The block stays in `used_` until the pool is destroyed: lost, but never reused while in use.
+    // The block stays in `blocks_in_use_` until the pool is destroyed: lost, but never reused while
+    // in use.
   }
 }
 
 void stream_ordered_pool::deallocate_finished(void* address) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto used = used_.find(address);
-  if (used == used_.end()) return;
-  const auto bytes = used->second;
+  const auto entry = blocks_in_use_.find(address);
+  if (entry == blocks_in_use_.end()) return;
+  const auto bytes = entry->second;
   annotate_write(address, bytes);  // an unfinished use races with this
-  used_.erase(used);
+  blocks_in_use_.erase(entry);
   try {
     free_[bytes].push_back({address, bytes, nullptr, nullptr});
   } catch (const std::bad_alloc&) {
@@ -158,16 +159,16 @@ std::size_t stream_ordered_pool::trim() noexcept {
 }
 
 std::size_t stream_ordered_pool::give_back() noexcept {
-  std::size_t given = 0;
+  std::size_t total = 0;
   for (auto& [bytes, blocks] : free_) {
-    given += bytes * std::erase_if(blocks, [](const block& b) {
+    total += bytes * std::erase_if(blocks, [](const block& b) {
                if (!b.reached()) return false;
                deallocate_aligned(b.address);
                return true;
              });
   }
-  bytes_ -= given;
-  return given;
+  bytes_ -= total;
+  return total;
 }
 
 }  // namespace sluice::host

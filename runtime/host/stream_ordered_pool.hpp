@@ -37,7 +37,7 @@ class stream_ordered_pool {
   struct block {
     void* address = nullptr;
     std::size_t bytes = 0;
-    host_stream* freed_on = nullptr;                  // null: not ordered on a stream
+    host_stream* stream = nullptr;                    // null: not ordered on a stream
     std::shared_ptr<std::atomic<bool>> free_reached;  // null: reached
     [[nodiscard]] bool reached() const noexcept {
       return !free_reached || free_reached->load(std::memory_order_acquire);
@@ -48,7 +48,7 @@ class stream_ordered_pool {
   [[nodiscard]] std::size_t give_back() noexcept;
 
   mutable std::mutex mutex_;
-  std::unordered_map<void*, std::size_t> used_;
+  std::unordered_map<void*, std::size_t> blocks_in_use_;
   std::map<std::size_t, std::vector<block>> free_;  // by size class
   std::size_t bytes_ = 0;                           // of used and free blocks
 };

@@ -30,12 +30,13 @@ element_type type_of(const char* format) {
   for (const auto& entry : formats) {
     if (format[0] == entry.format[0] && format[1] == '\0') return entry.type;
   }
-  const auto shown = std::string_view(format).substr(0, 32);
-  std::string what;
-  if (std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
-    what.append(1, '\'').append(shown).append("' is not supported; ");
+  const auto excerpt = std::string_view(format).substr(0, 32);
+  std::string message;
+  if (std::all_of(excerpt.begin(), excerpt.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+    message.append(1, '\'').append(excerpt).append("' is not supported; ");
   }
-  throw field_error(errc::unsupported, "format", what + "must be C, c, S, i, I, l, L, e, f or g");
+  throw field_error(errc::unsupported, "format",
+                    message + "must be C, c, S, i, I, l, L, e, f or g");
 }
 
 const char* format_of(element_type type) {
@@ -65,26 +66,26 @@ class imported_array final : public detail::foreign_memory {
 /// The data of an exported array. Its release callback destroys it.
 struct exported_array {
   std::array<const void*, 2> buffers{};
-  detail::lent_memory lent;
+  detail::lent_memory loan;
 };
 
 }  // namespace
 
 arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device_array) {
   const auto& array = device_array.array;
-  const auto refuse_unless = [](bool holds, errc code, const char* field, const char* what) {
-    if (!holds) throw field_error(code, field, what);
+  const auto refuse_unless = [](bool holds, errc code, const char* field, const char* message) {
+    if (!holds) throw field_error(code, field, message);
   };
   const auto refuse_value_unless = [](bool holds, errc code, const char* field, std::int64_t value,
-                                      const char* what) {
-    if (!holds) throw field_error(code, field, std::to_string(value) + what);
+                                      const char* message) {
+    if (!holds) throw field_error(code, field, std::to_string(value) + message);
   };
   refuse_unless(schema.release != nullptr, errc::invalid_argument, "schema.release",
                 "the schema has been released");
   refuse_unless(array.release != nullptr, errc::invalid_argument, "array.release",
                 "the array has been released");
-  arrow_layout read;
-  read.type = type_of(schema.format);
+  arrow_layout layout;
+  layout.type = type_of(schema.format);
   refuse_value_unless(schema.n_children == 0, errc::unsupported, "schema.n_children",
                       schema.n_children, " is not supported; must be 0");
   refuse_unless(schema.dictionary == nullptr, errc::unsupported, "schema.dictionary",
@@ -101,11 +102,11 @@ arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device
                       " is negative");
   refuse_value_unless(array.offset >= 0, errc::invalid_argument, "offset", array.offset,
                       " is negative");
-  const auto size = static_cast<std::int64_t>(size_of(read.type));
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  refuse_value_unless(array.length <= most / size, errc::invalid_argument, "length", array.length,
+  const auto size = static_cast<std::int64_t>(size_of(layout.type));
+  constexpr auto limit = std::numeric_limits<std::int64_t>::max();
+  refuse_value_unless(array.length <= limit / size, errc::invalid_argument, "length", array.length,
                       " elements overflow the size in bytes");
-  refuse_value_unless(array.offset <= most / size - array.length, errc::invalid_argument, "offset",
+  refuse_value_unless(array.offset <= limit / size - array.length, errc::invalid_argument, "offset",
                       array.offset, " elements overflow the size in bytes");
   refuse_value_unless(array.n_buffers == 2, errc::invalid_argument, "n_buffers", array.n_buffers,
                       " is invalid; must be 2");
@@ -118,28 +119,29 @@ arrow_layout layout_of(const ArrowSchema& schema, const ArrowDeviceArray& device
   refuse_unless(array.null_count == 0 || array.buffers[0] == nullptr, errc::unsupported,
                 "null_count", "unknown (-1), but the array has a validity buffer");
 
-  read.bytes = static_cast<std::size_t>(array.length * size);
+  layout.bytes = static_cast<std::size_t>(array.length * size);
   const auto base = reinterpret_cast<std::uintptr_t>(array.buffers[1]);
   if (base == 0) {
     refuse_unless(array.length == 0, errc::invalid_argument, "buffers[1]", "must not be null");
-    return read;
+    return layout;
   }
   const auto offset = static_cast<std::uint64_t>(array.offset * size);
   const auto end_of_addresses = std::numeric_limits<std::uintptr_t>::max();
-  refuse_unless(offset <= end_of_addresses - base && read.bytes <= end_of_addresses - base - offset,
-                errc::invalid_argument, "offset", "the end of the array exceeds the address space");
+  refuse_unless(
+      offset <= end_of_addresses - base && layout.bytes <= end_of_addresses - base - offset,
+      errc::invalid_argument, "offset", "the end of the array exceeds the address space");
   if (array.length != 0) {
-    detail::require_aligned(base, offset, read.type, "buffers[1]", "offset");
+    detail::require_aligned(base, offset, layout.type, "buffers[1]", "offset");
   }
   // The runtime tracks the block as read-only, so the cast is safe.
-  read.address = static_cast<std::byte*>(const_cast<void*>(array.buffers[1])) + offset;
-  return read;
+  layout.address = static_cast<std::byte*>(const_cast<void*>(array.buffers[1])) + offset;
+  return layout;
 }
 
 tensor import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDeviceArray* array,
                     const import_options& options) {
   if (array == nullptr) throw error(errc::invalid_argument, "import_arrow: array must not be null");
-  const auto read = layout_of(schema, *array);
+  const auto layout = layout_of(schema, *array);
   const auto id = runtime.device().id();
   detail::require_device(id, array->device_type, array->device_id, "device_type", "device_id");
   native_event* event = nullptr;
@@ -155,16 +157,17 @@ tensor import_arrow(device_runtime& runtime, const ArrowSchema& schema, ArrowDev
   auto owner = std::make_unique<imported_array>();
   auto& armed_later = *owner;
   auto block = detail::bring_in(*detail::runtime_core::of(runtime),
-                                {.address = read.address,
-                                 .bytes = read.bytes,
+                                {.address = layout.address,
+                                 .bytes = layout.bytes,
                                  .read_only = true,
                                  .device_type = array->device_type,
                                  .event = event},
                                 std::move(owner), options);
   armed_later.arm(array->array);
   // Throws nothing: `layout_of` has checked the same.
-  return {
-      std::move(block), read.type, {static_cast<std::int64_t>(read.bytes / size_of(read.type))}};
+  return {std::move(block),
+          layout.type,
+          {static_cast<std::int64_t>(layout.bytes / size_of(layout.type))}};
 }
 
 arrow_array export_arrow(device_runtime& runtime, const tensor& memory,
@@ -179,28 +182,28 @@ arrow_array export_arrow(device_runtime& runtime, const tensor& memory,
                       "an Arrow array has no gaps and no repetitions");
   }
   const auto id = runtime.device().id();
-  auto* made = new exported_array{
+  auto* owner = new exported_array{
       {nullptr, memory.address()},
       {runtime, memory, stream, access_kind::read, detail::lent_memory::without_stream::event}};
-  arrow_array out{};
-  out.schema.format = format;
-  out.schema.name = "";
+  arrow_array result{};
+  result.schema.format = format;
+  result.schema.name = "";
   // The schema refers to static data only.
-  out.schema.release = [](ArrowSchema* self) {
-    self->release = nullptr;
+  result.schema.release = [](ArrowSchema* schema) {
+    schema->release = nullptr;
   };
-  out.array.array.length = static_cast<std::int64_t>(memory.bytes() / size_of(memory.type()));
-  out.array.array.n_buffers = static_cast<std::int64_t>(made->buffers.size());
-  out.array.array.buffers = made->buffers.data();
-  out.array.array.private_data = made;
-  out.array.array.release = [](ArrowArray* self) {
-    self->release = nullptr;
-    delete static_cast<exported_array*>(self->private_data);
+  result.array.array.length = static_cast<std::int64_t>(memory.bytes() / size_of(memory.type()));
+  result.array.array.n_buffers = static_cast<std::int64_t>(owner->buffers.size());
+  result.array.array.buffers = owner->buffers.data();
+  result.array.array.private_data = owner;
+  result.array.array.release = [](ArrowArray* array) {
+    array->release = nullptr;
+    delete static_cast<exported_array*>(array->private_data);
   };
-  out.array.device_id = id.kind == device_kind::cuda ? id.ordinal : -1;
-  out.array.device_type = detail::external_device_type(id);
-  out.array.sync_event = made->lent.event();
-  return out;
+  result.array.device_id = id.kind == device_kind::cuda ? id.ordinal : -1;
+  result.array.device_type = detail::external_device_type(id);
+  result.array.sync_event = owner->loan.event();
+  return result;
 }
 
 }  // namespace sluice

@@ -16,26 +16,26 @@ namespace {
 /// An adoption stream with a reservation for one more ticket.
 class adoption {
  public:
-  explicit adoption(runtime_core& core) : on_(core.adoption_timeline()) {
-    on_.reserve();
+  explicit adoption(runtime_core& core) : timeline_(core.adoption_timeline()) {
+    timeline_.reserve();
     reserved_ = true;
-    first_ = on_.newest().ticket + 1;
+    first_ = timeline_.newest().ticket + 1;
   }
   adoption(const adoption&) = delete;
   adoption& operator=(const adoption&) = delete;
   ~adoption() {
-    if (reserved_) on_.unreserve();
+    if (reserved_) timeline_.unreserve();
   }
 
-  [[nodiscard]] native_stream* native() const noexcept { return on_.native(); }
+  [[nodiscard]] native_stream* native() const noexcept { return timeline_.native(); }
   [[nodiscard]] timeline_point submit() {
     reserved_ = false;
-    return {on_.id(), on_.submit({}, nullptr, first_)};
+    return {timeline_.id(), timeline_.submit({}, nullptr, first_)};
   }
 
  private:
-  timeline& on_;
-  const epoch_reader until_published_{on_.outcome_readers()};
+  timeline& timeline_;
+  const epoch_reader reader_{timeline_.outcome_readers()};
   bool reserved_ = false;
   std::uint64_t first_ = 0;  // the next ticket at construction; another thread may take it
 };
@@ -54,8 +54,8 @@ foreign_stream for_any_thread(device_id device, foreign_stream stream) {
 
 }  // namespace
 
-error field_error(errc code, std::string_view field, std::string_view what) {
-  return {code, std::string(field) + ": " + std::string(what)};
+error field_error(errc code, std::string_view field, std::string_view message) {
+  return {code, std::string(field) + ": " + std::string(message)};
 }
 
 void require_aligned(std::uintptr_t base, std::uint64_t offset, element_type type,
@@ -95,21 +95,22 @@ block_ref bring_in(runtime_core& core, const incoming& memory,
     throw field_error(errc::invalid_argument, "stream",
                       "the import has no order; set ready, or name the producer's stream");
   }
-  std::optional<adoption> on;
-  timeline_point written;
+  std::optional<adoption> use;
+  timeline_point last_write;
   if (options.stream || memory.event != nullptr) {
     // Followed now, because the stream or the event may stand for other work later.
     if (options.stream) core.device().require_followable(options.stream->native());
-    on.emplace(core);
-    if (options.stream) core.device().follow(on->native(), options.stream->native());
+    use.emplace(core);
+    if (options.stream) core.device().follow(use->native(), options.stream->native());
     if (memory.event != nullptr && core.device().captured(memory.event)) {
       throw field_error(errc::invalid_argument, "sync_event",
                         "the event was recorded in a stream capture");
     }
-    if (memory.event != nullptr) core.device().wait(on->native(), memory.event, 0);
-    written = on->submit();
+    if (memory.event != nullptr) core.device().wait(use->native(), memory.event, 0);
+    last_write = use->submit();
   }
-  return core.adopt({memory.address, memory.bytes, options.tag}, memory.read_only, written, owner);
+  return core.adopt({memory.address, memory.bytes, options.tag}, memory.read_only, last_write,
+                    owner);
 }
 
 /// A lent block. `end` may have to be retried: while the consumer's stream is being captured its
@@ -156,11 +157,11 @@ class loan final : public deferred {
   [[nodiscard]] bool publish(runtime_core& core) {
     const auto stream = stream_->native();
     if (core.device().capturing(stream)) return false;
-    timeline_point used;
+    timeline_point point;
     try {
-      adoption on(core);
-      core.device().follow(on.native(), stream);
-      used = on.submit();
+      adoption use(core);
+      core.device().follow(use.native(), stream);
+      point = use.submit();
     } catch (...) {
       if (core.device().capturing(stream)) return false;  // since the check above
       // A superfluous wait is better than a use that no later launch waits for.
@@ -168,8 +169,8 @@ class loan final : public deferred {
       return true;
     }
     auto& record = *block_record::of(block_);
-    record.lock_and_publish(core, [&](timeline_point passed) {
-      return record.uses.add(access_, used, core, true, passed);
+    record.lock_and_publish(core, [&](timeline_point completed_point) {
+      return record.uses.add(access_, point, core, true, completed_point);
     });
     record.lease.unlock();
     return true;
@@ -191,7 +192,7 @@ class loan final : public deferred {
 
 lent_memory::lent_memory(device_runtime& runtime, const tensor& memory,
                          std::optional<foreign_stream> stream, access_kind access,
-                         without_stream how)
+                         without_stream fallback)
     : loan_(std::make_unique<loan>(memory.block(), access)) {
   if (!memory) throw error(errc::invalid_argument, "export: the tensor has no block");
   auto& core = *runtime_core::of(runtime);
@@ -203,24 +204,24 @@ lent_memory::lent_memory(device_runtime& runtime, const tensor& memory,
   core.require_open();
   auto& device = core.device();
   if (stream) device.require_followable(stream->native());
-  auto& on = core.adoption_timeline();
+  auto& stream_timeline = core.adoption_timeline();
   // The consumer is a launch with an empty body, on a stream that the consumer's stream follows.
-  auto recorder = launch_recorder::strict(on.ref());
+  auto recorder = launch_recorder::strict(stream_timeline.ref());
   recorder.use(loan_->block(), access, false);
   recorder.preflight();
-  const epoch_reader outcome(on.outcome_readers());
+  const epoch_reader outcome(stream_timeline.outcome_readers());
   const auto ready = recorder.commit();
-  const bool by_event = how == without_stream::event && device.id().kind == device_kind::cuda;
+  const bool by_event = fallback == without_stream::event && device.id().kind == device_kind::cuda;
   if (stream) {
-    device.follow(stream->native(), on.native());
+    device.follow(stream->native(), stream_timeline.native());
     loan_->set_stream(for_any_thread(device.id(), *stream));
   } else if (!by_event) {
-    on.wait_until(ready.ticket);
-    if (const auto why = on.failure_of(ready.ticket)) throw *why;
+    stream_timeline.wait_until(ready.ticket);
+    if (const auto failure = stream_timeline.failure_of(ready.ticket)) throw *failure;
   }
   if (by_event) event_ = device.create_event();
   try {
-    if (by_event) device.record(event_, 1, on.native());
+    if (by_event) device.record(event_, 1, stream_timeline.native());
     if (!core.lend(record)) {
       throw error(errc::stale_ref, "export: the memory has been freed");
     }

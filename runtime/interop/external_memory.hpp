@@ -14,7 +14,7 @@
 namespace sluice::detail {
 
 /// An error about one field of a descriptor.
-[[nodiscard]] error field_error(errc code, std::string_view field, std::string_view what);
+[[nodiscard]] error field_error(errc code, std::string_view field, std::string_view message);
 
 /// Checks that `base` plus `offset` bytes is the address of an element.
 /// @throws error naming `base_field` or `offset_field`
@@ -56,7 +56,7 @@ class lent_memory {
   /// Exports `memory`. With `without_stream::event` the consumer on a GPU waits for `event()`.
   /// @throws error as `export_dlpack`
   lent_memory(device_runtime& runtime, const tensor& memory, std::optional<foreign_stream> stream,
-              access_kind access, without_stream how);
+              access_kind access, without_stream fallback);
   lent_memory(const lent_memory&) = delete;
   lent_memory& operator=(const lent_memory&) = delete;
   /// Ends the export. The consumer has finished, or has queued its last use on the stream. While

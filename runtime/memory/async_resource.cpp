@@ -28,11 +28,11 @@ class async_resource final : public memory_resource {
         .memory = {nullptr, bytes, request.tag, request.generation},
         .ready_at = point_reservation(request.stream),
     };
-    detail::pooled_memory::free taken;
+    detail::pooled_memory::free entry;
     if (pooled_ && request.reservation == nullptr) {
-      taken = pooled_->take_for(bytes, request.stream.id());
+      entry = pooled_->take_for(bytes, request.stream.id());
     }
-    const bool charged = taken.empty();
+    const bool charged = entry.empty();
     if (charged) context_->charge(bytes, request);
     try {
       if (!detail::timeline::of(request.stream)->unless_retired([&](native_stream* native) {
@@ -44,8 +44,8 @@ class async_resource final : public memory_resource {
       if (charged) {
         context_->cancel_charge(bytes, request);
       } else {
-        const auto reached = taken.value().reached;
-        pooled_->add(std::move(taken), reached);
+        const auto point = entry.value().point;
+        pooled_->add(std::move(entry), point);
       }
       throw;
     }
@@ -68,7 +68,7 @@ class async_resource final : public memory_resource {
 
   std::size_t trim() noexcept override {
     if (!pooled_) return context_->device().trim_async();
-    if (waiting_.load(std::memory_order_relaxed) != 0) context_->finish_reclaiming();
+    if (pending_frees_.load(std::memory_order_relaxed) != 0) context_->finish_reclaiming();
     return pooled_->release();
   }
   /// Under a budget sizes are rounded like those of a pool, so that freed memory can be reused.
@@ -113,14 +113,14 @@ class async_resource final : public memory_resource {
   /// free.
   void give_back_charged(const allocation& memory, stream_ref stream,
                          std::span<const timeline_point> unfinished) {
-    const auto all = [&](auto condition) {
+    const auto holds_for_all = [&](auto condition) {
       return std::all_of(unfinished.begin(), unfinished.end(), condition);
     };
-    if (all([&](const timeline_point& point) { return context_->settled(point); })) {
+    if (holds_for_all([&](const timeline_point& point) { return context_->settled(point); })) {
       return free_finished(memory);
     }
     const bool finished =
-        all([&](const timeline_point& point) { return context_->completed(point); });
+        holds_for_all([&](const timeline_point& point) { return context_->completed(point); });
     if (!finished && only_on(stream, unfinished) && free_charged_on(stream, memory)) return;
     if (!context_->completion_orders()) {
       auto freed = detail::pooled_memory::make(memory.bytes);
@@ -131,18 +131,18 @@ class async_resource final : public memory_resource {
       return;
     }
     // Each free waits for its own points, so frees do not wait for each other.
-    waiting_.fetch_add(1, std::memory_order_relaxed);
+    pending_frees_.fetch_add(1, std::memory_order_relaxed);
     try {
       context_->reclaim_after(
           unfinished, memory,
-          [](void* self, allocation m) noexcept {
-            auto& resource = *static_cast<async_resource*>(self);
+          [](void* owner, allocation m) noexcept {
+            auto& resource = *static_cast<async_resource*>(owner);
             resource.free_finished(m);
-            resource.waiting_.fetch_sub(1, std::memory_order_relaxed);
+            resource.pending_frees_.fetch_sub(1, std::memory_order_relaxed);
           },
           this);
     } catch (...) {
-      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      pending_frees_.fetch_sub(1, std::memory_order_relaxed);
       throw;
     }
   }
@@ -186,14 +186,14 @@ class async_resource final : public memory_resource {
   }
 
   void note(const allocation& memory, detail::pooled_memory::free freed,
-            timeline_point reached) noexcept {
+            timeline_point point) noexcept {
     context_->note_pooled(memory);
-    pooled_->add(std::move(freed), reached);
+    pooled_->add(std::move(freed), point);
   }
 
   resource_context* context_ = nullptr;
   std::optional<detail::pooled_memory> pooled_;  // set under a budget
-  std::atomic<std::size_t> waiting_{0};          // frees that the reclaim thread has not made yet
+  std::atomic<std::size_t> pending_frees_{0};    // frees that the reclaim thread has not made yet
 };
 
 }  // namespace

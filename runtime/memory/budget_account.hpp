@@ -32,7 +32,7 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   }
   /// Ends requests for room to the holder. Waits for a request in progress.
   void close() noexcept {
-    const std::lock_guard lock(asking_);
+    const std::lock_guard lock(request_mutex_);
     closed_ = true;
   }
   /// Detaches the account after the holder has been destroyed. Memory still held has been lost with
@@ -43,19 +43,21 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   }
   /// Asks the holder to return unused memory. Returns its bytes.
   [[nodiscard]] std::size_t give_room() noexcept {
-    const std::lock_guard lock(asking_);
+    const std::lock_guard lock(request_mutex_);
     return closed_ ? 0 : holder_.release_unused();
   }
 
   [[nodiscard]] const std::shared_ptr<memory_budget>& budget() const noexcept { return budget_; }
-  [[nodiscard]] std::size_t held() const noexcept { return held_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t held() const noexcept {
+    return held_bytes_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] tag_totals& tags() noexcept { return tags_; }
   [[nodiscard]] const tag_totals& tags() const noexcept { return tags_; }
 
   /// Charges `bytes` bytes.
   /// @throws error `over_budget`
   void charge(std::size_t bytes, const allocation_request& request);
-  void discharge(std::size_t bytes, memory_reservation* back_to) noexcept;
+  void discharge(std::size_t bytes, memory_reservation* reservation) noexcept;
   void note_peak() noexcept { budget_->note_peak(); }
   [[nodiscard]] std::size_t make_room() noexcept { return budget_->make_room(); }
   void drop_owners() noexcept { budget_->drop_owners(); }
@@ -67,16 +69,16 @@ class budget_account : public std::enable_shared_from_this<budget_account> {
   std::shared_ptr<memory_budget> budget_;
   memory_resource& holder_;
   const std::shared_ptr<release_list> owners_;
-  bool open_ = false;  // used only by the creation and the end of the runtime
-  std::mutex asking_;  // held while the holder is asked for room
+  bool open_ = false;         // used only by the creation and the end of the runtime
+  std::mutex request_mutex_;  // held while the holder is asked for room
   bool closed_ = false;
-  std::atomic<std::size_t> held_{0};
+  std::atomic<std::size_t> held_bytes_{0};
   tag_totals tags_;
 };
 
-/// The error of a request of `what` for `bytes` bytes that do not fit.
+/// The error of a request of `purpose` for `bytes` bytes that do not fit.
 /// @throws std::bad_alloc
 [[nodiscard]] error over_budget(const memory_budget& budget, std::size_t bytes,
-                                std::string_view what);
+                                std::string_view purpose);
 
 }  // namespace sluice::detail

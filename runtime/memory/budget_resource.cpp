@@ -85,8 +85,8 @@ class budget_resource final : public memory_resource {
   std::size_t trim() noexcept override { return upstream_->trim(); }
   std::size_t release_unused() noexcept override { return upstream_->release_unused(); }
   std::size_t make_room() noexcept override {
-    const auto given = account_->make_room();
-    return given + upstream_->make_room();  // of a budget below this one
+    const auto freed_bytes = account_->make_room();
+    return freed_bytes + upstream_->make_room();  // of a budget below this one
   }
   void drop_owners() noexcept override {
     account_->drop_owners();
@@ -125,22 +125,22 @@ class budget_resource final : public memory_resource {
   }
 
   granted_memory allocate_reserved(const allocation_request& request) {
-    auto& from = *request.reservation;
-    const auto most = upstream_->footprint(request.bytes);
-    if (!from.take(most)) {
+    auto& reservation = *request.reservation;
+    const auto limit = upstream_->footprint(request.bytes);
+    if (!reservation.take(limit)) {
       throw error(errc::invalid_argument,
                   "from: an allocation of " + std::to_string(request.bytes) + " bytes takes " +
-                      std::to_string(most) + " bytes, but the reservation has " +
-                      std::to_string(from.left()) + " left");
+                      std::to_string(limit) + " bytes, but the reservation has " +
+                      std::to_string(reservation.left()) + " left");
     }
     // Reserved bytes that a pool did not need to charge again return to the budget.
-    auto set_aside = from.part(most);
-    auto charged_to_it = request;
-    charged_to_it.reservation = &set_aside;
+    auto part = reservation.part(limit);
+    auto part_request = request;
+    part_request.reservation = &part;
     try {
-      return upstream_->allocate(charged_to_it);
+      return upstream_->allocate(part_request);
     } catch (...) {
-      if (set_aside.take(most)) from.give(most);
+      if (part.take(limit)) reservation.give(limit);
       throw;
     }
   }

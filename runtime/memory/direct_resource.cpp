@@ -29,8 +29,8 @@ class direct_resource final : public memory_resource {
     try {
       context_->reclaim_after(
           unfinished, memory,
-          [](void* self, allocation m) noexcept {
-            auto& context = *static_cast<direct_resource*>(self)->context_;
+          [](void* owner, allocation m) noexcept {
+            auto& context = *static_cast<direct_resource*>(owner)->context_;
             context.device().deallocate(m.address);
             context.discharge(m);
           },

@@ -32,13 +32,13 @@ constexpr std::size_t max_red_zone = std::size_t{1} << 30;
 
 /// A block with the guard's records of it.
 struct guarded {
-  allocation memory;             // as handed out, inside its red zones
-  allocation whole;              // as upstream granted it
-  stream_ref stream;             // the stream of the fill
-  std::uint64_t filled = 0;      // the ticket after the fill
-  timeline_points unfinished{};  // at the free
-  bool poisoned = false;         // all bytes are `freed_byte`
-  bool unsure = false;           // a comparison was not possible
+  allocation memory;              // as handed out, inside its red zones
+  allocation extent;              // as upstream granted it
+  stream_ref stream;              // the stream of the fill
+  std::uint64_t fill_ticket = 0;  // the ticket after the fill
+  timeline_points uses{};         // at the free
+  bool poisoned = false;          // all bytes are `freed_byte`
+  bool unsure = false;            // a comparison was not possible
 };
 
 /// The unexpected bytes in a range.
@@ -57,8 +57,9 @@ struct damage {
 
 class guard_resource final : public memory_adaptor {
  public:
-  guard_resource(std::unique_ptr<memory_resource> under, guard_options options)
-      : memory_adaptor(std::move(under), "make_guard_resource"), options_(std::move(options)) {
+  guard_resource(std::unique_ptr<memory_resource> upstream_resource, guard_options options)
+      : memory_adaptor(std::move(upstream_resource), "make_guard_resource"),
+        options_(std::move(options)) {
     if (!upstream().supports_use_tracking()) {
       throw error(errc::invalid_argument, "make_guard_resource: upstream '" +
                                               std::string(upstream().name()) +
@@ -70,8 +71,8 @@ class guard_resource final : public memory_adaptor {
                                               "; must be a multiple of 256 from 256 to 2^30");
     }
     if (!options_.counters) options_.counters = std::make_shared<guard_counters>();
-    if (options_.remembered > remembered_.max_size()) throw std::bad_alloc();
-    remembered_.resize(options_.remembered);
+    if (options_.remembered > history_.max_size()) throw std::bad_alloc();
+    history_.resize(options_.remembered);
   }
 
   ~guard_resource() override {
@@ -101,27 +102,27 @@ class guard_resource final : public memory_adaptor {
       throw error(errc::out_of_memory,
                   "out of memory: red zones around " + std::to_string(request.bytes) + " bytes");
     }
-    auto larger = request;
-    larger.bytes += 2 * zone();
-    auto granted = upstream().allocate(larger);
+    auto padded = request;
+    padded.bytes += 2 * zone();
+    auto granted = upstream().allocate(padded);
     guarded block{
         .memory = {static_cast<std::byte*>(granted.memory.address) + zone(), request.bytes,
                    request.tag, request.generation},
-        .whole = granted.memory,
+        .extent = granted.memory,
         .stream = request.stream,
     };
     try {
       for (const auto& point : granted.inherited) context_->wait(request.stream, point);
-      block.filled = fill(block, std::move(granted.ready_at));
+      block.fill_ticket = fill(block, std::move(granted.ready_at));
       const std::lock_guard lock(mutex_);
       live_.emplace(block.memory.address, block);
     } catch (...) {
       give_up(granted, request.stream);
       throw;
     }
-    granted_memory filled{.memory = block.memory};
-    filled.inherited.push_back({request.stream.id(), block.filled});
-    return filled;
+    granted_memory result{.memory = block.memory};
+    result.inherited.push_back({request.stream.id(), block.fill_ticket});
+    return result;
   }
 
   void deallocate(allocation memory, stream_ref,
@@ -129,19 +130,19 @@ class guard_resource final : public memory_adaptor {
     std::uint64_t number = 0;
     try {
       std::unique_lock lock(mutex_);
-      const auto found = live_.find(memory.address);
-      if (found == live_.end()) {
+      const auto position = live_.find(memory.address);
+      if (position == live_.end()) {
         lock.unlock();
         return tell({.finding = guard_finding::double_free, .block = memory});
       }
-      auto block = found->second;
+      auto block = position->second;
       // A pool above may have granted the block again, with another tag and generation.
       block.memory.tag = memory.tag;
       block.memory.generation = memory.generation;
-      block.unfinished.append(unfinished);
+      block.uses.append(unfinished);
       freed_.emplace(frees_ + 1, std::move(block));
       number = ++frees_;
-      live_.erase(found);
+      live_.erase(position);
       remember(memory);
     } catch (...) {
       detail::report("memory could not be freed: out of host memory");
@@ -151,8 +152,8 @@ class guard_resource final : public memory_adaptor {
       memory.generation = number;
       context_->reclaim_after(
           unfinished, memory,
-          [](void* self, allocation freed) noexcept {
-            static_cast<guard_resource*>(self)->last_use_has_ended(freed.generation);
+          [](void* owner, allocation freed) noexcept {
+            static_cast<guard_resource*>(owner)->last_use_has_ended(freed.generation);
           },
           this);
     } catch (...) {
@@ -161,39 +162,39 @@ class guard_resource final : public memory_adaptor {
   }
 
   std::size_t trim() noexcept override {
-    const auto given = empty();
-    return std::max(given, upstream().trim());
+    const auto freed_bytes = empty();
+    return std::max(freed_bytes, upstream().trim());
   }
   std::size_t release_unused() noexcept override {
-    const auto given = empty();
-    return std::max(given, upstream().release_unused());
+    const auto freed_bytes = empty();
+    return std::max(freed_bytes, upstream().release_unused());
   }
   std::size_t make_room() noexcept override {
-    const auto given = empty();
-    return std::max(given, upstream().make_room());
+    const auto freed_bytes = empty();
+    return std::max(freed_bytes, upstream().make_room());
   }
   std::size_t max_obtainable() const noexcept override {
     const auto more = upstream().max_obtainable();
     const std::lock_guard lock(mutex_);
-    auto kept = quarantined_;
-    for (const auto& [_, freed] : freed_) kept += freed.whole.bytes;
-    return more + std::min(kept, std::numeric_limits<std::size_t>::max() - more);
+    auto bytes = quarantined_;
+    for (const auto& [_, freed] : freed_) bytes += freed.extent.bytes;
+    return more + std::min(bytes, std::numeric_limits<std::size_t>::max() - more);
   }
   std::size_t footprint(std::size_t bytes) const noexcept override {
-    constexpr auto most = std::numeric_limits<std::size_t>::max();
-    return bytes > most - 2 * zone() ? most : upstream().footprint(bytes + 2 * zone());
+    constexpr auto limit = std::numeric_limits<std::size_t>::max();
+    return bytes > limit - 2 * zone() ? limit : upstream().footprint(bytes + 2 * zone());
   }
 
   void note_misuse(memory_misuse misuse, const allocation& memory) noexcept override {
-    guard_report found{.finding = misuse == memory_misuse::double_free ? guard_finding::double_free
-                                                                       : guard_finding::stale_use,
-                       .block = memory};
+    guard_report report{.finding = misuse == memory_misuse::double_free ? guard_finding::double_free
+                                                                        : guard_finding::stale_use,
+                        .block = memory};
     {
       const std::lock_guard lock(mutex_);
-      if (memory.address == nullptr) found.block = known(memory.generation);
-      found.now_there = at(found.block);
+      if (memory.address == nullptr) report.block = known(memory.generation);
+      report.now_there = at(report.block);
     }
-    tell(found);
+    tell(report);
     upstream().note_misuse(misuse, memory);
   }
 
@@ -212,11 +213,11 @@ class guard_resource final : public memory_adaptor {
 
   /// Fills a new block and its red zones on its stream. Returns the ticket after the fill.
   std::uint64_t fill(const guarded& block, point_reservation place) {
-    auto& on = *detail::timeline::of(block.stream);
+    auto& stream_timeline = *detail::timeline::of(block.stream);
     auto* const memory = static_cast<std::byte*>(block.memory.address);
     if (!place) place = point_reservation(block.stream);
-    const auto first = on.newest().ticket + 1;
-    if (!on.unless_retired([&](native_stream* native) {
+    const auto first = stream_timeline.newest().ticket + 1;
+    if (!stream_timeline.unless_retired([&](native_stream* native) {
           auto& device = context_->device();
           device.fill(begin_of(block), &zone_byte, 1, zone(), native);
           device.fill(memory, &allocated_byte, 1, block.memory.bytes, native);
@@ -230,13 +231,14 @@ class guard_resource final : public memory_adaptor {
   /// Returns memory that may have been filled on `stream`.
   void give_up(granted_memory& granted, stream_ref stream) noexcept {
     try {
-      auto& on = *detail::timeline::of(stream);
+      auto& stream_timeline = *detail::timeline::of(stream);
       try {
-        on.reserve();
-        granted.inherited.push_back({on.id(), on.submit()});
+        stream_timeline.reserve();
+        granted.inherited.push_back({stream_timeline.id(), stream_timeline.submit()});
       } catch (...) {
-        if (!on.retired()) throw;
-        granted.inherited.push_back(on.newest());  // its last ticket follows all of its work
+        if (!stream_timeline.retired()) throw;
+        // Its last ticket follows all of its work.
+        granted.inherited.push_back(stream_timeline.newest());
       }
       upstream().deallocate(granted.memory, stream, granted.inherited.view());
     } catch (...) {
@@ -261,33 +263,33 @@ class guard_resource final : public memory_adaptor {
     auto& block = freed.mapped();
     const auto number = freed.key();
     const bool small =
-        options_.quarantine_blocks != 0 && block.whole.bytes <= options_.quarantine_bytes;
+        options_.quarantine_blocks != 0 && block.extent.bytes <= options_.quarantine_bytes;
     try {
       compare_zones(block, small && number > released_);
     } catch (...) {
       return lose();
     }
     if (!block.poisoned) return give_back(block);
-    blocks leaving;
+    blocks evicted;
     {
       const std::lock_guard lock(mutex_);
-      quarantined_ += block.whole.bytes;
+      quarantined_ += block.extent.bytes;
       quarantine_.insert(std::move(freed));
       while (quarantine_.size() > options_.quarantine_blocks ||
              quarantined_ > options_.quarantine_bytes) {
         auto oldest = quarantine_.extract(quarantine_.begin());
-        quarantined_ -= oldest.mapped().whole.bytes;
-        leaving.insert(std::move(oldest));
+        quarantined_ -= oldest.mapped().extent.bytes;
+        evicted.insert(std::move(oldest));
       }
     }
-    for (auto& [_, oldest] : leaving) leave_quarantine(oldest);
+    for (auto& [_, oldest] : evicted) leave_quarantine(oldest);
   }
 
   /// Compares the red zones of a freed block. Fills all of it if it is to be kept.
   void compare_zones(guarded& block, bool keep) {
     const auto reclaim = context_->reclaim_stream();
     // The uses have completed, but compute-sanitizer recognizes only waits.
-    for (const auto& point : block.unfinished) context_->wait(reclaim, point);
+    for (const auto& point : block.uses) context_->wait(reclaim, point);
     auto* const begin = begin_of(block);
     const bool done = run([&](device& device, native_stream* native) {
       device.copy(staging_, begin, zone(), copy_direction::device_to_host, native);
@@ -296,22 +298,22 @@ class guard_resource final : public memory_adaptor {
       if (keep) device.fill(begin, &freed_byte, 1, extent(block), native);
     });
     block.poisoned = keep && done;
-    auto* filled_on = detail::timeline::of(block.stream);
-    filled_on->wait_until(block.filled);  // it has completed, but the watermark may lag
-    block.unsure = !done || filled_on->failure_of(block.filled).has_value();
+    auto* fill_timeline = detail::timeline::of(block.stream);
+    fill_timeline->wait_until(block.fill_ticket);  // it has completed, but the watermark may lag
+    block.unsure = !done || fill_timeline->failure_of(block.fill_ticket).has_value();
     if (block.unsure) return;
-    damage before;
-    damage behind;
-    before.look({staging_, zone()}, zone_byte);
-    behind.look({staging_ + zone(), zone()}, zone_byte);
+    damage head;
+    damage tail;
+    head.look({staging_, zone()}, zone_byte);
+    tail.look({staging_ + zone(), zone()}, zone_byte);
     const auto zone_size = static_cast<std::ptrdiff_t>(zone());
-    if (before.count != 0) {
+    if (head.count != 0) {
       tell({guard_finding::underrun, block.memory,
-            static_cast<std::ptrdiff_t>(before.first) - zone_size, before.count});
+            static_cast<std::ptrdiff_t>(head.first) - zone_size, head.count});
     }
-    if (behind.count != 0) {
+    if (tail.count != 0) {
       tell({guard_finding::overrun, block.memory,
-            static_cast<std::ptrdiff_t>(block.memory.bytes + behind.first), behind.count});
+            static_cast<std::ptrdiff_t>(block.memory.bytes + tail.first), tail.count});
     }
   }
 
@@ -327,27 +329,27 @@ class guard_resource final : public memory_adaptor {
   }
 
   void compare_freed(guarded& block) {
-    damage found;
-    for (std::size_t at = 0; at < extent(block); at += staging_bytes_) {
-      const auto bytes = std::min(staging_bytes_, extent(block) - at);
+    damage damaged;
+    for (std::size_t offset = 0; offset < extent(block); offset += staging_bytes_) {
+      const auto bytes = std::min(staging_bytes_, extent(block) - offset);
       if (!run([&](device& device, native_stream* native) {
-            device.copy(staging_, begin_of(block) + at, bytes, copy_direction::device_to_host,
+            device.copy(staging_, begin_of(block) + offset, bytes, copy_direction::device_to_host,
                         native);
           })) {
         block.unsure = true;
         break;
       }
-      found.look({staging_, bytes}, freed_byte, at);
+      damaged.look({staging_, bytes}, freed_byte, offset);
     }
-    if (found.count == 0) return;
+    if (damaged.count == 0) return;
     tell({guard_finding::write_after_free, block.memory,
-          static_cast<std::ptrdiff_t>(found.first) - static_cast<std::ptrdiff_t>(zone()),
-          found.count});
+          static_cast<std::ptrdiff_t>(damaged.first) - static_cast<std::ptrdiff_t>(zone()),
+          damaged.count});
   }
 
   void give_back(const guarded& block) noexcept {
     // The guard's own last access, which has completed, follows all earlier uses.
-    upstream().deallocate(block.whole, context_->reclaim_stream(), {&last_look_, 1});
+    upstream().deallocate(block.extent, context_->reclaim_stream(), {&last_look_, 1});
     ++(block.unsure ? options_.counters->unchecked : options_.counters->checked);
   }
 
@@ -367,32 +369,32 @@ class guard_resource final : public memory_adaptor {
     if (context_->device().lost()) return 0;
     const std::lock_guard checking(checking_);
     look_at_uses();
-    blocks ended;
-    blocks kept;
+    blocks unused;
+    blocks evicted;
     {
       const std::lock_guard lock(mutex_);
       released_ = frees_;
       for (auto next = freed_.begin(); next != freed_.end();) {
         const auto freed = next++;
-        const auto& points = freed->second.unfinished;
+        const auto& points = freed->second.uses;
         if (std::all_of(points.begin(), points.end(),
                         [this](timeline_point point) { return context_->settled(point); })) {
-          ended.insert(freed_.extract(freed));
+          unused.insert(freed_.extract(freed));
         }
       }
-      kept.swap(quarantine_);
+      evicted.swap(quarantine_);
       quarantined_ = 0;
     }
-    std::size_t given = 0;
-    while (!ended.empty()) {
-      given += ended.begin()->second.whole.bytes;
-      finish(ended.extract(ended.begin()));
+    std::size_t freed_bytes = 0;
+    while (!unused.empty()) {
+      freed_bytes += unused.begin()->second.extent.bytes;
+      finish(unused.extract(unused.begin()));
     }
-    for (auto& [_, block] : kept) {
-      given += block.whole.bytes;
+    for (auto& [_, block] : evicted) {
+      freed_bytes += block.extent.bytes;
       leave_quarantine(block);
     }
-    return given;
+    return freed_bytes;
   }
 
   /// Queries the device about the last uses of freed blocks.
@@ -402,7 +404,7 @@ class guard_resource final : public memory_adaptor {
       {
         const std::lock_guard lock(mutex_);
         for (const auto& [_, freed] : freed_) {
-          for (const auto& point : freed.unfinished) {
+          for (const auto& point : freed.uses) {
             if (!raise_point(open, point)) open.push_back(point);
           }
         }
@@ -421,31 +423,31 @@ class guard_resource final : public memory_adaptor {
   /// failed.
   template <class Enqueue>
   bool run(Enqueue enqueue) {
-    auto& on = *detail::timeline::of(context_->reclaim_stream());
-    on.reserve();
-    const auto first = on.newest().ticket + 1;
+    auto& stream_timeline = *detail::timeline::of(context_->reclaim_stream());
+    stream_timeline.reserve();
+    const auto first = stream_timeline.newest().ticket + 1;
     try {
-      enqueue(context_->device(), on.native());
+      enqueue(context_->device(), stream_timeline.native());
     } catch (...) {
-      on.unreserve();
+      stream_timeline.unreserve();
       throw;
     }
-    const auto ticket = on.submit({}, nullptr, first);
-    on.wait_until(ticket);
-    last_look_ = {on.id(), ticket};
-    return !on.failure_of(ticket);
+    const auto ticket = stream_timeline.submit({}, nullptr, first);
+    stream_timeline.wait_until(ticket);
+    last_look_ = {stream_timeline.id(), ticket};
+    return !stream_timeline.failure_of(ticket);
   }
 
   // The guard's knowledge of blocks; under `mutex_`
 
   void remember(const allocation& freed) noexcept {
-    if (freed.generation == 0 || remembered_.empty()) return;
-    remembered_[remembered_count_++ % remembered_.size()] = freed;
+    if (freed.generation == 0 || history_.empty()) return;
+    history_[history_count_++ % history_.size()] = freed;
   }
 
   /// A block that is being freed, or has been.
   [[nodiscard]] allocation known(std::uint64_t generation) const noexcept {
-    for (const auto& freed : remembered_) {
+    for (const auto& freed : history_) {
       if (freed.generation == generation) return freed;
     }
     for (const auto& [_, block] : live_) {
@@ -454,12 +456,12 @@ class guard_resource final : public memory_adaptor {
     return {nullptr, 0, "unknown", generation};
   }
 
-  /// The live block that contains the first byte of `gone`.
-  [[nodiscard]] std::optional<allocation> at(const allocation& gone) const noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(gone.address);
+  /// The live block that contains the first byte of `block_memory`.
+  [[nodiscard]] std::optional<allocation> at(const allocation& block_memory) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(block_memory.address);
     for (const auto& [_, block] : live_) {
       const auto begin = reinterpret_cast<std::uintptr_t>(block.memory.address);
-      if (block.memory.generation != gone.generation && address >= begin &&
+      if (block.memory.generation != block_memory.generation && address >= begin &&
           address - begin < block.memory.bytes) {
         return block.memory;
       }
@@ -467,14 +469,14 @@ class guard_resource final : public memory_adaptor {
     return std::nullopt;
   }
 
-  void tell(const guard_report& found) noexcept {
-    const std::lock_guard lock(telling_);
+  void tell(const guard_report& report) noexcept {
+    const std::lock_guard lock(report_mutex_);
     try {
       if (options_.on_report) {
         const detail::user_code_scope user_code;
-        options_.on_report(found);
+        options_.on_report(report);
       } else {
-        detail::report(to_string(found));
+        detail::report(to_string(report));
       }
       ++options_.counters->reported;
     } catch (...) {
@@ -497,11 +499,11 @@ class guard_resource final : public memory_adaptor {
   blocks quarantine_;  // not in use
   std::size_t quarantined_ = 0;
   std::uint64_t frees_ = 0;
-  std::uint64_t released_ = 0;          // blocks freed up to this number skip the quarantine
-  std::vector<allocation> remembered_;  // a ring
-  std::size_t remembered_count_ = 0;
+  std::uint64_t released_ = 0;       // blocks freed up to this number skip the quarantine
+  std::vector<allocation> history_;  // a ring
+  std::size_t history_count_ = 0;
 
-  std::mutex telling_;
+  std::mutex report_mutex_;
 };
 
 std::string described(const allocation& block) {

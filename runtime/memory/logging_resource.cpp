@@ -40,8 +40,10 @@ class logged_context final : public detail::context_adaptor {
 
 class logging_resource final : public memory_adaptor {
  public:
-  logging_resource(std::unique_ptr<memory_resource> under, std::shared_ptr<memory_log_sink> sink)
-      : memory_adaptor(std::move(under), "make_logging_resource"), sink_(std::move(sink)) {}
+  logging_resource(std::unique_ptr<memory_resource> upstream_resource,
+                   std::shared_ptr<memory_log_sink> sink)
+      : memory_adaptor(std::move(upstream_resource), "make_logging_resource"),
+        sink_(std::move(sink)) {}
   // Memory that upstream returns in its destructor is still logged.
   ~logging_resource() override { drop_upstream(); }
 
@@ -58,11 +60,11 @@ class logging_resource final : public memory_adaptor {
       sink_->log(record_of(memory_event::allocate, granted.memory, request.stream.id()));
       return granted;
     } catch (...) {
-      auto refused =
+      auto record =
           record_of(memory_event::allocate,
                     {nullptr, request.bytes, request.tag, request.generation}, request.stream.id());
-      refused.failure = current_error().code();
-      sink_->log(refused);
+      record.failure = current_error().code();
+      sink_->log(record);
       throw;
     }
   }

@@ -30,15 +30,15 @@ std::shared_ptr<memory_budget> memory_budget::of(device_id device) {
   // `fork` begins a new registry: the memory belongs to the parent, and a thread of the parent may
   // have held the lock.
   static constinit std::atomic<registry*> current{nullptr};
-  auto* known = current.load(std::memory_order_acquire);
-  while (known == nullptr || known->depth != detail::fork_depth()) {
-    auto made = std::make_unique<registry>();
-    if (current.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
-      known = made.release();
+  auto* instance = current.load(std::memory_order_acquire);
+  while (instance == nullptr || instance->depth != detail::fork_depth()) {
+    auto candidate = std::make_unique<registry>();
+    if (current.compare_exchange_strong(instance, candidate.get(), std::memory_order_acq_rel)) {
+      instance = candidate.release();
     }
   }
-  const std::lock_guard lock(known->mutex);
-  auto& budget = known->budgets[device];
+  const std::lock_guard lock(instance->mutex);
+  auto& budget = instance->budgets[device];
   if (!budget) budget = std::make_shared<memory_budget>();
   return budget;
 }
@@ -67,8 +67,8 @@ bool memory_budget::try_charge(std::size_t bytes) noexcept {
   if (bytes == 0) return true;
   auto charged = charged_.load(std::memory_order_relaxed);
   do {
-    const auto most = limit();
-    if (charged > most || bytes > most - charged) return false;
+    const auto maximum = limit();
+    if (charged > maximum || bytes > maximum - charged) return false;
   } while (!charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_acquire,
                                            std::memory_order_relaxed));
   return true;
@@ -89,7 +89,7 @@ void memory_budget::attach(std::shared_ptr<detail::budget_account> account) {
 
 void memory_budget::detach(const detail::budget_account& account) noexcept {
   const std::lock_guard lock(accounts_mutex_);
-  std::erase_if(accounts_, [&](const auto& known) { return known.get() == &account; });
+  std::erase_if(accounts_, [&](const auto& candidate) { return candidate.get() == &account; });
 }
 
 memory_budget::account_list memory_budget::accounts() const {
@@ -110,31 +110,31 @@ void memory_budget::drop_owners() noexcept {
 }
 
 std::size_t memory_budget::make_room() noexcept {
-  std::size_t given = 0;
+  std::size_t freed_bytes = 0;
   try {
     // Without a lock, because making room may take long and other threads read the budget.
-    for (const auto& account : accounts()) given += account->give_room();
+    for (const auto& account : accounts()) freed_bytes += account->give_room();
   } catch (const std::bad_alloc&) {
     return 0;
   }
-  return given;
+  return freed_bytes;
 }
 
 std::size_t memory_budget::max_obtainable() const noexcept {
-  std::size_t held = 0;
+  std::size_t held_bytes = 0;
   std::size_t live = 0;
   {
     const std::lock_guard lock(accounts_mutex_);
     for (const auto& account : accounts_) {
-      held += account->held();
+      held_bytes += account->held();
       live += account->tags().bytes();
     }
   }
   const auto charged = charged_.load(std::memory_order_relaxed);
-  const auto kept = held - std::min(held, live);
-  const auto taken = charged - std::min(charged, kept);
-  const auto most = limit();
-  return most - std::min(most, taken);
+  const auto pooled = held_bytes - std::min(held_bytes, live);
+  const auto unavailable = charged - std::min(charged, pooled);
+  const auto maximum = limit();
+  return maximum - std::min(maximum, unavailable);
 }
 
 memory_reservation::memory_reservation(std::shared_ptr<memory_budget> budget, std::size_t bytes)
@@ -142,18 +142,18 @@ memory_reservation::memory_reservation(std::shared_ptr<memory_budget> budget, st
   budget_->require_own_process();
   if (!budget_->try_charge(bytes)) throw detail::over_budget(*budget_, bytes, "a reservation");
   budget_->note_peak();
-  left_.store(bytes, std::memory_order_relaxed);
+  bytes_.store(bytes, std::memory_order_relaxed);
 }
 
 void memory_reservation::release() noexcept {
-  if (const auto left = left_.exchange(0, std::memory_order_relaxed)) budget_->discharge(left);
+  if (const auto bytes = bytes_.exchange(0, std::memory_order_relaxed)) budget_->discharge(bytes);
 }
 
 bool memory_reservation::take(std::size_t bytes) noexcept {
-  auto left = left_.load(std::memory_order_relaxed);
+  auto available = bytes_.load(std::memory_order_relaxed);
   do {
-    if (bytes > left) return false;
-  } while (!left_.compare_exchange_weak(left, left - bytes, std::memory_order_relaxed));
+    if (bytes > available) return false;
+  } while (!bytes_.compare_exchange_weak(available, available - bytes, std::memory_order_relaxed));
   return true;
 }
 
@@ -166,25 +166,25 @@ void budget_account::charge(std::size_t bytes, const allocation_request& request
   if (!reserved && !budget_->try_charge(bytes)) {
     throw over_budget(*budget_, bytes, "'" + std::string(request.tag.name()) + "'");
   }
-  held_.fetch_add(bytes, std::memory_order_relaxed);
+  held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-void budget_account::discharge(std::size_t bytes, memory_reservation* back_to) noexcept {
-  held_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (back_to != nullptr && back_to->budget() == budget_.get()) {
-    back_to->give(bytes);
+void budget_account::discharge(std::size_t bytes, memory_reservation* reservation) noexcept {
+  held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (reservation != nullptr && reservation->budget() == budget_.get()) {
+    reservation->give(bytes);
   } else {
     budget_->discharge(bytes);
   }
 }
 
-error over_budget(const memory_budget& budget, std::size_t bytes, std::string_view what) {
-  const auto now = budget.snapshot();
+error over_budget(const memory_budget& budget, std::size_t bytes, std::string_view purpose) {
+  const auto state = budget.snapshot();
   std::ostringstream text;
-  text << bytes << " bytes for " << what << " would exceed the memory budget of " << now.limit
-       << " bytes: " << now.held << " are held, of which " << now.kept
-       << " have been freed and await release, and " << now.reserved << " are reserved";
-  for (const auto& tag : now.tags) text << "; '" << tag.tag << "' has " << tag.bytes;
+  text << bytes << " bytes for " << purpose << " would exceed the memory budget of " << state.limit
+       << " bytes: " << state.held << " are held, of which " << state.kept
+       << " have been freed and await release, and " << state.reserved << " are reserved";
+  for (const auto& tag : state.tags) text << "; '" << tag.tag << "' has " << tag.bytes;
   return {errc::over_budget, text.str()};
 }
 

@@ -62,10 +62,10 @@ std::string line_of(const memory_record& record) {
 
 bool write_all(int file, std::string_view text) noexcept {
   while (!text.empty()) {
-    const auto written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
+    const auto count = ::write(file, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(count));
   }
   return true;
 }
@@ -85,9 +85,9 @@ std::string_view to_string(memory_event event) noexcept {
 }
 
 void memory_log_sink::log(memory_record record) noexcept {
-  thread_local const auto this_thread = static_cast<std::uint64_t>(::gettid());
+  thread_local const auto thread_id = static_cast<std::uint64_t>(::gettid());
   record.order = last_order_.fetch_add(1, std::memory_order_relaxed) + 1;
-  record.thread = this_thread;
+  record.thread = thread_id;
   try {
     const detail::user_code_scope user_code;
     write(record);
@@ -98,21 +98,21 @@ void memory_log_sink::log(memory_record record) noexcept {
 
 void memory_log::write(const memory_record& record) {
   const std::lock_guard lock(mutex_);
-  if (written_ >= records_.size()) count_lost(1);
-  if (!records_.empty()) records_[written_ % records_.size()] = record;
-  ++written_;
+  if (count_ >= records_.size()) count_lost(1);
+  if (!records_.empty()) records_[count_ % records_.size()] = record;
+  ++count_;
 }
 
 std::vector<memory_record> memory_log::snapshot() const {
-  std::vector<memory_record> kept;
+  std::vector<memory_record> records;
   {
     const std::lock_guard lock(mutex_);
-    const auto count = static_cast<std::ptrdiff_t>(std::min(written_, records_.size()));
-    kept.assign(records_.begin(), records_.begin() + count);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(count_, records_.size()));
+    records.assign(records_.begin(), records_.begin() + count);
   }
-  std::sort(kept.begin(), kept.end(),
+  std::sort(records.begin(), records.end(),
             [](const memory_record& a, const memory_record& b) { return a.order < b.order; });
-  return kept;
+  return records;
 }
 
 memory_log_file::memory_log_file(const std::filesystem::path& path)
@@ -121,10 +121,10 @@ memory_log_file::memory_log_file(const std::filesystem::path& path)
     size_ = static_cast<std::int64_t>(column_names.size());
     return;
   }
-  const std::error_code why(errno, std::generic_category());
+  const std::error_code code(errno, std::generic_category());
   if (file_ >= 0) (void)::close(file_);
   throw error(errc::invalid_argument,
-              "memory_log_file: '" + path.string() + "' cannot be written: " + why.message());
+              "memory_log_file: '" + path.string() + "' cannot be written: " + code.message());
 }
 
 memory_log_file::~memory_log_file() {

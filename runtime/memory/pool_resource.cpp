@@ -21,8 +21,8 @@ namespace {
 
 /// Memory that can be handed out again.
 struct free_block {
-  allocation memory;           // as upstream granted it
-  timeline_points unfinished;  // uses that had not completed at the free
+  allocation memory;     // as upstream granted it
+  timeline_points uses;  // uses that had not completed at the free
 };
 
 /// The free blocks of one size that were last granted on one stream, mostly in the order of their
@@ -49,17 +49,17 @@ struct bin {
 
 /// The state of one search for a block that no other stream may still use.
 struct search {
-  stream_id for_stream{};
-  timeline_points asked{};  // points of the streams that the device has been queried about
-  timeline_points open{};   // the newest unfinished points, to be queried
+  stream_id stream{};
+  timeline_points queried{};  // points of the streams that the device has been queried about
+  timeline_points open{};     // the newest unfinished points, to be queried
   std::size_t may_look = 0;
-  std::size_t looked = 0;  // blocks that it need not visit again
+  std::size_t visited = 0;  // blocks that it need not visit again
 };
 
 class pool_resource final : public memory_adaptor {
  public:
-  pool_resource(std::unique_ptr<memory_resource> under, pool_options options)
-      : memory_adaptor(std::move(under), "make_pool_resource"), options_(options) {
+  pool_resource(std::unique_ptr<memory_resource> upstream_resource, pool_options options)
+      : memory_adaptor(std::move(upstream_resource), "make_pool_resource"), options_(options) {
     if (upstream().supports_use_tracking()) return;
     throw error(errc::invalid_argument, "make_pool_resource: upstream '" +
                                             std::string(upstream().name()) +
@@ -75,13 +75,13 @@ class pool_resource final : public memory_adaptor {
   }
 
   granted_memory allocate(const allocation_request& request) override {
-    const auto rounded = detail::size_class(request.bytes);
-    const auto number = detail::class_number(rounded);
+    const auto size = detail::size_class(request.bytes);
+    const auto number = detail::class_number(size);
     if (auto block = find(number, request.stream)) return grant(std::move(*block), request);
     try {
-      auto larger = request;
-      larger.bytes = rounded;
-      auto granted = upstream().allocate(larger);
+      auto rounded_request = request;
+      rounded_request.bytes = size;
+      auto granted = upstream().allocate(rounded_request);
       granted.memory.first_tag = granted.memory.tag;
       return granted;
     } catch (const error& e) {
@@ -100,11 +100,11 @@ class pool_resource final : public memory_adaptor {
       free_block block{memory, {}};
       block.memory.generation = 0;
       block.memory.tag = memory.first_tag;  // until it is handed out again
-      block.unfinished.append(unfinished);
+      block.uses.append(unfinished);
       const std::lock_guard lock(lock_);
-      if (memory.bytes <= options_.max_kept - std::min(kept_, options_.max_kept)) {
+      if (memory.bytes <= options_.max_kept - std::min(kept_bytes_, options_.max_kept)) {
         list_of(detail::class_within(memory.bytes), stream).blocks.push_back(std::move(block));
-        kept_ += memory.bytes;
+        kept_bytes_ += memory.bytes;
         return;
       }
     } catch (const std::bad_alloc&) {
@@ -116,29 +116,30 @@ class pool_resource final : public memory_adaptor {
 
   bool keeps(std::size_t bytes) const noexcept override {
     const std::lock_guard lock(lock_);
-    return detail::size_class(bytes) <= options_.max_kept - std::min(kept_, options_.max_kept);
+    return detail::size_class(bytes) <=
+           options_.max_kept - std::min(kept_bytes_, options_.max_kept);
   }
 
   std::size_t trim() noexcept override {
-    auto given = give_unused_back();
-    given += give_all_back();
+    auto freed_bytes = give_unused_back();
+    freed_bytes += give_all_back();
     (void)upstream().trim();
-    return given;
+    return freed_bytes;
   }
   std::size_t release_unused() noexcept override {
-    const auto given = give_unused_back();
+    const auto freed_bytes = give_unused_back();
     (void)upstream().release_unused();
-    return given;
+    return freed_bytes;
   }
   std::size_t make_room() noexcept override {
-    const auto given = give_unused_back();
+    const auto freed_bytes = give_unused_back();
     (void)upstream().make_room();
-    return given;
+    return freed_bytes;
   }
   std::size_t max_obtainable() const noexcept override {
     const auto more = upstream().max_obtainable();
     const std::lock_guard lock(lock_);
-    return more + std::min(kept_, std::numeric_limits<std::size_t>::max() - more);
+    return more + std::min(kept_bytes_, std::numeric_limits<std::size_t>::max() - more);
   }
   std::size_t footprint(std::size_t bytes) const noexcept override {
     return upstream().footprint(detail::size_class(bytes));
@@ -154,7 +155,7 @@ class pool_resource final : public memory_adaptor {
     std::size_t block = 0;
   };
   // The number of its own newest blocks that an allocation visits.
-  static constexpr std::size_t looked_at = 8;
+  static constexpr std::size_t newest_visited = 8;
   // The number of blocks that a search visits under the lock at a time.
   static constexpr std::size_t looked_at_once = 64;
   // The allowance of one search over the blocks of all streams, which bounds the time of an
@@ -170,55 +171,56 @@ class pool_resource final : public memory_adaptor {
 
   /// The state of a walk that returns blocks.
   struct release {
-    timeline_points asked{};  // points of the streams that the device has been queried about
-    timeline_points open{};   // the newest unfinished points, to be queried
+    timeline_points queried{};  // points of the streams that the device has been queried about
+    timeline_points open{};     // the newest unfinished points, to be queried
     std::size_t count = 0;
     std::array<free_block, looked_at_once> blocks{};  // taken out of the lists
-    std::array<stream_ref, looked_at_once> on{};
+    std::array<stream_ref, looked_at_once> streams{};
   };
 
   [[nodiscard]] granted_memory grant(free_block&& block,
                                      const allocation_request& request) const noexcept {
     block.memory.tag = request.tag;
     block.memory.generation = request.generation;
-    drop_settled(block.unfinished);
-    return {.memory = block.memory, .inherited = std::move(block.unfinished)};
+    drop_settled(block.uses);
+    return {.memory = block.memory, .inherited = std::move(block.uses)};
   }
 
   /// Finds a block that needs no wait for another stream or, if the options prefer it, one that
   /// does.
   std::optional<free_block> find(std::size_t number, stream_ref stream) {
     std::unique_lock lock(lock_);
-    auto* kept = bin_of(number);
-    if (kept == nullptr) return std::nullopt;
-    if (auto block = take_own(*kept, stream)) return block;
-    search all{.for_stream = stream.id()};
-    all.may_look = std::min(std::exchange(kept->looks, 0) + looks_gained, kept->size());
-    auto found = look_on(*kept, all);
-    if (!found && options_.prefer_unfinished) found = take_unfinished(number, stream);
-    while (!found && (!all.open.empty() || (all.may_look != 0 && all.looked < kept->size()))) {
+    auto* source = bin_of(number);
+    if (source == nullptr) return std::nullopt;
+    if (auto block = take_own(*source, stream)) return block;
+    search state{.stream = stream.id()};
+    state.may_look = std::min(std::exchange(source->looks, 0) + looks_gained, source->size());
+    auto block = look_on(*source, state);
+    if (!block && options_.prefer_unfinished) block = take_unfinished(number, stream);
+    while (!block &&
+           (!state.open.empty() || (state.may_look != 0 && state.visited < source->size()))) {
       lock.unlock();
       // A query of the device costs less than new memory. It runs without the lock, and other
       // threads may take the lock between two steps of the search.
-      for (const auto& point : all.open) context_->look_at(point);
-      all.asked.append(all.open.view());
-      all.open.clear();
+      for (const auto& point : state.open) context_->look_at(point);
+      state.queried.append(state.open.view());
+      state.open.clear();
       lock.lock();
-      kept = bin_of(number);
-      if (kept == nullptr) return std::nullopt;
-      found = look_on(*kept, all);
+      source = bin_of(number);
+      if (source == nullptr) return std::nullopt;
+      block = look_on(*source, state);
     }
-    kept->looks = std::min(kept->looks + all.may_look, kept->size());
-    return found;
+    source->looks = std::min(source->looks + state.may_look, source->size());
+    return block;
   }
 
   /// One of the newest blocks of `stream` that no other stream may still use.
-  std::optional<free_block> take_own(bin& kept, stream_ref stream) noexcept {
-    for (auto& list : kept.lists) {
+  std::optional<free_block> take_own(bin& source, stream_ref stream) noexcept {
+    for (auto& list : source.lists) {
       if (!(list.stream == stream)) continue;
       const auto size = list.blocks.size();
-      for (std::size_t i = 0; i < std::min(size, looked_at); ++i) {
-        const auto& points = list.blocks[size - 1 - i].unfinished;
+      for (std::size_t i = 0; i < std::min(size, newest_visited); ++i) {
+        const auto& points = list.blocks[size - 1 - i].uses;
         if (std::all_of(points.begin(), points.end(), [&](const timeline_point& point) {
               return point.stream == stream.id() || context_->settled(point);
             })) {
@@ -231,66 +233,66 @@ class pool_resource final : public memory_adaptor {
 
   /// The next block, over all streams, that no other stream may still use. If there is none and the
   /// device must be queried first, the next call visits the same blocks again.
-  std::optional<free_block> look_on(bin& kept, search& all) {
-    const auto most = std::min({looked_at_once, all.may_look, kept.size()});
-    auto at = kept.next_list;
-    auto index = kept.next_block;
-    for (std::size_t looked = 0; looked < most;) {
-      if (at >= kept.lists.size()) at = index = 0;
-      auto& list = kept.lists[at];
+  std::optional<free_block> look_on(bin& source, search& state) {
+    const auto limit = std::min({looked_at_once, state.may_look, source.size()});
+    auto list_index = source.next_list;
+    auto index = source.next_block;
+    for (std::size_t visited = 0; visited < limit;) {
+      if (list_index >= source.lists.size()) list_index = index = 0;
+      auto& list = source.lists[list_index];
       if (index >= list.blocks.size()) {
-        ++at;
+        ++list_index;
         index = 0;
         continue;
       }
-      ++looked;
-      if (usable(list.blocks[index], all)) {
-        kept.next_list = at;
-        kept.next_block = index;
-        all.may_look -= looked;
+      ++visited;
+      if (usable(list.blocks[index], state)) {
+        source.next_list = list_index;
+        source.next_block = index;
+        state.may_look -= visited;
         return take(list, index);
       }
       ++index;
     }
-    if (!all.open.empty()) return std::nullopt;
-    kept.next_list = at;
-    kept.next_block = index;
-    all.may_look -= most;
-    all.looked += most;
+    if (!state.open.empty()) return std::nullopt;
+    source.next_list = list_index;
+    source.next_block = index;
+    state.may_look -= limit;
+    state.visited += limit;
     return std::nullopt;
   }
 
   /// Whether no other stream may still use `block`. Notes unfinished points that have not been
   /// queried.
-  [[nodiscard]] bool usable(const free_block& block, search& all) const {
+  [[nodiscard]] bool usable(const free_block& block, search& state) const {
     bool yes = true;
-    for (const auto& point : block.unfinished) {
-      if (point.stream == all.for_stream || context_->settled(point)) continue;
+    for (const auto& point : block.uses) {
+      if (point.stream == state.stream || context_->settled(point)) continue;
       yes = false;
-      if (raise_point(all.asked, point) || raise_point(all.open, point)) continue;
-      all.open.push_back(point);
+      if (raise_point(state.queried, point) || raise_point(state.open, point)) continue;
+      state.open.push_back(point);
     }
     return yes;
   }
 
   /// Any block, preferably one of `stream`.
   std::optional<free_block> take_unfinished(std::size_t number, stream_ref stream) noexcept {
-    auto* kept = bin_of(number);
-    if (kept == nullptr) return std::nullopt;
-    stream_list* chosen = nullptr;
-    for (auto& list : kept->lists) {
+    auto* source = bin_of(number);
+    if (source == nullptr) return std::nullopt;
+    stream_list* list_chosen = nullptr;
+    for (auto& list : source->lists) {
       if (list.blocks.empty()) continue;
-      if (chosen == nullptr || list.stream == stream) chosen = &list;
+      if (list_chosen == nullptr || list.stream == stream) list_chosen = &list;
     }
-    if (chosen == nullptr) return std::nullopt;
-    return take(*chosen, 0);
+    if (list_chosen == nullptr) return std::nullopt;
+    return take(*list_chosen, 0);
   }
 
   free_block take(stream_list& list, std::size_t index) noexcept {
     auto block = std::move(list.blocks[index]);
     if (index + 1 != list.blocks.size()) list.blocks[index] = std::move(list.blocks.back());
     list.blocks.pop_back();
-    kept_ -= block.memory.bytes;
+    kept_bytes_ -= block.memory.bytes;
     return block;
   }
 
@@ -310,19 +312,19 @@ class pool_resource final : public memory_adaptor {
 
   stream_list& list_of(std::size_t number, stream_ref stream) {
     if (number >= bins_.size()) bins_.resize(number + 1);
-    auto& kept = bins_[number];
-    auto& lists = kept.lists;
+    auto& target = bins_[number];
+    auto& lists = target.lists;
     for (auto& list : lists) {
       if (list.stream == stream) return list;
     }
     // The lists of retired streams are kept while they hold blocks.
-    const auto gone = [](const stream_list& list) {
+    const auto unused = [](const stream_list& list) {
       return list.blocks.empty() && detail::timeline::of(list.stream)->retired();
     };
-    const auto seen =
-        lists.begin() + static_cast<std::ptrdiff_t>(std::min(kept.next_list, lists.size()));
-    kept.next_list -= static_cast<std::size_t>(std::count_if(lists.begin(), seen, gone));
-    std::erase_if(lists, gone);
+    const auto visited_end =
+        lists.begin() + static_cast<std::ptrdiff_t>(std::min(target.next_list, lists.size()));
+    target.next_list -= static_cast<std::size_t>(std::count_if(lists.begin(), visited_end, unused));
+    std::erase_if(lists, unused);
     return lists.emplace_back(stream_list{stream, {}});
   }
 
@@ -330,7 +332,7 @@ class pool_resource final : public memory_adaptor {
   /// blocks, beginning at `next`. Returns whether these were the last ones.
   [[nodiscard]] bool take_unused(position& next, release& round) noexcept {
     const std::lock_guard lock(lock_);
-    for (std::size_t looked = 0; looked < looked_at_once;) {
+    for (std::size_t visited = 0; visited < looked_at_once;) {
       if (next.bin >= bins_.size()) return true;  // another walk may have taken all
       auto& lists = bins_[next.bin].lists;
       if (next.list >= lists.size()) {
@@ -342,9 +344,9 @@ class pool_resource final : public memory_adaptor {
         next = {next.bin, next.list + 1, 0};
         continue;
       }
-      ++looked;
+      ++visited;
       if (unused(list.blocks[next.block], round)) {
-        round.on[round.count] = list.stream;
+        round.streams[round.count] = list.stream;
         round.blocks[round.count++] = take(list, next.block);
       } else {
         ++next.block;
@@ -356,10 +358,10 @@ class pool_resource final : public memory_adaptor {
   /// Whether no unfinished work uses `block`. Notes unfinished points that have not been queried.
   [[nodiscard]] bool unused(const free_block& block, release& round) const noexcept {
     bool yes = true;
-    for (const auto& point : block.unfinished) {
+    for (const auto& point : block.uses) {
       if (context_->completed(point)) continue;
       yes = false;
-      if (raise_point(round.asked, point) || raise_point(round.open, point)) continue;
+      if (raise_point(round.queried, point) || raise_point(round.open, point)) continue;
       try {
         round.open.push_back(point);
       } catch (const std::bad_alloc&) {
@@ -372,7 +374,7 @@ class pool_resource final : public memory_adaptor {
   /// Returns the blocks that no unfinished work uses, after queries of the device.
   std::size_t give_unused_back() noexcept {
     if (context_->device().lost()) return 0;  // the memory is lost with the device
-    std::size_t given = 0;
+    std::size_t freed_bytes = 0;
     try {
       release round;
       position next;
@@ -382,12 +384,12 @@ class pool_resource final : public memory_adaptor {
         last = take_unused(next, round);
         for (std::size_t i = 0; i < round.count; ++i) {
           auto& block = round.blocks[i];
-          given += block.memory.bytes;
-          give_back(block, round.on[i]);
+          freed_bytes += block.memory.bytes;
+          give_back(block, round.streams[i]);
         }
         if (round.open.empty()) continue;
         for (const auto& point : round.open) context_->look_at(point);
-        round.asked.append(round.open.view());
+        round.queried.append(round.open.view());
         round.open.clear();
         next = begin;
         last = false;
@@ -395,31 +397,31 @@ class pool_resource final : public memory_adaptor {
     } catch (const std::bad_alloc&) {
       // The other blocks stay for now.
     }
-    return given;
+    return freed_bytes;
   }
 
   void give_back(free_block& block, stream_ref stream) noexcept {
-    drop_settled(block.unfinished);
+    drop_settled(block.uses);
     // The free of an unused block must not queue after the work of a lane.
-    const auto on = block.unfinished.empty() ? context_->reclaim_stream() : stream;
-    upstream().deallocate(block.memory, on, block.unfinished.view());
+    const auto target_stream = block.uses.empty() ? context_->reclaim_stream() : stream;
+    upstream().deallocate(block.memory, target_stream, block.uses.view());
   }
 
   std::size_t give_all_back() noexcept {
     std::vector<bin> bins;
-    std::size_t given = 0;
+    std::size_t freed_bytes = 0;
     {
       const std::lock_guard lock(lock_);
       bins.swap(bins_);
-      given = std::exchange(kept_, 0);
+      freed_bytes = std::exchange(kept_bytes_, 0);
     }
     if (context_->device().lost()) return 0;  // the memory is lost with the device
-    for (auto& kept : bins) {
-      for (auto& list : kept.lists) {
+    for (auto& source : bins) {
+      for (auto& list : source.lists) {
         for (auto& block : list.blocks) give_back(block, list.stream);
       }
     }
-    return given;
+    return freed_bytes;
   }
 
   const pool_options options_;
@@ -427,7 +429,7 @@ class pool_resource final : public memory_adaptor {
   // Held for short searches. Only a new or growing list allocates under it, which is rare.
   mutable detail::spin_lock lock_;
   std::vector<bin> bins_;  // by number of size class
-  std::size_t kept_ = 0;
+  std::size_t kept_bytes_ = 0;
 };
 
 }  // namespace

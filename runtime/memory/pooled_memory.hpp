@@ -27,7 +27,7 @@ class pooled_memory {
   /// reached.
   struct entry {
     std::size_t bytes = 0;
-    timeline_point reached{};
+    timeline_point point{};
     [[nodiscard]] bool operator<(const entry& other) const noexcept;
   };
   using entries = std::multiset<entry>;
@@ -36,9 +36,9 @@ class pooled_memory {
   /// Makes the argument of `add`.
   /// @throws std::bad_alloc
   [[nodiscard]] static free make(std::size_t bytes);
-  /// Notes that memory has been freed and that the device reaches the free at `reached`. Also takes
+  /// Notes that memory has been freed and that the device reaches the free at `point`. Also takes
   /// back an unneeded result of `take_for`.
-  void add(free freed, timeline_point reached) noexcept;
+  void add(free freed, timeline_point point) noexcept;
 
   /// Removes memory of this size that an allocation on `stream` will reuse, with its charge. Empty
   /// if there is none.
@@ -54,7 +54,7 @@ class pooled_memory {
  private:
   resource_context& context_;
   std::mutex mutex_;  // never held during a wait for work
-  entries kept_;
+  entries entries_;
 };
 
 }  // namespace sluice::detail

@@ -23,9 +23,9 @@ bool no_room_wait_scope::is_open() noexcept {
   return open_scopes != 0;
 }
 
-bool room_wait::asks_again(std::size_t given, bool may_wait) noexcept {
+bool room_wait::asks_again(std::size_t freed_bytes, bool may_wait) noexcept {
   constexpr std::size_t most_attempts = 64;
-  if (given != 0 && ++attempts_ <= most_attempts) return true;
+  if (freed_bytes != 0 && ++attempts_ <= most_attempts) return true;
   if (!may_wait || no_room_wait_scope::is_open()) return false;
   const auto now = std::chrono::steady_clock::now();
   if (!end_) end_ = now + limit.load(std::memory_order_relaxed);
@@ -35,8 +35,8 @@ bool room_wait::asks_again(std::size_t given, bool may_wait) noexcept {
   return true;
 }
 
-void room_wait::set_limit(std::chrono::milliseconds longest) noexcept {
-  limit.store(longest, std::memory_order_relaxed);
+void room_wait::set_limit(std::chrono::milliseconds timeout) noexcept {
+  limit.store(timeout, std::memory_order_relaxed);
 }
 
 }  // namespace sluice::detail

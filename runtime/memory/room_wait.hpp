@@ -29,11 +29,11 @@ class SLUICE_EXPORT no_room_wait_scope {
 ///     } while (waiting.asks_again(given));
 class room_wait {
  public:
-  /// Whether to ask again. `given` is what the last attempt to make room returned, in bytes: if it
-  /// is not 0, another thread may have taken that memory, and a bounded number of further attempts
-  /// follow at once. Otherwise launches in flight still use the memory: the thread pauses, unless
-  /// it must not wait or the time is over.
-  [[nodiscard]] bool asks_again(std::size_t given, bool may_wait) noexcept;
+  /// Whether to ask again. `freed_bytes` is what the last attempt to make room returned, in bytes:
+  /// if it is not 0, another thread may have taken that memory, and a bounded number of further
+  /// attempts follow at once. Otherwise launches in flight still use the memory: the thread pauses,
+  /// unless it must not wait or the time is over.
+  [[nodiscard]] bool asks_again(std::size_t freed_bytes, bool may_wait) noexcept;
 
   /// The longest wait of an allocation.
   static constexpr std::chrono::milliseconds usual_limit{100};

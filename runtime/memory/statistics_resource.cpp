@@ -56,13 +56,13 @@ class statistics_resource final : public memory_adaptor {
 
 memory_counters memory_statistics::counters() const {
   const std::lock_guard lock(mutex_);
-  return all_;
+  return totals_;
 }
 
 void memory_statistics::count_allocation(std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  add(all_.bytes, bytes);
-  add(all_.allocations, 1);
+  add(totals_.bytes, bytes);
+  add(totals_.allocations, 1);
   for (auto* open : scopes_) {
     add(open->changes_.bytes, bytes);
     add(open->changes_.allocations, 1);
@@ -71,26 +71,26 @@ void memory_statistics::count_allocation(std::size_t bytes) noexcept {
 
 void memory_statistics::count_free(std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  all_.bytes.current -= bytes;
-  all_.allocations.current -= 1;
+  totals_.bytes.current -= bytes;
+  totals_.allocations.current -= 1;
   for (auto* open : scopes_) {
     take(open->changes_.bytes, bytes);
     take(open->changes_.allocations, 1);
   }
 }
 
-memory_statistics::scope::scope(memory_statistics& of) : of_(of) {
-  const std::lock_guard lock(of_.mutex_);
-  of_.scopes_.push_back(this);
+memory_statistics::scope::scope(memory_statistics& statistics) : statistics_(statistics) {
+  const std::lock_guard lock(statistics_.mutex_);
+  statistics_.scopes_.push_back(this);
 }
 
 memory_statistics::scope::~scope() {
-  const std::lock_guard lock(of_.mutex_);
-  std::erase(of_.scopes_, this);
+  const std::lock_guard lock(statistics_.mutex_);
+  std::erase(statistics_.scopes_, this);
 }
 
 memory_changes memory_statistics::scope::changes() const {
-  const std::lock_guard lock(of_.mutex_);
+  const std::lock_guard lock(statistics_.mutex_);
   return changes_;
 }
 

@@ -22,13 +22,13 @@ class tag_totals {
  public:
   void add(allocation_tag tag, std::size_t bytes) noexcept {
     auto& t = of(tag.name());
-    const std::lock_guard lock(t.counting);
+    const std::lock_guard lock(t.mutex);
     t.bytes += bytes;
     ++t.blocks;
   }
   void subtract(allocation_tag tag, std::size_t bytes) noexcept {
     auto& t = of(tag.name());
-    const std::lock_guard lock(t.counting);
+    const std::lock_guard lock(t.mutex);
     t.bytes -= bytes;
     --t.blocks;
   }
@@ -58,20 +58,20 @@ class tag_totals {
     std::atomic<const char*> key{nullptr};
     std::atomic<bool> claimed{false};
     std::string_view name;
-    mutable spin_lock counting;
+    mutable spin_lock mutex;
     std::size_t bytes = 0;
     std::size_t blocks = 0;
   };
 
   [[nodiscard]] static std::size_t bytes_of(const total& t) noexcept {
-    const std::lock_guard lock(t.counting);
+    const std::lock_guard lock(t.mutex);
     return t.bytes;
   }
   static void add_to(std::vector<tagged_memory>& sums, std::string_view name, const total& t) {
     std::size_t bytes = 0;
     std::size_t blocks = 0;
     {
-      const std::lock_guard lock(t.counting);
+      const std::lock_guard lock(t.mutex);
       bytes = t.bytes;
       blocks = t.blocks;
     }
@@ -88,8 +88,8 @@ class tag_totals {
 
   total& of(std::string_view name) noexcept {
     const auto hash = (reinterpret_cast<std::uintptr_t>(name.data()) >> 2) * 0x9E3779B97F4A7C15U;
-    for (std::size_t i = 0; i < most; ++i) {
-      auto& t = totals_[(hash + i) % most];
+    for (std::size_t i = 0; i < capacity; ++i) {
+      auto& t = totals_[(hash + i) % capacity];
       const auto* key = t.key.load(std::memory_order_acquire);
       if (key == nullptr && !t.claimed.exchange(true, std::memory_order_acquire)) {
         t.name = name;
@@ -103,8 +103,8 @@ class tag_totals {
     return other_;
   }
 
-  static constexpr std::size_t most = 128;
-  std::array<total, most> totals_;
+  static constexpr std::size_t capacity = 128;
+  std::array<total, capacity> totals_;
   total other_;
 };
 

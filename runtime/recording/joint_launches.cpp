@@ -10,25 +10,26 @@ namespace sluice::detail {
 
 void recorder_state::expect(std::size_t launches, std::size_t uses) {
   uses_.expect(uses);
-  joint_.reserve(launches);
+  joint_launches_.reserve(launches);
   joint_uses_.reserve(uses);
 }
 
 void recorder_state::begin_next() {
-  joint_.push_back({static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false});
+  joint_launches_.push_back({static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false});
 }
 
 std::span<recorder_state::joint_use> recorder_state::uses_of(std::size_t i) noexcept {
-  const auto first = joint_[i].first_use;
-  const auto end = i + 1 < joint_.size() ? joint_[i + 1].first_use : joint_uses_.size();
+  const auto first = joint_launches_[i].first_use;
+  const auto end =
+      i + 1 < joint_launches_.size() ? joint_launches_[i + 1].first_use : joint_uses_.size();
   return joint_uses_.view().subspan(first, end - first);
 }
 
 bool recorder_state::is_refused(std::size_t i) const noexcept {
-  if (refused_ == nullptr) return false;
+  if (refused_record_ == nullptr) return false;
   const auto uses = const_cast<recorder_state*>(this)->uses_of(i);
   return std::any_of(uses.begin(), uses.end(), [&](const joint_use& u) {
-    return u.record == refused_ && u.generation == refused_generation_;
+    return u.record == refused_record_ && u.generation == refused_generation_;
   });
 }
 
@@ -38,52 +39,52 @@ void recorder_state::relate_joint_launches() {
     u.users = 0;
     u.writer = recorded_use::no_launch;
   }
-  for (std::uint32_t i = 0; i < joint_.size(); ++i) {
-    joint_[i].first_dependency = static_cast<std::uint32_t>(joint_dependencies_.size());
+  for (std::uint32_t i = 0; i < joint_launches_.size(); ++i) {
+    joint_launches_[i].first_dependency = static_cast<std::uint32_t>(joint_dependencies_.size());
     for (auto& u : uses_of(i)) {
-      auto* const known = std::lower_bound(uses_.begin(), uses_.end(),
-                                           recorded_use{u.record, u.generation, {}, {}, {}, {}},
-                                           one_use_per_block::before);
-      u.at = static_cast<std::uint32_t>(known - uses_.begin());
-      ++known->users;
+      auto* const use = std::lower_bound(uses_.begin(), uses_.end(),
+                                         recorded_use{u.record, u.generation, {}, {}, {}, {}},
+                                         one_use_per_block::before);
+      u.use_index = static_cast<std::uint32_t>(use - uses_.begin());
+      ++use->users;
       if (u.access != access_kind::write || !u.whole) {
         // Without an order among the launches this is none of their work; but the outcome of one
         // that writes another part of the block must not hide that of an earlier one.
-        if (known->writer != recorded_use::no_launch) {
-          joint_dependencies_.push_back({stream_->id(), known->writer | earlier_launch});
+        if (use->writer != recorded_use::no_launch) {
+          joint_dependencies_.push_back({stream_->id(), use->writer | earlier_launch});
         }
-        if (known->written) joint_dependencies_.push_back(known->written);
+        if (use->last_write) joint_dependencies_.push_back(use->last_write);
       }
-      if (u.access != access_kind::read) known->writer = i;
+      if (u.access != access_kind::read) use->writer = i;
     }
   }
 }
 
 template <class TicketOf>
 dependency_points recorder_state::dependencies_of(std::size_t i,
-                                                  const TicketOf& ticket_of) noexcept {
-  const auto first = joint_[i].first_dependency;
-  const auto end =
-      i + 1 < joint_.size() ? joint_[i + 1].first_dependency : joint_dependencies_.size();
-  dependency_points all;  // at most two for each use, which need no heap memory
+                                                  const TicketOf& ticket_function) noexcept {
+  const auto first = joint_launches_[i].first_dependency;
+  const auto end = i + 1 < joint_launches_.size() ? joint_launches_[i + 1].first_dependency
+                                                  : joint_dependencies_.size();
+  dependency_points dependencies;  // at most two for each use, which need no heap memory
   for (auto point : joint_dependencies_.view().subspan(first, end - first)) {
     if ((point.ticket & earlier_launch) != 0) {
-      point.ticket = ticket_of(point.ticket & ~earlier_launch);
+      point.ticket = ticket_function(point.ticket & ~earlier_launch);
     }
-    if (point.ticket != 0) all.push_back(point);
+    if (point.ticket != 0) dependencies.push_back(point);
   }
-  joint_[i].may_fail = core_->tasks_may_fail() || !all.empty();
-  return all;
+  joint_launches_[i].may_fail = core_->tasks_may_fail() || !dependencies.empty();
+  return dependencies;
 }
 
 std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<error>& failure) {
-  auto& launch = joint_[i];
-  const auto ticket_of = [&](std::uint64_t j) {
-    return joint_[j].point.ticket;
+  auto& launch = joint_launches_[i];
+  const auto ticket_function = [&](std::uint64_t j) {
+    return joint_launches_[j].point.ticket;
   };
   std::uint64_t ticket = 0;
   try {
-    ticket = stream_->submit(dependencies_of(i, ticket_of), failure ? &*failure : nullptr,
+    ticket = stream_->submit(dependencies_of(i, ticket_function), failure ? &*failure : nullptr,
                              first_ticket_);
     launch.point = {stream_->id(), ticket};
     first_ticket_ = ticket + 1;
@@ -102,24 +103,24 @@ std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<erro
 std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
   std::uint64_t first = 0;
   try {
-    first = stream_->submit_together(joint_.size(), failure ? &*failure : nullptr, first_ticket_,
-                                     [&](std::size_t i, std::uint64_t first_ticket) {
+    first = stream_->submit_together(joint_launches_.size(), failure ? &*failure : nullptr,
+                                     first_ticket_, [&](std::size_t i, std::uint64_t first_ticket) {
                                        return dependencies_of(
                                            i, [&](std::uint64_t j) { return first_ticket + j; });
                                      });
   } catch (...) {
     const auto point = stand_in(current_error());
-    for (auto& launch : joint_) {
+    for (auto& launch : joint_launches_) {
       launch.point = point;
       launch.may_fail = true;
       launch.published = static_cast<bool>(point);
     }
     throw;
   }
-  for (std::size_t i = 0; i < joint_.size(); ++i) {
-    joint_[i].point = {stream_->id(), first + i};
-    joint_[i].may_fail |= failure.has_value();
-    joint_[i].published = true;
+  for (std::size_t i = 0; i < joint_launches_.size(); ++i) {
+    joint_launches_[i].point = {stream_->id(), first + i};
+    joint_launches_[i].may_fail |= failure.has_value();
+    joint_launches_[i].published = true;
   }
   return first;
 }
@@ -131,28 +132,29 @@ void recorder_state::cancel_one(std::size_t i) noexcept {
   } catch (...) {
     // The device is lost.
   }
-  joint_[i].published = false;
+  joint_launches_[i].published = false;
 }
 
 void recorder_state::publish_all() noexcept {
   phase_ = phase::committed;
   if (core_->device().inherited()) return leases_.all_given();
   leases_.at(launch_step::submitted);
-  for (std::size_t i = 0; i < joint_.size(); ++i) {
-    const auto& launch = joint_[i];
-    for (const auto& joint : uses_of(i)) {
-      auto& u = uses_[joint.at];
-      auto& known = u.record->uses;
-      u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+  for (std::size_t i = 0; i < joint_launches_.size(); ++i) {
+    const auto& launch = joint_launches_[i];
+    for (const auto& launch_use : uses_of(i)) {
+      auto& u = uses_[launch_use.use_index];
+      auto& state = u.record->uses;
+      u.record->lock_and_publish(*core_, [&](timeline_point completed_point) {
         if (!launch.published) return timeline_point{};
-        if (known.version() != u.fenced) {
-          return known.add(joint.access, launch.point, *core_, launch.may_fail, passed);
+        if (state.version() != u.fence_version) {
+          return state.add(launch_use.access, launch.point, *core_, launch.may_fail,
+                           completed_point);
         }
-        const auto unkept =
-            known.publish(joint.access, launch.point, *core_, launch.may_fail, passed);
+        const auto dropped_point = state.publish(launch_use.access, launch.point, *core_,
+                                                 launch.may_fail, completed_point);
         // The next of the launches is ordered after this one.
-        if (!unkept) u.fenced = known.version();
-        return unkept;
+        if (!dropped_point) u.fence_version = state.version();
+        return dropped_point;
       });
       if (--u.users == 0) {
         leases_.unlock_and_give(u);

@@ -64,11 +64,11 @@ void launch_leases::give_first(std::size_t count) noexcept {
 /// Takes all leases or none, in address order of the records. Returns the use in conflict, or
 /// nullptr.
 const recorded_use* launch_leases::try_all(lease_request request) {
-  for (std::size_t taken = 0; taken < uses_->size(); ++taken) {
-    const auto& u = (*uses_)[taken];
+  for (std::size_t index = 0; index < uses_->size(); ++index) {
+    const auto& u = (*uses_)[index];
     const auto answer = try_lease(u, request);
     if (answer == lease_answer::granted) continue;
-    give_first(taken);
+    give_first(index);
     if (answer == lease_answer::dying) throw stale_block{u};
     return &u;
   }
@@ -78,7 +78,7 @@ const recorded_use* launch_leases::try_all(lease_request request) {
 /// Attempts to take all leases at once, and holds none while it waits. False after too many
 /// attempts.
 bool launch_leases::take_together() {
-  registered_writer registered;
+  registered_writer registration;
   // A thread that holds a lease must not wait, so waiting threads must not stop it.
   const bool holds_others = holder_->holds_any();
   const auto request = holds_others ? lease_request::barging : lease_request::yielding;
@@ -86,7 +86,7 @@ bool launch_leases::take_together() {
     const auto* const blocked = try_all(request);
     if (blocked == nullptr) return true;
     if (holds_others) refuse_to_wait();
-    registered.set(blocked->access == access_kind::read ? nullptr : blocked->record);
+    registration.set(blocked->access == access_kind::read ? nullptr : blocked->record);
     wait_for(*blocked, request);
   }
   return false;
@@ -94,8 +94,8 @@ bool launch_leases::take_together() {
 
 /// Takes the leases one by one as the owner of the turnstile, and holds them while it waits.
 void launch_leases::take_in_turn() {
-  for (std::size_t taken = 0; taken < uses_->size(); ++taken) {
-    const auto& u = (*uses_)[taken];
+  for (std::size_t index = 0; index < uses_->size(); ++index) {
+    const auto& u = (*uses_)[index];
     auto answer = try_lease(u, lease_request::barging);
     if (answer == lease_answer::conflict) {
       u.record->lease.reserve();
@@ -106,7 +106,7 @@ void launch_leases::take_in_turn() {
       u.record->lease.end_reservation();
     }
     if (answer == lease_answer::dying) {
-      give_first(taken);
+      give_first(index);
       throw stale_block{u};
     }
   }
@@ -114,14 +114,14 @@ void launch_leases::take_in_turn() {
 
 void launch_leases::wait_for(const recorded_use& u, lease_request request) const {
   core_->count_lease_wait();
-  const auto begun = std::chrono::steady_clock::now();
+  const auto start = std::chrono::steady_clock::now();
   at(launch_step::blocked);
   if (u.access == access_kind::read) {
     u.record->lease.wait_shared(request);
   } else {
     u.record->lease.wait_exclusive(request);
   }
-  core_->note_lease_wait(std::chrono::steady_clock::now() - begun);
+  core_->note_lease_wait(std::chrono::steady_clock::now() - start);
 }
 
 }  // namespace sluice::detail

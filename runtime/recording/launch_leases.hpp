@@ -28,7 +28,7 @@ class launch_leases {
   void begin(runtime_core& core, recorded_uses& uses) noexcept {
     core_ = &core;
     uses_ = &uses;
-    at_step_ = core.step_called();
+    step_callback_ = core.step_called();
   }
 
   /// Takes the leases. With `waits`, waits at a conflict. Otherwise returns false there and holds
@@ -53,7 +53,7 @@ class launch_leases {
 
   /// Calls the function of a test.
   void at(launch_step step) const {
-    if (at_step_ != nullptr) (*at_step_)(step);
+    if (step_callback_ != nullptr) (*step_callback_)(step);
   }
 
  private:
@@ -66,8 +66,8 @@ class launch_leases {
 
   runtime_core* core_ = nullptr;
   recorded_uses* uses_ = nullptr;
-  lease_holder* holder_ = nullptr;                        // of the thread that took the leases
-  const runtime_core::step_function* at_step_ = nullptr;  // of a test
+  lease_holder* holder_ = nullptr;  // of the thread that took the leases
+  const runtime_core::step_function* step_callback_ = nullptr;  // of a test
 };
 
 }  // namespace sluice::detail

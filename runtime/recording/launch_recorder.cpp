@@ -13,25 +13,25 @@ namespace {
 
 /// Spare states of each thread, so that a recorder allocates no heap memory in the steady state.
 struct spare_states {
-  static constexpr std::size_t most = 4;
-  std::array<recorder_state*, most> kept{};
+  static constexpr std::size_t capacity = 4;
+  std::array<recorder_state*, capacity> states{};
   std::size_t count = 0;
   ~spare_states();
 };
-thread_local spare_states spare;
+thread_local spare_states spares;
 /// Set after the thread's spare states are destroyed. Recorders of later destructors must not use
 /// them.
 thread_local bool spare_ended = false;
 
 spare_states::~spare_states() {
-  while (count != 0) delete kept[--count];
+  while (count != 0) delete states[--count];
   spare_ended = true;
 }
 
 using state_ptr = std::unique_ptr<recorder_state, recorder_state_deleter>;
 
 state_ptr take_state() {
-  if (!spare_ended && spare.count != 0) return state_ptr(spare.kept[--spare.count]);
+  if (!spare_ended && spares.count != 0) return state_ptr(spares.states[--spares.count]);
   return state_ptr(new recorder_state);
 }
 
@@ -40,8 +40,8 @@ state_ptr take_state() {
 void recorder_state_deleter::operator()(recorder_state* state) const noexcept {
   // Dropping the core may destroy it, and with it recorders whose states this thread keeps.
   const auto core = state->end();
-  if (!spare_ended && spare.count < spare_states::most) {
-    spare.kept[spare.count++] = state;
+  if (!spare_ended && spares.count < spare_states::capacity) {
+    spares.states[spares.count++] = state;
   } else {
     delete state;
   }

@@ -16,10 +16,10 @@ struct recorded_use {
   std::uint64_t generation;
   access_kind access;
   bool whole;
-  allocation_tag tag;    // for messages, when the block may no longer exist
-  std::uint64_t fenced;  // the version of the uses that the launch waits for
+  allocation_tag tag;           // for messages, when the block may no longer exist
+  std::uint64_t fence_version;  // the version of the uses that the launch waits for
   // Of launches that are preflighted together:
-  timeline_point written{};          // the unfinished last write, if its outcome matters
+  timeline_point last_write{};       // the unfinished last write, if its outcome matters
   std::uint32_t users = 0;           // the launches whose use is not published yet
   std::uint32_t writer = no_launch;  // the last one that writes the block
   static constexpr std::uint32_t no_launch = ~std::uint32_t{0};
@@ -40,11 +40,11 @@ struct one_use_per_block {
   [[nodiscard]] static bool same(const recorded_use& a, const recorded_use& b) noexcept {
     return a.record == b.record && a.generation == b.generation;
   }
-  static void absorb(recorded_use& known, const recorded_use& added) noexcept {
+  static void absorb(recorded_use& target, const recorded_use& source) noexcept {
     // A merged use is whole only if both were.
-    known.whole = known.whole && added.whole;
-    known.access = static_cast<access_kind>(static_cast<unsigned>(known.access) |
-                                            static_cast<unsigned>(added.access));
+    target.whole = target.whole && source.whole;
+    target.access = static_cast<access_kind>(static_cast<unsigned>(target.access) |
+                                             static_cast<unsigned>(source.access));
   }
 };
 

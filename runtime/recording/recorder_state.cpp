@@ -26,20 +26,20 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   forget_dependencies();
   if (dependencies_.capacity() > max_kept) dependencies_ = {};
   if (outcomes_.capacity() > max_kept) outcomes_ = {};
-  joint_.clear();
+  joint_launches_.clear();
   joint_uses_.clear();
   joint_dependencies_.clear();
   if (joint_uses_.capacity() > max_kept) {
-    joint_ = {};
+    joint_launches_ = {};
     joint_uses_ = {};
     joint_dependencies_ = {};
   }
-  refused_ = nullptr;
+  refused_record_ = nullptr;
   upstream_.reset();
   rejection_.reset();
-  auto* const held_by = std::exchange(stream_, nullptr);
-  if (held_by == nullptr || shared_core_) return std::move(shared_core_);
-  return held_by->let_go_of_core();  // last: the core may be destroyed afterwards
+  auto* const held_stream = std::exchange(stream_, nullptr);
+  if (held_stream == nullptr || shared_core_) return std::move(shared_core_);
+  return held_stream->let_go_of_core();  // last: the core may be destroyed afterwards
 }
 
 void recorder_state::note(const block_ref& block, access_kind access, bool whole, const char* verb,
@@ -53,7 +53,7 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
   try {
     uses_.add({record, record->generation.load(std::memory_order_relaxed), access, whole,
                record->memory.tag, 0});
-    if (!joint_.empty()) {
+    if (!joint_launches_.empty()) {
       joint_uses_.push_back(
           {record, record->generation.load(std::memory_order_relaxed), access, whole, 0});
     }
@@ -66,7 +66,7 @@ void recorder_state::note(const block_ref& block, access_kind access, bool whole
 void recorder_state::refuse(const block_ref& block, access_kind access, const char* verb,
                             bool read_only) noexcept {
   if (auto* const record = block_record::of(block); record != nullptr && open() && !rejection_) {
-    refused_ = record;
+    refused_record_ = record;
     refused_generation_ = record->generation.load(std::memory_order_relaxed);
   }
   try {
@@ -107,7 +107,7 @@ bool recorder_state::preflight(bool waits) {
     phase_ = phase::preflighted;
     return true;
   }
-  const auto before = std::exchange(phase_, phase::refused);  // until preflight has succeeded
+  const auto previous = std::exchange(phase_, phase::refused);  // until preflight has succeeded
   core_->require_open();
   (void)core_->require(stream_->ref());
   // Checked again under the leases. A freed block and the block that reuses its record cannot both
@@ -120,13 +120,13 @@ bool recorder_state::preflight(bool waits) {
   try {
     if (!leases_.take(waits)) {
       stream_->unreserve(launches());
-      phase_ = before;
+      phase_ = previous;
       return false;
     }
     try {
       leases_.at(launch_step::leased);
       fence();
-      if (!joint_.empty()) relate_joint_launches();
+      if (!joint_launches_.empty()) relate_joint_launches();
       leases_.at(launch_step::fenced);
     } catch (...) {
       forget_dependencies();
@@ -164,14 +164,14 @@ timeline_point recorder_state::commit(const std::optional<error>& failure) {
   if (phase_ == phase::committed) {
     throw error(errc::stream_misuse, "launch_recorder::commit: already called on this recorder");
   }
-  const auto before = std::exchange(phase_, phase::committed);
+  const auto previous = std::exchange(phase_, phase::committed);
   timeline_point point;
   if (!uses_.empty()) {
     if (core_->device().inherited()) {
-      if (before == phase::preflighted) leases_.all_given();
+      if (previous == phase::preflighted) leases_.all_given();
       core_->device().require_usable();
     }
-    if (before == phase::preflighted) {
+    if (previous == phase::preflighted) {
       point = publish(failure);
     } else {
       publish_unfenced(failure);
@@ -185,9 +185,10 @@ timeline_point recorder_state::commit(const std::optional<error>& failure) {
   return point;
 }
 
-void recorder_state::reject(const char* verb, const std::string& why) {
+void recorder_state::reject(const char* verb, const std::string& reason) {
   if (!rejection_) {
-    rejection_.emplace(errc::stream_misuse, std::string("launch_recorder::") + verb + ": " + why);
+    rejection_.emplace(errc::stream_misuse,
+                       std::string("launch_recorder::") + verb + ": " + reason);
   }
 }
 
@@ -198,7 +199,7 @@ void recorder_state::report_misuse() noexcept {
 }
 
 error recorder_state::stale_error(const recorded_use& u) {
-  refused_ = u.record;
+  refused_record_ = u.record;
   refused_generation_ = u.generation;
   // No reference keeps the block, so another one may use its record by now.
   misused_ = allocation{.tag = u.tag, .generation = u.generation};
@@ -208,16 +209,16 @@ error recorder_state::stale_error(const recorded_use& u) {
           "memory '" + std::string(u.tag.name()) + "', which the launch uses, has been freed"};
 }
 
-void recorder_state::read_outcomes_of(timeline& of) {
-  for (const auto& known : outcomes_) {
-    if (known.of == &of) return;
+void recorder_state::read_outcomes_of(timeline& source) {
+  for (const auto& entry : outcomes_) {
+    if (entry.source == &source) return;
   }
-  outcomes_.push_back({&of, 0});
-  outcomes_.back().epoch = of.outcome_readers().enter();
+  outcomes_.push_back({&source, 0});
+  outcomes_.back().epoch = source.outcome_readers().enter();
 }
 
 void recorder_state::stop_reading_outcomes() noexcept {
-  for (const auto& one : outcomes_) one.of->outcome_readers().leave(one.epoch);
+  for (const auto& entry : outcomes_) entry.source->outcome_readers().leave(entry.epoch);
   outcomes_.clear();
 }
 
@@ -232,19 +233,19 @@ void recorder_state::fence() {
   for (auto& u : uses_) {
     if (u.record->generation.load(std::memory_order_relaxed) != u.generation) throw stale_block{u};
     const std::lock_guard lock(u.record->lease);
-    refused_ = u.record;
+    refused_record_ = u.record;
     refused_generation_ = u.generation;
     u.record->require_ordered();
     if (u.access != access_kind::write || !u.whole) {
-      if (const auto written = core_->dependency_on(*u.record)) {
-        read_outcomes_of(*core_->find(written.stream));
-        dependencies_.push_back(written);
-        u.written = written;
+      if (const auto last_write = core_->dependency_on(*u.record)) {
+        read_outcomes_of(*core_->find(last_write.stream));
+        dependencies_.push_back(last_write);
+        u.last_write = last_write;
       }
     }
-    refused_ = nullptr;
+    refused_record_ = nullptr;
     u.record->uses.collect(u.access, stream_->id(), waits_);
-    u.fenced = u.record->uses.version();
+    u.fence_version = u.record->uses.version();
   }
   if (dependencies_.size() > 8) {
     // Several blocks written by one launch yield the same point.
@@ -272,13 +273,14 @@ timeline_point recorder_state::publish(const std::optional<error>& failure) {
   }
   leases_.at(launch_step::submitted);
   for (const auto& u : uses_) {
-    auto& known = u.record->uses;
-    u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+    auto& state = u.record->uses;
+    u.record->lock_and_publish(*core_, [&](timeline_point completed_point) {
       if (!point) return timeline_point{};
       // A use published without a lease since preflight was not waited for, so nothing may be
       // cleared.
-      return known.version() == u.fenced ? known.publish(u.access, point, *core_, may_fail, passed)
-                                         : known.add(u.access, point, *core_, may_fail, passed);
+      return state.version() == u.fence_version
+                 ? state.publish(u.access, point, *core_, may_fail, completed_point)
+                 : state.add(u.access, point, *core_, may_fail, completed_point);
     });
     leases_.unlock_and_give(u);
     leases_.at(launch_step::published);
@@ -290,27 +292,27 @@ timeline_point recorder_state::publish(const std::optional<error>& failure) {
 }
 
 void recorder_state::publish_unfenced(const std::optional<error>& failure) {
-  const epoch_reader until_published(stream_->outcome_readers());
+  const epoch_reader reader(stream_->outcome_readers());
   timeline_point point;
   try {
     stream_->reserve();
     point = {stream_->id(), stream_->submit({}, failure ? &*failure : nullptr)};
   } catch (...) {
-    const auto why = current_error();
-    point = stand_in(why);
-    if (!point) throw why;
+    const auto cause = current_error();
+    point = stand_in(cause);
+    if (!point) throw cause;
   }
   uses_.sort();
   for (const auto& u : uses_) {
-    u.record->lock_and_publish(*core_, [&](timeline_point passed) {
+    u.record->lock_and_publish(*core_, [&](timeline_point completed_point) {
       return u.stale() ? timeline_point{}
-                       : u.record->uses.add(u.access, point, *core_, true, passed);
+                       : u.record->uses.add(u.access, point, *core_, true, completed_point);
     });
     u.record->lease.unlock();
   }
 }
 
-timeline_point recorder_state::stand_in(const error& why) noexcept {
+timeline_point recorder_state::stand_in(const error& cause) noexcept {
   // The last ticket of a retired stream follows all of its work.
   if (stream_->retired()) return stream_->newest();
   // Work on a captured stream is not queued, so it needs no wait.
@@ -318,7 +320,7 @@ timeline_point recorder_state::stand_in(const error& why) noexcept {
   try {
     stream_->synchronize();
   } catch (...) {
-    core_->device().lose(why);
+    core_->device().lose(cause);
   }
   return {};
 }

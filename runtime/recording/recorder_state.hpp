@@ -76,12 +76,12 @@ class recorder_state {
     std::uint64_t generation;
     access_kind access;
     bool whole;
-    std::uint32_t at;  // in `uses_`, after preflight
+    std::uint32_t use_index;  // in `uses_`, after preflight
   };
   enum class phase : std::uint8_t { recording, cancelled, refused, preflighted, committed };
   /// The epoch in which the launch reads outcomes of a stream.
   struct read_outcomes {
-    timeline* of;
+    timeline* source;
     unsigned epoch;
   };
 
@@ -92,14 +92,14 @@ class recorder_state {
   /// Notes why `note` does not take a use.
   [[gnu::cold]] void refuse(const block_ref& block, access_kind access, const char* verb,
                             bool read_only) noexcept;
-  void reject(const char* verb, const std::string& why);
+  void reject(const char* verb, const std::string& reason);
   /// Notes the misuse and returns the error. Called after the launch has returned its leases.
   [[nodiscard]] error stale_error(const recorded_use& u);
   /// Tells the resource of the misuse that was noted, which may call code of the user.
   void report_misuse() noexcept;
 
-  /// Keeps the outcomes of the tickets of `of` until the launch has been published.
-  void read_outcomes_of(timeline& of);
+  /// Keeps the outcomes of the tickets of `source` until the launch has been published.
+  void read_outcomes_of(timeline& source);
   void stop_reading_outcomes() noexcept;
   void forget_dependencies() noexcept;
   /// Checks identities and earlier failures, and queues the waits. Under the leases.
@@ -108,22 +108,22 @@ class recorder_state {
 
   /// The number of launches, each of which takes a ticket.
   [[nodiscard]] std::size_t launches() const noexcept {
-    return std::max<std::size_t>(1, joint_.size());
+    return std::max<std::size_t>(1, joint_launches_.size());
   }
   [[nodiscard]] std::span<joint_use> uses_of(std::size_t i) noexcept;
   /// Finds out what each of the joint launches depends on.
   void relate_joint_launches();
-  /// The dependencies of one of them. `ticket_of(j)` is the ticket of an earlier one.
+  /// The dependencies of one of them. `ticket_function(j)` is the ticket of an earlier one.
   template <class TicketOf>
   [[nodiscard]] dependency_points dependencies_of(std::size_t i,
-                                                  const TicketOf& ticket_of) noexcept;
+                                                  const TicketOf& ticket_function) noexcept;
 
   timeline_point publish(const std::optional<error>& failure);
   /// Publishes without a lease, so it clears no earlier point.
   void publish_unfenced(const std::optional<error>& failure);
   /// The point to publish if no ticket is available: the last ticket of a retired stream, or the
   /// empty point after waiting for the work.
-  [[nodiscard]] timeline_point stand_in(const error& why) noexcept;
+  [[nodiscard]] timeline_point stand_in(const error& cause) noexcept;
   /// Publishes a launch that is destroyed between preflight and commit.
   void abandon() noexcept;
 
@@ -140,12 +140,13 @@ class recorder_state {
   small_vector<read_outcomes, 8> outcomes_;
   std::unique_ptr<cross_runtime_dependency> upstream_;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
-  small_vector<joint_launch, 1> joint_;
+  small_vector<joint_launch, 1> joint_launches_;
   small_vector<joint_use, 1> joint_uses_;
   // A point whose ticket has `earlier_launch` stands for the joint launch with this number.
   small_vector<timeline_point, 1> joint_dependencies_;
   static constexpr auto earlier_launch = std::uint64_t{1} << 63U;
-  const block_record* refused_ = nullptr;  // the block because of which preflight was refused
+  // The block because of which preflight was refused.
+  const block_record* refused_record_ = nullptr;
   std::uint64_t refused_generation_ = 0;
   std::optional<error> rejection_;
   // The stale block. If the thread holds leases of other launches, the end of the recorder reports

@@ -35,10 +35,10 @@ thread_local bool is_writer = false;
 
 void write_all(const char* data, std::size_t size) noexcept {
   while (size != 0) {
-    const auto written = ::write(STDERR_FILENO, data, size);
-    if (written >= 0) {
-      data += written;
-      size -= static_cast<std::size_t>(written);
+    const auto count = ::write(STDERR_FILENO, data, size);
+    if (count >= 0) {
+      data += count;
+      size -= static_cast<std::size_t>(count);
     } else if (errno == EAGAIN) {
       pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
       (void)::poll(&standard_error, 1, -1);
@@ -65,25 +65,25 @@ void write_line(const report_message& message) noexcept {
 /// It has no destructor, because threads may report until the very end of the process.
 class report_writer {
  public:
-  void add(std::string_view what, std::string_view why) noexcept {
+  void add(std::string_view subject, std::string_view reason) noexcept {
     reported_.fetch_add(1, std::memory_order_relaxed);
-    const auto added = table_.add(what, why);
+    const auto outcome = table_.add(subject, reason);
     // A further repetition changes nothing for the writer.
-    if (added == report_table::added::dropped) dropped_.fetch_add(1, std::memory_order_relaxed);
-    if (added == report_table::added::waiting) wake();
+    if (outcome == report_table::added::dropped) dropped_.fetch_add(1, std::memory_order_relaxed);
+    if (outcome == report_table::added::waiting) wake();
     start();
-    const auto exit_by = exit_by_.load(std::memory_order_relaxed);
-    if (exit_by != not_exiting) (void)flush(clock::time_point(clock::duration(exit_by)));
+    const auto deadline = exit_deadline_.load(std::memory_order_relaxed);
+    if (deadline != not_exiting) (void)flush(clock::time_point(clock::duration(deadline)));
   }
 
   bool flush(clock::time_point deadline) noexcept {
     if (is_writer) return false;
     if (reported_.load(std::memory_order_relaxed) == 0) return true;
     if (!start()) return false;
-    const auto mine = flush_asked_.fetch_add(1, std::memory_order_release) + 1;
+    const auto request = flush_requests_.fetch_add(1, std::memory_order_release) + 1;
     wake();
     const auto done = [&] {
-      return flush_done_.load(std::memory_order_acquire) >= mine;
+      return flushes_done_.load(std::memory_order_acquire) >= request;
     };
     for (auto now = clock::now(); !done() && now < deadline; now = clock::now()) {
       flushed_.wait_for(deadline - now, done);
@@ -96,9 +96,9 @@ class report_writer {
     if (is_writer) {
       previous = handler_.exchange(handler, std::memory_order_acq_rel);
       // The replaced handler is running, so the writer deletes it afterwards.
-      if (previous == running_) to_delete_ = std::exchange(previous, nullptr);
+      if (previous == current_handler_) replaced_handler_ = std::exchange(previous, nullptr);
     } else {
-      const std::lock_guard lock(calling_);
+      const std::lock_guard lock(handler_mutex_);
       previous = handler_.exchange(handler, std::memory_order_acq_rel);
     }
     delete previous;
@@ -112,7 +112,7 @@ class report_writer {
 
   void end_process() noexcept {
     const auto deadline = clock::now() + longest_exit;
-    exit_by_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
+    exit_deadline_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
     (void)flush(deadline);
   }
 
@@ -120,21 +120,21 @@ class report_writer {
   /// own reports.
   void begin_child() noexcept {
     table_.clear();
-    for (auto* counter : {&reported_, &delivered_, &dropped_, &flush_asked_, &flush_done_}) {
+    for (auto* counter : {&reported_, &delivered_, &dropped_, &flush_requests_, &flushes_done_}) {
       counter->store(0, std::memory_order_relaxed);
     }
     started_.store(false, std::memory_order_relaxed);
-    exit_by_.store(not_exiting, std::memory_order_relaxed);
+    exit_deadline_.store(not_exiting, std::memory_order_relaxed);
     is_writer = false;
     // The parent's writer may have held the lock.
-    new (&calling_) std::mutex;
+    new (&handler_mutex_) std::mutex;
   }
 
  private:
   struct delivered_text {
     std::uint64_t sequence = 0;  // of the text delivered last from this slot
     clock::duration interval{};
-    clock::time_point due{};  // when its repetitions are due
+    clock::time_point due_time{};  // when its repetitions are due
   };
 
   void wake() noexcept {
@@ -146,26 +146,26 @@ class report_writer {
   bool start() noexcept {
     if (started_.load(std::memory_order_relaxed)) return true;
     if (started_.exchange(true, std::memory_order_relaxed)) return true;
-    sigset_t all;
+    sigset_t signals;
     sigset_t previous;
-    ::sigfillset(&all);
+    ::sigfillset(&signals);
     pthread_attr_t attributes;
-    bool made = false;
+    bool created = false;
     if (::pthread_attr_init(&attributes) == 0) {
       (void)::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-      (void)::pthread_sigmask(SIG_SETMASK, &all, &previous);
+      (void)::pthread_sigmask(SIG_SETMASK, &signals, &previous);
       pthread_t thread;
-      const auto run = [](void* self) -> void* {
-        static_cast<report_writer*>(self)->run();
+      const auto run = [](void* writer_object) -> void* {
+        static_cast<report_writer*>(writer_object)->run();
         return nullptr;
       };
-      made = ::pthread_create(&thread, &attributes, run, this) == 0;
+      created = ::pthread_create(&thread, &attributes, run, this) == 0;
       (void)::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
       (void)::pthread_attr_destroy(&attributes);
     }
     // The next report tries again.
-    if (!made) started_.store(false, std::memory_order_relaxed);
-    return made;
+    if (!created) started_.store(false, std::memory_order_relaxed);
+    return created;
   }
 
   void run() noexcept {
@@ -174,16 +174,16 @@ class report_writer {
     std::array<delivered_text, report_table::slots> texts;
     drops_ = {};
     for (;;) {
-      const auto seen = arrivals_.load(std::memory_order_acquire);
-      const auto asked = flush_asked_.load(std::memory_order_acquire);
-      const bool everything = asked != flush_done_.load(std::memory_order_relaxed);
+      const auto arrivals = arrivals_.load(std::memory_order_acquire);
+      const auto request = flush_requests_.load(std::memory_order_acquire);
+      const bool everything = request != flushes_done_.load(std::memory_order_relaxed);
       const auto next = deliver(texts, everything);
       if (everything) {
-        flush_done_.store(asked, std::memory_order_release);
+        flushes_done_.store(request, std::memory_order_release);
         flushed_.raise();
       }
       const auto arrived = [&] {
-        return arrivals_.load(std::memory_order_acquire) != seen;
+        return arrivals_.load(std::memory_order_acquire) != arrivals;
       };
       if (next) {
         if (const auto now = clock::now(); *next > now) arrived_.wait_for(*next - now, arrived);
@@ -200,11 +200,11 @@ class report_writer {
       std::size_t slot;
       std::uint64_t sequence;
     };
-    std::array<due_text, report_table::slots> due;
+    std::array<due_text, report_table::slots> due_texts;
     std::size_t count = 0;
     std::optional<clock::time_point> next;
-    const auto at = [&next](clock::time_point when) {
-      next = next ? std::min(*next, when) : when;
+    const auto wake_at = [&next](clock::time_point time) {
+      next = next ? std::min(*next, time) : time;
     };
     const auto now = clock::now();
     // Slots are looked at one by one. A text that arrives meanwhile must not overtake an earlier
@@ -212,47 +212,47 @@ class report_writer {
     const auto newest = table_.newest();
     for (std::size_t slot = 0; slot < report_table::slots; ++slot) {
       const auto state = table_.look(slot);
-      if (state.waiting == 0) continue;
+      if (state.pending == 0) continue;
       if (state.sequence > newest) {
-        at(now);
+        wake_at(now);
         continue;
       }
       const auto& text = texts[slot];
-      if (everything || state.sequence != text.sequence || now >= text.due) {
-        due[count++] = {slot, state.sequence};
+      if (everything || state.sequence != text.sequence || now >= text.due_time) {
+        due_texts[count++] = {slot, state.sequence};
       } else {
-        at(text.due);
+        wake_at(text.due_time);
       }
     }
-    std::sort(due.begin(), due.begin() + count,
+    std::sort(due_texts.begin(), due_texts.begin() + count,
               [](const due_text& a, const due_text& b) { return a.sequence < b.sequence; });
     for (std::size_t i = 0; i < count; ++i) {
-      auto& text = texts[due[i].slot];
+      auto& text = texts[due_texts[i].slot];
       report_table::text_buffer buffer;
-      const auto line = table_.read(due[i].slot, buffer);
-      if (due[i].sequence != text.sequence) {
-        text = {due[i].sequence, shortest_interval, now + shortest_interval};
-        table_.take(due[i].slot, 1);
+      const auto line = table_.read(due_texts[i].slot, buffer);
+      if (due_texts[i].sequence != text.sequence) {
+        text = {due_texts[i].sequence, shortest_interval, now + shortest_interval};
+        table_.take(due_texts[i].slot, 1);
         pass_on({line, 1});
         // Repetitions that arrived meanwhile, unless the slot holds another text by now.
-        const auto rest = table_.look(due[i].slot);
-        if (rest.waiting == 0) continue;
-        if (!everything || rest.sequence != due[i].sequence) {
-          at(rest.sequence == due[i].sequence ? text.due : now);
+        const auto rest = table_.look(due_texts[i].slot);
+        if (rest.pending == 0) continue;
+        if (!everything || rest.sequence != due_texts[i].sequence) {
+          wake_at(rest.sequence == due_texts[i].sequence ? text.due_time : now);
           continue;
         }
       } else {
-        const bool was_quiet = now >= text.due + text.interval;
+        const bool was_quiet = now >= text.due_time + text.interval;
         text.interval = was_quiet ? clock::duration(shortest_interval)
                                   : std::min<clock::duration>(2 * text.interval, longest_interval);
-        text.due = now + text.interval;
+        text.due_time = now + text.interval;
       }
-      const auto repeated = table_.look(due[i].slot).waiting;
-      table_.take(due[i].slot, repeated);
-      pass_on({line, repeated});
+      const auto repetitions = table_.look(due_texts[i].slot).pending;
+      table_.take(due_texts[i].slot, repetitions);
+      pass_on({line, repetitions});
     }
     say_dropped(now, everything);
-    if (drops_.said != dropped_.load(std::memory_order_relaxed)) at(drops_.due);
+    if (drops_.reported != dropped_.load(std::memory_order_relaxed)) wake_at(drops_.due_time);
     return next;
   }
 
@@ -263,27 +263,27 @@ class report_writer {
 
   void say_dropped(clock::time_point now, bool everything) noexcept {
     const auto dropped = dropped_.load(std::memory_order_relaxed);
-    if (dropped == drops_.said || (!everything && now < drops_.due)) return;
+    if (dropped == drops_.reported || (!everything && now < drops_.due_time)) return;
     std::array<char, 128> text;
-    const int size =
-        std::snprintf(text.data(), text.size(),
-                      "%llu reports were dropped: %zu different texts were already waiting",
-                      static_cast<unsigned long long>(dropped - drops_.said), report_table::slots);
+    const int size = std::snprintf(
+        text.data(), text.size(),
+        "%llu reports were dropped: %zu different texts were already waiting",
+        static_cast<unsigned long long>(dropped - drops_.reported), report_table::slots);
     drops_ = {dropped, now + shortest_interval};
     if (size > 0) call({{text.data(), static_cast<std::size_t>(size)}, 1});
   }
 
   void call(const report_message& message) noexcept {
     {
-      const std::lock_guard lock(calling_);
-      running_ = handler_.load(std::memory_order_acquire);
-      if (running_ != nullptr) {
+      const std::lock_guard lock(handler_mutex_);
+      current_handler_ = handler_.load(std::memory_order_acquire);
+      if (current_handler_ != nullptr) {
         try {
-          (*running_)(message);
+          (*current_handler_)(message);
         } catch (...) {  // an exception has no receiver
         }
-        running_ = nullptr;
-        delete std::exchange(to_delete_, nullptr);
+        current_handler_ = nullptr;
+        delete std::exchange(replaced_handler_, nullptr);
         return;
       }
     }
@@ -300,20 +300,20 @@ class report_writer {
   std::atomic<std::uint64_t> arrivals_{0};
   one_way_signal arrived_;
   // Only a thread that waits for a flush acquires from the writer.
-  std::atomic<std::uint64_t> flush_asked_{0};
-  std::atomic<std::uint64_t> flush_done_{0};
+  std::atomic<std::uint64_t> flush_requests_{0};
+  std::atomic<std::uint64_t> flushes_done_{0};
   one_way_signal flushed_;
   // Held while a handler runs. No reporting thread takes it.
-  std::mutex calling_;
+  std::mutex handler_mutex_;
   std::atomic<report_handler*> handler_{nullptr};
-  report_handler* running_ = nullptr;    // used only by the writer, like all members below
-  report_handler* to_delete_ = nullptr;  // replaced by its own call
+  report_handler* current_handler_ = nullptr;   // used only by the writer, like all members below
+  report_handler* replaced_handler_ = nullptr;  // replaced by its own call
   struct {
-    std::uint64_t said = 0;
-    clock::time_point due{};
+    std::uint64_t reported = 0;
+    clock::time_point due_time{};
   } drops_;
   static constexpr clock::rep not_exiting = 0;
-  std::atomic<clock::rep> exit_by_{not_exiting};  // a time of `clock`
+  std::atomic<clock::rep> exit_deadline_{not_exiting};  // a time of `clock`
 };
 
 static_assert(std::is_trivially_destructible_v<report_writer>);
@@ -331,10 +331,10 @@ struct process_watch {
 
 }  // namespace
 
-void report(std::string_view what, std::string_view why) noexcept {
-  const int before = errno;
-  writer.add(what, why);
-  errno = before;
+void report(std::string_view subject, std::string_view reason) noexcept {
+  const int saved_errno = errno;
+  writer.add(subject, reason);
+  errno = saved_errno;
 }
 
 }  // namespace sluice::detail
@@ -349,11 +349,11 @@ report_statistics report_counts() noexcept {
   return detail::writer.counts();
 }
 
-bool flush_reports(std::chrono::nanoseconds longest) noexcept {
+bool flush_reports(std::chrono::nanoseconds timeout) noexcept {
   using std::chrono::steady_clock;
   const auto now = steady_clock::now();
-  const bool forever = longest >= steady_clock::time_point::max() - now;
-  return detail::writer.flush(forever ? steady_clock::time_point::max() : now + longest);
+  const bool forever = timeout >= steady_clock::time_point::max() - now;
+  return detail::writer.flush(forever ? steady_clock::time_point::max() : now + timeout);
 }
 
 }  // namespace sluice

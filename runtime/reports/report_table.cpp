@@ -12,9 +12,9 @@ constexpr std::string_view separator = ": ";
 constexpr std::string_view ellipsis = "...";
 
 /// The FNV-1a hash of the text.
-std::uint64_t hash_of(std::string_view what, std::string_view why) noexcept {
+std::uint64_t hash_of(std::string_view subject, std::string_view reason) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const auto part : {what, why.empty() ? why : separator, why}) {
+  for (const auto part : {subject, reason.empty() ? reason : separator, reason}) {
     for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   }
   return hash;
@@ -42,9 +42,9 @@ class composer {
 
 }  // namespace
 
-report_table::added report_table::add(std::string_view what, std::string_view why) noexcept {
+report_table::added report_table::add(std::string_view subject, std::string_view reason) noexcept {
   // The key differs from `free` and `claimed` for every count.
-  const std::uint64_t hash = hash_of(what, why) >> (count_bits + 1) << count_bits;
+  const std::uint64_t hash = hash_of(subject, reason) >> (count_bits + 1) << count_bits;
   const std::uint64_t key = hash == free ? count_mask + 1 : hash;
   for (;;) {
     slot_data* room = nullptr;
@@ -70,7 +70,7 @@ report_table::added report_table::add(std::string_view what, std::string_view wh
     if (!room->word.compare_exchange_strong(room_word, claimed, std::memory_order_relaxed)) {
       continue;
     }
-    write(*room, what, why);
+    write(*room, subject, reason);
     // Release: who sees this sequence in `newest` sees the earlier texts of this thread.
     room->sequence.store(sequence_.fetch_add(1, std::memory_order_release) + 1,
                          std::memory_order_relaxed);
@@ -79,18 +79,19 @@ report_table::added report_table::add(std::string_view what, std::string_view wh
   }
 }
 
-void report_table::write(slot_data& into, std::string_view what, std::string_view why) noexcept {
+void report_table::write(slot_data& target, std::string_view subject,
+                         std::string_view reason) noexcept {
   composer line;
-  line.append(what);
-  if (!why.empty()) {
+  line.append(subject);
+  if (!reason.empty()) {
     line.append(separator);
-    line.append(why);
+    line.append(reason);
   }
-  into.length.store(line.size(), std::memory_order_relaxed);
-  for (std::size_t at = 0; at < line.size(); at += sizeof(std::uint64_t)) {
+  target.length.store(line.size(), std::memory_order_relaxed);
+  for (std::size_t offset = 0; offset < line.size(); offset += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
-    std::memcpy(&word, line.data() + at, std::min(sizeof word, line.size() - at));
-    into.text[at / sizeof word].store(word, std::memory_order_relaxed);
+    std::memcpy(&word, line.data() + offset, std::min(sizeof word, line.size() - offset));
+    target.text[offset / sizeof word].store(word, std::memory_order_relaxed);
   }
 }
 
@@ -102,14 +103,14 @@ report_table::state report_table::look(std::size_t slot) const noexcept {
           static_cast<std::uint32_t>(word & count_mask)};
 }
 
-std::string_view report_table::read(std::size_t slot, text_buffer& into) const noexcept {
+std::string_view report_table::read(std::size_t slot, text_buffer& buffer) const noexcept {
   const auto& data = slots_[slot];
   const auto length = std::min(data.length.load(std::memory_order_relaxed), longest_text);
-  for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
-    const auto word = data.text[at / sizeof(std::uint64_t)].load(std::memory_order_relaxed);
-    std::memcpy(into.data() + at, &word, std::min(sizeof word, length - at));
+  for (std::size_t offset = 0; offset < length; offset += sizeof(std::uint64_t)) {
+    const auto word = data.text[offset / sizeof(std::uint64_t)].load(std::memory_order_relaxed);
+    std::memcpy(buffer.data() + offset, &word, std::min(sizeof word, length - offset));
   }
-  return {into.data(), length};
+  return {buffer.data(), length};
 }
 
 void report_table::take(std::size_t slot, std::uint32_t count) noexcept {

@@ -35,23 +35,23 @@ class report_table {
     repeated,  ///< a report of the text was waiting already
     dropped,   ///< all slots hold other texts that wait
   };
-  /// Adds a report of "what: why", or of `what` alone.
-  added add(std::string_view what, std::string_view why) noexcept;
+  /// Adds a report of "subject: reason", or of `subject` alone.
+  added add(std::string_view subject, std::string_view reason) noexcept;
 
   /// The state of a slot, for the writer.
   struct state {
     std::uint64_t sequence = 0;  ///< grows with each new text; never 0
-    std::uint32_t waiting = 0;   ///< reports that have not been taken
+    std::uint32_t pending = 0;   ///< reports that have not been taken
   };
   /// The sequence of the newest text. Every text that its thread added before is visible to `look`.
   [[nodiscard]] std::uint64_t newest() const noexcept {
     return sequence_.load(std::memory_order_acquire);
   }
-  /// The state of a slot. Only the writer decreases `waiting`. A slot with `waiting` > 0 keeps its
+  /// The state of a slot. Only the writer decreases `pending`. A slot with `pending` > 0 keeps its
   /// text.
   [[nodiscard]] state look(std::size_t slot) const noexcept;
-  /// The text of a slot with `waiting` > 0. For the writer.
-  [[nodiscard]] std::string_view read(std::size_t slot, text_buffer& into) const noexcept;
+  /// The text of a slot with `pending` > 0. For the writer.
+  [[nodiscard]] std::string_view read(std::size_t slot, text_buffer& buffer) const noexcept;
   /// Subtracts `count` reports. Once none waits, the slot may receive another text. For the writer.
   void take(std::size_t slot, std::uint32_t count) noexcept;
 
@@ -74,7 +74,7 @@ class report_table {
     std::atomic<std::size_t> length{0};
     std::array<std::atomic<std::uint64_t>, longest_text / sizeof(std::uint64_t)> text{};
   };
-  static void write(slot_data& into, std::string_view what, std::string_view why) noexcept;
+  static void write(slot_data& target, std::string_view subject, std::string_view reason) noexcept;
 
   std::array<slot_data, slots> slots_;
   std::atomic<std::uint64_t> sequence_{0};

@@ -13,10 +13,10 @@ constinit std::atomic<std::chrono::milliseconds> patience{std::chrono::milliseco
 }  // namespace
 
 slow_wait::slow_wait() noexcept
-    : due_(std::chrono::steady_clock::now() + patience.load(std::memory_order_relaxed)) {}
+    : due_time_(std::chrono::steady_clock::now() + patience.load(std::memory_order_relaxed)) {}
 
-void slow_wait::set_patience(std::chrono::milliseconds longest) noexcept {
-  patience.store(longest, std::memory_order_relaxed);
+void slow_wait::set_patience(std::chrono::milliseconds timeout) noexcept {
+  patience.store(timeout, std::memory_order_relaxed);
 }
 
 void slow_wait::say(std::string_view text) noexcept {

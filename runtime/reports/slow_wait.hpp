@@ -24,7 +24,7 @@ class SLUICE_EXPORT slow_wait {
   /// and is called at most once.
   template <class Describe>
   void look(Describe describe) noexcept {
-    if (said_ || std::chrono::steady_clock::now() < due_) return;
+    if (said_ || std::chrono::steady_clock::now() < due_time_) return;
     said_ = true;
     try {
       say(describe());
@@ -39,7 +39,7 @@ class SLUICE_EXPORT slow_wait {
  private:
   static void say(std::string_view text) noexcept;
 
-  std::chrono::steady_clock::time_point due_;
+  std::chrono::steady_clock::time_point due_time_;
   bool said_ = false;
 };
 

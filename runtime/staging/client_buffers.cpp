@@ -9,8 +9,8 @@ namespace sluice::detail {
 /// A buffer with its entry in the registry.
 class client_buffers::buffer {
  public:
-  buffer(std::shared_ptr<registry> in, pinned_memory memory, std::size_t bytes)
-      : registry_(std::move(in)), memory_(std::move(memory)) {
+  buffer(std::shared_ptr<registry> owner, pinned_memory memory, std::size_t bytes)
+      : registry_(std::move(owner)), memory_(std::move(memory)) {
     const std::lock_guard lock(registry_->mutex);
     registry_->sizes.emplace(memory_.get(), bytes);
     registry_->count.fetch_add(1, std::memory_order_relaxed);
@@ -37,8 +37,8 @@ std::shared_ptr<void> client_buffers::allocate(std::size_t bytes) {
   const auto size = std::max<std::size_t>(bytes, 1);
   auto memory = pool_->try_acquire(size);
   if (!memory) pool_->refuse(size);
-  const auto made = std::make_shared<buffer>(registry_, std::move(memory), size);
-  return {made, made->get()};
+  const auto result = std::make_shared<buffer>(registry_, std::move(memory), size);
+  return {result, result->get()};
 }
 
 bool client_buffers::contain(const void* first, std::size_t bytes) const noexcept {
@@ -46,11 +46,11 @@ bool client_buffers::contain(const void* first, std::size_t bytes) const noexcep
   if (registry_->count.load(std::memory_order_relaxed) == 0) return false;
   const auto* const begin = static_cast<const std::byte*>(first);
   const std::lock_guard lock(registry_->mutex);
-  auto at = registry_->sizes.upper_bound(begin);
-  if (at == registry_->sizes.begin()) return false;
-  --at;
-  const auto offset = static_cast<std::size_t>(begin - at->first);
-  return offset <= at->second && bytes <= at->second - offset;
+  auto position = registry_->sizes.upper_bound(begin);
+  if (position == registry_->sizes.begin()) return false;
+  --position;
+  const auto offset = static_cast<std::size_t>(begin - position->first);
+  return offset <= position->second && bytes <= position->second - offset;
 }
 
 }  // namespace sluice::detail

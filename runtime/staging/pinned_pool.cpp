@@ -30,27 +30,28 @@ pinned_memory pinned_pool::try_acquire(std::size_t bytes) {
   pinned_memory piece;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = kept_.lower_bound(bytes);
-    const bool fits = bytes <= limit_ && held_ <= limit_ - bytes;
-    if (found != kept_.end() && (!fits || found->first / largest_excess < bytes)) {
-      piece = pinned_memory(shared_from_this(), found->second, found->first);
-      kept_bytes_ -= found->first;
-      kept_.erase(found);
+    const auto position = free_pieces_.lower_bound(bytes);
+    const bool fits = bytes <= limit_ && held_bytes_ <= limit_ - bytes;
+    if (position != free_pieces_.end() && (!fits || position->first / largest_excess < bytes)) {
+      piece = pinned_memory(shared_from_this(), position->second, position->first);
+      free_bytes_ -= position->first;
+      free_pieces_.erase(position);
       return piece;
     }
     if (!fits) {
       // If freeing cannot make the request fit, nothing is freed.
-      if (bytes <= limit_ && held_ - kept_bytes_ - awaiting_ <= limit_ - bytes) reclaim_kept();
+      if (bytes <= limit_ && held_bytes_ - free_bytes_ - awaited_bytes_ <= limit_ - bytes)
+        reclaim_kept();
       return {};
     }
-    held_ += bytes;
+    held_bytes_ += bytes;
   }
   try {
     auto* const address = static_cast<std::byte*>(device_->allocate_staging(bytes));
     return {shared_from_this(), address, bytes};
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    held_ -= bytes;
+    held_bytes_ -= bytes;
     throw;
   }
 }
@@ -60,8 +61,8 @@ void pinned_pool::refuse(std::size_t bytes) const {
   throw error(errc::over_budget, "pinned memory: " + std::to_string(bytes) +
                                      " bytes would exceed the limit of " + std::to_string(limit_) +
                                      " bytes (runtime_options::" + option_ +
-                                     "): " + std::to_string(held_) + " are held, of which " +
-                                     std::to_string(awaiting_) + " await release");
+                                     "): " + std::to_string(held_bytes_) + " are held, of which " +
+                                     std::to_string(awaited_bytes_) + " await release");
 }
 
 void pinned_pool::give_back(std::byte* address, std::size_t bytes) noexcept {
@@ -70,9 +71,9 @@ void pinned_pool::give_back(std::byte* address, std::size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     if (context_ != nullptr) {
       try {
-        if (kept_bytes_ + bytes <= max_kept || !reclaim(address, bytes)) {
-          kept_.emplace(bytes, address);
-          kept_bytes_ += bytes;
+        if (free_bytes_ + bytes <= max_kept || !reclaim(address, bytes)) {
+          free_pieces_.emplace(bytes, address);
+          free_bytes_ += bytes;
         }
         return;
       } catch (...) {
@@ -96,23 +97,23 @@ bool pinned_pool::reclaim(std::byte* address, std::size_t bytes) noexcept {
   } catch (...) {
     return false;
   }
-  awaiting_ += bytes;
+  awaited_bytes_ += bytes;
   return true;
 }
 
 void pinned_pool::reclaim_kept() noexcept {
-  for (auto piece = kept_.begin(); piece != kept_.end();) {
+  for (auto piece = free_pieces_.begin(); piece != free_pieces_.end();) {
     if (!reclaim(piece->second, piece->first)) return;
-    kept_bytes_ -= piece->first;
-    piece = kept_.erase(piece);
+    free_bytes_ -= piece->first;
+    piece = free_pieces_.erase(piece);
   }
 }
 
-void pinned_pool::free_now(void* address, std::size_t bytes, std::size_t awaited) noexcept {
+void pinned_pool::free_now(void* address, std::size_t bytes, std::size_t awaited_bytes) noexcept {
   device_->deallocate_staging(address);
   const std::lock_guard lock(mutex_);
-  held_ -= bytes;
-  awaiting_ -= awaited;
+  held_bytes_ -= bytes;
+  awaited_bytes_ -= awaited_bytes;
 }
 
 void pinned_pool::trim() noexcept {
@@ -121,19 +122,19 @@ void pinned_pool::trim() noexcept {
 }
 
 void pinned_pool::close() noexcept {
-  pieces left;
+  pieces remaining;
   {
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
-    left.swap(kept_);
-    kept_bytes_ = 0;
+    remaining.swap(free_pieces_);
+    free_bytes_ = 0;
   }
-  for (const auto& [bytes, address] : left) free_now(address, bytes);
+  for (const auto& [bytes, address] : remaining) free_now(address, bytes);
 }
 
 std::size_t pinned_pool::held() const noexcept {
   const std::lock_guard lock(mutex_);
-  return held_;
+  return held_bytes_;
 }
 
 }  // namespace sluice::detail

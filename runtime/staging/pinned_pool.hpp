@@ -25,8 +25,8 @@ class pinned_memory {
       : pool_(std::move(pool)), address_(address), bytes_(bytes) {}
   pinned_memory(pinned_memory&& other) noexcept { swap(other); }
   pinned_memory& operator=(pinned_memory&& other) noexcept {
-    pinned_memory taken(std::move(other));
-    swap(taken);
+    pinned_memory source(std::move(other));
+    swap(source);
     return *this;
   }
   ~pinned_memory();
@@ -98,19 +98,19 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
   [[nodiscard]] bool reclaim(std::byte* address, std::size_t bytes) noexcept;
   /// Hands kept pieces to the reclaim thread, under the lock.
   void reclaim_kept() noexcept;
-  /// Frees memory on the calling thread. `awaited` of its bytes were counted for the reclaim
+  /// Frees memory on the calling thread. `awaited_bytes` of its bytes were counted for the reclaim
   /// thread.
-  void free_now(void* address, std::size_t bytes, std::size_t awaited = 0) noexcept;
+  void free_now(void* address, std::size_t bytes, std::size_t awaited_bytes = 0) noexcept;
 
   const std::shared_ptr<device> device_;
   const std::size_t limit_;
   const char* const option_;
   mutable std::mutex mutex_;
   runtime_context* context_;  // null after the runtime's end
-  pieces kept_;
-  std::size_t kept_bytes_ = 0;
-  std::size_t awaiting_ = 0;  // bytes that the reclaim thread will free
-  std::size_t held_ = 0;
+  pieces free_pieces_;
+  std::size_t free_bytes_ = 0;
+  std::size_t awaited_bytes_ = 0;  // bytes that the reclaim thread will free
+  std::size_t held_bytes_ = 0;
 };
 
 }  // namespace sluice::detail

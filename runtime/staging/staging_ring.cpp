@@ -28,8 +28,8 @@ staging_ring::staging_ring(std::shared_ptr<staging_thread> thread, pinned_memory
       memory_(std::move(memory)),
       slot_bytes_(slot_bytes),
       slots_(slots),
-      staged_(*::new (static_cast<void*>(memory_.get())) word(0)),
-      moved_(*::new (static_cast<void*>(memory_.get() + word_distance)) word(0)) {}
+      staged_word_(*::new (static_cast<void*>(memory_.get())) word(0)),
+      moved_word_(*::new (static_cast<void*>(memory_.get() + word_distance)) word(0)) {}
 
 void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, std::byte* address) {
   const std::lock_guard lock(enqueuing_);
@@ -49,7 +49,7 @@ void staging_ring::enqueue(std::unique_ptr<staging_job> job, timeline& stream, s
   try {
     enqueue_chunks(stream, address, bytes, direction, first, chunks);
   } catch (...) {
-    broken_at_ = first;
+    broken_chunk_ = first;
     broken_.store(true, std::memory_order_release);
     throw;
   }
@@ -62,51 +62,52 @@ void staging_ring::enqueue_chunks(timeline& stream, std::byte* address, std::siz
   const bool upload = direction == copy_direction::host_to_device;
   for (std::uint32_t i = 0; i != chunks; ++i) {
     const auto chunk = first + i;
-    auto* const there = address + i * slot_bytes_;
+    auto* const chunk_address = address + i * slot_bytes_;
     const auto size = std::min(slot_bytes_, bytes - i * slot_bytes_);
     on_stream(stream, [&](native_stream* native) {
-      device.wait_for_word(native, staged_, upload ? chunk + 1 : chunk + 1 - slots_);
+      device.wait_for_word(native, staged_word_, upload ? chunk + 1 : chunk + 1 - slots_);
       if (upload) {
-        device.copy(there, slot(chunk), size, direction, native);
+        device.copy(chunk_address, slot(chunk), size, direction, native);
       } else {
-        device.copy(slot(chunk), there, size, direction, native);
+        device.copy(slot(chunk), chunk_address, size, direction, native);
       }
-      device.write_word(native, moved_, chunk + 1);
+      device.write_word(native, moved_word_, chunk + 1);
     });
   }
   if (upload) return;
   // The launch ends once the last slot has been emptied.
-  on_stream(stream,
-            [&](native_stream* native) { device.wait_for_word(native, staged_, first + chunks); });
+  on_stream(stream, [&](native_stream* native) {
+    device.wait_for_word(native, staged_word_, first + chunks);
+  });
 }
 
 staging_ring::progress staging_ring::advance(staging_job& job) noexcept {
-  if (broken() && broken_at_ == job.first) {
+  if (broken() && broken_chunk_ == job.first) {
     abandon(job);
     return progress::finished;
   }
-  const auto chunk = job.first + job.done;
-  const auto at = job.done * slot_bytes_;
-  const auto size = std::min(slot_bytes_, job.bytes - at);
+  const auto chunk = job.first + job.chunks_done;
+  const auto offset = job.chunks_done * slot_bytes_;
+  const auto size = std::min(slot_bytes_, job.bytes - offset);
   if (job.direction == copy_direction::host_to_device) {
     if (job.ready && job.ready->load(std::memory_order_acquire) == 0) return progress::none;
-    if (!reached(moved_, chunk + 1 - slots_)) return progress::none;
-    std::memcpy(slot(chunk), job.memory.get() + at, size);
+    if (!reached(moved_word_, chunk + 1 - slots_)) return progress::none;
+    std::memcpy(slot(chunk), job.memory.get() + offset, size);
   } else {
-    if (!reached(moved_, chunk + 1)) return progress::none;
-    auto* const to = job.memory.get() + at;
+    if (!reached(moved_word_, chunk + 1)) return progress::none;
+    auto* const target = job.memory.get() + offset;
     if (job.bytes > most_cached_bytes) {
-      uncached_copy(to, slot(chunk), size);
+      uncached_copy(target, slot(chunk), size);
     } else {
-      std::memcpy(to, slot(chunk), size);
+      std::memcpy(target, slot(chunk), size);
     }
   }
-  staged_.store(chunk + 1, std::memory_order_release);
-  return ++job.done == job.chunks ? progress::finished : progress::chunk;
+  staged_word_.store(chunk + 1, std::memory_order_release);
+  return ++job.chunks_done == job.chunks ? progress::finished : progress::chunk;
 }
 
 void staging_ring::abandon(const staging_job& job) noexcept {
-  staged_.store(job.first + job.chunks, std::memory_order_release);
+  staged_word_.store(job.first + job.chunks, std::memory_order_release);
 }
 
 }  // namespace sluice::detail

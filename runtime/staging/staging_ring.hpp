@@ -33,7 +33,7 @@ struct staging_job final : releasable {
   std::uint32_t first = 0;   // the number of the first chunk
   std::uint32_t chunks = 0;  // their number
   // Used only by the staging thread.
-  std::uint32_t done = 0;
+  std::uint32_t chunks_done = 0;
   staging_job* next = nullptr;  // in the inbox, or in the list of each ring's oldest job
   staging_job* next_on_ring = nullptr;
 };
@@ -115,12 +115,13 @@ class staging_ring : public std::enable_shared_from_this<staging_ring> {
   const pinned_memory memory_;
   const std::size_t slot_bytes_;
   const std::uint32_t slots_;
-  word& staged_;
-  word& moved_;
+  word& staged_word_;
+  word& moved_word_;
 
   std::mutex enqueuing_;  // gives chunk numbers and commands of transfers one order
   std::uint32_t next_ = 0;
-  std::uint32_t broken_at_ = 0;  // the first chunk of the transfer that was enqueued only in part
+  // The first chunk of the transfer that was enqueued only in part.
+  std::uint32_t broken_chunk_ = 0;
   std::atomic<bool> broken_{false};
 
   staging_job* newest_ = nullptr;  // used only by the staging thread

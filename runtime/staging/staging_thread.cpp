@@ -27,9 +27,9 @@ const error& transfers_unfinished =
 
 std::shared_ptr<staging_thread> staging_thread::start(runtime_context& context) {
   (void)closed_inbox();
-  std::shared_ptr<staging_thread> made(new staging_thread(context));
-  made->thread_ = std::thread([&served = *made] { served.run(); });
-  return made;
+  std::shared_ptr<staging_thread> thread(new staging_thread(context));
+  thread->thread_ = std::thread([&served = *thread] { served.run(); });
+  return thread;
 }
 
 bool staging_thread::take(std::unique_ptr<staging_job>& job) noexcept {
@@ -59,7 +59,7 @@ void staging_thread::run() noexcept {
   using clock = std::chrono::steady_clock;
   constexpr auto spin = std::chrono::microseconds(50);
   constexpr auto shortest = std::chrono::microseconds(10);
-  constexpr auto longest = std::chrono::microseconds(250);
+  constexpr auto maximum = std::chrono::microseconds(250);
   staging_job* oldest_jobs = nullptr;  // the oldest job of each ring that has one
   auto pause = shortest;
   auto spin_end = clock::now() + spin;
@@ -84,14 +84,14 @@ void staging_thread::run() noexcept {
       std::this_thread::yield();
     } else {
       changed_.wait_for(pause, changed);
-      pause = std::min(pause * 2, longest);
+      pause = std::min(pause * 2, maximum);
     }
   }
 }
 
-void staging_thread::take_inbox(staging_job*& oldest_jobs, staging_job* left) noexcept {
+void staging_thread::take_inbox(staging_job*& oldest_jobs, staging_job* end) noexcept {
   staging_job* oldest = nullptr;
-  auto* job = inbox_.exchange(left, std::memory_order_acquire);
+  auto* job = inbox_.exchange(end, std::memory_order_acquire);
   if (job == closed_inbox()) return;
   while (job != nullptr) {
     auto* const next = std::exchange(job->next, oldest);
@@ -100,9 +100,9 @@ void staging_thread::take_inbox(staging_job*& oldest_jobs, staging_job* left) no
   }
   while (oldest != nullptr) {
     auto* const first = std::exchange(oldest, oldest->next);
-    auto* const before = std::exchange(first->ring->newest_, first);
-    if (before != nullptr) {
-      before->next_on_ring = first;
+    auto* const previous = std::exchange(first->ring->newest_, first);
+    if (previous != nullptr) {
+      previous->next_on_ring = first;
     } else {
       first->next = std::exchange(oldest_jobs, first);
     }
@@ -122,10 +122,10 @@ bool staging_thread::advance(staging_job*& oldest_jobs) noexcept {
       link = &job->next;
       continue;
     }
-    if (auto* const following = job->next_on_ring) {
-      following->next = job->next;
-      *link = following;
-      link = &following->next;
+    if (auto* const successor = job->next_on_ring) {
+      successor->next = job->next;
+      *link = successor;
+      link = &successor->next;
     } else {
       *link = job->next;
       ring.newest_ = nullptr;

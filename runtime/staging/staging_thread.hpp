@@ -41,7 +41,7 @@ class staging_thread {
  private:
   explicit staging_thread(runtime_context& context) noexcept : context_(context) {}
   void run() noexcept;
-  void take_inbox(staging_job*& oldest_jobs, staging_job* left) noexcept;
+  void take_inbox(staging_job*& oldest_jobs, staging_job* end) noexcept;
   [[nodiscard]] bool advance(staging_job*& oldest_jobs) noexcept;
 
   runtime_context& context_;

@@ -25,11 +25,13 @@ std::size_t usual_limit(runtime_context& context) {
 
 }  // namespace
 
-transfer_staging::transfer_staging(runtime_context& context, limits of)
+transfer_staging::transfer_staging(runtime_context& context, limits bounds)
     : context_(context),
-      pool_(pinned_pool::make(context, of.transfers != 0 ? of.transfers : usual_limit(context),
+      pool_(pinned_pool::make(context,
+                              bounds.transfers != 0 ? bounds.transfers : usual_limit(context),
                               "pinned_limit")),
-      clients_(pinned_pool::make(context, of.clients != 0 ? of.clients : usual_limit(context),
+      clients_(pinned_pool::make(context,
+                                 bounds.clients != 0 ? bounds.clients : usual_limit(context),
                                  "client_pinned_limit")) {}
 
 std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::size_t bytes) {
@@ -41,29 +43,29 @@ std::shared_ptr<staging_ring> transfer_staging::ring_for(timeline& stream, std::
   }
   context_.require_open();
   // Allocated outside the lock, so that other streams do not wait for it.
-  std::shared_ptr<staging_ring> made;
+  std::shared_ptr<staging_ring> ring;
   const std::shared_ptr<staging_thread> thread = [&] {
     const std::lock_guard lock(mutex_);
-    made = known_ring(stream, bytes);
+    ring = known_ring(stream, bytes);
     if (!thread_ && !closed_) {
       context_.start_reclaiming();
       thread_ = staging_thread::start(context_);
     }
     return thread_;
   }();
-  if (made) return made;
+  if (ring) return ring;
   if (!thread) throw error(errc::shutting_down, "the runtime has been destroyed");
-  made = make_ring(thread, bytes);
+  ring = make_ring(thread, bytes);
   const std::lock_guard lock(mutex_);
-  if (auto known = known_ring(stream, bytes)) return known;
+  if (auto existing = known_ring(stream, bytes)) return existing;
   std::erase_if(rings_, [](const auto& entry) { return entry.second.expired(); });
-  rings_[&stream] = made;
-  return made;
+  rings_[&stream] = ring;
+  return ring;
 }
 
 std::shared_ptr<staging_ring> transfer_staging::known_ring(timeline& stream, std::size_t bytes) {
-  const auto known = rings_.find(&stream);
-  auto ring = known == rings_.end() ? nullptr : known->second.lock();
+  const auto position = rings_.find(&stream);
+  auto ring = position == rings_.end() ? nullptr : position->second.lock();
   return ring && ring->serves(bytes) ? ring : nullptr;
 }
 
@@ -74,8 +76,8 @@ std::shared_ptr<staging_ring> transfer_staging::make_ring(
   auto slot_bytes = std::max(usual_slot_bytes, least_slot);
   auto slots = usual_slots;
   for (;;) {
-    const auto wanted = staging_ring::footprint(slot_bytes, slots);
-    if (auto memory = pool_->try_acquire(wanted)) {
+    const auto bytes_needed = staging_ring::footprint(slot_bytes, slots);
+    if (auto memory = pool_->try_acquire(bytes_needed)) {
       return std::make_shared<staging_ring>(thread, std::move(memory), slot_bytes, slots);
     }
     // Fewer or smaller slots are slower and need less memory.
@@ -84,24 +86,24 @@ std::shared_ptr<staging_ring> transfer_staging::make_ring(
     } else if (slot_bytes != least_slot) {
       slot_bytes = least_slot;
     } else {
-      pool_->refuse(wanted);
+      pool_->refuse(bytes_needed);
     }
   }
 }
 
 void transfer_staging::close(std::chrono::steady_clock::time_point end) noexcept {
-  std::shared_ptr<staging_thread> ending;
+  std::shared_ptr<staging_thread> thread;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    ending = std::move(thread_);
+    thread = std::move(thread_);
   }
-  if (ending) {
-    while (ending->jobs() != 0 && !context_.device().lost() &&
+  if (thread) {
+    while (thread->jobs() != 0 && !context_.device().lost() &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    ending->stop();
+    thread->stop();
   }
   pool_->close();
   clients_.pool().close();

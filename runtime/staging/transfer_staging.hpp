@@ -30,7 +30,7 @@ class transfer_staging {
     std::size_t clients = 0;
   };
 
-  transfer_staging(runtime_context& context, limits of);
+  transfer_staging(runtime_context& context, limits bounds);
   transfer_staging(const transfer_staging&) = delete;
   transfer_staging& operator=(const transfer_staging&) = delete;
   ~transfer_staging() { close({}); }

@@ -17,30 +17,30 @@
 
 namespace sluice::detail {
 
-void uncached_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+void uncached_copy(std::byte* destination, const std::byte* source, std::size_t bytes) noexcept {
 #if SLUICE_HAS_UNCACHED_STORES
   constexpr std::size_t line = 64;
-  const auto misaligned = reinterpret_cast<std::uintptr_t>(to) % line;
-  const auto before = std::min(bytes, misaligned == 0 ? 0 : line - misaligned);
-  std::memcpy(to, from, before);
-  to += before;
-  from += before;
-  bytes -= before;
-  for (; bytes >= line; to += line, from += line, bytes -= line) {
-    const auto* const source = reinterpret_cast<const __m128i*>(from);
-    auto* const target = reinterpret_cast<__m128i*>(to);
-    const auto a = _mm_loadu_si128(source);
-    const auto b = _mm_loadu_si128(source + 1);
-    const auto c = _mm_loadu_si128(source + 2);
-    const auto d = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, a);
-    _mm_stream_si128(target + 1, b);
-    _mm_stream_si128(target + 2, c);
-    _mm_stream_si128(target + 3, d);
+  const auto misaligned = reinterpret_cast<std::uintptr_t>(destination) % line;
+  const auto head = std::min(bytes, misaligned == 0 ? 0 : line - misaligned);
+  std::memcpy(destination, source, head);
+  destination += head;
+  source += head;
+  bytes -= head;
+  for (; bytes >= line; destination += line, source += line, bytes -= line) {
+    const auto* const source_line = reinterpret_cast<const __m128i*>(source);
+    auto* const target_line = reinterpret_cast<__m128i*>(destination);
+    const auto a = _mm_loadu_si128(source_line);
+    const auto b = _mm_loadu_si128(source_line + 1);
+    const auto c = _mm_loadu_si128(source_line + 2);
+    const auto d = _mm_loadu_si128(source_line + 3);
+    _mm_stream_si128(target_line, a);
+    _mm_stream_si128(target_line + 1, b);
+    _mm_stream_si128(target_line + 2, c);
+    _mm_stream_si128(target_line + 3, d);
   }
   _mm_sfence();
 #endif
-  std::memcpy(to, from, bytes);
+  std::memcpy(destination, source, bytes);
 }
 
 }  // namespace sluice::detail

@@ -5,12 +5,12 @@
 
 namespace sluice::detail {
 
-/// Copies `bytes` bytes from `from` to `to`, past the caches where the processor can do that. The
-/// ranges must not overlap.
+/// Copies `bytes` bytes from `source` to `destination`, past the caches where the processor can do
+/// that. The ranges must not overlap.
 ///
-/// A plain copy of more than the caches hold reads each line of `to` before it writes it, and
-/// writes it back later. This one only writes it, and is about twice as fast. The bytes are not in
-/// a cache afterwards. They are ordered before later stores of this thread.
-void uncached_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+/// A plain copy of more than the caches hold reads each line of `destination` before it writes it,
+/// and writes it back later. This one only writes it, and is about twice as fast. The bytes are not
+/// in a cache afterwards. They are ordered before later stores of this thread.
+void uncached_copy(std::byte* destination, const std::byte* source, std::size_t bytes) noexcept;
 
 }  // namespace sluice::detail

@@ -7,7 +7,7 @@ namespace sluice::detail {
 namespace {
 
 constinit std::atomic<fork_safe_mutex*> newest{nullptr};
-constinit fork_safe_mutex* locked_from = nullptr;  // later ones were not locked
+constinit fork_safe_mutex* first_locked = nullptr;  // later ones were not locked
 
 }  // namespace
 
@@ -19,12 +19,12 @@ fork_safe_mutex::fork_safe_mutex() noexcept {
 }
 
 void fork_safe_mutex::lock_all() noexcept {
-  locked_from = newest.load(std::memory_order_acquire);
-  for (auto* one = locked_from; one != nullptr; one = one->next_) one->lock();
+  first_locked = newest.load(std::memory_order_acquire);
+  for (auto* mutex = first_locked; mutex != nullptr; mutex = mutex->next_) mutex->lock();
 }
 
 void fork_safe_mutex::unlock_all() noexcept {
-  for (auto* one = locked_from; one != nullptr; one = one->next_) one->unlock();
+  for (auto* mutex = first_locked; mutex != nullptr; mutex = mutex->next_) mutex->unlock();
 }
 
 }  // namespace sluice::detail

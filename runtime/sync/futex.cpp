@@ -12,14 +12,14 @@ namespace sluice::detail {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
-                const std::chrono::nanoseconds* longest) noexcept {
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                const std::chrono::nanoseconds* timeout) noexcept {
   timespec limit{};
-  if (longest != nullptr) {
-    limit.tv_sec = static_cast<time_t>(longest->count() / 1'000'000'000);
-    limit.tv_nsec = static_cast<long>(longest->count() % 1'000'000'000);
+  if (timeout != nullptr) {
+    limit.tv_sec = static_cast<time_t>(timeout->count() / 1'000'000'000);
+    limit.tv_nsec = static_cast<long>(timeout->count() % 1'000'000'000);
   }
-  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, longest != nullptr ? &limit : nullptr,
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, timeout != nullptr ? &limit : nullptr,
           nullptr, 0);
 }
 

@@ -19,47 +19,47 @@ reader_word* take_word() noexcept {
   for (auto* w = all_words.load(std::memory_order_acquire); w != nullptr; w = w->next) {
     if (!w->taken.exchange(true, std::memory_order_acquire)) return w;
   }
-  auto* made = new (std::nothrow) reader_word;
-  if (made == nullptr) return nullptr;
-  made->next = all_words.load(std::memory_order_relaxed);
-  while (!all_words.compare_exchange_weak(made->next, made, std::memory_order_seq_cst,
+  auto* word = new (std::nothrow) reader_word;
+  if (word == nullptr) return nullptr;
+  word->next = all_words.load(std::memory_order_relaxed);
+  while (!all_words.compare_exchange_weak(word->next, word, std::memory_order_seq_cst,
                                           std::memory_order_relaxed)) {
   }
-  return made;
+  return word;
 }
 
-thread_local reader_word* my_word = nullptr;
+thread_local reader_word* thread_word = nullptr;
 /// Releases the word at thread exit. A word that a later destructor of the thread takes is never
 /// released.
 struct word_return {
   ~word_return() {
     // Release: the next owner's stores into the word then also cover the reads of this thread.
-    my_word->taken.store(false, std::memory_order_release);
-    my_word = nullptr;
+    thread_word->taken.store(false, std::memory_order_release);
+    thread_word = nullptr;
   }
 };
 
 std::atomic<const timeline*>& word_of_this_thread() noexcept {
-  if (my_word == nullptr) {
+  if (thread_word == nullptr) {
     // If the host has no memory, the thread waits for the word of a thread that exits.
-    while ((my_word = take_word()) == nullptr) std::this_thread::yield();
-    thread_local const word_return at_the_end;
-    (void)at_the_end;
+    while ((thread_word = take_word()) == nullptr) std::this_thread::yield();
+    thread_local const word_return word_release;
+    (void)word_release;
   }
-  return my_word->reads;
+  return thread_word->reads;
 }
 
 }  // namespace
 
-hazard_pointer::hazard_pointer(const timeline& of, const std::atomic<bool>& given_up) noexcept
+hazard_pointer::hazard_pointer(const timeline& owner, const std::atomic<bool>& given_up) noexcept
     : word_(word_of_this_thread()) {
-  word_.store(&of, std::memory_order_seq_cst);
+  word_.store(&owner, std::memory_order_seq_cst);
   open_ = !given_up.load(std::memory_order_seq_cst);
 }
 
-bool hazard_pointer::any(const timeline& of) noexcept {
+bool hazard_pointer::any(const timeline& owner) noexcept {
   for (auto* w = all_words.load(std::memory_order_seq_cst); w != nullptr; w = w->next) {
-    if (w->reads.load(std::memory_order_seq_cst) == &of) return true;
+    if (w->reads.load(std::memory_order_seq_cst) == &owner) return true;
   }
   return false;
 }

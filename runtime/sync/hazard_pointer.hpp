@@ -20,7 +20,7 @@ class timeline;
 /// See docs/concepts/timelines_and_hazards.md.
 class hazard_pointer {
  public:
-  hazard_pointer(const timeline& of, const std::atomic<bool>& given_up) noexcept;
+  hazard_pointer(const timeline& owner, const std::atomic<bool>& given_up) noexcept;
   hazard_pointer(const hazard_pointer&) = delete;
   hazard_pointer& operator=(const hazard_pointer&) = delete;
   ~hazard_pointer() { word_.store(nullptr, std::memory_order_release); }
@@ -29,9 +29,9 @@ class hazard_pointer {
   /// effects are visible to the calling thread.
   [[nodiscard]] bool open() const noexcept { return open_; }
 
-  /// Whether any thread may still read the slots of `of`. The caller has set the flag of `of`
+  /// Whether any thread may still read the slots of `owner`. The caller has set the flag of `owner`
   /// before.
-  [[nodiscard]] static bool any(const timeline& of) noexcept;
+  [[nodiscard]] static bool any(const timeline& owner) noexcept;
 
  private:
   std::atomic<const timeline*>& word_;

@@ -41,14 +41,14 @@ std::uint32_t lease::change_and_wake(Wakes wakes, Changed changed,
   const auto wakes_sleepers = [wakes](std::uint32_t word) {
     return (word & sleepers_bit) != 0 && wakes(word);
   };
-  const auto before = change([](std::uint32_t) { return false; },
-                             [&](std::uint32_t word) {
-                               return changed(wakes_sleepers(word) ? word & ~sleepers_bit : word);
-                             },
-                             order);
+  const auto previous = change([](std::uint32_t) { return false; },
+                               [&](std::uint32_t word) {
+                                 return changed(wakes_sleepers(word) ? word & ~sleepers_bit : word);
+                               },
+                               order);
   // A thread about to sleep finds the word changed, or is woken.
-  if (wakes_sleepers(before)) futex_wake_all(word_);
-  return before;
+  if (wakes_sleepers(previous)) futex_wake_all(word_);
+  return previous;
 }
 
 lease_answer lease::try_shared(lease_request request) noexcept {
@@ -87,22 +87,22 @@ void lease::lock_contended() noexcept {
 }
 
 bool lease::unlock_and_release_shared() noexcept {
-  const auto before = word_.load(std::memory_order_relaxed);
-  const auto readers = before & readers_mask;
+  const auto previous = word_.load(std::memory_order_relaxed);
+  const auto readers = previous & readers_mask;
   // While other readers remain, no sleeper can make progress.
   const bool wakes =
-      (before & sleepers_bit) != 0 && (readers == one_reader || readers == readers_mask);
+      (previous & sleepers_bit) != 0 && (readers == one_reader || readers == readers_mask);
   const auto cleared = wakes ? locked_bit | sleepers_bit : locked_bit;
-  word_.store((before - one_reader) & ~cleared, std::memory_order_release);
+  word_.store((previous - one_reader) & ~cleared, std::memory_order_release);
   if (wakes) futex_wake_all(word_);
-  return (before & dying_bit) != 0 && readers == one_reader;
+  return (previous & dying_bit) != 0 && readers == one_reader;
 }
 
 bool lease::unlock_and_release_exclusive() noexcept {
-  const auto before = word_.load(std::memory_order_relaxed);
-  word_.store(before & ~(locked_bit | exclusive_bit | sleepers_bit), std::memory_order_release);
-  if ((before & sleepers_bit) != 0) futex_wake_all(word_);
-  return (before & dying_bit) != 0;
+  const auto previous = word_.load(std::memory_order_relaxed);
+  word_.store(previous & ~(locked_bit | exclusive_bit | sleepers_bit), std::memory_order_release);
+  if ((previous & sleepers_bit) != 0) futex_wake_all(word_);
+  return (previous & dying_bit) != 0;
 }
 
 template <class Stops>
@@ -131,11 +131,11 @@ void lease::wait_exclusive(lease_request request) noexcept {
 }
 
 bool lease::register_writer() noexcept {
-  const auto full = [](std::uint32_t word) {
+  const auto is_full = [](std::uint32_t word) {
     return (word & writers_waiting_mask) == writers_waiting_mask;
   };
-  return !full(change(
-      full, [](std::uint32_t word) { return word + one_writer_waiting; },
+  return !is_full(change(
+      is_full, [](std::uint32_t word) { return word + one_writer_waiting; },
       std::memory_order_relaxed));
 }
 
@@ -158,11 +158,11 @@ void lease::end_reservation() noexcept {
 }
 
 lease::end lease::mark_dying() noexcept {
-  const auto before = change_and_wake([](std::uint32_t) { return true; },
-                                      [](std::uint32_t word) { return word | dying_bit; },
-                                      std::memory_order_acq_rel);
-  if ((before & dying_bit) != 0) return end::dead_already;
-  return (before & (exclusive_bit | readers_mask)) != 0 ? end::leased : end::complete_now;
+  const auto previous = change_and_wake([](std::uint32_t) { return true; },
+                                        [](std::uint32_t word) { return word | dying_bit; },
+                                        std::memory_order_acq_rel);
+  if ((previous & dying_bit) != 0) return end::dead_already;
+  return (previous & (exclusive_bit | readers_mask)) != 0 ? end::leased : end::complete_now;
 }
 
 void lease::revive() noexcept {

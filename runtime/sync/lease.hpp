@@ -109,13 +109,13 @@ class lease {
   static constexpr std::uint32_t dying_bit = 0x8000'0000;
 
   [[nodiscard]] static bool stops_reader(std::uint32_t word, lease_request request) noexcept {
-    const auto waiting =
+    const auto waiting_bits =
         request == lease_request::barging ? 0U : writers_waiting_mask | reserved_bit;
-    return (word & (exclusive_bit | waiting)) != 0 || (word & readers_mask) == readers_mask;
+    return (word & (exclusive_bit | waiting_bits)) != 0 || (word & readers_mask) == readers_mask;
   }
   [[nodiscard]] static bool stops_writer(std::uint32_t word, lease_request request) noexcept {
-    const auto waiting = request == lease_request::barging ? 0U : reserved_bit;
-    return (word & (exclusive_bit | readers_mask | waiting)) != 0;
+    const auto waiting_bits = request == lease_request::barging ? 0U : reserved_bit;
+    return (word & (exclusive_bit | readers_mask | waiting_bits)) != 0;
   }
   /// Locks the use state, also if another thread holds the lock or changes the word.
   void lock_contended() noexcept;

@@ -18,13 +18,14 @@ class alignas(64) lease_holder {
 
   /// Adds leases. Only for the thread that owns the counter.
   void add(std::uint32_t leases) noexcept {
-    taken_.store(taken_.load(std::memory_order_relaxed) + leases, std::memory_order_relaxed);
+    taken_count_.store(taken_count_.load(std::memory_order_relaxed) + leases,
+                       std::memory_order_relaxed);
   }
   /// Removes leases. Callable from any thread.
   void remove(std::uint32_t leases) noexcept;
   [[nodiscard]] bool holds_any() const noexcept {
-    return taken_.load(std::memory_order_relaxed) !=
-           returned_elsewhere_.load(std::memory_order_relaxed);
+    return taken_count_.load(std::memory_order_relaxed) !=
+           foreign_returns_.load(std::memory_order_relaxed);
   }
 
   /// Whether the thread is inside the turnstile. Only for the thread that owns the counter.
@@ -35,8 +36,8 @@ class alignas(64) lease_holder {
 
   // With two counters, a thread that takes and returns its leases itself needs no atomic
   // read-modify-write.
-  std::atomic<std::uint32_t> taken_{0};
-  std::atomic<std::uint32_t> returned_elsewhere_{0};
+  std::atomic<std::uint32_t> taken_count_{0};
+  std::atomic<std::uint32_t> foreign_returns_{0};
   bool in_turnstile_ = false;
 };
 

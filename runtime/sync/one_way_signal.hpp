@@ -32,19 +32,19 @@ class one_way_signal {
       if (ready()) return;
     }
     for (;;) {
-      const auto seen = announce_sleeper();
+      const auto word = announce_sleeper();
       if (ready()) return;
-      sleep_while(seen, nullptr);
+      sleep_while(word, nullptr);
       if (ready()) return;
     }
   }
 
-  /// Waits for at most about `longest`. It may return before `ready()` is true.
+  /// Waits for at most about `timeout`. It may return before `ready()` is true.
   template <class Ready>
-  void wait_for(std::chrono::nanoseconds longest, Ready ready) noexcept {
+  void wait_for(std::chrono::nanoseconds timeout, Ready ready) noexcept {
     if (ready()) return;
-    const auto seen = announce_sleeper();
-    if (!ready()) sleep_while(seen, &longest);
+    const auto word = announce_sleeper();
+    if (!ready()) sleep_while(word, &timeout);
   }
 
  private:
@@ -55,7 +55,7 @@ class one_way_signal {
   std::uint32_t announce_sleeper() noexcept {
     return word_.fetch_or(1, std::memory_order_acquire) | 1U;
   }
-  void sleep_while(std::uint32_t seen, const std::chrono::nanoseconds* longest) noexcept;
+  void sleep_while(std::uint32_t word, const std::chrono::nanoseconds* timeout) noexcept;
 };
 
 }  // namespace sluice::detail

@@ -21,10 +21,12 @@ class reader_epochs {
   /// Enters, and returns the epoch for `leave`.
   [[nodiscard]] unsigned enter() noexcept {
     const auto epoch = epoch_.load(std::memory_order_relaxed);
-    entered_[epoch].fetch_add(1, std::memory_order_relaxed);
+    entries_[epoch].fetch_add(1, std::memory_order_relaxed);
     return epoch;
   }
-  void leave(unsigned epoch) noexcept { left_[epoch].fetch_add(1, std::memory_order_release); }
+  void leave(unsigned epoch) noexcept {
+    departures_[epoch].fetch_add(1, std::memory_order_release);
+  }
 
   /// Begins a grace period. Only for the reclaimer, which is one thread at a time.
   void begin_grace() noexcept { turned_ = false; }
@@ -41,29 +43,29 @@ class reader_epochs {
   }
   /// Whether `grace_over` would make progress. Callable from any thread.
   [[nodiscard]] bool earlier_left() const noexcept {
-    const auto earlier = 1 - epoch_.load(std::memory_order_relaxed);
-    const auto left = left_[earlier].load(std::memory_order_acquire);
-    return entered_[earlier].load(std::memory_order_relaxed) == left;
+    const auto epoch = 1 - epoch_.load(std::memory_order_relaxed);
+    const auto departures = departures_[epoch].load(std::memory_order_acquire);
+    return entries_[epoch].load(std::memory_order_relaxed) == departures;
   }
 
  private:
   // Readers enter on one thread and often leave on another one, hence the two cache lines.
-  alignas(64) std::array<std::atomic<std::uint64_t>, 2> entered_{};
+  alignas(64) std::array<std::atomic<std::uint64_t>, 2> entries_{};
   std::atomic<unsigned> epoch_{0};
   bool turned_ = false;
-  alignas(64) std::array<std::atomic<std::uint64_t>, 2> left_{};
+  alignas(64) std::array<std::atomic<std::uint64_t>, 2> departures_{};
 };
 
 /// A scope that enters an epoch and leaves it.
 class epoch_reader {
  public:
-  explicit epoch_reader(reader_epochs& of) noexcept : of_(of), epoch_(of.enter()) {}
+  explicit epoch_reader(reader_epochs& epochs) noexcept : epochs_(epochs), epoch_(epochs.enter()) {}
   epoch_reader(const epoch_reader&) = delete;
   epoch_reader& operator=(const epoch_reader&) = delete;
-  ~epoch_reader() { of_.leave(epoch_); }
+  ~epoch_reader() { epochs_.leave(epoch_); }
 
  private:
-  reader_epochs& of_;
+  reader_epochs& epochs_;
   const unsigned epoch_;
 };
 

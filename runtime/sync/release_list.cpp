@@ -77,36 +77,36 @@ releasable* release_list::chain::take() noexcept {
 
 void release_list::push(releasable* item) noexcept {
   size_.fetch_add(1, std::memory_order_relaxed);
-  if (!drains_here(*this)) return pushed_.push(item);
+  if (!drains_here(*this)) return inbox_.push(item);
   const std::lock_guard lock(taken_lock_);
-  item->next_released_ = std::exchange(taken_, item);
+  item->next_released_ = std::exchange(batch_, item);
   taken_any_.store(true, std::memory_order_relaxed);
 }
 
 void release_list::push_for_driver(releasable* item) noexcept {
   size_.fetch_add(1, std::memory_order_relaxed);
-  for_driver_.push(item);
+  driver_items_.push(item);
 }
 
 releasable* release_list::take_all() noexcept {
   return take_some(std::numeric_limits<std::size_t>::max());
 }
 
-releasable* release_list::take_some(std::size_t most) noexcept {
+releasable* release_list::take_some(std::size_t limit) noexcept {
   const std::lock_guard lock(taken_lock_);
   releasable* oldest = nullptr;
   auto** end = &oldest;
-  while (most != 0) {
-    if (taken_ == nullptr) taken_ = pushed_.take();
-    if (taken_ == nullptr) break;
-    *end = taken_;
-    for (; most != 0 && taken_ != nullptr; --most) {
-      end = &taken_->next_released_;
-      taken_ = *end;
+  while (limit != 0) {
+    if (batch_ == nullptr) batch_ = inbox_.take();
+    if (batch_ == nullptr) break;
+    *end = batch_;
+    for (; limit != 0 && batch_ != nullptr; --limit) {
+      end = &batch_->next_released_;
+      batch_ = *end;
     }
     *end = nullptr;
   }
-  taken_any_.store(taken_ != nullptr, std::memory_order_relaxed);
+  taken_any_.store(batch_ != nullptr, std::memory_order_relaxed);
   return oldest;
 }
 
@@ -125,16 +125,16 @@ void release_list::drain() noexcept {
   const drain_scope scope(*this);
   release_chain(take_all());
   release_chain(take_all());  // releases of the first round push blocks if this thread defers frees
-  release_chain(for_driver_.take());
+  release_chain(driver_items_.take());
 }
 
-std::size_t release_list::drain_some(std::size_t most) noexcept {
+std::size_t release_list::drain_some(std::size_t limit) noexcept {
   const drain_scope scope(*this);
-  auto* item = most != 0 ? take_some(1) : nullptr;
+  auto* item = limit != 0 ? take_some(1) : nullptr;
   if (item == nullptr) return 0;
   const user_code_scope users;
   std::size_t released = 0;
-  for (; item != nullptr; item = released < most ? take_some(1) : nullptr) {
+  for (; item != nullptr; item = released < limit ? take_some(1) : nullptr) {
     release(item);
     ++released;
   }
@@ -153,7 +153,7 @@ void release_list::drain_and_wait() noexcept {
 
 void release_list::wait_for_drains() noexcept {
   using clock = std::chrono::steady_clock;
-  const std::lock_guard one_waiter(waiting_);
+  const std::lock_guard one_waiter(wait_mutex_);
   const auto end = clock::now() + longest_wait;
   for (int flip = 0; flip < 2; ++flip) {
     const auto parity = epoch_.fetch_add(1, std::memory_order_seq_cst) & 1U;

@@ -37,18 +37,18 @@ class release_list {
   /// Releases the items pushed so far, then the items that these releases pushed, then the items of
   /// `push_for_driver`.
   void drain() noexcept;
-  /// Releases at most `most` items, none of them from `push_for_driver`. Returns their number.
-  std::size_t drain_some(std::size_t most) noexcept;
+  /// Releases at most `limit` items, none of them from `push_for_driver`. Returns their number.
+  std::size_t drain_some(std::size_t limit) noexcept;
   /// Drains, then waits until every drain that other threads have begun has ended, and drains
   /// again. The wait takes at most ten seconds. Inside a release there is no wait.
   void drain_and_wait() noexcept;
 
   /// Whether `drain_some` would find no item.
   [[nodiscard]] bool empty() const noexcept {
-    return pushed_.empty() && !taken_any_.load(std::memory_order_relaxed);
+    return inbox_.empty() && !taken_any_.load(std::memory_order_relaxed);
   }
   /// Whether items of `push_for_driver` are left.
-  [[nodiscard]] bool waits_for_driver() const noexcept { return !for_driver_.empty(); }
+  [[nodiscard]] bool waits_for_driver() const noexcept { return !driver_items_.empty(); }
   /// Whether no other thread is draining now. Inside a release the result is always true.
   [[nodiscard]] bool rests() const noexcept;
   /// The number of items that have not been released. Observing a decrease synchronizes with the
@@ -73,26 +73,26 @@ class release_list {
   class drain_scope;
 
   [[nodiscard]] releasable* take_all() noexcept;
-  [[nodiscard]] releasable* take_some(std::size_t most) noexcept;
+  [[nodiscard]] releasable* take_some(std::size_t limit) noexcept;
   void release_chain(releasable* oldest) noexcept;
   void release(releasable* item) noexcept;
   void wait_for_drains() noexcept;
 
-  chain pushed_;
-  chain for_driver_;
+  chain inbox_;
+  chain driver_items_;
   std::atomic<std::size_t> size_{0};
 
-  // What releases have pushed, then items that `drain_some` took from `pushed_` and did not
+  // What releases have pushed, then items that `drain_some` took from `inbox_` and did not
   // release, oldest first.
   spin_lock taken_lock_;
-  releasable* taken_ = nullptr;
+  releasable* batch_ = nullptr;
   std::atomic<bool> taken_any_{false};
 
   // Drains in progress, by the parity of the epoch in which they began. A waiter advances the epoch
   // twice, so later drains do not prolong its wait.
   std::atomic<std::uint32_t> epoch_{0};
   std::atomic<std::uint32_t> draining_[2]{};
-  std::mutex waiting_;
+  std::mutex wait_mutex_;
 };
 
 }  // namespace sluice::detail

@@ -8,9 +8,9 @@ namespace sluice::detail {
 
 /// Raises `value` to `candidate`, with release order. Does nothing if `value` is not smaller.
 inline void store_maximum(std::atomic<std::uint64_t>& value, std::uint64_t candidate) noexcept {
-  auto seen = value.load(std::memory_order_relaxed);
-  while (seen < candidate &&
-         !value.compare_exchange_weak(seen, candidate, std::memory_order_release,
+  auto current = value.load(std::memory_order_relaxed);
+  while (current < candidate &&
+         !value.compare_exchange_weak(current, candidate, std::memory_order_release,
                                       std::memory_order_relaxed)) {
   }
 }

@@ -12,39 +12,39 @@ namespace {
 /// A fair lock: threads enter in the order of their numbers.
 struct turnstile {
   alignas(64) std::atomic<std::uint32_t> next{0};
-  std::atomic<std::uint32_t> serving{0};
+  std::atomic<std::uint32_t> current{0};
 
   void enter() noexcept {
-    const auto mine = next.fetch_add(1, std::memory_order_relaxed);
-    for (auto now = serving.load(std::memory_order_acquire); now != mine;
-         now = serving.load(std::memory_order_acquire)) {
-      serving.wait(now, std::memory_order_relaxed);
+    const auto ticket = next.fetch_add(1, std::memory_order_relaxed);
+    for (auto served = current.load(std::memory_order_acquire); served != ticket;
+         served = current.load(std::memory_order_acquire)) {
+      current.wait(served, std::memory_order_relaxed);
     }
   }
   void leave() noexcept {
-    serving.fetch_add(1, std::memory_order_release);
-    serving.notify_all();
+    current.fetch_add(1, std::memory_order_release);
+    current.notify_all();
   }
 };
 
-constinit turnstile of_the_process;
+constinit turnstile process_turnstile;
 
 }  // namespace
 
 void open_turnstile_in_child() noexcept {
-  of_the_process.serving.store(of_the_process.next.load(std::memory_order_relaxed),
-                               std::memory_order_relaxed);
+  process_turnstile.current.store(process_turnstile.next.load(std::memory_order_relaxed),
+                                  std::memory_order_relaxed);
 }
 
-turnstile_passage::turnstile_passage(lease_holder& here) : here_(here) {
-  if (here.holds_any()) refuse_to_wait();
-  of_the_process.enter();
-  here.in_turnstile_ = true;
+turnstile_passage::turnstile_passage(lease_holder& holder) : holder_(holder) {
+  if (holder.holds_any()) refuse_to_wait();
+  process_turnstile.enter();
+  holder.in_turnstile_ = true;
 }
 
 turnstile_passage::~turnstile_passage() {
-  here_.in_turnstile_ = false;
-  of_the_process.leave();
+  holder_.in_turnstile_ = false;
+  process_turnstile.leave();
 }
 
 void refuse_to_wait() {

@@ -20,13 +20,13 @@ class turnstile_passage {
  public:
   /// Waits for the threads that arrived earlier.
   /// @throws error `stream_misuse` if the calling thread holds a lease
-  explicit turnstile_passage(lease_holder& here);
+  explicit turnstile_passage(lease_holder& holder);
   turnstile_passage(const turnstile_passage&) = delete;
   turnstile_passage& operator=(const turnstile_passage&) = delete;
   ~turnstile_passage();
 
  private:
-  lease_holder& here_;
+  lease_holder& holder_;
 };
 
 /// The number of failed attempts after which a launch enters the turnstile. An attempt fails only

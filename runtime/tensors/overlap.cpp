@@ -22,11 +22,11 @@ class directions {
   directions(const tensor& a, const tensor& b) {
     add(a, &direction::steps_a);
     add(b, &direction::steps_b);
-    std::sort(all_.begin(), all_.begin() + count_,
+    std::sort(directions_.begin(), directions_.begin() + count_,
               [](const direction& x, const direction& y) { return x.stride > y.stride; });
   }
-  [[nodiscard]] const direction* begin() const noexcept { return all_.data(); }
-  [[nodiscard]] const direction* end() const noexcept { return all_.data() + count_; }
+  [[nodiscard]] const direction* begin() const noexcept { return directions_.data(); }
+  [[nodiscard]] const direction* end() const noexcept { return directions_.data() + count_; }
 
  private:
   void add(const tensor& t, std::int64_t direction::*steps) {
@@ -40,14 +40,14 @@ class directions {
   }
   /// The direction with `stride`, new if there is none yet.
   direction& at(std::int64_t stride) {
-    for (auto* d = all_.data(); d != end(); ++d) {
+    for (auto* d = directions_.data(); d != end(); ++d) {
       if (d->stride == stride) return *d;
     }
-    all_[static_cast<std::size_t>(count_)].stride = stride;
-    return all_[static_cast<std::size_t>(count_++)];
+    directions_[static_cast<std::size_t>(count_)].stride = stride;
+    return directions_[static_cast<std::size_t>(count_++)];
   }
 
-  std::array<direction, 2 * extents::max_rank + 1> all_{};
+  std::array<direction, 2 * extents::max_rank + 1> directions_{};
   std::ptrdiff_t count_ = 0;
 };
 
@@ -64,10 +64,10 @@ class directions {
 // -stride and stride, only the difference 0 is left for this direction.
 bool overlap(const tensor& a, const tensor& b) noexcept {
   // Most operands lie in blocks of their own.
-  const auto whole = [](const block_ref& block) {
+  const auto range_of = [](const block_ref& block) {
     return detail::byte_range{block, block.address(), block.bytes()};
   };
-  if (!detail::share_bytes(whole(a.block()), whole(b.block()))) return false;
+  if (!detail::share_bytes(range_of(a.block()), range_of(b.block()))) return false;
   if (a.empty() || b.empty()) return false;
   const auto bytes_a = a.extent();
   const auto bytes_b = b.extent();
@@ -75,8 +75,8 @@ bool overlap(const tensor& a, const tensor& b) noexcept {
                            {b.block(), b.address(), bytes_b.last - bytes_b.first}))
     return false;
   // Beyond any memory, but an import may say so. The sums below do not overflow up to here.
-  constexpr auto most = std::size_t{1} << 61U;
-  if (bytes_a.last - bytes_a.first > most || bytes_b.last - bytes_b.first > most) return true;
+  constexpr auto limit = std::size_t{1} << 61U;
+  if (bytes_a.last - bytes_a.first > limit || bytes_b.last - bytes_b.first > limit) return true;
   auto rest =
       static_cast<const std::byte*>(b.address()) - static_cast<const std::byte*>(a.address());
   auto span_a = static_cast<std::int64_t>(bytes_a.last - bytes_a.first) - 1;
@@ -85,17 +85,17 @@ bool overlap(const tensor& a, const tensor& b) noexcept {
     span_a -= d.steps_a * d.stride;
     span_b -= d.steps_b * d.stride;
     auto steps = rest / d.stride;
-    auto below = rest % d.stride;
-    if (below < 0) {
-      below += d.stride;
+    auto remainder = rest % d.stride;
+    if (remainder < 0) {
+      remainder += d.stride;
       --steps;
     }
-    if (below > span_a && below + span_b < d.stride) return false;
+    if (remainder > span_a && remainder + span_b < d.stride) return false;
     // From the multiple of the stride below, or from the one above.
-    if (below - span_a > -d.stride && below + span_b < d.stride) {
-      rest = below;
-    } else if (below > span_a && below + span_b < 2 * d.stride) {
-      rest = below - d.stride;
+    if (remainder - span_a > -d.stride && remainder + span_b < d.stride) {
+      rest = remainder;
+    } else if (remainder > span_a && remainder + span_b < 2 * d.stride) {
+      rest = remainder - d.stride;
       ++steps;
     } else {
       return true;

@@ -23,9 +23,9 @@ void tensor::check() const {
     throw invalid_argument("offset", std::to_string(offset()) + " exceeds the block of " +
                                          std::to_string(block_.bytes()) + " bytes");
   }
-  const auto used = extent();
-  if (used.first == used.last) return;
-  if (used.last > block_.bytes()) {
+  const auto range = extent();
+  if (range.first == range.last) return;
+  if (range.last > block_.bytes()) {
     throw invalid_argument(
         "shape", to_string(shape()) + " with strides " + to_string(strides()) + " exceeds the " +
                      std::to_string(block_.bytes() - offset()) + " bytes from the offset");

@@ -77,44 +77,44 @@ struct merged_dimension {
 /// Merges dimensions as far as their strides allow, outermost first. Those of extent 1 vanish.
 /// There is at least one element.
 std::size_t merge(numbers shape, numbers strides,
-                  std::array<merged_dimension, extents::max_rank>& merged) noexcept {
+                  std::array<merged_dimension, extents::max_rank>& dimensions) noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
     std::int64_t run = 0;
     if (count != 0 && !__builtin_mul_overflow(strides[i], shape[i], &run) &&
-        merged[count - 1].stride == run) {
-      merged[count - 1].extent *= shape[i];
-      merged[count - 1].stride = strides[i];
+        dimensions[count - 1].stride == run) {
+      dimensions[count - 1].extent *= shape[i];
+      dimensions[count - 1].stride = strides[i];
     } else {
-      merged[count++] = {shape[i], strides[i]};
+      dimensions[count++] = {shape[i], strides[i]};
     }
   }
   return count;
 }
 
-/// The strides with which `to` counts the elements of a view in row-major order. Nothing if there
-/// are none. Both shapes have the same number of elements, which is not 0.
+/// The strides with which `target` counts the elements of a view in row-major order. Nothing if
+/// there are none. Both shapes have the same number of elements, which is not 0.
 std::optional<extents> strides_for(const extents& shape, const extents& strides,
-                                   const extents& to) {
-  std::array<merged_dimension, extents::max_rank> merged{};
-  auto left = merge(shape, strides, merged);
-  extents found = to;
+                                   const extents& target) {
+  std::array<merged_dimension, extents::max_rank> dimensions{};
+  auto count = merge(shape, strides, dimensions);
+  extents result = target;
   // Splits the merged dimensions again, innermost first.
   std::int64_t rest = 1;  // what is left of the extent of the current merged dimension
   std::int64_t stride = 1;
-  for (auto i = to.size(); i-- != 0;) {
-    if (rest == 1 && to[i] != 1) {
-      --left;
-      rest = merged[left].extent;
-      stride = merged[left].stride;
+  for (auto i = target.size(); i-- != 0;) {
+    if (rest == 1 && target[i] != 1) {
+      --count;
+      rest = dimensions[count].extent;
+      stride = dimensions[count].stride;
     }
-    if (rest % to[i] != 0) return std::nullopt;
-    found[i] = stride;
-    rest /= to[i];
-    if (rest != 1) stride *= to[i];  // cannot overflow: the merged dimension continues
+    if (rest % target[i] != 0) return std::nullopt;
+    result[i] = stride;
+    rest /= target[i];
+    if (rest != 1) stride *= target[i];  // cannot overflow: the merged dimension continues
   }
-  return found;
+  return result;
 }
 
 }  // namespace
@@ -170,9 +170,9 @@ void tensor_layout::normalize_strides() noexcept {
 }
 
 void tensor_layout::check() const {
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  constexpr auto limit = std::numeric_limits<std::int64_t>::max();
   if (size_of(type_) == 0) throw invalid_argument("type", "is no element type");
-  if (offset_ > static_cast<std::size_t>(most)) {
+  if (offset_ > static_cast<std::size_t>(limit)) {
     throw invalid_argument("offset", std::to_string(offset_) + " exceeds any memory");
   }
   const auto count = elements_of(shape_numbers());
@@ -182,7 +182,7 @@ void tensor_layout::check() const {
     throw invalid_argument("shape", to_string(shape()) + " has too many elements");
   }
   const auto last = distance_to_last(shape_numbers(), stride_numbers());
-  if (!last || *last == most || is_too_many(*last + 1, type_)) {
+  if (!last || *last == limit || is_too_many(*last + 1, type_)) {
     throw invalid_argument("shape", to_string(shape()) + " with strides " + to_string(strides()) +
                                         " exceeds any memory");
   }
@@ -201,35 +201,35 @@ byte_extent tensor_layout::extent() const noexcept {
 
 bool tensor_layout::is_contiguous() const noexcept {
   if (empty()) return true;
-  std::array<merged_dimension, extents::max_rank> merged{};
-  const auto count = merge(shape_numbers(), stride_numbers(), merged);
-  return count == 0 || (count == 1 && merged[0].stride == 1);
+  std::array<merged_dimension, extents::max_rank> dimensions{};
+  const auto count = merge(shape_numbers(), stride_numbers(), dimensions);
+  return count == 0 || (count == 1 && dimensions[0].stride == 1);
 }
 
 tensor_layout tensor_layout::reshape(const extents& shape) const {
-  auto wanted = shape;
+  auto target = shape;
   std::optional<std::size_t> open;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] >= 0) continue;
-    if (wanted[i] != -1) {
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] >= 0) continue;
+    if (target[i] != -1) {
       throw invalid_argument(
           "reshape", "dimension " + std::to_string(i) + " of " + to_string(shape) + " is negative");
     }
     if (open)
       throw invalid_argument("reshape", "only one extent of " + to_string(shape) + " may be -1");
     open = i;
-    wanted[i] = 1;
+    target[i] = 1;
   }
-  const auto own = static_cast<std::int64_t>(size());
-  const auto others = elements_of(std::as_const(wanted));
-  if (open && others && *others != 0) wanted[*open] = own / *others;
-  if ((open && others == 0) || elements_of(std::as_const(wanted)) != own) {
-    throw invalid_argument("reshape", "the " + std::to_string(own) + " elements of shape " +
+  const auto count = static_cast<std::int64_t>(size());
+  const auto other_count = elements_of(std::as_const(target));
+  if (open && other_count && *other_count != 0) target[*open] = count / *other_count;
+  if ((open && other_count == 0) || elements_of(std::as_const(target)) != count) {
+    throw invalid_argument("reshape", "the " + std::to_string(count) + " elements of shape " +
                                           to_string(this->shape()) + " do not fit " +
                                           to_string(shape));
   }
-  const auto strides = own == 0 ? detail::row_major_strides(wanted)
-                                : strides_for(this->shape(), this->strides(), wanted);
+  const auto strides = count == 0 ? detail::row_major_strides(target)
+                                  : strides_for(this->shape(), this->strides(), target);
   if (!strides) {
     throw error(errc::unsupported, "reshape: a tensor of shape " + to_string(this->shape()) +
                                        " with strides " + to_string(this->strides()) +
@@ -237,19 +237,19 @@ tensor_layout tensor_layout::reshape(const extents& shape) const {
                                        " without a copy");
   }
   auto view = *this;
-  view.assign(wanted, *strides);
+  view.assign(target, *strides);
   return view;
 }
 
 tensor_layout tensor_layout::permute(const extents& axes) const {
   auto view = *this;
-  std::array<bool, extents::max_rank> seen{};
+  std::array<bool, extents::max_rank> used_axes{};
   bool valid = axes.size() == rank_;
   for (std::size_t i = 0; valid && i < rank_; ++i) {
-    valid = axes[i] >= 0 && axes[i] < rank_ && !seen[static_cast<std::size_t>(axes[i])];
+    valid = axes[i] >= 0 && axes[i] < rank_ && !used_axes[static_cast<std::size_t>(axes[i])];
     if (!valid) break;
     const auto axis = static_cast<std::size_t>(axes[i]);
-    seen[axis] = true;
+    used_axes[axis] = true;
     view.shape_[i] = shape_[axis];
     view.strides_[i] = strides_[axis];
   }
@@ -304,28 +304,28 @@ tensor_layout tensor_layout::select(std::size_t axis, std::int64_t index) const 
                                          std::to_string(axis));
   }
   auto view = slice(axis, index, index + 1);
-  extents left;
+  extents shape;
   extents strides;
   for (std::size_t i = 0; i < rank_; ++i) {
     if (i == axis) continue;
-    left.push_back(shape_[i]);
+    shape.push_back(shape_[i]);
     strides.push_back(strides_[i]);
   }
-  view.assign(left, strides);
+  view.assign(shape, strides);
   return view;
 }
 
 tensor_layout tensor_layout::broadcast_to(const extents& shape) const {
-  const auto fits = [](std::int64_t own, std::int64_t wanted) {
-    return wanted >= 0 && (own == wanted || own == 1);
+  const auto fits = [](std::int64_t extent, std::int64_t target) {
+    return target >= 0 && (extent == target || extent == 1);
   };
   bool valid = shape.size() >= rank_;
   extents strides;
   for (std::size_t i = 0; valid && i < shape.size(); ++i) {
     const bool missing = i + rank_ < shape.size();
-    const auto own = i + rank_ - shape.size();
-    valid = fits(missing ? 1 : shape_[own], shape[i]);
-    if (valid) strides.push_back(missing || shape_[own] != shape[i] ? 0 : strides_[own]);
+    const auto axis = i + rank_ - shape.size();
+    valid = fits(missing ? 1 : shape_[axis], shape[i]);
+    if (valid) strides.push_back(missing || shape_[axis] != shape[i] ? 0 : strides_[axis]);
   }
   if (!valid) {
     throw invalid_argument(
@@ -341,11 +341,11 @@ tensor_layout tensor_layout::broadcast_to(const extents& shape) const {
 
 tensor_layout tensor_layout::reinterpret(element_type type) const {
   if (size_of(type) == 0) throw invalid_argument("type", "is no element type");
-  const auto from = static_cast<std::int64_t>(size_of(type_));
-  const auto to = static_cast<std::int64_t>(size_of(type));
+  const auto source_bytes = static_cast<std::int64_t>(size_of(type_));
+  const auto target_bytes = static_cast<std::int64_t>(size_of(type));
   auto view = *this;
   view.type_ = type;
-  if (from != to) {
+  if (source_bytes != target_bytes) {
     if (rank_ == 0) {
       throw invalid_argument("reinterpret",
                              "a tensor without dimensions has no extent that could change");
@@ -355,21 +355,22 @@ tensor_layout tensor_layout::reinterpret(element_type type) const {
       throw invalid_argument("reinterpret", "the last dimension has stride " +
                                                 std::to_string(strides_[innermost]) + ", not 1");
     }
-    const auto rescaled = [&](std::int64_t count, const char* what) {
-      std::int64_t result = count / std::max<std::int64_t>(to / from, 1);
-      const bool overflows =
-          __builtin_mul_overflow(result, std::max<std::int64_t>(from / to, 1), &result);
-      if (overflows || (to > from && count % (to / from) != 0)) {
+    const auto rescale = [&](std::int64_t count, const char* subject) {
+      std::int64_t result = count / std::max<std::int64_t>(target_bytes / source_bytes, 1);
+      const bool overflows = __builtin_mul_overflow(
+          result, std::max<std::int64_t>(source_bytes / target_bytes, 1), &result);
+      if (overflows ||
+          (target_bytes > source_bytes && count % (target_bytes / source_bytes) != 0)) {
         throw invalid_argument("reinterpret",
-                               std::string(what) + " " + std::to_string(count) + " of " +
+                               std::string(subject) + " " + std::to_string(count) + " of " +
                                    std::string(to_string(type_)) + " is not a whole number of " +
                                    std::string(to_string(type)) + (overflows ? " in 64 bits" : ""));
       }
       return result;
     };
-    view.shape_[innermost] = rescaled(shape_[innermost], "extent");
+    view.shape_[innermost] = rescale(shape_[innermost], "extent");
     for (std::size_t i = 0; !empty() && i < innermost; ++i) {
-      if (shape_[i] > 1) view.strides_[i] = rescaled(strides_[i], "stride");
+      if (shape_[i] > 1) view.strides_[i] = rescale(strides_[i], "stride");
     }
     view.normalize_strides();
   }

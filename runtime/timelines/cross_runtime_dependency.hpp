@@ -21,7 +21,7 @@ class timeline;
 /// timeline.
 struct cross_runtime_dependency final : releasable {
   /// Constructed before the ticket of the other runtime is taken.
-  cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on);
+  cross_runtime_dependency(std::shared_ptr<runtime_core> owner, timeline& source);
 
   std::shared_ptr<runtime_core> core;
   timeline* stream;

@@ -10,11 +10,11 @@ point_reservation::point_reservation(stream_ref stream) {
   if (!stream)
     throw error(errc::stream_misuse, "stream: no stream was given; there is no default stream");
   detail::timeline::of(stream)->reserve();
-  on_ = detail::timeline::of(stream);
+  timeline_ = detail::timeline::of(stream);
 }
 
 void point_reservation::give_back() noexcept {
-  on_->unreserve();
+  timeline_->unreserve();
 }
 
 }  // namespace sluice

@@ -22,11 +22,11 @@ const error& reason_forgotten =
 
 }  // namespace
 
-error upstream_failure(const error& why) noexcept {
-  if (why.code() == errc::upstream_failed) return why;
+error upstream_failure(const error& cause) noexcept {
+  if (cause.code() == errc::upstream_failed) return cause;
   try {
-    return {errc::upstream_failed, std::string("an earlier launch failed: ") + why.what(),
-            why.status(), why.where()};
+    return {errc::upstream_failed, std::string("an earlier launch failed: ") + cause.what(),
+            cause.status(), cause.where()};
   } catch (...) {
     return failed_without_words;
   }
@@ -40,10 +40,10 @@ std::optional<error> ticket_failures::of(std::uint64_t ticket) const {
   // Ticket 0 stands for no work.
   if (ticket == 0 || newest_.load(std::memory_order_acquire) < ticket) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  if (ticket < outcomes_from_) return reason_forgotten;
-  const auto behind = failures_.upper_bound(ticket);
-  if (behind != failures_.begin() && std::prev(behind)->second.last >= ticket) {
-    return std::prev(behind)->second.why;
+  if (ticket < first_outcome_) return reason_forgotten;
+  const auto successor = failures_.upper_bound(ticket);
+  if (successor != failures_.begin() && std::prev(successor)->second.last >= ticket) {
+    return std::prev(successor)->second.cause;
   }
   const auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
                                           [&](const auto& r) { return r.last < ticket; });
@@ -64,11 +64,11 @@ std::uint64_t ticket_failures::forgettable(std::uint64_t completed) const {
 
 void ticket_failures::forget(std::uint64_t last) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto kept = std::partition_point(forgotten_.begin(), forgotten_.end(),
-                                         [&](const auto& r) { return r.last <= last; });
-  if (kept == forgotten_.begin()) return;
-  outcomes_from_ = std::prev(kept)->last + 1;
-  forgotten_.erase(forgotten_.begin(), kept);
+  const auto end = std::partition_point(forgotten_.begin(), forgotten_.end(),
+                                        [&](const auto& r) { return r.last <= last; });
+  if (end == forgotten_.begin()) return;
+  first_outcome_ = std::prev(end)->last + 1;
+  forgotten_.erase(forgotten_.begin(), end);
 }
 
 std::size_t ticket_failures::size() const {
@@ -102,34 +102,34 @@ std::optional<error> ticket_failures::found_between(std::uint64_t first, std::ui
   }
   const std::lock_guard lock(mutex_);
   // A forgotten failure may have been found at one of these tickets.
-  if (first < outcomes_from_) return reason_forgotten;
+  if (first < first_outcome_) return reason_forgotten;
   for (auto range = std::partition_point(forgotten_.begin(), forgotten_.end(),
                                          [&](const auto& r) { return r.last < first; });
        range != forgotten_.end() && range->first < last; ++range) {
     if (range->found_there) return reason_forgotten;
   }
   for (auto f = failures_.lower_bound(first); f != failures_.end() && f->first < last; ++f) {
-    if (f->second.found_there) return f->second.why;
+    if (f->second.found_there) return f->second.cause;
   }
   return std::nullopt;
 }
 
-bool ticket_failures::add(std::uint64_t ticket, const error& why, bool found_there) noexcept {
+bool ticket_failures::add(std::uint64_t ticket, const error& cause, bool found_there) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto behind = failures_.upper_bound(ticket);
-  if (behind != failures_.begin()) {
-    auto& before = std::prev(behind)->second;
-    if (before.last >= ticket) return true;  // it already has a reason
+  const auto successor = failures_.upper_bound(ticket);
+  if (successor != failures_.begin()) {
+    auto& previous = std::prev(successor)->second;
+    if (previous.last >= ticket) return true;  // it already has a reason
     // Copies of an error share its text, so the tickets of a chain make one entry.
-    if (before.last + 1 == ticket && before.why.what() == why.what() && !before.found_there &&
-        !found_there) {
-      before.last = ticket;
+    if (previous.last + 1 == ticket && previous.cause.what() == cause.what() &&
+        !previous.found_there && !found_there) {
+      previous.last = ticket;
       store_maximum(newest_, ticket);
       return true;
     }
   }
   try {
-    failures_.emplace_hint(behind, ticket, failed_tickets{ticket, why, found_there});
+    failures_.emplace_hint(successor, ticket, failed_tickets{ticket, cause, found_there});
     while (failures_.size() > max_reasons) forget_reason();
   } catch (...) {
     return false;

@@ -42,7 +42,7 @@ class ticket_failures {
   /// Adds a failure, unless `ticket` already has one. With `found_there` the device found it at
   /// this ticket, so it may belong to work whose ticket was taken later. Returns false if the host
   /// has no memory for it.
-  [[nodiscard]] bool add(std::uint64_t ticket, const error& why, bool found_there) noexcept;
+  [[nodiscard]] bool add(std::uint64_t ticket, const error& cause, bool found_there) noexcept;
 
   /// The readers of outcomes. A reader enters before the ticket is taken. For the last write of a
   /// block, it enters under the lock of the block's use state.
@@ -68,7 +68,7 @@ class ticket_failures {
   /// A range of tickets that failed for one reason. Its first ticket is the key in `failures_`.
   struct failed_tickets {
     std::uint64_t last;
-    error why;
+    error cause;
     bool found_there;
   };
   struct ticket_range {
@@ -84,17 +84,17 @@ class ticket_failures {
   mutable std::mutex mutex_;
   std::map<std::uint64_t, failed_tickets> failures_;  // by their first ticket
   std::vector<ticket_range> forgotten_;               // failures without a reason, older, in order
-  std::uint64_t outcomes_from_ = 1;  // the outcomes of earlier tickets have been forgotten
+  std::uint64_t first_outcome_ = 1;  // the outcomes of earlier tickets have been forgotten
   std::atomic<bool> wants_to_forget_{false};
   reader_epochs readers_;
 
   friend class runtime_core;
   spin_lock forgetting_;            // covers `runtime_core::forget_failures`
-  std::uint64_t forget_up_to_ = 0;  // the ticket whose grace period has begun
+  std::uint64_t forget_limit_ = 0;  // the ticket whose grace period has begun
 };
 
-/// The error of a launch that depends on one that failed with `why`. The launches of a chain share
-/// one text.
-[[nodiscard]] error upstream_failure(const error& why) noexcept;
+/// The error of a launch that depends on one that failed with `cause`. The launches of a chain
+/// share one text.
+[[nodiscard]] error upstream_failure(const error& cause) noexcept;
 
 }  // namespace sluice::detail

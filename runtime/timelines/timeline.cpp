@@ -19,9 +19,10 @@ constexpr std::size_t first_capacity = 32;
 
 }  // namespace
 
-cross_runtime_dependency::cross_runtime_dependency(std::shared_ptr<runtime_core> of, timeline& on)
-    : core(std::move(of)), stream(&on) {
-  outcome.emplace(on.outcome_readers());
+cross_runtime_dependency::cross_runtime_dependency(std::shared_ptr<runtime_core> owner,
+                                                   timeline& source)
+    : core(std::move(owner)), stream(&source) {
+  outcome.emplace(source.outcome_readers());
 }
 
 timeline::timeline(runtime_context& context, stream_id id, native_stream* native, bool owned)
@@ -31,7 +32,7 @@ timeline::timeline(runtime_context& context, stream_id id, native_stream* native
       native_(native),
       owned_(owned),
       acquires_(device_.needs_acquire()),
-      waited_(std::make_unique<chunked_table<std::uint64_t, 64, 1024>>()) {
+      waits_by_stream_(std::make_unique<chunked_table<std::uint64_t, 64, 1024>>()) {
   rings_ = make_ring(1, first_capacity, nullptr);
   newest_ring_.store(rings_.get(), std::memory_order_release);
   capacity_.store(first_capacity, std::memory_order_relaxed);
@@ -44,7 +45,7 @@ timeline::~timeline() {
 
 void timeline::destroy_events(const ring* newest) noexcept {
   std::size_t events = 0;
-  for (const auto* r = newest; r != nullptr; r = r->older.get()) {
+  for (const auto* r = newest; r != nullptr; r = r->previous.get()) {
     for (const auto& s : r->slots) device_.destroy_event(s.event);
     events += r->slots.size();
   }
@@ -52,27 +53,27 @@ void timeline::destroy_events(const ring* newest) noexcept {
 }
 
 std::unique_ptr<timeline::ring> timeline::make_ring(std::uint64_t start, std::size_t capacity,
-                                                    std::unique_ptr<ring> older) {
-  auto made = std::make_unique<ring>();
-  made->start = start;
-  made->mask = capacity - 1;
-  made->slots = std::vector<slot>(capacity);
+                                                    std::unique_ptr<ring> previous) {
+  auto result = std::make_unique<ring>();
+  result->start = start;
+  result->mask = capacity - 1;
+  result->slots = std::vector<slot>(capacity);
   try {
-    for (auto& s : made->slots) s.event = device_.create_event();
+    for (auto& s : result->slots) s.event = device_.create_event();
   } catch (...) {
-    for (auto& s : made->slots) {
+    for (auto& s : result->slots) {
       if (s.event != nullptr) device_.destroy_event(s.event);
     }
     throw;
   }
   context_.count_events(static_cast<std::ptrdiff_t>(capacity));
-  made->older = std::move(older);
-  return made;
+  result->previous = std::move(previous);
+  return result;
 }
 
 timeline::slot& timeline::slot_of(std::uint64_t ticket) const noexcept {
   auto* r = newest_ring_.load(std::memory_order_acquire);
-  while (ticket < r->start) r = r->older.get();
+  while (ticket < r->start) r = r->previous.get();
   return r->slots[(ticket - r->start) & r->mask];
 }
 
@@ -90,13 +91,13 @@ void timeline::reserve(std::size_t count) {
   const auto submitted = submitted_.load(std::memory_order_relaxed);
   const auto* r = newest_ring_.load(std::memory_order_relaxed);
   // Acquire: a slot is reused only after the advancing thread has finished with it.
-  const auto done = std::max(watermark(), r->start - 1);
-  if (submitted + reserved_ + count - done > r->mask + 1) {
+  const auto completed_ticket = std::max(watermark(), r->start - 1);
+  if (submitted + reserved_ + count - completed_ticket > r->mask + 1) {
     // Tickets that are reserved and not taken use the new ring, too.
     const auto capacity = std::max((r->mask + 1) * 2, std::bit_ceil(reserved_ + count));
-    auto larger = make_ring(submitted + 1, capacity, nullptr);
-    larger->older = std::move(rings_);
-    rings_ = std::move(larger);
+    auto new_ring = make_ring(submitted + 1, capacity, nullptr);
+    new_ring->previous = std::move(rings_);
+    rings_ = std::move(new_ring);
     newest_ring_.store(rings_.get(), std::memory_order_release);
     ring_start_.store(rings_->start, std::memory_order_relaxed);
     capacity_.store(rings_->mask + 1, std::memory_order_relaxed);
@@ -107,13 +108,15 @@ void timeline::reserve(std::size_t count) {
 void timeline::ask_now_and_then() noexcept {
   const auto submitted = submitted_.load(std::memory_order_relaxed);
   // The values are read at different times; an inconsistent pair costs one superfluous query.
-  const auto before = ring_start_.load(std::memory_order_relaxed) - 1;
-  const auto used = submitted - std::max(watermark_.load(std::memory_order_relaxed), before);
+  const auto start = ring_start_.load(std::memory_order_relaxed) - 1;
+  const auto tickets_in_use =
+      submitted - std::max(watermark_.load(std::memory_order_relaxed), start);
   const auto capacity = capacity_.load(std::memory_order_relaxed);
-  if (used <= capacity / 2) return;
+  if (tickets_in_use <= capacity / 2) return;
   // On a stalled stream every launch would query in vain.
-  if (submitted < asks_at_.load(std::memory_order_relaxed) && used < capacity) return;
-  asks_at_.store(submitted + capacity / 8, std::memory_order_relaxed);
+  if (submitted < query_ticket_.load(std::memory_order_relaxed) && tickets_in_use < capacity)
+    return;
+  query_ticket_.store(submitted + capacity / 8, std::memory_order_relaxed);
   advance();
 }
 
@@ -160,98 +163,99 @@ void timeline::fill(std::uint64_t ticket, std::uint64_t first,
   s.first = first;
 }
 
-void timeline::finish(std::uint64_t ticket, std::uint64_t recorded_at,
+void timeline::finish(std::uint64_t ticket, std::uint64_t event_ticket,
                       const error* failure) noexcept {
-  slot_of(ticket).recorded_at.store(recorded_at, std::memory_order_relaxed);
+  slot_of(ticket).event_ticket.store(event_ticket, std::memory_order_relaxed);
   if (failure != nullptr) fail(ticket, *failure);
   if (slot_of(ticket).depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
 }
 
 event_state timeline::query(std::uint64_t ticket) noexcept {
-  const auto recorded = event_of(ticket);
-  return device_.query(recorded.event, recorded.at);
+  const auto record = event_of(ticket);
+  return device_.query(record.event, record.value);
 }
 
 std::uint64_t timeline::advance() noexcept {
   if (!advancing_.try_lock()) return watermark();
-  std::uint64_t done = 0;
+  std::uint64_t completed_ticket = 0;
   {
     const std::lock_guard lock(advancing_, std::adopt_lock);
-    done = advance_locked();
+    completed_ticket = advance_locked();
   }
   if (failures_.take_forget_request()) context_.forget_failures_later(*this);
-  return done;
+  return completed_ticket;
 }
 
 std::uint64_t timeline::advance_locked() noexcept {
-  auto done = watermark_.load(std::memory_order_relaxed);
+  auto completed_ticket = watermark_.load(std::memory_order_relaxed);
   const auto newest = submitted_.load(std::memory_order_acquire);
-  if (done == newest) return done;
+  if (completed_ticket == newest) return completed_ticket;
   if (device_.lost()) {
     // No reader will ask whether the unsettled tickets fail.
     drop_upstream();
-    return done;
+    return completed_ticket;
   }
   if (context_.tasks_may_fail()) {
     // The outcome of each ticket is queried, in order: a query of the host device is cheap.
-    while (done != newest) {
-      const auto state = query(done + 1);
+    while (completed_ticket != newest) {
+      const auto state = query(completed_ticket + 1);
       if (state == event_state::pending || state == event_state::lost) break;
-      if (!settle(done + 1, state)) break;
-      watermark_.store(++done, std::memory_order_release);
+      if (!settle(completed_ticket + 1, state)) break;
+      watermark_.store(++completed_ticket, std::memory_order_release);
     }
-    return done;
+    return completed_ticket;
   }
   // Only tickets that depend on others can fail.
-  while (done != newest) {
-    const auto last = next_dependent(done + 1, newest);
-    const auto reached = newest_reached(done, last);
-    if (reached == done) break;
+  while (completed_ticket != newest) {
+    const auto last = next_dependent(completed_ticket + 1, newest);
+    const auto reached_ticket = newest_reached(completed_ticket, last);
+    if (reached_ticket == completed_ticket) break;
     const bool settled =
-        reached != last || !slot_of(last).depends() || settle(last, event_state::complete);
-    done = settled ? reached : last - 1;
-    watermark_.store(done, std::memory_order_release);
-    if (done != last) break;
+        reached_ticket != last || !slot_of(last).depends() || settle(last, event_state::complete);
+    completed_ticket = settled ? reached_ticket : last - 1;
+    watermark_.store(completed_ticket, std::memory_order_release);
+    if (completed_ticket != last) break;
   }
-  return done;
+  return completed_ticket;
 }
 
-std::uint64_t timeline::newest_reached(std::uint64_t done, std::uint64_t last) noexcept {
-  auto state = query(done + 1);
-  if (state == event_state::pending || state == event_state::lost) return done;
+std::uint64_t timeline::newest_reached(std::uint64_t completed_ticket,
+                                       std::uint64_t last) noexcept {
+  auto state = query(completed_ticket + 1);
+  if (state == event_state::pending || state == event_state::lost) return completed_ticket;
   // A query answered "complete" costs ten times one answered "pending", hence the bisection. The
   // event of a ticket stands for all tickets up to the one that it was recorded at.
-  const auto reached = [&](std::uint64_t ticket) {
-    return std::min(last, event_of(ticket).at);
+  const auto newest_of_event = [&](std::uint64_t ticket) {
+    return std::min(last, event_of(ticket).value);
   };
-  done = reached(done + 1);
+  completed_ticket = newest_of_event(completed_ticket + 1);
   auto open = last;
-  while (done < open) {
-    const auto asked = open == last ? last : done + (open - done + 1) / 2;
-    state = query(asked);
+  while (completed_ticket < open) {
+    const auto queried = open == last ? last : completed_ticket + (open - completed_ticket + 1) / 2;
+    state = query(queried);
     if (state == event_state::lost) break;
     if (state == event_state::pending) {
-      open = asked - 1;
+      open = queried - 1;
     } else {
-      done = reached(asked);
+      completed_ticket = newest_of_event(queried);
     }
   }
-  return done;
+  return completed_ticket;
 }
 
-std::uint64_t timeline::next_dependent(std::uint64_t from, std::uint64_t newest) const noexcept {
-  if (newest_dependent_.load(std::memory_order_relaxed) < from) return newest;
-  while (from < newest && !slot_of(from).depends()) ++from;
-  return from;
+std::uint64_t timeline::next_dependent(std::uint64_t ticket, std::uint64_t newest) const noexcept {
+  if (newest_dependent_.load(std::memory_order_relaxed) < ticket) return newest;
+  while (ticket < newest && !slot_of(ticket).depends()) ++ticket;
+  return ticket;
 }
 
 bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   auto& s = slot_of(ticket);
   if (state == event_state::failed) {
     note_failure(ticket, device_.failure_of(s.event), true);
-  } else if (const auto before = failures_.found_between(s.first, ticket)) {
+  } else if (const auto failure = failures_.found_between(s.first, ticket)) {
     // Another thread took a ticket of this stream while this launch was being enqueued.
-    fail(ticket, *before);
+    fail(ticket, *failure);
   } else {
     for (const auto& dependency : s.dependencies) {
       auto* source = context_.find(dependency.stream);
@@ -263,8 +267,8 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
         source->advance();
         if (!source->completed(dependency.ticket)) return false;
       }
-      if (const auto why = source->failure_of(dependency.ticket)) {
-        fail(ticket, upstream_failure(*why));
+      if (const auto cause = source->failure_of(dependency.ticket)) {
+        fail(ticket, upstream_failure(*cause));
         break;
       }
     }
@@ -282,8 +286,8 @@ bool timeline::settle_upstream(std::uint64_t ticket,
   if (!source.completed(upstream.ticket) && source.advance() < upstream.ticket) {
     if (!source.device_.lost()) return false;
     fail(ticket, upstream_failure(source.device_.loss()));
-  } else if (const auto why = source.failure_of(upstream.ticket)) {
-    fail(ticket, upstream_failure(*why));
+  } else if (const auto cause = source.failure_of(upstream.ticket)) {
+    fail(ticket, upstream_failure(*cause));
   }
   return true;
 }
@@ -294,9 +298,9 @@ void timeline::let_go(slot& s) noexcept {
   context_.releases().push(s.upstream.release());
 }
 
-void timeline::note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept {
+void timeline::note_failure(std::uint64_t ticket, const error& cause, bool found_there) noexcept {
   // If the failure cannot be remembered, no later result can be trusted.
-  if (!failures_.add(ticket, why, found_there)) device_.lose(why);
+  if (!failures_.add(ticket, cause, found_there)) device_.lose(cause);
 }
 
 void timeline::forget_upstream() noexcept {
@@ -306,18 +310,18 @@ void timeline::forget_upstream() noexcept {
 
 void timeline::drop_upstream() noexcept {
   const auto newest = submitted_.load(std::memory_order_acquire);
-  auto ticket = std::max(watermark(), upstream_dropped_to_);
+  auto ticket = std::max(watermark(), dropped_upstream_);
   while (ticket < newest) let_go(slot_of(++ticket));
-  upstream_dropped_to_ = newest;
+  dropped_upstream_ = newest;
 }
 
-void timeline::wait_until(std::uint64_t ticket, const sluice::device* waiting) {
+void timeline::wait_until(std::uint64_t ticket, const sluice::device* waiting_device) {
   using clock = std::chrono::steady_clock;
   const auto spin_end = clock::now() + std::chrono::microseconds(100);
   auto pause = std::chrono::microseconds(5);
   while (!completed(ticket) && advance() < ticket) {
     device_.require_usable();
-    if (waiting != nullptr) waiting->require_usable();
+    if (waiting_device != nullptr) waiting_device->require_usable();
     if (clock::now() < spin_end) {
       std::this_thread::yield();
     } else {
@@ -343,17 +347,17 @@ std::uint64_t timeline::oldest_dependency_on(stream_id source) noexcept {
 
 void timeline::acquire(std::uint64_t ticket) noexcept {
   if (ticket == 0 || !acquires_) return;
-  const hazard_pointer reading(*this, slots_given_up_);
-  if (!reading.open()) return;
-  const auto recorded = event_of(ticket);
-  device_.acquire(recorded.event, recorded.at);
+  const hazard_pointer reader(*this, slots_given_up_);
+  if (!reader.open()) return;
+  const auto record = event_of(ticket);
+  device_.acquire(record.event, record.value);
 }
 
-void timeline::let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket) {
-  const hazard_pointer reading(*this, slots_given_up_);
-  if (!reading.open()) return;
-  const auto recorded = event_of(ticket);
-  elsewhere.wait(stream, recorded.event, recorded.at);
+void timeline::let_wait(sluice::device& target, native_stream* stream, std::uint64_t ticket) {
+  const hazard_pointer reader(*this, slots_given_up_);
+  if (!reader.open()) return;
+  const auto record = event_of(ticket);
+  target.wait(stream, record.event, record.value);
 }
 
 bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
@@ -363,14 +367,15 @@ bool timeline::wait_for(timeline& source, std::uint64_t ticket) {
     source.acquire(ticket);
     return false;
   }
-  if (waited_ == nullptr) throw error(errc::stream_misuse, "the stream has been destroyed");
-  if (waited_->load(source.id_.index) >= ticket) return false;
-  auto* cached = waited_->at(source.id_.index);
-  const hazard_pointer reading(source, source.slots_given_up_);
-  if (!reading.open()) return false;  // it has completed meanwhile
-  const auto recorded = source.event_of(ticket);
+  if (waits_by_stream_ == nullptr)
+    throw error(errc::stream_misuse, "the stream has been destroyed");
+  if (waits_by_stream_->load(source.id_.index) >= ticket) return false;
+  auto* cached = waits_by_stream_->at(source.id_.index);
+  const hazard_pointer reader(source, source.slots_given_up_);
+  if (!reader.open()) return false;  // it has completed meanwhile
+  const auto record = source.event_of(ticket);
   if (!unless_retired(
-          [&](native_stream* native) { device_.wait(native, recorded.event, recorded.at); })) {
+          [&](native_stream* native) { device_.wait(native, record.event, record.value); })) {
     throw error(errc::stream_misuse, "the stream has been destroyed");
   }
   waits_.fetch_add(1, std::memory_order_relaxed);

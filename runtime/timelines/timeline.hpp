@@ -57,7 +57,7 @@ class timeline {
   /// Takes over the stream of a reservation, which the caller must use up. nullptr if there is
   /// none.
   [[nodiscard]] static timeline* take(point_reservation& place) noexcept {
-    return std::exchange(place.on_, nullptr);
+    return std::exchange(place.timeline_, nullptr);
   }
   [[nodiscard]] stream_ref ref() noexcept { return stream_ref(this); }
 
@@ -111,20 +111,20 @@ class timeline {
   /// event behind all of them. Uses up `count` reservations. Returns the first ticket. Not for
   /// devices that report the failure of single tasks.
   ///
-  /// `dependencies_of(i, first_ticket)` returns the dependencies of launch `i`, where launch `j`
-  /// has the ticket `first_ticket` + j. It must not throw, and is called under a lock. `failure`
-  /// and `first` are those of `submit`, for all of the launches.
+  /// `dependencies_function(i, first_ticket)` returns the dependencies of launch `i`, where launch
+  /// `j` has the ticket `first_ticket` + j. It must not throw, and is called under a lock.
+  /// `failure` and `first` are those of `submit`, for all of the launches.
   /// @throws error as `submit`
   template <class DependenciesOf>
   std::uint64_t submit_together(std::size_t count, const error* failure, std::uint64_t first,
-                                const DependenciesOf& dependencies_of) {
+                                const DependenciesOf& dependencies_function) {
     const std::lock_guard lock(submission_);
     reserved_ -= count;
     require_open();
     const auto first_ticket = submitted_.load(std::memory_order_relaxed) + 1;
     const auto last = first_ticket + count - 1;
     for (std::size_t i = 0; i < count; ++i) {
-      fill(first_ticket + i, first, dependencies_of(i, first_ticket));
+      fill(first_ticket + i, first, dependencies_function(i, first_ticket));
     }
     device_.record(slot_of(last).event, last, native_);
     for (auto ticket = first_ticket; ticket <= last; ++ticket) finish(ticket, last, failure);
@@ -138,9 +138,9 @@ class timeline {
   /// Returns the watermark.
   std::uint64_t advance() noexcept;
   /// Blocks until `ticket` has completed, and advances the watermark meanwhile.
-  /// @throws error `device_lost` if this device is lost, or `waiting`, another device that the
-  /// caller works for
-  void wait_until(std::uint64_t ticket, const sluice::device* waiting = nullptr);
+  /// @throws error `device_lost` if this device is lost, or `waiting_device`, another device that
+  /// the caller works for
+  void wait_until(std::uint64_t ticket, const sluice::device* waiting_device = nullptr);
 
   /// The error of `ticket`, which has completed. Empty if it succeeded. See
   /// `ticket_failures::of`.
@@ -163,13 +163,15 @@ class timeline {
   /// @throws error `stream_misuse` if the stream has been retired
   bool wait_for(timeline& source, std::uint64_t ticket);
 
-  /// Orders later work of `stream`, which belongs to `elsewhere`, after `ticket`. Both devices must
+  /// Orders later work of `stream`, which belongs to `target`, after `ticket`. Both devices must
   /// be of the same kind.
   /// @throws error `stream_misuse` on a host device if the event of `ticket` was not recorded
   /// @throws error `device_lost`
-  void let_wait(sluice::device& elsewhere, native_stream* stream, std::uint64_t ticket);
+  void let_wait(sluice::device& target, native_stream* stream, std::uint64_t ticket);
   /// Declares that the work of `ticket`, which is not known to have completed, fails.
-  void fail(std::uint64_t ticket, const error& why) noexcept { note_failure(ticket, why, false); }
+  void fail(std::uint64_t ticket, const error& cause) noexcept {
+    note_failure(ticket, cause, false);
+  }
 
   /// Drops the dependencies of unsettled tickets on other runtimes. Only for when no reader will
   /// ask whether those tickets fail.
@@ -217,10 +219,10 @@ class timeline {
   /// The turn of this stream, from 1 on, when streams are distributed among threads. The first call
   /// takes it from `turns`.
   [[nodiscard]] std::uint64_t turn(std::atomic<std::uint64_t>& turns) noexcept {
-    auto mine = turn_.load(std::memory_order_relaxed);
-    if (mine != 0) return mine;
+    auto value = turn_.load(std::memory_order_relaxed);
+    if (value != 0) return value;
     const auto next = turns.fetch_add(1, std::memory_order_relaxed) + 1;
-    return turn_.compare_exchange_strong(mine, next, std::memory_order_relaxed) ? next : mine;
+    return turn_.compare_exchange_strong(value, next, std::memory_order_relaxed) ? next : value;
   }
 
  private:
@@ -228,7 +230,7 @@ class timeline {
     native_event* event = nullptr;
     /// The ticket whose event stands for the ticket of this slot: its own, or the last one of those
     /// that were taken together.
-    std::atomic<std::uint64_t> recorded_at{0};
+    std::atomic<std::uint64_t> event_ticket{0};
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
     std::unique_ptr<cross_runtime_dependency> upstream;
@@ -241,7 +243,7 @@ class timeline {
     std::uint64_t start = 0;
     std::uint64_t mask = 0;
     std::vector<slot> slots{};
-    std::unique_ptr<ring> older{};
+    std::unique_ptr<ring> previous{};
   };
 
   /// Keeps the native stream until `let_go_of_stream`. False if the stream has been retired.
@@ -250,18 +252,18 @@ class timeline {
   void let_go_of_stream() noexcept;
   /// Makes a ring with events in its slots.
   [[nodiscard]] std::unique_ptr<ring> make_ring(std::uint64_t start, std::size_t capacity,
-                                                std::unique_ptr<ring> older);
+                                                std::unique_ptr<ring> previous);
   /// The slot of a ticket. Only for threads that take tickets, advance over unfinished ones, or
   /// hold a hazard pointer.
   [[nodiscard]] slot& slot_of(std::uint64_t ticket) const noexcept;
   /// The event that stands for a ticket, with the ticket at which it was recorded.
   struct recorded_event {
     native_event* event;
-    std::uint64_t at;
+    std::uint64_t value;
   };
   [[nodiscard]] recorded_event event_of(std::uint64_t ticket) const noexcept {
-    const auto at = slot_of(ticket).recorded_at.load(std::memory_order_relaxed);
-    return {slot_of(at).event, at};
+    const auto event_ticket = slot_of(ticket).event_ticket.load(std::memory_order_relaxed);
+    return {slot_of(event_ticket).event, event_ticket};
   }
   /// @throws error `stream_misuse` if the stream has been retired
   void require_open() const;
@@ -269,7 +271,7 @@ class timeline {
   void fill(std::uint64_t ticket, std::uint64_t first, dependency_points&& dependencies) noexcept;
   /// Completes the slot of a ticket before its publication. Its event has been recorded, because a
   /// thread that comes too late with the slot's previous ticket may read the slot.
-  void finish(std::uint64_t ticket, std::uint64_t recorded_at, const error* failure) noexcept;
+  void finish(std::uint64_t ticket, std::uint64_t event_ticket, const error* failure) noexcept;
   /// Destroys the events of a ring and of all older ones.
   void destroy_events(const ring* newest) noexcept;
   /// Takes the next ticket, under `submission_`. If it throws, `upstream` stays with the caller,
@@ -283,10 +285,12 @@ class timeline {
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
   /// `advance`, under its lock. Returns the watermark.
   std::uint64_t advance_locked() noexcept;
-  /// The newest ticket up to `last` whose event has completed, or `done` if there is none after it.
-  [[nodiscard]] std::uint64_t newest_reached(std::uint64_t done, std::uint64_t last) noexcept;
-  /// The first ticket not before `from` that depends on others, or `newest`.
-  [[nodiscard]] std::uint64_t next_dependent(std::uint64_t from,
+  /// The newest ticket up to `last` whose event has completed, or `completed_ticket` if there is
+  /// none after it.
+  [[nodiscard]] std::uint64_t newest_reached(std::uint64_t completed_ticket,
+                                             std::uint64_t last) noexcept;
+  /// The first ticket not before `ticket` that depends on others, or `newest`.
+  [[nodiscard]] std::uint64_t next_dependent(std::uint64_t ticket,
                                              std::uint64_t newest) const noexcept;
   /// Determines whether `ticket`, whose work has ended, failed. False if that is not known yet.
   [[nodiscard]] bool settle(std::uint64_t ticket, event_state state) noexcept;
@@ -299,7 +303,7 @@ class timeline {
   void drop_upstream() noexcept;
   /// Notes a failure. With `found_there` the device found it at this ticket, so it may belong to
   /// work whose ticket was taken later.
-  void note_failure(std::uint64_t ticket, const error& why, bool found_there) noexcept;
+  void note_failure(std::uint64_t ticket, const error& cause, bool found_there) noexcept;
 
   runtime_context& context_;
   sluice::device& device_;
@@ -327,17 +331,18 @@ class timeline {
   std::atomic<std::uint64_t> ring_start_{1};  // the first ticket of the newest ring
   std::atomic<std::uint64_t> capacity_{0};    // of the newest ring
   std::atomic<std::uint64_t> submitted_{0};
-  std::atomic<std::uint64_t> asks_at_{0};  // the launch of this ticket queries the device again
+  // The launch of this ticket queries the device again.
+  std::atomic<std::uint64_t> query_ticket_{0};
   std::atomic<std::uint64_t> newest_dependent_{0};  // the newest ticket that depends on others
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};
-  std::uint64_t upstream_dropped_to_ = 0;  // the last ticket that `drop_upstream` has visited
+  std::uint64_t dropped_upstream_ = 0;  // the last ticket that `drop_upstream` has visited
 
   ticket_failures failures_;
 
   // The newest ticket of each other stream, by its index, that this stream already waits for.
-  std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waited_;
+  std::unique_ptr<chunked_table<std::uint64_t, 64, 1024>> waits_by_stream_;
   std::atomic<std::uint64_t> waits_{0};
 
   friend class runtime_core;

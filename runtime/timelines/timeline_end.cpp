@@ -16,9 +16,9 @@ bool timeline::captured() noexcept {
 }
 
 bool timeline::hold_core() noexcept {
-  auto seen = core_holds_.load(std::memory_order_relaxed);
-  while ((seen & runtime_gone_bit) == 0) {
-    if (core_holds_.compare_exchange_weak(seen, seen + 1, std::memory_order_relaxed)) {
+  auto holds = core_holds_.load(std::memory_order_relaxed);
+  while ((holds & runtime_gone_bit) == 0) {
+    if (core_holds_.compare_exchange_weak(holds, holds + 1, std::memory_order_relaxed)) {
       return true;
     }
   }
@@ -56,8 +56,8 @@ void timeline::synchronize() {
   const auto newest = submitted_.load(std::memory_order_acquire);
   if (keep_stream()) {
     struct keeper {
-      timeline& kept;
-      ~keeper() { kept.let_go_of_stream(); }
+      timeline& owner;
+      ~keeper() { owner.let_go_of_stream(); }
     } const keeping{*this};
     device_.synchronize(native_);
   }
@@ -68,10 +68,10 @@ void timeline::synchronize() {
 void timeline::retire() noexcept {
   if (device_.inherited()) return;
   if (retired()) {
-    const std::lock_guard over(submission_);  // the retiring thread still uses the native stream
+    const std::lock_guard lock(submission_);  // the retiring thread still uses the native stream
     return;
   }
-  std::unique_ptr<cross_runtime_dependency> none;
+  std::unique_ptr<cross_runtime_dependency> upstream;
   bool reserved = false;
   try {
     reserve();
@@ -85,7 +85,7 @@ void timeline::retire() noexcept {
     if (retired_.exchange(true, std::memory_order_acq_rel)) return;
     bool behind = false;
     try {
-      if (reserved) (void)take_ticket({}, nullptr, no_ticket, none);
+      if (reserved) (void)take_ticket({}, nullptr, no_ticket, upstream);
       behind = reserved;
     } catch (...) {
       // The device is lost: `quiescent` tells whether work still runs.
@@ -101,25 +101,25 @@ bool timeline::give_up_slots() noexcept {
   if (!advancing_.try_lock()) return false;
   const std::lock_guard lock(advancing_, std::adopt_lock);
   if (newest_ring_.load(std::memory_order_acquire) == nullptr) return true;
-  const auto done = watermark_.load(std::memory_order_relaxed);
+  const auto completed_ticket = watermark_.load(std::memory_order_relaxed);
   // If waits are queued even for completed points, the events stay.
-  if (!retired() || done != submitted_.load(std::memory_order_acquire) ||
+  if (!retired() || completed_ticket != submitted_.load(std::memory_order_acquire) ||
       !context_.completion_orders()) {
     return false;
   }
   if (!slots_given_up_.load(std::memory_order_relaxed)) {
     // A thread that finds the flag set thereby acquires the effects of all work.
-    if (done != 0) device_.acquire(slot_of(done).event, done);
+    if (completed_ticket != 0) device_.acquire(slot_of(completed_ticket).event, completed_ticket);
     slots_given_up_.store(true, std::memory_order_seq_cst);
   }
   if (hazard_pointer::any(*this)) return false;  // an earlier reader; the caller retries
   std::unique_ptr<ring> rings;
-  decltype(waited_) waited;
+  decltype(waits_by_stream_) waits_by_stream;
   {
     const std::lock_guard submission(submission_);
     if (reserved_ != 0) return false;  // a launch on the retired stream is in progress
     rings = std::move(rings_);
-    waited = std::move(waited_);
+    waits_by_stream = std::move(waits_by_stream_);
     newest_ring_.store(nullptr, std::memory_order_relaxed);
   }
   destroy_events(rings.get());

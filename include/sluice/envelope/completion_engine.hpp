@@ -118,15 +118,15 @@ class SLUICE_EXPORT completion_engine {
   static constexpr std::size_t most_threads = 64;
 
   /// An engine for the launches of `runtime`. Starts as many threads as `threads` says, or none if
-  /// `strategy` is `synchronous`. With `polled`, `waiting` states how long a thread spins after a
+  /// `strategy` is `synchronous`. With `polled`, `policy` states how long a thread spins after a
   /// completion.
-  /// @throws error `invalid_argument` if `strategy` or `waiting` is no enumerator, or if `threads`
+  /// @throws error `invalid_argument` if `strategy` or `policy` is no enumerator, or if `threads`
   /// is 0 or above `most_threads`
   /// @throws std::system_error if a thread cannot be started
   /// @throws std::bad_alloc if there is no memory for the engine
   explicit completion_engine(device_runtime& runtime,
                              completion_strategy strategy = completion_strategy::polled,
-                             wait_policy waiting = wait_policy::balanced, std::size_t threads = 1);
+                             wait_policy policy = wait_policy::balanced, std::size_t threads = 1);
   completion_engine(const completion_engine&) = delete;
   completion_engine& operator=(const completion_engine&) = delete;
   ~completion_engine();

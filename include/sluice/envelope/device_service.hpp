@@ -95,7 +95,7 @@ class device_service {
         planner_(std::move(device)),
         timestamps_(runtime_),
         engine_(runtime_, options.completion, options.waiting, threads_of(options)),
-        waiting_(options.waiting),
+        policy_(options.waiting),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
@@ -105,14 +105,14 @@ class device_service {
         high_priority_lanes_(high_priority_lanes_of(options)),
         idle_lane_timeout_(options.idle_lane_timeout),
         limits_(options.limits) {
-    detail::spinners::of_process().service_begins(waiting_);
+    detail::spinners::of_process().service_begins(policy_);
   }
   device_service(const device_service&) = delete;
   device_service& operator=(const device_service&) = delete;
   /// Refuses new work and waits for launches in flight, like `device_runtime::shut_down`. Launches
   /// that do not finish in time are answered with `device_lost`.
   ~device_service() {
-    detail::spinners::of_process().service_ends(waiting_);
+    detail::spinners::of_process().service_ends(policy_);
     (void)runtime_.shut_down();
   }
 
@@ -125,7 +125,7 @@ class device_service {
   /// The clock of deadlines. Valid as long as the service.
   [[nodiscard]] sluice::timer& timer() noexcept { return *timer_; }
   /// How the threads of the service wait.
-  [[nodiscard]] wait_policy waiting() const noexcept { return waiting_; }
+  [[nodiscard]] wait_policy waiting() const noexcept { return policy_; }
   /// The device of the runtime. Valid as long as the service.
   [[nodiscard]] sluice::device& device() const noexcept { return runtime_.device(); }
   /// The limit of launches in flight for a lane without a limit of its own.
@@ -150,10 +150,10 @@ class device_service {
   friend class kernel_envelope;
   static constexpr std::size_t most_lanes = 1024;
   [[nodiscard]] static std::size_t checked_count(const char* name, std::size_t count,
-                                                 std::size_t most) {
-    if (count <= most) return count;
+                                                 std::size_t limit) {
+    if (count <= limit) return count;
     throw error(errc::invalid_argument, std::string(name) + ": is " + std::to_string(count) +
-                                            ", but at most " + std::to_string(most) +
+                                            ", but at most " + std::to_string(limit) +
                                             " are possible");
   }
   [[nodiscard]] static std::size_t lanes_of(const device_service_options& options) {
@@ -182,7 +182,7 @@ class device_service {
   detail::launch_timestamps timestamps_;
   completion_engine
       engine_;  // destroyed before the runtime, after all pending launches have been answered
-  wait_policy waiting_;
+  wait_policy policy_;
   std::size_t max_in_flight_;
   std::size_t max_commands_;
   std::size_t lanes_per_actor_;

@@ -39,8 +39,8 @@ struct launch_context {
 ///     throw nothing_enqueued(error(errc::unsupported, "cuBLAS does not take these sizes"));
 class nothing_enqueued final : public error {
  public:
-  /// Cancels the launch and answers it with `why`.
-  explicit nothing_enqueued(const error& why) : error(why) {}
+  /// Cancels the launch and answers it with `failure`.
+  explicit nothing_enqueued(const error& failure) : error(failure) {}
 };
 
 /// The properties that all launches of one operation share.
@@ -112,20 +112,20 @@ class kernel_envelope {
     return names_->description;
   }
 
-  /// Launches `closure` on the lane `on` and answers `token` exactly once, with `output` or with an
-  /// error. May wait for leases of other launches. Does not synchronize, except with
+  /// Launches `closure` on `lane` and answers `token` exactly once, with `output` or with
+  /// an error. May wait for leases of other launches. Does not synchronize, except with
   /// `completion_strategy::synchronous`.
   ///
-  /// `used` are the owners of everything that the launch touches, from `access_all`. Call it on the
+  /// `uses` are the owners of everything that the launch touches, from `access_all`. Call it on the
   /// thread that owns the lane. The envelope may be destroyed before the launch completes. The
   /// closure runs once during the call, unless the launch is refused. A refused launch enqueues
   /// nothing and calls no hook; its error is the reply.
   template <class Reply, class Closure>
-  void run(lane& on, operands&& used, reply_token<Reply> token, Reply output,
+  void run(lane& lane, operands&& uses, reply_token<Reply> token, Reply output,
            const launch_options& options, Closure&& closure) const noexcept {
-    auto work = prepare(on, std::move(used), std::move(token), std::move(output), options);
+    auto work = prepare(lane, std::move(uses), std::move(token), std::move(output), options);
     if (!work) return;
-    detail::launch_continuation::run(std::move(work), on, names_->nvtx_label,
+    detail::launch_continuation::run(std::move(work), lane, names_->nvtx_label,
                                      detail::closure_ref(closure));
   }
 
@@ -133,7 +133,7 @@ class kernel_envelope {
   /// What `run` launches; nullptr if the request has been answered with an error.
   template <class Reply>
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> prepare(
-      lane& on, operands&& used, reply_token<Reply> token, std::type_identity_t<Reply>&& output,
+      lane& lane, operands&& uses, reply_token<Reply> token, std::type_identity_t<Reply>&& output,
       const launch_options& options) const noexcept {
     std::shared_ptr<detail::reply_state> reply;
     try {
@@ -145,29 +145,30 @@ class kernel_envelope {
                              .label = names_->nvtx_label,
                              .tag = text_of(options.tag),
                              .type = description().type,
-                             .device = on.runtime().device().id(),
-                             .stream = on.stream().id(),
+                             .device = lane.runtime().device().id(),
+                             .stream = lane.stream().id(),
                              .launch_id = names_->trace ? detail::next_launch_id() : 0,
                              .sizes = options.sizes,
                              .timed = detail::wants_timestamps(names_->trace.get()),
                              .steps = text_of(options.steps)};
       reply = std::move(token).hold(std::move(output));
-      std::unique_ptr<detail::launch_continuation> work(new (*on.load_) detail::launch_continuation(
-          std::move(used), trace_of(options), info, *on.load_, std::move(reply), options.commands,
-          options.when, options.is_batch));
-      if (info.timed) work->time(on.service().timestamps_, *on.timings_);
+      std::unique_ptr<detail::launch_continuation> work(
+          new (*lane.load_) detail::launch_continuation(
+              std::move(uses), trace_of(options), info, *lane.load_, std::move(reply),
+              options.commands, options.when, options.is_batch));
+      if (info.timed) work->time(lane.service().timestamps_, *lane.timings_);
       return work;
     } catch (...) {
-      const auto why = current_error();
+      const auto cause = current_error();
       // The client that gets the error shares its memory with nobody.
-      (void)operands(std::move(used));
+      (void)operands(std::move(uses));
       (void)Reply(std::move(output));
       if (!reply) {
-        token.fail(why);
+        token.fail(cause);
         return nullptr;
       }
       reply->drop_output();
-      reply->give(&why);
+      reply->give(&cause);
       return nullptr;
     }
   }
@@ -199,11 +200,12 @@ class kernel_envelope {
 
 /// Makes one launch without a trace or a label, like `kernel_envelope::run`.
 template <class Reply, class Closure>
-void run_kernel(lane& on, operands used, reply_token<Reply> token, Reply output,
+void run_kernel(lane& lane, operands uses, reply_token<Reply> token, Reply output,
                 Closure&& closure) noexcept {
   try {
     const kernel_envelope envelope({.library = "", .operation = "kernel"});
-    envelope.run(on, std::move(used), token, std::move(output), {}, std::forward<Closure>(closure));
+    envelope.run(lane, std::move(uses), token, std::move(output), {},
+                 std::forward<Closure>(closure));
   } catch (...) {
     token.fail(current_error());
   }

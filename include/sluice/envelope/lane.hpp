@@ -52,33 +52,34 @@ struct lane_load final : recycled_memory {
   std::size_t max_batches = 0;
   std::function<void()> room;
 
-  void add(std::size_t launches, const part& of) noexcept {
+  void add(std::size_t launches, const part& share) noexcept {
     in_flight.fetch_add(launches, std::memory_order_relaxed);
-    if (of.places != 0) occupied.fetch_add(of.places, std::memory_order_relaxed);
-    if (of.commands != 0) commands.fetch_add(of.commands, std::memory_order_relaxed);
-    if (of.batches != 0) batches.fetch_add(of.batches, std::memory_order_relaxed);
+    if (share.places != 0) occupied.fetch_add(share.places, std::memory_order_relaxed);
+    if (share.commands != 0) commands.fetch_add(share.commands, std::memory_order_relaxed);
+    if (share.batches != 0) batches.fetch_add(share.batches, std::memory_order_relaxed);
   }
   /// Takes one launch out, and calls `room` if it made room that is wanted.
-  void remove(const part& of) noexcept {
-    if (of.batches != 0) batches.fetch_sub(of.batches, std::memory_order_seq_cst);
-    if (of.commands != 0) commands.fetch_sub(of.commands, std::memory_order_seq_cst);
-    if (of.places != 0) occupied.fetch_sub(of.places, std::memory_order_seq_cst);
+  void remove(const part& share) noexcept {
+    if (share.batches != 0) batches.fetch_sub(share.batches, std::memory_order_seq_cst);
+    if (share.commands != 0) commands.fetch_sub(share.commands, std::memory_order_seq_cst);
+    if (share.places != 0) occupied.fetch_sub(share.places, std::memory_order_seq_cst);
     in_flight.fetch_sub(1, std::memory_order_seq_cst);
-    if (of.places == 0 && of.commands == 0 && of.batches == 0) return;
+    if (share.places == 0 && share.commands == 0 && share.batches == 0) return;
     if (wanted.load(std::memory_order_seq_cst) &&
         wanted.exchange(false, std::memory_order_seq_cst) && room) {
       room();
     }
   }
   [[nodiscard]] bool full(std::size_t more) const noexcept {
-    const auto running = occupied.load(std::memory_order_seq_cst);
-    if (running == 0) return false;
-    const auto now = commands.load(std::memory_order_seq_cst);
-    return running >= max_in_flight || now >= max_commands || more > max_commands - now;
+    const auto place_count = occupied.load(std::memory_order_seq_cst);
+    if (place_count == 0) return false;
+    const auto command_count = commands.load(std::memory_order_seq_cst);
+    return place_count >= max_in_flight || command_count >= max_commands ||
+           more > max_commands - command_count;
   }
   [[nodiscard]] std::size_t room_for_commands() const noexcept {
-    const auto now = commands.load(std::memory_order_seq_cst);
-    return max_commands - std::min(now, max_commands);
+    const auto command_count = commands.load(std::memory_order_seq_cst);
+    return max_commands - std::min(command_count, max_commands);
   }
 };
 }  // namespace detail
@@ -134,7 +135,7 @@ class SLUICE_EXPORT lane {
   ///
   /// The destructor must query `device::lost()` before it destroys a library handle of a GPU,
   /// because after a fault the driver can crash.
-  void keep(std::shared_ptr<void> library) { kept_ = std::move(library); }
+  void keep(std::shared_ptr<void> library) { library_ = std::move(library); }
 
   /// The number of launches that have not completed.
   [[nodiscard]] std::size_t in_flight() const noexcept {
@@ -178,7 +179,7 @@ class SLUICE_EXPORT lane {
   friend class kernel_envelope;
   std::shared_ptr<device_service> service_;
   sluice::stream stream_;
-  std::shared_ptr<void> kept_;
+  std::shared_ptr<void> library_;
   detail::recycled_memory_owner<detail::lane_load> load_{new detail::lane_load};
   detail::recycled_memory_owner<> timings_{new detail::recycled_memory};  // `timed_launch` each
 };

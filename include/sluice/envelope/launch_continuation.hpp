@@ -51,10 +51,10 @@ class SLUICE_EXPORT batch_closure {
   batch_closure& operator=(const batch_closure&) = delete;
   virtual ~batch_closure() = default;
   /// Enqueues one launch.
-  virtual void enqueue_one(const launch_context& context, std::size_t which) = 0;
+  virtual void enqueue_one(const launch_context& context, std::size_t index) = 0;
   /// Enqueues some of the launches, in order, as one call.
   virtual void enqueue_together(const launch_context& context,
-                                std::span<const std::uint32_t> which) = 0;
+                                std::span<const std::uint32_t> indices) = 0;
 };
 
 class launch_continuation;
@@ -76,49 +76,49 @@ struct batch_works {
 class SLUICE_EXPORT launch_continuation final : public continuation {
  public:
   /// With `is_batch`, the launch counts as a batch of its lane.
-  launch_continuation(operands&& used, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
+  launch_continuation(operands&& uses, std::shared_ptr<kernel_trace> trace, const kernel_info& info,
                       lane_load& load, std::shared_ptr<reply_state>&& reply, std::size_t commands,
-                      reply_on when, bool is_batch)
-      : used_(std::move(used)),
+                      reply_on reply_time, bool is_batch)
+      : operands_(std::move(uses)),
         trace_(std::move(trace)),
         info_(info),
         load_(load),
         reply_(std::move(reply)),
         commands_(commands),
-        when_(when),
+        reply_time_(reply_time),
         batches_(is_batch ? 1 : 0) {}
   ~launch_continuation() override {
     if (reply_) reply_->drop_output();
   }
 
   /// Has the launch timed.
-  void time(launch_timestamps& by, recycled_memory& memory) noexcept {
-    timing_ = by.prepare(memory);
+  void time(launch_timestamps& timestamps, recycled_memory& memory) noexcept {
+    timing_ = timestamps.prepare(memory);
   }
   /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
-  static void run(std::unique_ptr<launch_continuation> work, lane& on,
+  static void run(std::unique_ptr<launch_continuation> work, lane& lane,
                   const std::string& nvtx_label, closure_ref closure) noexcept;
   /// Launches all of `works`, which count as one batch of the lane. They must not depend on each
   /// other, and have at most `joint_launches::max_uses` operands each. `commands` are the most
   /// device commands of all of them together, on a device that runs them as one call. That call
-  /// uses `own`.
+  /// uses `batch_data`.
   ///
   /// Each has its own ticket, result and reply, as if launched alone. What preflight refuses is
   /// launched alone, and so is all of the batch if the common call enqueues nothing.
-  static void run_batch(batch_works& works, lane& on, const std::string& nvtx_label,
-                        std::size_t commands, std::shared_ptr<const void> own,
+  static void run_batch(batch_works& works, lane& lane, const std::string& nvtx_label,
+                        std::size_t commands, std::shared_ptr<const void> batch_data,
                         batch_closure& closure) noexcept;
 
   std::shared_ptr<launch_reply> complete(const error* failure) noexcept override;
 
   /// The memory of a continuation belongs to its lane.
   ///@{
-  static void* operator new(std::size_t bytes, lane_load& of) { return of.take(bytes); }
-  static void operator delete(void* memory, lane_load& of) noexcept { of.give_back(memory); }
-  static void operator delete(launch_continuation* ended, std::destroying_delete_t) noexcept {
-    auto& load = ended->load_;
-    ended->~launch_continuation();
-    load.give_back(ended);
+  static void* operator new(std::size_t bytes, lane_load& load) { return load.take(bytes); }
+  static void operator delete(void* memory, lane_load& load) noexcept { load.give_back(memory); }
+  static void operator delete(launch_continuation* launch, std::destroying_delete_t) noexcept {
+    auto& load = launch->load_;
+    launch->~launch_continuation();
+    load.give_back(launch);
   }
   ///@}
 
@@ -131,24 +131,24 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
     call_trace(trace_.get(), hook);
   }
   /// Answers a launch that preflight has refused.
-  static void refuse(std::unique_ptr<launch_continuation> work, const error& why) noexcept;
+  static void refuse(std::unique_ptr<launch_continuation> work, const error& failure) noexcept;
   /// Ends a launch for which nothing has been enqueued.
-  static void cancel(std::unique_ptr<launch_continuation> work, const error& why) noexcept;
+  static void cancel(std::unique_ptr<launch_continuation> work, const error& failure) noexcept;
   /// Gives the answer that does not wait for the device, if there is one.
   void answer_early(const error* failure) noexcept;
 
-  operands used_;
+  operands operands_;
   std::shared_ptr<kernel_trace> trace_;  // keeps the strings of `info_` alive
   kernel_info info_;
   launch_timing timing_;
-  lane_load& load_;                       // lives until the memory of the launch has been returned
-  std::shared_ptr<reply_state> reply_;    // holds the output; given away with a successful reply
-  std::shared_ptr<const void> of_batch_;  // what a common call uses; kept by one of its launches
+  lane_load& load_;                     // lives until the memory of the launch has been returned
+  std::shared_ptr<reply_state> reply_;  // holds the output; given away with a successful reply
+  std::shared_ptr<const void> batch_data_;  // what a common call uses; kept by one of its launches
   std::size_t commands_;
-  reply_on when_;
+  reply_on reply_time_;
   std::uint8_t batches_;     // that end with the launch, on its lane
   std::uint8_t places_ = 1;  // of the lane that it takes; a batch takes one
-  std::chrono::steady_clock::time_point begun_{};
+  std::chrono::steady_clock::time_point begin_time_{};
 };
 
 [[nodiscard]] SLUICE_EXPORT std::uint64_t next_launch_id() noexcept;

@@ -18,7 +18,7 @@ struct timed_launch;
 class SLUICE_EXPORT launch_timing {
  public:
   launch_timing() noexcept;
-  explicit launch_timing(std::unique_ptr<timed_launch> of) noexcept;
+  explicit launch_timing(std::unique_ptr<timed_launch> launch) noexcept;
   launch_timing(launch_timing&& other) noexcept;
   launch_timing& operator=(launch_timing&& other) noexcept;
   ~launch_timing();
@@ -53,7 +53,7 @@ class SLUICE_EXPORT launch_timing {
   ///
   /// Call it after `after_complete`. Without timestamps it calls `after_timestamps` itself.
   void complete(std::shared_ptr<kernel_trace> trace, const kernel_info& info,
-                const kernel_times& known) noexcept;
+                const kernel_times& times) noexcept;
 
  private:
   void take_pair() noexcept;

@@ -33,12 +33,12 @@ template <element T>
 [[nodiscard]] operand_argument make_operand(const gpu_ref<T>& ref, std::string_view name,
                                             std::optional<std::size_t> elements,
                                             access_kind access) {
-  const auto needed = elements.value_or(ref.size());
-  const auto most = std::numeric_limits<std::size_t>::max() / sizeof(T);
+  const auto count = elements.value_or(ref.size());
+  const auto limit = std::numeric_limits<std::size_t>::max() / sizeof(T);
   return {.block = ref.block(),
           .offset = ref.offset(),
           .bytes = ref.bytes(),
-          .required_bytes = std::min(needed, most) * sizeof(T),
+          .required_bytes = std::min(count, limit) * sizeof(T),
           .access = access,
           .name = name};
 }
@@ -99,13 +99,13 @@ class operands {
   /// The object may be destroyed on any thread that allocates, copies, reaps, completes launches or
   /// ends the runtime. Its destructor must not wait for a lock that such a thread may hold.
   /// @throws std::bad_alloc above two objects, if there is no memory
-  operands& keep(std::shared_ptr<const void> kept) {
-    for (auto& place : kept_) {
+  operands& keep(std::shared_ptr<const void> object) {
+    for (auto& place : objects_) {
       if (place) continue;
-      place = std::move(kept);
+      place = std::move(object);
       return *this;
     }
-    more_kept_.push_back(std::move(kept));
+    more_objects_.push_back(std::move(object));
     return *this;
   }
 
@@ -127,8 +127,8 @@ class operands {
   std::size_t count_ = 0;
   std::array<owner, inline_owners> inline_;
   std::vector<owner> more_;
-  std::array<std::shared_ptr<const void>, 2> kept_;
-  std::vector<std::shared_ptr<const void>> more_kept_;
+  std::array<std::shared_ptr<const void>, 2> objects_;
+  std::vector<std::shared_ptr<const void>> more_objects_;
 };
 
 /// Checks one argument of `access_all` against `runtime`. Errors name the argument. Thread-safe.
@@ -163,16 +163,16 @@ void check_block(const device_runtime& runtime, const block_ref& block, access_k
 /// @throws std::bad_alloc for more than `operands::inline_owners` references, if there is no memory
 template <class... Arguments>
 [[nodiscard]] operands access_all(const device_runtime& runtime, Arguments&&... arguments) {
-  operands used;
+  operands uses;
   [[maybe_unused]] const auto add = [&](operand_argument argument) {
     check_operand(runtime, argument);
     // A partial write keeps the other bytes of the block.
     const bool whole =
         argument.bytes == argument.block.bytes() && argument.required_bytes == argument.bytes;
-    used.add({std::move(argument.block), argument.access, whole});
+    uses.add({std::move(argument.block), argument.access, whole});
   };
   (add(std::forward<Arguments>(arguments)), ...);
-  return used;
+  return uses;
 }
 
 }  // namespace sluice

@@ -41,8 +41,8 @@ class SLUICE_EXPORT planner {
   /// The jobs of one client.
   class SLUICE_EXPORT client {
    public:
-    /// A client of `on`.
-    explicit client(planner& on) noexcept;
+    /// A client of `planner`.
+    explicit client(planner& planner) noexcept;
     client(const client&) = delete;
     client& operator=(const client&) = delete;
     /// Drops the client's jobs that have not begun, and waits for the one that runs, except on the
@@ -60,7 +60,7 @@ class SLUICE_EXPORT planner {
     void drop_waiting() noexcept;
 
    private:
-    std::shared_ptr<state> on_;
+    std::shared_ptr<state> state_;
   };
 
  private:

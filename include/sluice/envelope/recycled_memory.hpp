@@ -29,9 +29,9 @@ class recycled_memory {
   [[nodiscard]] void* take(std::size_t bytes) {
     if (ready_ == nullptr) ready_ = returned_.exchange(nullptr, std::memory_order_acquire);
     if (ready_ != nullptr) return std::exchange(ready_, ready_->next);
-    auto* const made = ::operator new(bytes);
-    ++made_;
-    return made;
+    auto* const memory = ::operator new(bytes);
+    ++block_count_;
+    return memory;
   }
   /// Returns a block of `take`. Any thread may call it. The last block of a closed memory destroys
   /// it.
@@ -39,9 +39,9 @@ class recycled_memory {
     if constexpr (keeps_blocks) {
       auto* newest = returned_.load(std::memory_order_relaxed);
       while (newest != &closed_) {
-        auto* const one = new (memory) block{newest};
+        auto* const node = new (memory) block{newest};
         // `take` removes all blocks at once, so a head that comes back is no problem here.
-        if (returned_.compare_exchange_weak(newest, one, std::memory_order_release,
+        if (returned_.compare_exchange_weak(newest, node, std::memory_order_release,
                                             std::memory_order_relaxed)) {
           return;
         }
@@ -52,11 +52,11 @@ class recycled_memory {
   }
   /// Ends the memory once all blocks have been returned. Only the thread that takes calls it, last.
   void close() noexcept {
-    auto missing = made_ - free_all(ready_);
+    auto outstanding = block_count_ - free_all(ready_);
     if constexpr (keeps_blocks) {
-      missing -= free_all(returned_.exchange(&closed_, std::memory_order_acq_rel));
+      outstanding -= free_all(returned_.exchange(&closed_, std::memory_order_acq_rel));
     }
-    count_missing(missing);
+    count_missing(outstanding);
   }
 
   /// Whether returned blocks are kept.
@@ -76,26 +76,26 @@ class recycled_memory {
     block* next;
   };
   /// Returns the number of blocks.
-  static std::ptrdiff_t free_all(block* all) noexcept {
+  static std::ptrdiff_t free_all(block* head) noexcept {
     std::ptrdiff_t count = 0;
-    for (; all != nullptr; ++count) ::operator delete(std::exchange(all, all->next));
+    for (; head != nullptr; ++count) ::operator delete(std::exchange(head, head->next));
     return count;
   }
   /// Blocks that were returned too late to be kept count before `close` counts them.
   void count_missing(std::ptrdiff_t more) noexcept {
-    if (missing_.fetch_add(more, std::memory_order_acq_rel) + more == 0) delete this;
+    if (outstanding_.fetch_add(more, std::memory_order_acq_rel) + more == 0) delete this;
   }
 
-  block* ready_ = nullptr;   // of the thread that takes
-  std::ptrdiff_t made_ = 0;  // likewise
+  block* ready_ = nullptr;          // of the thread that takes
+  std::ptrdiff_t block_count_ = 0;  // likewise
   alignas(64) std::atomic<block*> returned_{nullptr};
-  std::atomic<std::ptrdiff_t> missing_{0};
+  std::atomic<std::ptrdiff_t> outstanding_{0};
   block closed_{nullptr};  // its address is in `returned_` once the memory has been closed
 };
 
 /// Closes recycled memory that its owner does not need any more.
 struct recycled_memory_closer {
-  void operator()(recycled_memory* owned) const noexcept { owned->close(); }
+  void operator()(recycled_memory* memory) const noexcept { memory->close(); }
 };
 /// The owner of recycled memory, which takes blocks of it.
 template <class Memory = recycled_memory>

@@ -42,7 +42,7 @@ class reply_state : public launch_reply {
   [[nodiscard]] bool take() noexcept {
     return !answered_.exchange(true, std::memory_order_acq_rel);
   }
-  virtual void fail(const error& why) noexcept = 0;
+  virtual void fail(const error& failure) noexcept = 0;
   /// Answers with a copy of the output, which stays here.
   virtual void give_early() noexcept = 0;
   /// Destroys the output.
@@ -64,9 +64,9 @@ class failure_token {
   /// Whether the request has been answered. True for an empty token.
   [[nodiscard]] bool answered() const noexcept { return !state_ || state_->answered(); }
   /// Answers the request, unless it has been answered. Returns whether this call answered it.
-  bool fail(const error& why) const noexcept {
+  bool fail(const error& failure) const noexcept {
     if (!state_ || !state_->take()) return false;
-    state_->fail(why);
+    state_->fail(failure);
     return true;
   }
 
@@ -100,7 +100,7 @@ class reply_token {
     /// Delivers the result.
     virtual void succeed(T value) noexcept = 0;
     /// Delivers the error.
-    virtual void fail(const error& why) noexcept = 0;
+    virtual void fail(const error& failure) noexcept = 0;
   };
 
   reply_token() noexcept = default;
@@ -110,12 +110,12 @@ class reply_token {
   [[nodiscard]] static reply_token make(Arguments&&... arguments) {
     return allocate<Receiver>(std::allocator<Receiver>(), std::forward<Arguments>(arguments)...);
   }
-  /// As `make`, in memory of the allocator `from`.
+  /// As `make`, in memory of `allocator`.
   template <class Receiver, class Allocator, class... Arguments>
-  [[nodiscard]] static reply_token allocate(const Allocator& from, Arguments&&... arguments) {
+  [[nodiscard]] static reply_token allocate(const Allocator& allocator, Arguments&&... arguments) {
     reply_token token;
-    token.state_ =
-        std::allocate_shared<typed_state<Receiver>>(from, std::forward<Arguments>(arguments)...);
+    token.state_ = std::allocate_shared<typed_state<Receiver>>(
+        allocator, std::forward<Arguments>(arguments)...);
     return token;
   }
   /// A token that calls `succeeded(T)` or `failed(const error&)`. Neither function may throw or
@@ -127,7 +127,7 @@ class reply_token {
      public:
       calling(Succeeded s, Failed f) : succeeded_(std::move(s)), failed_(std::move(f)) {}
       void succeed(T value) noexcept override { succeeded_(std::move(value)); }
-      void fail(const error& why) noexcept override { failed_(why); }
+      void fail(const error& failure) noexcept override { failed_(failure); }
 
      private:
       Succeeded succeeded_;
@@ -150,7 +150,7 @@ class reply_token {
     state_->succeed(std::move(value));
     return true;
   }
-  bool fail(const error& why) const noexcept { return failures().fail(why); }
+  bool fail(const error& failure) const noexcept { return failures().fail(failure); }
   ///@}
 
   /// @cond for the envelope
@@ -159,10 +159,10 @@ class reply_token {
   [[nodiscard]] std::shared_ptr<detail::reply_state> hold(T&& output) && {
     if (state_ && state_->hold(output)) return std::move(state_);
     // The token is empty, or it holds the output of another launch.
-    const auto own = from([to = *this](T value) { to.succeed(std::move(value)); },
-                          [to = *this](const error& why) { to.fail(why); });
-    (void)own.state_->hold(output);
-    return own.state_;
+    const auto token = from([copy = *this](T value) { copy.succeed(std::move(value)); },
+                            [copy = *this](const error& failure) { copy.fail(failure); });
+    (void)token.state_->hold(output);
+    return token.state_;
   }
   /// @endcond
 
@@ -175,12 +175,12 @@ class reply_token {
       if (held_.exchange(true, std::memory_order_relaxed)) return false;
       output_.emplace(std::move(output));
       // Tokens without a launch need no copies.
-      give_copy_ = [](state& of) noexcept {
+      give_copy_ = [](state& token_state) noexcept {
         try {
-          T copy(*of.output_);
-          if (of.take()) of.succeed(std::move(copy));
+          T copy(*token_state.output_);
+          if (token_state.take()) token_state.succeed(std::move(copy));
         } catch (...) {
-          if (of.take()) of.fail(current_error());
+          if (token_state.take()) token_state.fail(current_error());
         }
       };
       return true;
@@ -214,7 +214,7 @@ class reply_token {
       }
     }
     void succeed(T value) noexcept override { target_.succeed(std::move(value)); }
-    void fail(const error& why) noexcept override { target_.fail(why); }
+    void fail(const error& failure) noexcept override { target_.fail(failure); }
 
    private:
     Receiver target_;

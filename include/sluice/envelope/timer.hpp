@@ -34,15 +34,15 @@ class timer {
     std::uint64_t number = 0;  ///< unique among the calls of one timer; 0: none
   };
 
-  /// Calls `expired` once, on any thread, when `now()` has reached `when`.
+  /// Calls `expired` once, on any thread, when `now()` has reached `time`.
   ///
   /// `expired` must not throw and must not block. It must own everything that it uses. It is not
   /// called after the timer has been destroyed.
   /// @throws std::bad_alloc if there is no memory
   /// @throws std::system_error if a thread cannot be started
-  virtual ticket call_at(time_point when, std::function<void()> expired) = 0;
+  virtual ticket call_at(time_point time, std::function<void()> expired) = 0;
   /// Drops a function that has not been called yet. A call that has begun goes on.
-  virtual void cancel(const ticket& which) noexcept = 0;
+  virtual void cancel(const ticket& call) noexcept = 0;
 };
 
 namespace detail {
@@ -89,8 +89,8 @@ class SLUICE_EXPORT steady_timer final : public timer {
     return std::chrono::steady_clock::now();
   }
   /// @throws error `device_lost` in a child of `fork()`
-  ticket call_at(time_point when, std::function<void()> expired) override;
-  void cancel(const ticket& which) noexcept override;
+  ticket call_at(time_point time, std::function<void()> expired) override;
+  void cancel(const ticket& call) noexcept override;
 
  private:
   class state;

@@ -42,14 +42,14 @@ namespace detail {
 /// Limits the number of threads that spin. Thread-safe.
 class SLUICE_EXPORT spinners {
  public:
-  explicit spinners(std::size_t most) noexcept : most_(most) {}
+  explicit spinners(std::size_t limit) noexcept : limit_(limit) {}
   spinners(const spinners&) = delete;
   spinners& operator=(const spinners&) = delete;
 
   /// Takes note of a device service that begins or ends.
   ///@{
-  void service_begins(wait_policy with) noexcept { count(with, 1); }
-  void service_ends(wait_policy with) noexcept { count(with, -1); }
+  void service_begins(wait_policy policy) noexcept { count(policy, 1); }
+  void service_ends(wait_policy policy) noexcept { count(policy, -1); }
   ///@}
   /// How threads of no service wait: as with `latency` while a service with `latency` exists, else
   /// as with `balanced`.
@@ -67,9 +67,9 @@ class SLUICE_EXPORT spinners {
   bool spin(wait_policy policy, const Condition& condition) noexcept {
     if (condition()) return true;
     const auto time = spin_time(policy);
-    if (time.count() == 0 || most_ == 0) return false;
+    if (time.count() == 0 || limit_ == 0) return false;
     bool met = false;
-    if (spinning_.fetch_add(1, std::memory_order_relaxed) < most_) {
+    if (spinning_.fetch_add(1, std::memory_order_relaxed) < limit_) {
       const auto end = std::chrono::steady_clock::now() + time;
       do {
         std::this_thread::yield();
@@ -81,11 +81,12 @@ class SLUICE_EXPORT spinners {
   }
 
  private:
-  void count(wait_policy with, int more) noexcept {
-    if (with == wait_policy::latency) latency_services_.fetch_add(more, std::memory_order_relaxed);
+  void count(wait_policy policy, int more) noexcept {
+    if (policy == wait_policy::latency)
+      latency_services_.fetch_add(more, std::memory_order_relaxed);
   }
 
-  const std::size_t most_;
+  const std::size_t limit_;
   std::atomic<std::size_t> spinning_{0};
   std::atomic<int> latency_services_{0};
 };

@@ -37,12 +37,12 @@ class column {
   /// An external column: `bytes` bytes at `address` on `device`, which the runtime does not track.
   ///
   /// The memory must stay alive until every launch that uses it has completed. The last copy of the
-  /// column destroys its share of `kept`. If `read_only` is true, every recorder rejects a write.
+  /// column destroys its share of `owner`. If `read_only` is true, every recorder rejects a write.
   [[nodiscard]] static column external(device_id device, void* address, std::size_t bytes,
-                                       element_type type, std::shared_ptr<const void> kept = {},
+                                       element_type type, std::shared_ptr<const void> owner = {},
                                        bool read_only = false) {
     column c;
-    c.kept_ = std::move(kept);
+    c.owner_ = std::move(owner);
     c.read_only_ = read_only;
     c.address_ = address;
     c.bytes_ = bytes;
@@ -68,7 +68,7 @@ class column {
 
  private:
   block_ref block_;
-  std::shared_ptr<const void> kept_;  // of an external column
+  std::shared_ptr<const void> owner_;  // of an external column
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
   element_type type_ = element_type::u8;

@@ -22,19 +22,19 @@ SLUICE_EXPORT timeline_point enqueue_copy(const copy_end& target, const copy_end
                                           std::size_t bytes);
 }  // namespace detail
 
-/// Enqueues a copy of all elements of `source` into `target`, ordered on `on`.
+/// Enqueues a copy of all elements of `source` into `target`, ordered on `stream`.
 ///
 ///     const auto point = enqueue_copy(y, stream, x);                   // within one runtime
 ///     const auto other = enqueue_copy(z, stream, x, stream_of_source); // between two runtimes
 ///
-/// `target` has as many elements as `source` and shares none with it. `on` is a stream of the
+/// `target` has as many elements as `source` and shares none with it. `stream` is a stream of the
 /// target's runtime. The copy is ordered after every earlier use of either block that conflicts
 /// with it, and before every later one. The call does not wait for the device. It may wait for
 /// launches of other threads that are between preflight and commit. Any thread may call it. It
-/// returns the copy's point on `on`.
+/// returns the copy's point on `stream`.
 ///
-/// The references may belong to different runtimes, on one device or on two. `source_on` is then a
-/// stream of the source's runtime, and later work on it is ordered after the read. The route
+/// The references may belong to different runtimes, on one device or on two. `source_stream` is
+/// then a stream of the source's runtime, and later work on it is ordered after the read. The route
 /// depends on the devices:
 /// - Between GPUs, memory of the driver's pool is copied directly if the hardware can. The default
 ///   stack uses this pool. Memory of `direct` and of other resources is copied through the host.
@@ -63,16 +63,16 @@ SLUICE_EXPORT timeline_point enqueue_copy(const copy_end& target, const copy_end
 /// @throws error `shutting_down` if a runtime is shutting down
 /// @throws error `device_lost` if a device is lost
 template <element T>
-timeline_point enqueue_copy(const gpu_ref<T>& target, stream_ref on, const gpu_ref<T>& source,
-                            stream_ref source_on = {}) {
+timeline_point enqueue_copy(const gpu_ref<T>& target, stream_ref stream, const gpu_ref<T>& source,
+                            stream_ref source_stream = {}) {
   if (target.size() != source.size()) {
     throw error(errc::invalid_argument,
                 "enqueue_copy: target has " + std::to_string(target.size()) +
                     " elements, but source has " + std::to_string(source.size()));
   }
   return detail::enqueue_copy(
-      {target.block(), target.data(), on, target.bytes() == target.block().bytes()},
-      {source.block(), source.data(), source_on, source.bytes() == source.block().bytes()},
+      {target.block(), target.data(), stream, target.bytes() == target.block().bytes()},
+      {source.block(), source.data(), source_stream, source.bytes() == source.block().bytes()},
       source.bytes());
 }
 

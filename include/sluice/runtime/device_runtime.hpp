@@ -97,7 +97,7 @@ class use_ticket {
   block_id block_;
   access_kind access_ = access_kind::read;
   std::uint64_t version_ = 0;  // the block's number of publications
-  timeline_point depends_on_;  // the block's last write, if it may still fail
+  timeline_point dependency_;  // the block's last write, if it may still fail
   timeline_point first_;       // the first point that may be the use's own
 };
 
@@ -218,20 +218,20 @@ class SLUICE_EXPORT device_runtime {
     require_countable<T>(count);
     return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag), 0, count);
   }
-  /// Allocates from `from`, a reservation of `reserve_memory`.
+  /// Allocates from `reservation`, a reservation of `reserve_memory`.
   ///
   /// The budget of the reservation cannot refuse the allocation.
-  /// @throws error `invalid_argument` if less than the rounded size is left in `from`
-  /// @throws error `invalid_argument` if the runtime has a budget and `from` is not of it
+  /// @throws error `invalid_argument` if less than the rounded size is left in `reservation`
+  /// @throws error `invalid_argument` if the runtime has a budget and `reservation` is not of it
   /// @throws error the errors of the functions without a reservation
   ///@{
   [[nodiscard]] block_ref allocate_bytes(std::size_t bytes, stream_ref stream, allocation_tag tag,
-                                         memory_reservation& from);
+                                         memory_reservation& reservation);
   template <element T>
   [[nodiscard]] gpu_ref<T> allocate(std::size_t count, stream_ref stream, allocation_tag tag,
-                                    memory_reservation& from) {
+                                    memory_reservation& reservation) {
     require_countable<T>(count);
-    return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag, from), 0, count);
+    return gpu_ref<T>(allocate_bytes(count * sizeof(T), stream, tag, reservation), 0, count);
   }
   ///@}
   /// Reserves budget for blocks of these `sizes`, in bytes: for all of them or for none.
@@ -319,7 +319,7 @@ class SLUICE_EXPORT device_runtime {
   /// @throws error `stale_ref` if the block has been freed
   /// @throws error the other errors of `record_use`
   timeline_point finish_use(const block_ref& block, stream_ref stream, access_kind access,
-                            use_ticket prepared);
+                            use_ticket ticket);
   /// Publishes a use that was enqueued without `prepare_use`. Returns its point.
   ///
   /// The publication adds to the use state of the block and clears nothing. The runtime does not
@@ -344,8 +344,8 @@ class SLUICE_EXPORT device_runtime {
   }
   template <element T>
   timeline_point finish_first_use(const gpu_ref<T>& ref, stream_ref stream, access_kind access,
-                                  use_ticket prepared) {
-    return finish_use(ref.block(), stream, access, prepared);
+                                  use_ticket ticket) {
+    return finish_use(ref.block(), stream, access, ticket);
   }
   ///@}
 

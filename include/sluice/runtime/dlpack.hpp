@@ -135,7 +135,7 @@ struct layout {
 /// @throws error `unsupported` if there are more than 8 dimensions
 /// @throws error `unsupported` if `dtype` is no `element_type`
 /// @throws error `unsupported` if a stride between elements is negative
-[[nodiscard]] SLUICE_EXPORT layout layout_of(const tensor& described);
+[[nodiscard]] SLUICE_EXPORT layout layout_of(const tensor& source);
 
 }  // namespace sluice::dlpack
 
@@ -232,8 +232,7 @@ struct dlpack_export {
 /// @throws error `library_failure` if a driver call failed
 /// @throws error `out_of_memory` if the device has no memory for a stream or an event
 /// @throws std::bad_alloc if the host has no memory
-[[nodiscard]] SLUICE_EXPORT dlpack::versioned_tensor* export_dlpack(device_runtime& runtime,
-                                                                    const tensor& memory,
-                                                                    const dlpack_export& as = {});
+[[nodiscard]] SLUICE_EXPORT dlpack::versioned_tensor* export_dlpack(
+    device_runtime& runtime, const tensor& memory, const dlpack_export& options = {});
 
 }  // namespace sluice

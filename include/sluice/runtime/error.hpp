@@ -62,14 +62,15 @@ struct library_status {
 /// Copying does not throw.
 class SLUICE_EXPORT error : public std::runtime_error {
  public:
-  /// Makes an error without a library status. `what` names the argument or the object concerned.
-  error(errc code, const std::string& what, source_location where = source_location::current())
-      : error(code, what, library_status{}, where) {}
+  /// Makes an error without a library status. `message` names the argument or the object concerned.
+  error(errc code, const std::string& message,
+        source_location location = source_location::current())
+      : error(code, message, library_status{}, location) {}
 
   /// Makes an error that a library call caused.
-  error(errc code, const std::string& what, library_status status,
-        source_location where = source_location::current())
-      : std::runtime_error(what), code_(code), status_(status), where_(where) {}
+  error(errc code, const std::string& message, library_status status,
+        source_location location = source_location::current())
+      : std::runtime_error(message), code_(code), status_(status), location_(location) {}
 
   /// The kind of the failure.
   [[nodiscard]] errc code() const noexcept { return code_; }
@@ -77,19 +78,19 @@ class SLUICE_EXPORT error : public std::runtime_error {
   [[nodiscard]] const library_status& status() const noexcept { return status_; }
   /// The place in sluice that made the error, for reports to the maintainers. For an exception of
   /// another type, the place that converted it.
-  [[nodiscard]] const source_location& where() const noexcept { return where_; }
+  [[nodiscard]] const source_location& where() const noexcept { return location_; }
 
  private:
   errc code_;
   library_status status_;
-  source_location where_;
+  source_location location_;
 };
 
 /// Makes the error that the argument `name` is not valid: `invalid_argument` with the text
 /// "name: what".
 [[nodiscard]] SLUICE_EXPORT error
-invalid_argument(std::string_view name, const std::string& what,
-                 const source_location& where = source_location::current());
+invalid_argument(std::string_view name, const std::string& message,
+                 const source_location& location = source_location::current());
 
 /// Converts the exception being handled into an `error`. Call it only inside a `catch` block.
 ///
@@ -106,8 +107,8 @@ template <class Function>
   try {
     function();
     return std::nullopt;
-  } catch (const error& why) {
-    return why;
+  } catch (const error& failure) {
+    return failure;
   } catch (...) {
     return current_error();
   }

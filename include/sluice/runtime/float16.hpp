@@ -34,24 +34,24 @@ struct f16 {
   /// Rounds to the nearest value, ties to even. A magnitude of 65520 or more becomes infinite. A
   /// NaN stays one and becomes quiet.
   SLUICE_HOST_DEVICE explicit f16(float value) noexcept {
-    const std::uint32_t all = detail::bits_of(value);
-    const std::uint32_t magnitude = all & 0x7fffffffU;
-    std::uint32_t rounded = 0;
+    const std::uint32_t word = detail::bits_of(value);
+    const std::uint32_t magnitude = word & 0x7fffffffU;
+    std::uint32_t result = 0;
     if (magnitude > 0x7f800000U) {
-      rounded = 0x7e00U | ((magnitude >> 13U) & 0x3ffU);
+      result = 0x7e00U | ((magnitude >> 13U) & 0x3ffU);
     } else if (magnitude >= 0x477ff000U) {  // 65520
-      rounded = 0x7c00U;
+      result = 0x7c00U;
     } else if (magnitude >= 0x38800000U) {  // 2^-14, the smallest normal number
-      rounded = (magnitude + 0xfffU + ((magnitude >> 13U) & 1U) - 0x38000000U) >> 13U;
+      result = (magnitude + 0xfffU + ((magnitude >> 13U) & 1U) - 0x38000000U) >> 13U;
     } else if (magnitude > 0x33000000U) {  // 2^-25, half of the smallest number
       const std::uint32_t shift = 126U - (magnitude >> 23U);
       const std::uint32_t fraction = (magnitude & 0x7fffffU) | 0x800000U;
-      rounded = fraction >> shift;
+      result = fraction >> shift;
       const std::uint32_t rest = fraction & ((1U << shift) - 1U);
       const std::uint32_t half = 1U << (shift - 1U);
-      if (rest > half || (rest == half && (rounded & 1U) != 0)) ++rounded;
+      if (rest > half || (rest == half && (result & 1U) != 0)) ++result;
     }
-    bits = static_cast<std::uint16_t>(((all >> 16U) & 0x8000U) | rounded);
+    bits = static_cast<std::uint16_t>(((word >> 16U) & 0x8000U) | result);
   }
   /// The same value. Exact.
   SLUICE_HOST_DEVICE explicit operator float() const noexcept {
@@ -62,8 +62,8 @@ struct f16 {
       const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
       return sign != 0 ? -magnitude : magnitude;
     }
-    const std::uint32_t wide = exponent == 31 ? 0x7f800000U : (exponent + 112U) << 23U;
-    return detail::float_of(sign | wide | (fraction << 13U));
+    const std::uint32_t magnitude_bits = exponent == 31 ? 0x7f800000U : (exponent + 112U) << 23U;
+    return detail::float_of(sign | magnitude_bits | (fraction << 13U));
   }
   /// Whether both have the same representation.
   SLUICE_HOST_DEVICE friend bool operator==(f16 a, f16 b) noexcept { return a.bits == b.bits; }
@@ -77,10 +77,10 @@ struct bf16 {
   bf16() = default;
   /// Rounds to the nearest value, ties to even. A NaN stays one and becomes quiet.
   SLUICE_HOST_DEVICE explicit bf16(float value) noexcept {
-    const std::uint32_t all = detail::bits_of(value);
-    const bool nan = (all & 0x7fffffffU) > 0x7f800000U;
-    bits = static_cast<std::uint16_t>(nan ? (all >> 16U) | 0x40U
-                                          : (all + 0x7fffU + ((all >> 16U) & 1U)) >> 16U);
+    const std::uint32_t word = detail::bits_of(value);
+    const bool nan = (word & 0x7fffffffU) > 0x7f800000U;
+    bits = static_cast<std::uint16_t>(nan ? (word >> 16U) | 0x40U
+                                          : (word + 0x7fffU + ((word >> 16U) & 1U)) >> 16U);
   }
   /// The same value. Exact.
   SLUICE_HOST_DEVICE explicit operator float() const noexcept {

@@ -67,9 +67,9 @@ class SLUICE_EXPORT memory_statistics {
   /// in any order, on any thread. The `memory_statistics` object must outlive them. Thread-safe.
   class scope {
    public:
-    /// Begins to count the changes of `of`.
+    /// Begins to count the changes of `statistics`.
     /// @throws std::bad_alloc if the host has no memory
-    explicit scope(memory_statistics& of);
+    explicit scope(memory_statistics& statistics);
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
     ~scope();
@@ -79,7 +79,7 @@ class SLUICE_EXPORT memory_statistics {
    private:
     friend class memory_statistics;
 
-    memory_statistics& of_;
+    memory_statistics& statistics_;
     memory_changes changes_;
   };
 
@@ -92,7 +92,7 @@ class SLUICE_EXPORT memory_statistics {
 
  private:
   mutable std::mutex mutex_;
-  memory_counters all_;
+  memory_counters totals_;
   std::vector<scope*> scopes_;  // the open scopes
 };
 

@@ -116,18 +116,18 @@ class SLUICE_EXPORT memory_reservation {
  public:
   memory_reservation() noexcept = default;
   memory_reservation(memory_reservation&& other) noexcept
-      : budget_(std::move(other.budget_)), left_(other.left_.exchange(0)) {}
+      : budget_(std::move(other.budget_)), bytes_(other.bytes_.exchange(0)) {}
   memory_reservation& operator=(memory_reservation&& other) noexcept {
-    memory_reservation taken(std::move(other));
+    memory_reservation source(std::move(other));
     release();
-    budget_ = std::move(taken.budget_);
-    left_.store(taken.left_.exchange(0));
+    budget_ = std::move(source.budget_);
+    bytes_.store(source.bytes_.exchange(0));
     return *this;
   }
   ~memory_reservation() { release(); }
 
   /// The bytes that no allocation has used yet.
-  [[nodiscard]] std::size_t left() const noexcept { return left_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t left() const noexcept { return bytes_.load(std::memory_order_relaxed); }
   /// Returns the unused part to the budget.
   void release() noexcept;
 
@@ -141,18 +141,18 @@ class SLUICE_EXPORT memory_reservation {
   /// charged and belong to the caller.
   [[nodiscard]] bool take(std::size_t bytes) noexcept;
   /// For resources: takes back bytes of `take`.
-  void give(std::size_t bytes) noexcept { left_.fetch_add(bytes, std::memory_order_relaxed); }
+  void give(std::size_t bytes) noexcept { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   /// For resources: makes a separate reservation from bytes of `take`.
   [[nodiscard]] memory_reservation part(std::size_t bytes) const noexcept {
-    memory_reservation taken;
-    taken.budget_ = budget_;
-    taken.left_.store(bytes, std::memory_order_relaxed);
-    return taken;
+    memory_reservation part;
+    part.budget_ = budget_;
+    part.bytes_.store(bytes, std::memory_order_relaxed);
+    return part;
   }
 
  private:
   std::shared_ptr<memory_budget> budget_;
-  std::atomic<std::size_t> left_{0};
+  std::atomic<std::size_t> bytes_{0};
 };
 
 /// Makes a resource that limits the memory of the resources below it.

@@ -96,7 +96,7 @@ class SLUICE_EXPORT memory_log final : public memory_log_sink {
 
   mutable std::mutex mutex_;
   std::vector<memory_record> records_;  // a ring
-  std::size_t written_ = 0;
+  std::size_t count_ = 0;
 };
 
 /// A sink that writes records to a file of comma-separated values.

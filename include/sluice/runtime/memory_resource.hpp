@@ -71,22 +71,23 @@ class SLUICE_EXPORT point_reservation {
   /// @throws error `device_lost` if the device is lost
   /// @throws std::bad_alloc if the host has no memory
   explicit point_reservation(stream_ref stream);
-  point_reservation(point_reservation&& other) noexcept : on_(std::exchange(other.on_, nullptr)) {}
+  point_reservation(point_reservation&& other) noexcept
+      : timeline_(std::exchange(other.timeline_, nullptr)) {}
   point_reservation& operator=(point_reservation&& other) noexcept {
-    std::swap(on_, other.on_);
+    std::swap(timeline_, other.timeline_);
     return *this;
   }
   ~point_reservation() {
-    if (on_ != nullptr) give_back();
+    if (timeline_ != nullptr) give_back();
   }
   /// Whether the object holds a place.
-  [[nodiscard]] explicit operator bool() const noexcept { return on_ != nullptr; }
+  [[nodiscard]] explicit operator bool() const noexcept { return timeline_ != nullptr; }
 
  private:
   friend class detail::timeline;
   void give_back() noexcept;
 
-  detail::timeline* on_ = nullptr;
+  detail::timeline* timeline_ = nullptr;
 };
 
 /// The answer of a resource to one request: memory with its order.

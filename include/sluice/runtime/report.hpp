@@ -64,7 +64,7 @@ struct report_statistics {
 /// Waits until every earlier report has been delivered, including repeated texts. Returns whether
 /// they have been.
 ///
-/// It waits for about `longest` at most. Called by a handler, it returns false. Thread-safe.
-SLUICE_EXPORT bool flush_reports(std::chrono::nanoseconds longest) noexcept;
+/// It waits for about `timeout` at most. Called by a handler, it returns false. Thread-safe.
+SLUICE_EXPORT bool flush_reports(std::chrono::nanoseconds timeout) noexcept;
 
 }  // namespace sluice

@@ -64,11 +64,11 @@ class small_vector {
   /// @throws std::bad_alloc if the host has no memory
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
-    const auto larger = std::max(count, capacity_ * 2);
-    auto moved = std::make_unique<T[]>(larger);
-    std::copy_n(data(), size_, moved.get());
-    heap_ = std::move(moved);
-    capacity_ = larger;
+    const auto new_capacity = std::max(count, capacity_ * 2);
+    auto storage = std::make_unique<T[]>(new_capacity);
+    std::copy_n(data(), size_, storage.get());
+    heap_ = std::move(storage);
+    capacity_ = new_capacity;
   }
   /// Appends `value`, which may be an element of the vector.
   /// @throws std::bad_alloc if the host has no memory
@@ -77,9 +77,9 @@ class small_vector {
       data()[size_++] = value;
       return;
     }
-    const T copied = value;  // may be an element
+    const T copy = value;  // may be an element
     reserve(size_ + 1);
-    data()[size_++] = copied;
+    data()[size_++] = copy;
   }
   void append(std::span<const T> values) {
     reserve(size_ + values.size());

@@ -29,12 +29,12 @@ class source_location {
       const char* file = __builtin_FILE(), const char* function = __builtin_FUNCTION(),
       std::uint_least32_t line = __builtin_LINE(),
       std::uint_least32_t column = __builtin_COLUMN()) noexcept {
-    source_location here;
-    here.file_ = file;
-    here.function_ = function;
-    here.line_ = line;
-    here.column_ = column;
-    return here;
+    source_location location;
+    location.file_ = file;
+    location.function_ = function;
+    location.line_ = line;
+    location.column_ = column;
+    return location;
   }
 
   constexpr source_location() noexcept = default;

@@ -48,9 +48,9 @@ using timeline_points = detail::small_vector<timeline_point, 4>;
 
 /// Raises the point of the same stream in `points` to `point`. Returns whether there is one.
 inline bool raise_point(timeline_points& points, timeline_point point) noexcept {
-  for (auto& known : points) {
-    if (known.stream != point.stream) continue;
-    if (known.ticket < point.ticket) known.ticket = point.ticket;
+  for (auto& entry : points) {
+    if (entry.stream != point.stream) continue;
+    if (entry.ticket < point.ticket) entry.ticket = point.ticket;
     return true;
   }
   return false;

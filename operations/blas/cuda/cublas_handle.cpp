@@ -85,13 +85,13 @@ void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
   auto* const c = b + count * elements;
   const unsigned char nothing = 0;
   device_.fill(a, &nothing, 1, operands.bytes(), stream.native());
-  const value zero{};
-  const auto one = cublas_number<value>(1);
-  check_cublas(functions::multiply(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &one, a,
-                                   order, b, order, &zero, c, order),
+  const value beta{};
+  const auto alpha = cublas_number<value>(1);
+  check_cublas(functions::multiply(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &alpha,
+                                   a, order, b, order, &beta, c, order),
                "cublasgemm");
   check_cublas(functions::multiply_stack(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order,
-                                         &one, a, order, elements, b, order, elements, &zero, c,
+                                         &alpha, a, order, elements, b, order, elements, &beta, c,
                                          order, elements, count),
                "cublasgemmStridedBatched");
   // A batch of two, by a table of addresses behind the operands.
@@ -101,8 +101,8 @@ void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
                stream.native());
   stream.synchronize();  // before the addresses go
   check_cublas(
-      functions::multiply_batch(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &one, table,
-                                order, table + 2, order, &zero, table + 4, order, count),
+      functions::multiply_batch(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &alpha,
+                                table, order, table + 2, order, &beta, table + 4, order, count),
       "cublasgemmBatched");
 }
 

@@ -11,12 +11,13 @@ constexpr std::size_t tables_at_first = 3;
 
 }  // namespace
 
-pointer_table::pointer_table(std::shared_ptr<device> on, std::size_t pointers)
-    : on_(std::move(on)),
-      pointers_(static_cast<void**>(on_->allocate_staging(pointers * sizeof(void*))), pointers) {}
+pointer_table::pointer_table(std::shared_ptr<device> device, std::size_t pointers)
+    : device_(std::move(device)),
+      pointers_(static_cast<void**>(device_->allocate_staging(pointers * sizeof(void*))),
+                pointers) {}
 
 pointer_table::~pointer_table() {
-  on_->deallocate_staging(pointers_.data());
+  device_->deallocate_staging(pointers_.data());
 }
 
 pointer_tables::pointer_tables(device_runtime& runtime, stream_ref stream)
@@ -37,11 +38,11 @@ std::shared_ptr<pointer_table> pointer_tables::take() {
   return tables_.back();
 }
 
-void** pointer_tables::upload(const pointer_table& from, std::size_t count) {
-  auto* const to = static_cast<void**>(uploaded_.address());
-  device_->copy(to, from.pointers().data(), count * sizeof(void*), copy_direction::host_to_device,
-                stream_.native());
-  return to;
+void** pointer_tables::upload(const pointer_table& table, std::size_t count) {
+  auto* const addresses = static_cast<void**>(uploaded_.address());
+  device_->copy(addresses, table.pointers().data(), count * sizeof(void*),
+                copy_direction::host_to_device, stream_.native());
+  return addresses;
 }
 
 }  // namespace sluice::cuda

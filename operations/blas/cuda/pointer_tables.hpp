@@ -18,7 +18,7 @@ namespace sluice::cuda {
 class pointer_table final : public operation_launch {
  public:
   /// @throws error as `device::allocate_staging`
-  pointer_table(std::shared_ptr<device> on, std::size_t pointers);
+  pointer_table(std::shared_ptr<device> device, std::size_t pointers);
   pointer_table(const pointer_table&) = delete;
   pointer_table& operator=(const pointer_table&) = delete;
   ~pointer_table() override;
@@ -28,7 +28,7 @@ class pointer_table final : public operation_launch {
   [[nodiscard]] std::size_t commands() const noexcept override { return 1; }
 
  private:
-  std::shared_ptr<device> on_;
+  std::shared_ptr<device> device_;
   std::span<void*> pointers_;
 };
 
@@ -48,7 +48,7 @@ class pointer_tables {
   [[nodiscard]] std::shared_ptr<pointer_table> take();
   /// Enqueues the copy of the first `count` pointers. Returns their address in device memory.
   /// @throws error as `device::copy`
-  [[nodiscard]] void** upload(const pointer_table& from, std::size_t count);
+  [[nodiscard]] void** upload(const pointer_table& table, std::size_t count);
 
  private:
   std::shared_ptr<device> device_;

@@ -24,11 +24,11 @@ __global__ void bias_activation_kernel(arguments<Index> a) {
   const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count;
        i += step) {
-    const Index at = a.gap == 0 ? i : i + i / a.image * a.gap;
-    float value = a.overwrites ? 0.0f : a.y[at];
+    const Index offset = a.gap == 0 ? i : i + i / a.image * a.gap;
+    float value = a.overwrites ? 0.0f : a.y[offset];
     if (a.bias != nullptr) value += a.bias[i / a.channel_stride % a.channels];
     if (a.relu && value < 0.0f) value = 0.0f;
-    a.y[at] = value;
+    a.y[offset] = value;
   }
 }
 

@@ -20,11 +20,11 @@ namespace sluice::operations {
 /// @throws error with the raw status unless `status` is success: `unsupported` if cuDNN cannot do
 /// it, else `library_failure`
 inline void check_cudnn(cudnnStatus_t status, const char* call,
-                        source_location where = source_location::current()) {
+                        source_location location = source_location::current()) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw error(is_unsupported(status) ? errc::unsupported : errc::library_failure,
               std::string(call) + ": " + cudnnGetErrorString(status),
-              library_status{"cuDNN", static_cast<long>(status)}, where);
+              library_status{"cuDNN", static_cast<long>(status)}, location);
 }
 
 }  // namespace sluice::operations

@@ -77,14 +77,15 @@ std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t h
   return usable;
 }
 
-cudnnStatus_t cudnn_convolution::run(cudnnHandle_t handle, const convolution_algorithm& by,
+cudnnStatus_t cudnn_convolution::run(cudnnHandle_t handle, const convolution_algorithm& algorithm,
                                      const float* x, const float* w, float* y, void* workspace) {
-  const float one = 1;
-  const float zero = 0;
-  const auto status = cudnnSetConvolutionMathType(convolution_.get(), by.math);
+  const float alpha = 1;
+  const float beta = 0;
+  const auto status = cudnnSetConvolutionMathType(convolution_.get(), algorithm.math);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  return cudnnConvolutionForward(handle, &one, x_.get(), x, w_.get(), w, convolution_.get(),
-                                 by.algorithm, workspace, by.workspace_bytes, &zero, y_.get(), y);
+  return cudnnConvolutionForward(handle, &alpha, x_.get(), x, w_.get(), w, convolution_.get(),
+                                 algorithm.algorithm, workspace, algorithm.workspace_bytes, &beta,
+                                 y_.get(), y);
 }
 
 void cudnn_convolution::set_math(cudnnMathType_t math) {

@@ -46,7 +46,7 @@ class cudnn_convolution {
   [[nodiscard]] std::vector<convolution_algorithm> algorithms(cudnnHandle_t handle,
                                                               std::size_t max_workspace);
   /// Enqueues y = conv(x, w). Does not synchronize.
-  [[nodiscard]] cudnnStatus_t run(cudnnHandle_t handle, const convolution_algorithm& by,
+  [[nodiscard]] cudnnStatus_t run(cudnnHandle_t handle, const convolution_algorithm& algorithm,
                                   const float* x, const float* w, float* y, void* workspace);
 
  private:

@@ -13,7 +13,7 @@ namespace sluice::operations {
 /// The one door for cuFFT's answers.
 /// @throws error `out_of_memory` (CUFFT_ALLOC_FAILED), `unsupported` (a size, type or feature that
 /// cuFFT does not take), `library_failure` for anything else that is not success
-inline void check_cufft(cufftResult result, source_location where = source_location::current()) {
+inline void check_cufft(cufftResult result, source_location location = source_location::current()) {
   if (result == CUFFT_SUCCESS) return;
   errc code = errc::library_failure;
   if (result == CUFFT_ALLOC_FAILED) code = errc::out_of_memory;
@@ -22,7 +22,7 @@ inline void check_cufft(cufftResult result, source_location where = source_locat
     code = errc::unsupported;
   }
   throw error(code, "cuFFT answered " + std::to_string(static_cast<int>(result)),
-              {"cuFFT", static_cast<long>(result)}, where);
+              {"cuFFT", static_cast<long>(result)}, location);
 }
 
 }  // namespace sluice::operations

@@ -32,14 +32,14 @@ fft_key stacked(fft_key key, std::size_t count) {
 }
 
 template <class Real>
-void scale_rows(const fft_key& key, double by, void* y, native_stream* stream) {
+void scale_rows(const fft_key& key, double factor, void* y, native_stream* stream) {
   const auto numbers = key.kind == fft_kind::c2r ? 1 : 2;
   const auto size = [](std::int64_t n) {
     return static_cast<std::size_t>(n);
   };
   check(static_cast<cudaError_t>(operations::launch_scale(
       static_cast<Real*>(y), size(numbers * key.output_row()), size(key.batch),
-      size(numbers * key.output_distance), static_cast<Real>(by), stream)));
+      size(numbers * key.output_distance), static_cast<Real>(factor), stream)));
 }
 
 void enqueue_scaled(const cufft_transform& transform, double scale, void* workspace, void* x,
@@ -55,17 +55,17 @@ void enqueue_scaled(const cufft_transform& transform, double scale, void* worksp
 
 }  // namespace
 
-cufft_plan::piece::piece(const fft_key& of_one, std::size_t most_launches,
+cufft_plan::piece::piece(const fft_key& single_key, std::size_t most_launches,
                          lane_libraries& libraries)
-    : most(most_launches),
-      transform(stacked(of_one, most), libraries.runtime().device(), libraries.stream()) {
+    : capacity(most_launches),
+      transform(stacked(single_key, capacity), libraries.runtime().device(), libraries.stream()) {
   transform.warm_up(libraries);
 }
 
 cufft_plan::cufft_plan(const fft_key& key, lane_libraries& libraries)
-    : one_(key, libraries.runtime().device(), libraries.stream()),
-      batch_workspace_bytes_(one_.workspace_bytes()) {
-  one_.warm_up(libraries);
+    : single_(key, libraries.runtime().device(), libraries.stream()),
+      batch_workspace_bytes_(single_.workspace_bytes()) {
+  single_.warm_up(libraries);
   count_commands();
 }
 cufft_plan::~cufft_plan() = default;
@@ -79,20 +79,20 @@ std::size_t cufft_plan::device_bytes() const noexcept {
 }
 
 std::size_t cufft_plan::bytes_of_input() const noexcept {
-  return static_cast<std::size_t>(one_.key().batch * one_.key().input_row_bytes());
+  return static_cast<std::size_t>(single_.key().batch * single_.key().input_row_bytes());
 }
 std::size_t cufft_plan::bytes_of_output() const noexcept {
-  return static_cast<std::size_t>(one_.key().batch * one_.key().output_row_bytes());
+  return static_cast<std::size_t>(single_.key().batch * single_.key().output_row_bytes());
 }
 
 void cufft_plan::add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept {
   try {
-    if (operations::most_in_batch(one_.key()) == 0) return;
-    const detail::library_call in_library(libraries.runtime().device().id());
+    if (operations::most_in_batch(single_.key()) == 0) return;
+    const detail::library_call library_scope(libraries.runtime().device().id());
     const current_device_scope current(libraries.runtime().device());
     load_member_copies(libraries);
-    for (const std::size_t most : {std::size_t{8}, operations::most_transforms}) {
-      add(most, libraries, limits);
+    for (const std::size_t capacity : {std::size_t{8}, operations::most_transforms}) {
+      add(capacity, libraries, limits);
     }
   } catch (...) {
     // There is no memory. Launches are made with the transforms that there are.
@@ -100,14 +100,16 @@ void cufft_plan::add_batches(lane_libraries& libraries, const plan_limits& limit
   count_commands();
 }
 
-void cufft_plan::add(std::size_t most, lane_libraries& libraries, const plan_limits& limits) const {
-  const auto fits = [](std::size_t limit, std::size_t used, std::size_t more) {
-    return used <= limit && more <= limit - used;
+void cufft_plan::add(std::size_t capacity, lane_libraries& libraries,
+                     const plan_limits& limits) const {
+  const auto fits = [](std::size_t limit, std::size_t use_count, std::size_t more) {
+    return use_count <= limit && more <= limit - use_count;
   };
   if (!fits(limits.host_bytes, bytes(), plan_bytes)) return;
-  pieces_.emplace_back(one_.key(), most, libraries);
+  pieces_.emplace_back(single_.key(), capacity, libraries);
   try {
-    const auto places = aligned(most * bytes_of_input()) + aligned(most * bytes_of_output());
+    const auto places =
+        aligned(capacity * bytes_of_input()) + aligned(capacity * bytes_of_output());
     const auto workspace =
         std::max(batch_workspace_bytes_, places + pieces_.back().transform.workspace_bytes());
     if (!fits(limits.device_bytes, device_bytes(), workspace)) {
@@ -122,68 +124,69 @@ void cufft_plan::add(std::size_t most, lane_libraries& libraries, const plan_lim
   }
 }
 
-const cufft_plan::piece* cufft_plan::next_piece(std::size_t left) const noexcept {
-  const piece* found = nullptr;
+const cufft_plan::piece* cufft_plan::next_piece(std::size_t remaining) const noexcept {
+  const piece* result = nullptr;
   // One that is at most half empty.
-  for (const auto& one : pieces_) {
-    if (2 * left > one.most) found = &one;
+  for (const auto& p : pieces_) {
+    if (2 * remaining > p.capacity) result = &p;
   }
-  return found;
+  return result;
 }
 
 void cufft_plan::count_commands() const noexcept {
   for (std::size_t count = 1; count < most_commands_.size(); ++count) {
     std::size_t sum = 0;
-    for (auto left = count; left != 0;) {
-      const auto* const next = next_piece(left);
+    for (auto remaining = count; remaining != 0;) {
+      const auto* const next = next_piece(remaining);
       sum += next == nullptr ? commands_of_transform + 1 : commands_of_transform + 3;
-      left -= next == nullptr ? 1 : std::min(left, next->most);
+      remaining -= next == nullptr ? 1 : std::min(remaining, next->capacity);
     }
     most_commands_[count] = std::max(sum, most_commands_[count - 1]);
   }
 }
 
 void cufft_plan::enqueue(lane_libraries& libraries, double scale, void* workspace,
-                         member at) const {
+                         member operands) const {
   const current_device_scope current(libraries.runtime().device());
-  enqueue_scaled(one_, scale, workspace, at.x, at.y, libraries.stream().native());
+  enqueue_scaled(single_, scale, workspace, operands.x, operands.y, libraries.stream().native());
 }
 
 void cufft_plan::enqueue_batch(lane_libraries& libraries, double scale, void* workspace,
-                               std::span<const member> all) const {
+                               std::span<const member> members) const {
   operations::parts_of_launch parts;
-  while (!all.empty()) {
-    const auto* const by = next_piece(all.size());
-    const auto count = by == nullptr ? 1 : std::min(all.size(), by->most);
-    const auto here = all.first(count);
+  while (!members.empty()) {
+    const auto* const member_piece = next_piece(members.size());
+    const auto count =
+        member_piece == nullptr ? 1 : std::min(members.size(), member_piece->capacity);
+    const auto part = members.first(count);
     parts.enqueue([&] {
-      if (by == nullptr) return enqueue(libraries, scale, workspace, here.front());
-      enqueue_piece(libraries, scale, static_cast<std::byte*>(workspace), *by, here);
+      if (member_piece == nullptr) return enqueue(libraries, scale, workspace, part.front());
+      enqueue_piece(libraries, scale, static_cast<std::byte*>(workspace), *member_piece, part);
     });
-    all = all.subspan(count);
+    members = members.subspan(count);
   }
 }
 
 void cufft_plan::enqueue_piece(lane_libraries& libraries, double scale, std::byte* scratch,
-                               const piece& by, std::span<const member> all) const {
+                               const piece& member_piece, std::span<const member> members) const {
   std::array<member_row, operations::most_transforms> rows{};
   const auto rows_of = [&](void* member::*operand, std::size_t bytes) {
-    for (std::size_t i = 0; i < all.size(); ++i) rows[i] = {all[i].*operand, bytes};
-    return std::span<const member_row>(rows.data(), all.size());
+    for (std::size_t i = 0; i < members.size(); ++i) rows[i] = {members[i].*operand, bytes};
+    return std::span<const member_row>(rows.data(), members.size());
   };
   const auto places = [&](std::size_t bytes) {
-    return member_places{.count = by.most, .rows = 1, .row_bytes = bytes};
+    return member_places{.count = member_piece.capacity, .rows = 1, .row_bytes = bytes};
   };
   auto* const x = scratch;
-  auto* const y = x + aligned(by.most * bytes_of_input());
-  auto* const workspace = y + aligned(by.most * bytes_of_output());
+  auto* const y = x + aligned(member_piece.capacity * bytes_of_input());
+  auto* const workspace = y + aligned(member_piece.capacity * bytes_of_output());
   try {
     gather_members(libraries, rows_of(&member::x, bytes_of_input()), x, places(bytes_of_input()));
   } catch (...) {
     throw nothing_enqueued(current_error());
   }
   const current_device_scope current(libraries.runtime().device());
-  enqueue_scaled(by.transform, scale, workspace, x, y, libraries.stream().native());
+  enqueue_scaled(member_piece.transform, scale, workspace, x, y, libraries.stream().native());
   scatter_members(libraries, y, rows_of(&member::y, bytes_of_output()), places(bytes_of_output()));
 }
 

@@ -33,7 +33,7 @@ class cufft_plan final : public operation_plan {
   [[nodiscard]] std::size_t bytes() const noexcept override;
   [[nodiscard]] std::size_t device_bytes() const noexcept override;
   [[nodiscard]] std::size_t workspace_bytes() const noexcept override {
-    return one_.workspace_bytes();
+    return single_.workspace_bytes();
   }
   [[nodiscard]] std::size_t commands() const noexcept override { return commands_of_transform; }
   void add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept override;
@@ -46,33 +46,35 @@ class cufft_plan final : public operation_plan {
 
   /// Enqueues one launch. The result is multiplied by `scale`.
   /// @throws error `library_failure`
-  void enqueue(lane_libraries& libraries, double scale, void* workspace, member at) const;
+  void enqueue(lane_libraries& libraries, double scale, void* workspace, member operands) const;
   /// Enqueues launches together.
   /// @throws nothing_enqueued, error `library_failure`
   void enqueue_batch(lane_libraries& libraries, double scale, void* workspace,
-                     std::span<const member> all) const;
+                     std::span<const member> members) const;
 
  private:
   static constexpr std::size_t commands_of_transform = 8;
 
   struct piece {
-    piece(const operations::fft_key& of_one, std::size_t most, lane_libraries& libraries);
+    piece(const operations::fft_key& single_key, std::size_t most_launches,
+          lane_libraries& libraries);
 
-    std::size_t most;  // launches
+    std::size_t capacity;  // launches
     cufft_transform transform;
     memory_reservation charge{};
   };
 
   [[nodiscard]] std::size_t bytes_of_input() const noexcept;
   [[nodiscard]] std::size_t bytes_of_output() const noexcept;
-  /// The transform for the next part of a batch with `left` launches; nullptr: one launch alone.
-  [[nodiscard]] const piece* next_piece(std::size_t left) const noexcept;
-  void add(std::size_t most, lane_libraries& libraries, const plan_limits& limits) const;
+  /// The transform for the next part of a batch with `remaining` launches; nullptr: one launch
+  /// alone.
+  [[nodiscard]] const piece* next_piece(std::size_t remaining) const noexcept;
+  void add(std::size_t capacity, lane_libraries& libraries, const plan_limits& limits) const;
   void count_commands() const noexcept;
-  void enqueue_piece(lane_libraries& libraries, double scale, std::byte* scratch, const piece& by,
-                     std::span<const member> all) const;
+  void enqueue_piece(lane_libraries& libraries, double scale, std::byte* scratch,
+                     const piece& member_piece, std::span<const member> members) const;
 
-  const cufft_transform one_;
+  const cufft_transform single_;
   // Written by `add_batches` only.
   mutable std::deque<piece> pieces_;  // the smallest first
   mutable std::size_t batch_workspace_bytes_;

@@ -62,7 +62,7 @@ void cufft_transform::bind(stream_ref stream) const {
 }
 
 void cufft_transform::warm_up(lane_libraries& libraries) const {
-  constexpr std::size_t most = std::size_t{64} << 20U;
+  constexpr std::size_t limit = std::size_t{64} << 20U;
   const auto bytes = [&](std::int64_t row, std::int64_t distance) {
     const auto elements = static_cast<std::size_t>((key_.batch - 1) * distance + row);
     const auto size = (key_.is_double != 0 ? 2 : 1) * sizeof(cufftComplex);
@@ -70,13 +70,13 @@ void cufft_transform::warm_up(lane_libraries& libraries) const {
   };
   const auto x_bytes = bytes(key_.input_row(), key_.input_distance);
   const auto y_bytes = bytes(key_.output_row(), key_.output_distance);
-  const auto all = x_bytes + y_bytes + work_bytes_;
-  if (all > most) return;
+  const auto bytes_needed = x_bytes + y_bytes + work_bytes_;
+  if (bytes_needed > limit) return;
   // The lane's stream may hold launches of other plans, so the kernels are loaded apart.
   const auto apart = libraries.get<warm_up_stream>().stream.ref();
   operations::workspace scratch(libraries.runtime(), apart, "cufft warm-up");
   try {
-    scratch.require(all);
+    scratch.require(bytes_needed);
   } catch (const error& e) {
     if (e.code() == errc::out_of_memory || e.code() == errc::over_budget) return;
     throw;

@@ -212,7 +212,7 @@ TEST_F(padded_layouts, round_extents_to_a_few_in_an_octave) {
   for (std::int64_t n = 1; n <= 5000; ++n) {
     const auto found = of(what, {1, n});
     ASSERT_NE(found, nullptr);
-    const auto rounded = found->one->inputs[0].shape[1];
+    const auto rounded = found->full_run->inputs[0].shape[1];
     ASSERT_GE(rounded, n);
     ASSERT_LT(2 * (rounded - n), n) << n;
     ASSERT_GE(rounded, before);
@@ -298,8 +298,8 @@ TEST_F(padded_layouts, round_equal_extents_alike) {
   const auto found =
       what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->given[0].shape[2], 5120);
-  EXPECT_EQ(found->given[1].shape[2], 5120);
+  EXPECT_EQ(found->input_specs[0].shape[2], 5120);
+  EXPECT_EQ(found->input_specs[1].shape[2], 5120);
 }
 
 TEST_F(padded_layouts, are_not_of_runs_with_more_tensors_than_a_batch_takes) {

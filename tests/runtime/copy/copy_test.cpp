@@ -196,10 +196,10 @@ TEST_P(copies, refuse_what_does_not_fit) {
   EXPECT_TRUE(throws(errc::invalid_argument, "target: the reference is empty",
                      [&] { (void)copy({}, words{}); }));
   EXPECT_TRUE(throws(errc::stream_misuse,
-                     "on: no stream was given; must be a stream of the runtime of target",
+                     "stream: no stream was given; must be a stream of the runtime of target",
                      [&] { (void)enqueue_copy(b, {}, a, from().stream); }));
   const side stranger("host");
-  EXPECT_TRUE(throws(errc::stream_misuse, "on: not a stream",
+  EXPECT_TRUE(throws(errc::stream_misuse, "stream: not a stream",
                      [&] { (void)enqueue_copy(b, stranger.stream, a, from().stream); }));
   if (GetParam().one_runtime) {
     EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
@@ -211,10 +211,11 @@ TEST_P(copies, refuse_what_does_not_fit) {
     EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
                        [&] { (void)copy(a.subspan(0, 5), same.subspan(4, 5)); }));
   } else {
-    EXPECT_TRUE(throws(errc::stream_misuse,
-                       "source_on: no stream was given; must be a stream of the runtime of source",
-                       [&] { (void)enqueue_copy(b, to().stream, a); }));
-    EXPECT_TRUE(throws(errc::stream_misuse, "source_on: not a stream",
+    EXPECT_TRUE(
+        throws(errc::stream_misuse,
+               "source_stream: no stream was given; must be a stream of the runtime of source",
+               [&] { (void)enqueue_copy(b, to().stream, a); }));
+    EXPECT_TRUE(throws(errc::stream_misuse, "source_stream: not a stream",
                        [&] { (void)enqueue_copy(b, to().stream, a, stranger.stream); }));
   }
   from().runtime->deallocate(a.block());

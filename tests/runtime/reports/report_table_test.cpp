@@ -21,11 +21,11 @@ using added = report_table::added;
 void take_all(report_table& table, std::map<std::string, std::uint64_t>& counts) {
   for (std::size_t slot = 0; slot < report_table::slots; ++slot) {
     const auto state = table.look(slot);
-    if (state.waiting == 0) continue;
+    if (state.pending == 0) continue;
     report_table::text_buffer buffer;
     const std::string text(table.read(slot, buffer));
-    table.take(slot, state.waiting);
-    counts[text] += state.waiting;
+    table.take(slot, state.pending);
+    counts[text] += state.pending;
   }
 }
 
@@ -69,7 +69,7 @@ TEST(report_table, gives_the_oldest_delivered_text_up_first) {
   (void)table.add("1", "");
   for (std::size_t slot = 0; slot < report_table::slots; ++slot) {
     const auto state = table.look(slot);
-    if (state.waiting != 0 && table.read(slot, buffer) == "1") {
+    if (state.pending != 0 && table.read(slot, buffer) == "1") {
       EXPECT_EQ(state.sequence, sequences["1"]) << "its slot went to another text";
     }
   }
