@@ -76,6 +76,8 @@ void bench_host(bench_run& run);
 void bench_hostile(bench_run& run);
 /// The times of requests that are sent at half of the highest rate, and beside a flood.
 void bench_latency(bench_run& run);
+/// Launches without work, beside bare records of events.
+void bench_launch(bench_run& run);
 /// Requests to the mel service.
 void bench_mel(bench_run& run);
 /// Allocations by several threads and from several resources, beside calls of the driver.

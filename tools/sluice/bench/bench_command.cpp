@@ -44,6 +44,7 @@ const std::array modes{
     bench_mode{"transfer", "large transfers", bench_transfer},
     bench_mode{"host", "requests on the host device", bench_host, true},
     bench_mode{"memory", "allocations beside those of the driver", bench_memory},
+    bench_mode{"launch", "launches beside records of events", bench_launch},
     bench_mode{"mel", "the mel service", bench_mel},
     bench_mode{"hostile", "a client beside a hostile one", bench_hostile}};
 

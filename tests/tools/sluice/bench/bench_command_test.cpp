@@ -131,6 +131,8 @@ TEST_F(bench_command, measures_the_rest) {
       figures({"memory", "--pin"}, {"/allocations/1/ratio/median", "/resources/2/ratio/median"});
   EXPECT_TRUE(pinned.at("conditions").at("pinned").get<bool>());
   (void)figures({"transfer"}, {"/transfers/1/ratio/median"});
+  (void)figures({"launch"}, {"/idle_stream/2/time_ratio/median", "/idle_stream/9/us/median",
+                             "/busy_stream/2/time_ratio/median", "/threads/3/us/median"});
 }
 
 TEST_F(bench_command, measures_a_client_beside_a_hostile_one) {
