@@ -7,7 +7,6 @@
 #   layer 4       CAF::core, of the CAF that SLUICE_CAF chooses
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
-#   benchmarks    benchmark::benchmark, if it is found
 #   CUDA          see SluiceCuda
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -39,8 +38,4 @@ endif()
 
 if(SLUICE_BUILD_TESTS)
   find_package(GTest REQUIRED)
-endif()
-
-if(SLUICE_BUILD_BENCHMARKS)
-  find_package(benchmark QUIET)
 endif()

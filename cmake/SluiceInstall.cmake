@@ -6,7 +6,6 @@
 #                           lib/sluice/     the third-party libraries that they need, see SluiceBundle.cmake.in
 #   component development   include/  lib/cmake/sluice/  lib/pkgconfig/
 #   component tests         libexec/sluice/tests/    the test programs, run-installed and run-sanitized
-#                           libexec/sluice/benchmarks/    the microbenchmarks
 #
 # Without --component, CMake installs all three.
 

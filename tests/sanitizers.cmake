@@ -24,7 +24,7 @@ set(sluice_excluded_thread "")
 # AddressSanitizer and UndefinedBehaviorSanitizer judge what owns memory, parses or computes sizes.
 set(sluice_left_out_address
   # The sanitizer replaces the heap whose allocations these count, or whose size they compare.
-  batch_price_test growth_test launch_price_test many_shapes_test
+  batch_price_test growth_test launch_price_test many_shapes_test memory_price_test
   # The load of soak_test has requests of more kinds.
   flood_test)
 set(sluice_excluded_address

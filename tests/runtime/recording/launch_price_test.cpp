@@ -13,12 +13,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sluice::test {
@@ -31,9 +33,9 @@ class counting_device final : public forwarding_device {
   counting_device() : forwarding_device({device_kind::host, 0}, open_device("host")) {}
 
   bool idle = true;  // whether all work has completed
-  std::uint64_t records = 0;
-  std::uint64_t waits = 0;
-  std::uint64_t queries = 0;
+  std::atomic<std::uint64_t> records{0};
+  std::atomic<std::uint64_t> waits{0};
+  std::atomic<std::uint64_t> queries{0};
 
   void record(native_event*, std::uint64_t, native_stream*) override { ++records; }
   void wait(native_stream*, native_event*, std::uint64_t) override { ++waits; }
@@ -61,10 +63,26 @@ class launch_price : public ::testing::Test {
   }
 
   void launch(stream_ref on) {
+    launch(on, blocks_[2]);
+  }
+  /// A launch with another output.
+  void launch(stream_ref on, const gpu_ref<float>& output) {
     auto recorder = launch_recorder::strict(on);
-    recorder.read(blocks_[0]).read(blocks_[1]).write(blocks_[2]);
+    recorder.read(blocks_[0]).read(blocks_[1]).write(output);
     recorder.preflight();
     (void)recorder.commit();
+  }
+  /// A launch that writes one block.
+  static void write(stream_ref on, const gpu_ref<float>& block) {
+    auto recorder = launch_recorder::strict(on);
+    recorder.write(block);
+    recorder.preflight();
+    (void)recorder.commit();
+  }
+  /// Lets the runtime know that all work on a stream has completed.
+  void complete(stream_ref on) {
+    gpu_->idle = true;
+    (void)detail::timeline::of(on)->advance();
   }
   /// Makes launches on one stream, in batches. A busy stream completes each batch at its end.
   void launches(std::uint64_t count, bool busy) {
@@ -72,8 +90,7 @@ class launch_price : public ::testing::Test {
       gpu_->idle = !busy;
       launch(stream_);
       if (i % batch != batch - 1) continue;
-      gpu_->idle = true;
-      (void)detail::timeline::of(stream_.ref())->advance();
+      complete(stream_);
     }
   }
 
@@ -106,8 +123,8 @@ TEST_F(launch_price, is_one_record_and_few_queries) {
   const auto count = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 8 * batch;
   for (const bool busy : {false, true}) {
     if (wanted != nullptr && busy != (std::getenv(on_a_busy_stream) != nullptr)) continue;
-    const auto records = gpu().records;
-    const auto queries = gpu().queries;
+    const auto records = gpu().records.load();
+    const auto queries = gpu().queries.load();
     launches(count, busy);
     EXPECT_EQ(gpu().records - records, count) << busy;
     EXPECT_LE(gpu().queries - queries, count / 4) << busy;
@@ -120,12 +137,9 @@ TEST_F(launch_price, is_one_wait_for_each_other_stream_once) {
   gpu().idle = false;
   for (std::size_t i = 0; i < 3; ++i) {
     others.push_back(runtime().create_stream());
-    auto recorder = launch_recorder::strict(others.back());
-    recorder.write(block(i));
-    recorder.preflight();
-    (void)recorder.commit();
+    write(others.back(), block(i));
   }
-  const auto waits = gpu().waits;  // for the allocations
+  const auto waits = gpu().waits.load();  // for the allocations
   launch(stream());
   EXPECT_EQ(gpu().waits, waits + 3);
   for (int i = 0; i < 5; ++i) launch(stream());
@@ -139,6 +153,51 @@ TEST_F(launch_price, is_no_heap_memory) {
     launches(8 * batch, busy);
     EXPECT_EQ(allocations_made(), before) << busy;
   }
+}
+
+TEST_F(launch_price, is_no_heap_memory_after_writes_on_other_streams) {
+  std::vector<sluice::stream> others;
+  for (std::size_t i = 0; i < 3; ++i) others.push_back(runtime().create_stream());
+  for (const bool finished : {true, false}) {
+    std::uint64_t allocations = 0;
+    std::uint64_t waits = 0;
+    constexpr std::uint64_t count = 8 * batch;
+    for (std::uint64_t round = 0; round < 2 * count; ++round) {
+      gpu().idle = false;
+      for (std::size_t i = 0; i < 3; ++i) write(others[i], block(i));
+      if (finished) {
+        for (const auto& other : others) complete(other);
+      }
+      const auto allocations_before = allocations_made();
+      const auto waits_before = gpu().waits.load();
+      launch(stream());
+      if (round >= count) {  // everything has grown to its final size
+        allocations += allocations_made() - allocations_before;
+        waits += gpu().waits - waits_before;
+      }
+      for (const auto& other : others) complete(other);
+      complete(stream());
+    }
+    EXPECT_EQ(allocations, 0u) << finished;
+    EXPECT_EQ(waits, finished ? 0 : 3 * count) << finished;
+  }
+}
+
+TEST_F(launch_price, is_no_heap_memory_beside_other_threads) {
+  std::vector<std::thread> threads;
+  std::array<std::uint64_t, 4> allocations{};
+  for (auto& of_thread : allocations) {
+    threads.emplace_back([this, &of_thread] {
+      const auto stream = runtime().create_stream();
+      const auto output = runtime().allocate<float>(16, stream);
+      for (std::uint64_t i = 0; i < 4 * batch; ++i) launch(stream, output);
+      const auto before = allocations_made();
+      for (std::uint64_t i = 0; i < 8 * batch; ++i) launch(stream, output);
+      of_thread = allocations_made() - before;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(allocations, (std::array<std::uint64_t, 4>{}));
 }
 
 /// Counts the instructions of this program when it only makes `launches` launches.

@@ -2,15 +2,14 @@
 #pragma once
 
 #include "tools/sluice/bench/conditions.hpp"
+#include "tools/sluice/bench/report.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/operations/operation.hpp>
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,95 +19,79 @@ namespace sluice::cli {
 using clock = std::chrono::steady_clock;
 
 inline constexpr std::size_t bench_in_flight = 64;  // requests of one client
+inline constexpr std::size_t bench_clients = 4;     // where a row does not say how many
+inline constexpr std::size_t operand_sets = 256;    // where the operands take turns
 
 inline double microseconds_since(clock::time_point begun) {
   return std::chrono::duration<double, std::micro>(clock::now() - begun).count();
 }
 
-/// Measured times, in microseconds.
-class times {
- public:
-  void add(double microseconds) { all_.push_back(microseconds); }
-  /// The quantile `part` of the times, from 0 to 1.
-  [[nodiscard]] double quantile(double part) const {
-    auto sorted = all_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
-  }
-  [[nodiscard]] double median() const { return quantile(0.5); }
-
- private:
-  std::vector<double> all_;
-};
-
-/// What a mode of `sluice bench` has measured.
-struct bench_report {
-  std::string library;          ///< name and version of the library that computes
-  nlohmann::ordered_json json;  ///< an object
-  std::string table;            ///< lines of text
-};
-
-/// The library that computes an operation, with its version if it tells one: "OpenBLAS 0.3.21".
-inline std::string library_of(const operation_row& row, session& current) {
-  const auto kind = current.device().service().device().id().kind;
-  const auto version = row.version(kind);
-  return std::string(row.library(kind)) + (version.empty() ? "" : ' ' + version);
+/// Element `i`; after the last one comes the first.
+template <class T>
+const T& in_turns(const std::vector<T>& all, std::int64_t i) {
+  return all[static_cast<std::size_t>(i) % all.size()];
 }
 
-/// The median and the 99th percentile.
-inline nlohmann::ordered_json json_of(const times& t) {
-  return {{"median_us", t.median()}, {"p99_us", t.quantile(0.99)}};
-}
-
-/// The options of a mode.
-struct bench_settings {
-  int rounds = 20;                    ///< how often everything is measured
-  std::vector<std::size_t> lanes{0};  ///< the numbers of lanes to measure with; 0: on demand
+/// A run of a suite of `sluice bench`: its options, and what it fills in.
+struct bench_run {
+  session& current;
+  std::size_t rounds;              ///< how often everything is measured
+  std::vector<std::size_t> lanes;  ///< the numbers of lanes to measure with; 0: on demand
   /// The options of a device with so many lanes of each actor.
-  std::function<device_service_options(std::size_t lanes)> service{};
-  bench_conditions* conditions = nullptr;  ///< what the mode notes beside its figures
+  std::function<device_service_options(std::size_t lanes)> service;
+  bench_conditions& conditions;
+  bench_report& report;
+
+  [[nodiscard]] device_service& service_of_device() const { return current.device().service(); }
+  [[nodiscard]] device_runtime& runtime() const { return service_of_device().runtime(); }
+  [[nodiscard]] bool on_host() const {
+    return service_of_device().device().id().kind == device_kind::host;
+  }
+
+  /// The library that computes an operation, with its version if it has one: "OpenBLAS 0.3.21".
+  template <class Operation>
+  [[nodiscard]] std::string library_of() const {
+    const auto kind = service_of_device().device().id().kind;
+    const auto& descriptor = row_of(operation_type<Operation>{});
+    const auto version = descriptor.version(kind);
+    return std::string(descriptor.library(kind)) + (version.empty() ? "" : ' ' + version);
+  }
+
+  /// Calls `measure` in each round of a suite that keeps all rounds.
+  template <class Measure>
+  void each_round(const Measure& measure) {
+    for (std::size_t round = 0; round < rounds; ++round) {
+      measure();
+      conditions.note();
+    }
+    conditions.note_rounds(rounds);
+  }
 };
 
-/// The modes. @throws error the error of a reply
+/// The suites. @throws error the error of a reply; `library_failure` if a result is wrong
 ///@{
 /// Requests on the host device beside the same library calls in a plain loop.
-[[nodiscard]] bench_report bench_host(session& current, const bench_settings& settings);
+void bench_host(bench_run& run);
 /// A client of the blas actor that has one request in flight, alone and beside a hostile client.
-[[nodiscard]] bench_report bench_hostile(session& current, const bench_settings& settings);
+void bench_hostile(bench_run& run);
 /// The times of requests that are sent at half of the highest rate, and beside a flood.
-[[nodiscard]] bench_report bench_latency(session& current, const bench_settings& settings);
+void bench_latency(bench_run& run);
+/// Launches without work, beside bare records of events.
+void bench_launch(bench_run& run);
 /// Requests to the mel service.
-[[nodiscard]] bench_report bench_mel(session& current, const bench_settings& settings);
-/// Allocations by several threads, beside calls of the driver.
-[[nodiscard]] bench_report bench_memory(session& current, const bench_settings& settings);
+void bench_mel(bench_run& run);
+/// Allocations by several threads and from several resources, beside calls of the driver.
+void bench_memory(bench_run& run);
 /// What a request costs beside plain calls of its library.
-[[nodiscard]] bench_report bench_overhead(session& current, const bench_settings& settings);
+void bench_overhead(bench_run& run);
 /// Runs of programs beside plain calls of the same operations.
-[[nodiscard]] bench_report bench_programs(session& current, const bench_settings& settings);
+void bench_programs(bench_run& run);
 /// Products on all lanes, beside plain library calls of as many threads.
-[[nodiscard]] bench_report bench_scaling(session& current, const bench_settings& settings);
+void bench_scaling(bench_run& run);
 /// Large transfers from and to the host, beside copies of the driver.
-[[nodiscard]] bench_report bench_transfer(session& current, const bench_settings& settings);
+void bench_transfer(bench_run& run);
 /// Many small products at once, beside plain library calls.
-[[nodiscard]] bench_report bench_throughput(session& current, const bench_settings& settings);
+void bench_throughput(bench_run& run);
 ///@}
-
-/// The medians over the rounds of a mode, each of which has measured many times.
-class rounds {
- public:
-  void add(const times& t) {
-    medians_.add(t.median());
-    p99_.add(t.quantile(0.99));
-  }
-  [[nodiscard]] double median() const { return medians_.median(); }
-  [[nodiscard]] double p99() const { return p99_.median(); }
-  [[nodiscard]] nlohmann::ordered_json json() const {
-    return {{"median_us", median()}, {"p99_us", p99()}};
-  }
-
- private:
-  times medians_;
-  times p99_;
-};
 
 }  // namespace sluice::cli

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench/bench.hpp"
-#include "tools/sluice/bench/chart.hpp"
 #include "tools/sluice/bench/processors.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
@@ -18,7 +17,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,7 +30,7 @@ namespace {
 struct bench_mode {
   const char* name;
   const char* what;
-  bench_report (*measure)(session&, const bench_settings&);
+  void (*measure)(bench_run&);
   bool on_host = false;               ///< whether it runs on the host device alone
   std::vector<std::size_t> lanes{0};  ///< the numbers of lanes to measure with by default
 };
@@ -46,6 +44,7 @@ const std::array modes{
     bench_mode{"transfer", "large transfers", bench_transfer},
     bench_mode{"host", "requests on the host device", bench_host, true},
     bench_mode{"memory", "allocations beside those of the driver", bench_memory},
+    bench_mode{"launch", "launches beside records of events", bench_launch},
     bench_mode{"mel", "the mel service", bench_mel},
     bench_mode{"hostile", "a client beside a hostile one", bench_hostile}};
 
@@ -68,11 +67,8 @@ const std::map<std::string, wait_policy> wait_policies{{"latency", wait_policy::
 struct bench_options {
   common_options common;
   const bench_mode* mode = &modes.front();
-  std::optional<std::size_t> lanes;
-  std::size_t high_priority_lanes = device_service_options{}.high_priority_lanes;
-  std::size_t completion_threads = 0;
-  wait_policy waiting = wait_policy::balanced;
-  bench_settings settings;
+  device_service_options service{};  // 0 lanes: those of the mode
+  std::size_t rounds = 20;
   bool pins_clients = false;
   bool json = false;
   std::string chart{};
@@ -95,60 +91,49 @@ std::string name_of(wait_policy waiting) {
   return {};
 }
 
-std::size_t most_lanes_of(session& current) {
-  return current.device().service().lanes_per_actor();
-}
-
-std::string json_text(const bench_report& report, const bench_options& options,
-                      const bench_settings& settings, session& current) {
-  const auto info = current.info();
-  auto conditions = settings.conditions->json();
-  conditions["wait"] = name_of(options.waiting);
-  conditions["high_priority_lanes"] = options.high_priority_lanes;
-  conditions["completion_threads"] = options.completion_threads;
+std::string json_text(const bench_options& options, const bench_run& run) {
+  const auto info = run.current.info();
+  auto conditions = run.conditions.json();
+  conditions["wait"] = name_of(options.service.waiting);
+  conditions["high_priority_lanes"] = options.service.high_priority_lanes;
+  conditions["completion_threads"] = options.service.completion_threads;
+  const auto most_lanes = run.service_of_device().lanes_per_actor();
   nlohmann::ordered_json all = {
       {"version", version},
       {"machine",
        {{"processor", processor()}, {"hardware_threads", std::thread::hardware_concurrency()}}},
       {"device",
-       {{"id", current.device_name()}, {"name", info.name}, {"memory_bytes", info.memory_bytes}}},
-      {"lanes", settings.lanes.size() == 1 ? nlohmann::ordered_json(settings.lanes.front())
-                                           : nlohmann::ordered_json(settings.lanes)},
-      {"lanes_on_demand", settings.lanes.front() == 0 ? most_lanes_of(current) : 0},
-      {"library", report.library},
+       {{"id", run.current.device_name()},
+        {"name", info.name},
+        {"memory_bytes", info.memory_bytes}}},
+      {"lanes", run.lanes.size() == 1 ? nlohmann::ordered_json(run.lanes.front())
+                                      : nlohmann::ordered_json(run.lanes)},
+      {"lanes_on_demand", run.lanes.front() == 0 ? most_lanes : 0},
+      {"library", run.report.library},
       {"conditions", std::move(conditions)}};
-  all.update(report.json);
+  all.update(run.report.json());
   return all.dump(2) + '\n';
 }
 
-/// The lanes of each actor: "2", or "up to 4 on demand".
-std::string lanes_text(const bench_settings& settings, session& current) {
-  if (settings.lanes.front() != 0) return fmt::format("{}", fmt::join(settings.lanes, ", "));
-  return fmt::format("up to {} on demand", most_lanes_of(current));
-}
-
-/// The options of the measurement that differ from the default: "; high-priority lanes: 1".
-std::string further_options(const bench_options& options) {
-  std::string text;
-  if (options.high_priority_lanes != device_service_options{}.high_priority_lanes) {
-    text += fmt::format("; high-priority lanes: {}", options.high_priority_lanes);
+/// What is measured, and where; and the options that differ from the default.
+std::string head_text(const bench_options& options, const bench_run& run) {
+  const auto lanes =
+      run.lanes.front() != 0
+          ? fmt::format("{}", fmt::join(run.lanes, ", "))
+          : fmt::format("up to {} on demand", run.service_of_device().lanes_per_actor());
+  auto text =
+      fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}", version,
+                  run.current.device_name(), run.current.info().name, run.report.library,
+                  processor(), std::thread::hardware_concurrency(), lanes);
+  if (options.service.high_priority_lanes != device_service_options{}.high_priority_lanes) {
+    text += fmt::format("; high-priority lanes: {}", options.service.high_priority_lanes);
   }
-  if (options.completion_threads != 0) {
-    text += fmt::format("; completion threads: {}", options.completion_threads);
+  if (options.service.completion_threads != 0) {
+    text += fmt::format("; completion threads: {}", options.service.completion_threads);
   }
-  if (options.waiting != wait_policy::balanced) {
-    text += "; wait: " + name_of(options.waiting);
-  }
+  if (options.service.waiting != wait_policy::balanced)
+    text += "; wait: " + name_of(options.service.waiting);
   return text;
-}
-
-/// What is measured, and where.
-std::string head_text(const bench_report& report, const bench_options& options,
-                      const bench_settings& settings, session& current) {
-  return fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}{}",
-                     version, current.device_name(), current.info().name, report.library,
-                     processor(), std::thread::hardware_concurrency(),
-                     lanes_text(settings, current), further_options(options));
 }
 
 /// The options with the device that the mode measures. @throws error `invalid_argument` if that is
@@ -169,25 +154,26 @@ void run(const bench_options& options) {
   if (!options.chart.empty()) outputs.push_back({"--chart", options.chart});
   require_distinct_files(options.common, std::move(outputs), {});
   if (options.pins_clients) pinned_client::enable();
-  auto settings = options.settings;
-  settings.lanes = options.lanes ? std::vector{*options.lanes} : options.mode->lanes;
-  settings.service = [&options](std::size_t lanes) {
-    return device_service_options{.lanes_per_actor = lanes,
-                                  .high_priority_lanes = options.high_priority_lanes,
-                                  .completion_threads = options.completion_threads,
-                                  .waiting = options.waiting};
+  const auto lanes = options.service.lanes_per_actor != 0
+                         ? std::vector{options.service.lanes_per_actor}
+                         : options.mode->lanes;
+  const auto service = [&usual = options.service](std::size_t count) {
+    return device_service_options{.lanes_per_actor = count,
+                                  .high_priority_lanes = usual.high_priority_lanes,
+                                  .completion_threads = usual.completion_threads,
+                                  .waiting = usual.waiting};
   };
-  session current(with_device(options), session::watch::nothing,
-                  settings.service(settings.lanes.front()));
+  session current(with_device(options), session::watch::nothing, service(lanes.front()));
   bench_conditions conditions(current.device().service().device().id());
-  settings.conditions = &conditions;
-  const auto report = options.mode->measure(current, settings);
+  bench_report report;
+  bench_run run{current, options.rounds, lanes, service, conditions, report};
+  options.mode->measure(run);
   current.finish();
-  const auto head = head_text(report, options, settings, current);
-  print(options.json ? json_text(report, options, settings, current)
-                     : fmt::format("{}\n\n{}\n{}", head, report.table, conditions.text()));
+  const auto head = head_text(options, run);
+  print(options.json ? json_text(options, run)
+                     : fmt::format("{}\n\n{}\n{}", head, report.text(), conditions.text()));
   if (options.chart.empty()) return;
-  auto chart = chart_of(report.json);
+  auto chart = report.chart();
   chart.title = fmt::format("sluice bench {}: {}", options.mode->name, options.mode->what);
   chart.lines.insert(chart.lines.begin(), head);
   io::draw_bar_chart(chart).save(options.chart);
@@ -212,26 +198,22 @@ void add_bench_command(CLI::App& program) {
           },
           list_of_modes(true) + fmt::format(" [{}]", modes.front().name))
       ->type_name("WHAT");
-  const auto add_count = [&](const char* name, std::int64_t smallest, std::int64_t largest,
-                             const std::string& what, const auto& set) {
-    command
-        .add_option_function<std::string>(
-            name,
-            [=](const std::string& text) { set(parse_integer(name, text, smallest, largest)); },
-            what)
-        ->type_name("N");
+  const auto add_count = [&](const char* name, std::size_t& count, std::int64_t smallest,
+                             std::int64_t largest, const std::string& what) {
+    const auto parse = [=, &count](const std::string& text) {
+      count = static_cast<std::size_t>(parse_integer(name, text, smallest, largest));
+    };
+    command.add_option_function<std::string>(name, parse, what)->type_name("N");
   };
-  add_count("--lanes", 1, 64, "Number of lanes of each actor [on demand; scaling: 1, 2, 4, 8]",
-            [options](std::int64_t n) { options->lanes = static_cast<std::size_t>(n); });
+  auto& service = options->service;
+  add_count("--lanes", service.lanes_per_actor, 1, 64,
+            "Number of lanes of each actor [on demand; scaling: 1, 2, 4, 8]");
+  add_count("--high-priority-lanes", service.high_priority_lanes, 0, 64,
+            "Number of further lanes for requests of high priority [1]");
   add_count(
-      "--high-priority-lanes", 0, 64, "Number of further lanes for requests of high priority [1]",
-      [options](std::int64_t n) { options->high_priority_lanes = static_cast<std::size_t>(n); });
-  add_count(
-      "--completion-threads", 0, static_cast<std::int64_t>(completion_engine::most_threads),
-      "Number of threads that complete launches; 0: 2 if there may be four lanes, else 1 [0]",
-      [options](std::int64_t n) { options->completion_threads = static_cast<std::size_t>(n); });
-  add_count("--rounds", 1, 1000, "How often everything is measured [20]",
-            [options](std::int64_t n) { options->settings.rounds = static_cast<int>(n); });
+      "--completion-threads", service.completion_threads, 0, completion_engine::most_threads,
+      "Number of threads that complete launches; 0: 2 if there may be four lanes, else 1 [0]");
+  add_count("--rounds", options->rounds, 1, 1000, "How often everything is measured [20]");
   command
       .add_option_function<std::string>(
           "--wait",
@@ -241,7 +223,7 @@ void add_bench_command(CLI::App& program) {
               throw error(errc::invalid_argument,
                           fmt::format("--wait: '{}' is not latency, balanced or frugal", text));
             }
-            options->waiting = found->second;
+            options->service.waiting = found->second;
           },
           "How threads wait: latency, balanced or frugal [balanced]")
       ->type_name("POLICY");

@@ -5,11 +5,10 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <vector>
 
 namespace sluice::cli {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 /// Makes a device the current one of the thread.
 class current_device {
  public:
-  explicit current_device(device& of) : device_(of), before_(of.enter()) {}
+  explicit current_device(device& used) : device_(used), before_(used.enter()) {}
   current_device(const current_device&) = delete;
   current_device& operator=(const current_device&) = delete;
   ~current_device() { device_.leave(before_); }
@@ -27,50 +26,62 @@ class current_device {
   void* before_;
 };
 
-bool is_host(session& current) {
-  return current.device().service().device().id().kind == device_kind::host;
-}
-
 void check_cublas(cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw error(errc::library_failure, cublasGetStatusString(status),
               {"cuBLAS", static_cast<long>(status)});
 }
 
+/// Owns a handle that `Destroy` destroys, with the device of the handle as the current one.
+template <class Handle, auto Destroy>
+class owned {
+ public:
+  /// `make(&handle)` makes the handle.
+  template <class Make>
+  owned(device& used, const Make& make) : device_(used) {
+    const current_device scope(device_);
+    make(&handle_);
+  }
+  owned(const owned&) = delete;
+  owned& operator=(const owned&) = delete;
+  ~owned() {
+    const current_device scope(device_);
+    (void)Destroy(handle_);
+  }
+  [[nodiscard]] Handle get() const { return handle_; }
+
+ private:
+  device& device_;
+  Handle handle_ = nullptr;
+};
+using owned_blas = owned<cublasHandle_t, cublasDestroy>;
+using owned_event = owned<cudaEvent_t, cudaEventDestroy>;
+using owned_stream = owned<cudaStream_t, cudaStreamDestroy>;
+using owned_graph = owned<cudaGraph_t, cudaGraphDestroy>;
+using owned_executable = owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
 /// Batches of equal products on a stream of their own.
 class pointer_batches {
  public:
-  pointer_batches(session& current, const products& of)
-      : runtime_(current.device().service().runtime()),
-        of_(of),
-        stream_(runtime_.create_stream()),
-        uploaded_(runtime_.allocate_bytes(table_bytes, stream_.ref())) {
-    const current_device scope(runtime_.device());
-    check_cublas(cublasCreate(&handle_));
-    check_cublas(cublasSetStream(handle_, native()));
-    check_cublas(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH));
-    check_cublas(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED));
-    for (auto& table : tables_) {
-      table.pointers = static_cast<void**>(runtime_.device().allocate_staging(table_bytes));
-      cuda::check(cudaEventCreateWithFlags(&table.copied, cudaEventDisableTiming));
-    }
-  }
-  pointer_batches(const pointer_batches&) = delete;
-  pointer_batches& operator=(const pointer_batches&) = delete;
-  ~pointer_batches() {
-    const current_device scope(runtime_.device());
-    for (auto& table : tables_) {
-      (void)cudaEventDestroy(table.copied);
-      runtime_.device().deallocate_staging(table.pointers);
-    }
-    (void)cublasDestroy(handle_);
+  pointer_batches(device_runtime& runtime, const std::vector<sgemm>& products)
+      : device_(runtime.device()),
+        products_(products),
+        stream_(runtime.create_stream()),
+        uploaded_(runtime.allocate_bytes(table_bytes, stream_.ref())),
+        blas_(device_, [&](cublasHandle_t* handle) {
+          check_cublas(cublasCreate(handle));
+          check_cublas(cublasSetStream(*handle, native()));
+          check_cublas(cublasSetMathMode(*handle, CUBLAS_DEFAULT_MATH));
+          check_cublas(cublasSetAtomicsMode(*handle, CUBLAS_ATOMICS_NOT_ALLOWED));
+        }) {
+    for (auto& table : tables_) table.emplace(device_);
   }
 
   void run(std::size_t size, std::int64_t count) {
-    const current_device scope(runtime_.device());
+    const current_device scope(device_);
     const auto batches = (static_cast<std::size_t>(count) + size - 1) / size;
     for (std::size_t batch = 0; batch < batches; ++batch) {
-      launch(tables_[batch % tables_.size()], batch * size, size);
+      launch(*tables_[batch % tables_.size()], batch * size, size);
     }
     stream_.synchronize();
   }
@@ -79,126 +90,118 @@ class pointer_batches {
   static constexpr std::size_t most = 256;
   static constexpr std::size_t table_bytes = 3 * most * sizeof(void*);
 
+  /// Pinned memory for the addresses of a batch.
   struct pointer_table {
-    void** pointers = nullptr;  // pinned
-    cudaEvent_t copied = nullptr;
+    explicit pointer_table(device& used)
+        : pointers(static_cast<void**>(used.allocate_staging(table_bytes)),
+                   [&used](void** memory) { used.deallocate_staging(memory); }),
+          copied(used, [](cudaEvent_t* event) {
+            cuda::check(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+          }) {}
+    std::shared_ptr<void*> pointers;
+    owned_event copied;
   };
 
   [[nodiscard]] cudaStream_t native() const {
     return reinterpret_cast<cudaStream_t>(stream_.ref().native());
   }
   void launch(const pointer_table& table, std::size_t first, std::size_t size) {
-    cuda::check(cudaEventSynchronize(table.copied));
+    cuda::check(cudaEventSynchronize(table.copied.get()));
+    void** const pointers = table.pointers.get();
     for (std::size_t i = 0; i < size; ++i) {
-      const auto addresses = of_[first + i].addresses();
-      for (std::size_t k = 0; k < addresses.size(); ++k) {
-        table.pointers[k * size + i] = addresses[k];
-      }
+      const auto& product = products_[(first + i) % products_.size()];
+      pointers[i] = product.a.data();
+      pointers[size + i] = product.b.data();
+      pointers[2 * size + i] = product.c.data();
     }
     auto** const uploaded = static_cast<float**>(uploaded_.address());
-    cuda::check(cudaMemcpyAsync(uploaded, table.pointers, 3 * size * sizeof(void*),
+    cuda::check(cudaMemcpyAsync(uploaded, pointers, 3 * size * sizeof(void*),
                                 cudaMemcpyHostToDevice, native()));
-    cuda::check(cudaEventRecord(table.copied, native()));
+    cuda::check(cudaEventRecord(table.copied.get(), native()));
     // cuBLAS takes matrices in column-major order: C' = B' A'.
-    const auto& p = of_[0];
+    const auto& p = products_.front();
     const auto m = static_cast<int>(p.m);
     const auto n = static_cast<int>(p.n);
     const auto k = static_cast<int>(p.k);
     const float alpha = 1;
     const float beta = 0;
-    check_cublas(cublasSgemmBatched(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &alpha,
+    check_cublas(cublasSgemmBatched(blas_.get(), CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &alpha,
                                     uploaded + size, n, uploaded, k, &beta, uploaded + 2 * size, n,
                                     static_cast<int>(size)));
   }
 
-  device_runtime& runtime_;
-  const products& of_;
+  device& device_;
+  const std::vector<sgemm>& products_;
   stream stream_;
   block_ref uploaded_;
-  cublasHandle_t handle_ = nullptr;
-  std::array<pointer_table, 64> tables_;
+  owned_blas blas_;
+  std::array<std::optional<pointer_table>, 64> tables_;
 };
 
-/// A stream of CUDA that the runtime has adopted: its own streams must not be captured.
-class stream_to_capture {
- public:
-  explicit stream_to_capture(device& of) : device_(of) {
-    const current_device scope(device_);
-    cuda::check(cudaStreamCreateWithFlags(&native_, cudaStreamNonBlocking));
-  }
-  stream_to_capture(const stream_to_capture&) = delete;
-  stream_to_capture& operator=(const stream_to_capture&) = delete;
-  ~stream_to_capture() {
-    const current_device scope(device_);
-    (void)cudaStreamDestroy(native_);
-  }
-  [[nodiscard]] cudaStream_t native() const { return native_; }
-
- private:
-  device& device_;
-  cudaStream_t native_ = nullptr;
-};
-
-/// The calls of a stream as one graph, which is instantiated once.
+/// The calls of a stream as one graph, which is instantiated once. The runtime has adopted the
+/// stream, because its own streams must not be captured.
 class graph_of_calls {
  public:
   graph_of_calls(device_runtime& runtime, const std::function<void(plain_calls&)>& add)
       : device_(runtime.device()),
-        stream_(device_),
-        calls_(runtime, runtime.adopt_stream(reinterpret_cast<native_stream*>(stream_.native()))) {
+        stream_(device_,
+                [](cudaStream_t* stream) {
+                  cuda::check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+                }),
+        calls_(runtime, runtime.adopt_stream(reinterpret_cast<native_stream*>(stream_.get()))),
+        graph_(device_,
+               [&](cudaGraph_t* graph) {
+                 add(calls_);
+                 calls_.run(1);  // loads the kernels
+                 capture(graph);
+               }),
+        executable_(device_, [&](cudaGraphExec_t* executable) {
+          cuda::check(cudaGraphInstantiate(executable, graph_.get(), 0));
+          cuda::check(cudaGraphUpload(*executable, stream_.get()));
+          cuda::check(cudaStreamSynchronize(stream_.get()));
+        }) {}
+
+  void launch_and_wait() {
     const current_device scope(device_);
-    add(calls_);
-    calls_.call();  // loads the kernels
-    calls_.synchronize();
-    cuda::check(cudaStreamBeginCapture(stream_.native(), cudaStreamCaptureModeRelaxed));
+    cuda::check(cudaGraphLaunch(executable_.get(), stream_.get()));
+    cuda::check(cudaStreamSynchronize(stream_.get()));
+  }
+
+ private:
+  void capture(cudaGraph_t* graph) {
+    cuda::check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeRelaxed));
     std::optional<error> failure;
     try {
       calls_.call();
     } catch (const error& e) {
       failure = e;
     }
-    const auto status = cudaStreamEndCapture(stream_.native(), &graph_);
+    const auto status = cudaStreamEndCapture(stream_.get(), graph);
     if (failure) throw error(*failure);
     cuda::check(status);
-    cuda::check(cudaGraphInstantiate(&executable_, graph_, 0));
-    cuda::check(cudaGraphUpload(executable_, stream_.native()));
-    cuda::check(cudaStreamSynchronize(stream_.native()));
-  }
-  graph_of_calls(const graph_of_calls&) = delete;
-  graph_of_calls& operator=(const graph_of_calls&) = delete;
-  ~graph_of_calls() {
-    const current_device scope(device_);
-    (void)cudaGraphExecDestroy(executable_);
-    (void)cudaGraphDestroy(graph_);
   }
 
-  void launch_and_wait() {
-    const current_device scope(device_);
-    cuda::check(cudaGraphLaunch(executable_, stream_.native()));
-    cuda::check(cudaStreamSynchronize(stream_.native()));
-  }
-
- private:
   device& device_;
-  stream_to_capture stream_;
+  owned_stream stream_;
   plain_calls calls_;
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
+  owned_graph graph_;
+  owned_executable executable_;
 };
 
 }  // namespace
 
-batches_by_hand make_batches_by_hand(session& current, const products& of) {
-  if (is_host(current)) return nullptr;
-  return [made = std::make_shared<pointer_batches>(current, of)](std::size_t size,
-                                                                 std::int64_t count) {
+batches_by_hand make_batches_by_hand(device_runtime& runtime, const std::vector<sgemm>& products) {
+  if (runtime.device().id().kind == device_kind::host) return nullptr;
+  return [made = std::make_shared<pointer_batches>(runtime, products)](std::size_t size,
+                                                                       std::int64_t count) {
     made->run(size, count);
   };
 }
 
-graph_by_hand make_graph_by_hand(session& current, const std::function<void(plain_calls&)>& add) {
-  if (is_host(current)) return nullptr;
-  return [made = std::make_shared<graph_of_calls>(current.device().service().runtime(), add)] {
+graph_by_hand make_graph_by_hand(device_runtime& runtime,
+                                 const std::function<void(plain_calls&)>& add) {
+  if (runtime.device().id().kind == device_kind::host) return nullptr;
+  return [made = std::make_shared<graph_of_calls>(runtime, add)] {
     made->launch_and_wait();
   };
 }

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "tools/sluice/bench/plain_calls.hpp"
-#include "tools/sluice/bench/products.hpp"
-#include "tools/sluice/session.hpp"
+
+#include <sluice/operations/blas.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace sluice::cli {
 
@@ -17,22 +18,23 @@ namespace sluice::cli {
 /// Makes batches of `size` products, at most 256, with one call of cuBLAS each: as many as `count`
 /// products need. Each uploads its addresses. Then waits.
 using batches_by_hand = std::function<void(std::size_t size, std::int64_t count)>;
-/// Batches of the products `of`, which have equal sizes. @throws error if a call fails
-[[nodiscard]] batches_by_hand make_batches_by_hand(session& current, const products& of);
+/// Batches of `products`, which have equal sizes. @throws error if a call fails
+[[nodiscard]] batches_by_hand make_batches_by_hand(device_runtime& runtime,
+                                                   const std::vector<sgemm>& products);
 
 /// Launches one CUDA graph and waits for it.
 using graph_by_hand = std::function<void()>;
 /// A graph of the calls that `add` adds, without those of the runtime. @throws error if a call
 /// fails
-[[nodiscard]] graph_by_hand make_graph_by_hand(session& current,
+[[nodiscard]] graph_by_hand make_graph_by_hand(device_runtime& runtime,
                                                const std::function<void(plain_calls&)>& add);
 ///@}
 
 #ifndef SLUICE_HAS_CUDA
-inline batches_by_hand make_batches_by_hand(session&, const products&) {
+inline batches_by_hand make_batches_by_hand(device_runtime&, const std::vector<sgemm>&) {
   return nullptr;
 }
-inline graph_by_hand make_graph_by_hand(session&, const std::function<void(plain_calls&)>&) {
+inline graph_by_hand make_graph_by_hand(device_runtime&, const std::function<void(plain_calls&)>&) {
   return nullptr;
 }
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench/request_times.hpp"
-#include "tools/sluice/session.hpp"
+#include "tools/sluice/bench/load_client.hpp"
+#include "tools/sluice/bench/plain_calls.hpp"
 
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/tensors.hpp>
@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -21,27 +22,8 @@
 
 namespace sluice::cli {
 
-/// The relative difference of numbers from what they should be, in the 2-norm.
-class relative_difference {
- public:
-  void add(double found, double expected) {
-    difference_ += (found - expected) * (found - expected);
-    size_ += expected * expected;
-  }
-  /// @throws error `library_failure` that says what is wrong if it is more than rounding of f32
-  void require_small(const std::string& what) const {
-    if (std::sqrt(difference_) <= 1e-5 * std::sqrt(size_)) return;
-    throw error(errc::library_failure,
-                fmt::format("{} is wrong by {:.2g}", what, std::sqrt(difference_ / size_)));
-  }
-
- private:
-  double difference_ = 0;
-  double size_ = 0;
-};
-
 /// Compares two tensors of real or complex f32 numbers. @throws error `library_failure` that says
-/// what is wrong if they differ
+/// what is wrong if their relative difference in the 2-norm is more than rounding
 inline void require_equal(session& current, const tensor& found, const tensor& expected,
                           const std::string& what) {
   const auto on_host = [&](const tensor& x) {
@@ -55,39 +37,56 @@ inline void require_equal(session& current, const tensor& found, const tensor& e
   if (left.type() != right.type() || left.shape() != right.shape()) {
     throw error(errc::library_failure, what + " has a wrong type or shape");
   }
-  relative_difference difference;
+  double difference = 0;
+  double size = 0;
   for (std::size_t i = 0; i < floats(left).size(); ++i) {
-    difference.add(floats(left)[i], floats(right)[i]);
+    const double should_be = floats(right)[i];
+    difference += (floats(left)[i] - should_be) * (floats(left)[i] - should_be);
+    size += should_be * should_be;
   }
-  difference.require_small(what);
+  if (std::sqrt(difference) <= 1e-5 * std::sqrt(size)) return;
+  throw error(errc::library_failure,
+              fmt::format("{} is wrong by {:.2g}", what, std::sqrt(difference / size)));
 }
 
-/// Sends `request(i)` for each of `expected` at once, as the clients that were measured do, and
-/// compares a random sample of the results with the expected ones. `what` names a result.
+inline const tensor& result_of(const tensor& reply) {
+  return reply;
+}
+inline const tensor& result_of(const tensors& reply) {
+  return reply.front();
+}
+
+/// Sends all `requests` at once, as the clients that were measured do, and compares a random sample
+/// of the results with those of plain calls. `add_plain(calls, request)` adds the calls for a
+/// request and returns their result. `what` names a result.
 /// @throws error `library_failure` if one is wrong
 /// @throws error the error of a reply
-template <class Reply, class Handle, class Request>
-void check_sample(session& current, const Handle& target, const std::vector<tensor>& expected,
-                  const Request& request, const std::string& what) {
-  caf::scoped_actor self{current.system()};
-  const auto send = [&](std::size_t i) {
-    return sluice::request(self, target, caf::infinite, request(i));
-  };
-  std::vector<decltype(send(0))> pending;
-  for (std::size_t i = 0; i < expected.size(); ++i) pending.push_back(send(i));
-  std::vector<Reply> found;
-  found.reserve(pending.size());
-  for (auto& one : pending) {
-    found.push_back(receive_reply<Reply>(current.system(), std::move(one)));
+template <class Reply, class Handle, class Request, class AddPlain>
+void check_sample(bench_run& run, const Handle& target, const std::vector<Request>& requests,
+                  const AddPlain& add_plain, const std::string& what) {
+  auto& system = run.current.system();
+  caf::scoped_actor self{system};
+  std::vector<decltype(sluice::request(self, target, caf::infinite, requests.front()))> pending;
+  for (const auto& request : requests) {
+    pending.push_back(sluice::request(self, target, caf::infinite, request));
   }
+  std::vector<Reply> replies;
+  std::optional<error> failure;
+  for (auto& answer : pending) {
+    std::move(answer).receive([&](Reply& reply) { replies.push_back(std::move(reply)); },
+                              [&](const caf::error& why) { failure = reply_error(system, why); });
+  }
+  if (failure) throw *failure;
+
   std::mt19937_64 random{std::random_device()()};
+  std::uniform_int_distribution<std::size_t> pick(0, requests.size() - 1);
   for (int checked = 0; checked < 8; ++checked) {
-    const auto i = std::uniform_int_distribution<std::size_t>(0, expected.size() - 1)(random);
-    if constexpr (std::is_same_v<Reply, tensors>) {
-      require_equal(current, found[i].front(), expected[i], what);
-    } else {
-      require_equal(current, found[i], expected[i], what);
-    }
+    const auto i = pick(random);
+    plain_calls calls(run.runtime());
+    const tensor expected = add_plain(calls, requests[i]);
+    calls.end_set();
+    calls.run(1);
+    require_equal(run.current, result_of(replies[i]), expected, what);
   }
 }
 

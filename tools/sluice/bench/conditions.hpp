@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench/sm_clock.hpp"
+#include <sluice/runtime/device_id.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,7 +15,13 @@ namespace sluice::cli {
 /// The conditions under which a mode of `sluice bench` measures, for its report. Not thread-safe.
 class bench_conditions {
  public:
-  explicit bench_conditions(device_id measured) : clock_(measured) {}
+  /// The clock of the multiprocessors of an NVIDIA GPU at one time.
+  struct sm_clock {
+    unsigned megahertz = 0;
+    unsigned long long reasons = 0;  ///< bits of NVML: why it is not higher
+  };
+
+  explicit bench_conditions(device_id measured);
 
   /// Notes the threads of the process and the clock of the GPU. Modes call it when they are warm,
   /// and after each round.
@@ -32,8 +39,8 @@ class bench_conditions {
   [[nodiscard]] std::string text() const;
 
  private:
-  sm_clock clock_;
-  std::size_t threads_ = 0;  // the most
+  std::function<std::optional<sm_clock>()> read_clock_;  // null without NVML
+  std::size_t threads_ = 0;                              // the most
   std::size_t rounds_ = 0;
   std::optional<std::size_t> disturbed_;  // without a value if none is looked for
   std::optional<unsigned> first_megahertz_;

@@ -8,6 +8,8 @@
 
 #include <array>
 #include <atomic>
+#include <exception>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <tuple>
@@ -78,12 +80,12 @@ class unplannable_shapes {
   std::mt19937_64 random_;
 };
 
-}  // namespace
-
-struct hostile_client::shared : std::enable_shared_from_this<shared> {
+/// The requests of the client.
+class hostile_load : public std::enable_shared_from_this<hostile_load> {
+ public:
   static constexpr std::array<const char*, 4> kinds{"refused", "failing", "unplannable", "large"};
 
-  explicit shared(session& current)
+  explicit hostile_load(session& current)
       : device_(current.device().actor()),
         blas_(current.device().blas()),
         fft_(current.device().fft()),
@@ -115,9 +117,8 @@ struct hostile_client::shared : std::enable_shared_from_this<shared> {
 
   /// No more requests follow.
   void stop() noexcept { stopping_ = true; }
-  [[nodiscard]] bool stopped() const noexcept { return stopping_; }
   /// Only after the client has ended.
-  [[nodiscard]] replies take_replies() { return std::move(counted_); }
+  [[nodiscard]] hostile_replies take_replies() { return std::move(counted_); }
 
  private:
   template <class Actor, class Operation>
@@ -151,25 +152,27 @@ struct hostile_client::shared : std::enable_shared_from_this<shared> {
   bool throws_ = false;
   std::size_t in_flight_ = 0;
   std::atomic<bool> stopping_{false};
-  replies counted_;
+  hostile_replies counted_;
 };
 
-hostile_client::hostile_client(session& current)
-    : current_(current), shared_(std::make_shared<shared>(current)) {
-  client_ = current.system().spawn<caf::detached>([to = shared_](caf::event_based_actor* self) {
-    for (std::size_t i = 0; i < bench_in_flight; ++i) to->send(self, i % shared::kinds.size());
+}  // namespace
+
+hostile_replies beside_hostile_client(session& current, const std::function<void()>& work) {
+  const auto load = std::make_shared<hostile_load>(current);
+  const auto client = current.system().spawn<caf::detached>([load](caf::event_based_actor* self) {
+    for (std::size_t i = 0; i < bench_in_flight; ++i) load->send(self, i % load->kinds.size());
   });
-}
-
-hostile_client::~hostile_client() {
-  if (!shared_->stopped()) (void)stop();
-}
-
-hostile_client::replies hostile_client::stop() {
-  shared_->stop();
-  caf::scoped_actor self{current_.system()};
-  self->wait_for(client_);
-  return shared_->take_replies();
+  std::exception_ptr failure;
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  load->stop();
+  caf::scoped_actor self{current.system()};
+  self->wait_for(client);
+  if (failure) std::rethrow_exception(failure);
+  return load->take_replies();
 }
 
 }  // namespace sluice::cli

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tools/sluice/bench/processors.hpp"
+
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
@@ -88,6 +90,18 @@ class plain_calls {
   }
   /// Waits for the calls.
   void synchronize() { stream_.synchronize(); }
+  /// Makes the calls of `count` sets, and waits for them.
+  void run(std::int64_t count) {
+    call(count);
+    synchronize();
+  }
+  /// The same, with a wait after each set.
+  void run_one_at_a_time(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      call_set(i);
+      synchronize();
+    }
+  }
 
  private:
   struct shared_plan {
@@ -158,6 +172,26 @@ class plain_calls {
   std::map<std::pair<const operation_row*, std::string>, shared_plan> plans_;
   std::deque<planned> calls_;
   std::vector<std::size_t> ends_;
+};
+
+/// Calls by several threads, each on a stream of its own.
+class plain_threads {
+ public:
+  /// `make(i)` makes the calls of thread `i`, as a `std::unique_ptr`.
+  template <class Make>
+  plain_threads(std::size_t count, const Make& make) {
+    for (std::size_t i = 0; i < count; ++i) all_.push_back(make(i));
+  }
+  /// Makes the calls of `count` sets, which the threads share equally, and waits for them.
+  void run(std::int64_t count) {
+    on_threads(all_.size(), [&, share = count / static_cast<std::int64_t>(all_.size())](auto i) {
+      const pinned_client here(i);
+      all_[i]->run(share);
+    });
+  }
+
+ private:
+  std::vector<std::unique_ptr<plain_calls>> all_;
 };
 
 }  // namespace sluice::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <thread>
 #include <vector>
 
 namespace sluice::cli {
@@ -28,5 +29,15 @@ class pinned_client {
   /// On the thread of the constructor.
   ~pinned_client();
 };
+
+/// Calls `work(i)` on `count` threads, and waits until all have returned. They may run on the same
+/// processors as the caller.
+template <class Work>
+void on_threads(std::size_t count, const Work& work) {
+  std::vector<std::thread> running;
+  running.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) running.emplace_back([&work, i] { work(i); });
+  for (auto& thread : running) thread.join();
+}
 
 }  // namespace sluice::cli

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench/batch_sizes.hpp"
 #include "tools/sluice/bench/by_hand_on_gpu.hpp"
+#include "tools/sluice/bench/load_ways.hpp"
 #include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/runs_of_steps.hpp"
 #include "tools/sluice/bench/steps.hpp"
-#include "tools/sluice/bench/steps_by_hand.hpp"
-
-#include <sluice/operations/program.hpp>
-#include <sluice/operations/run.hpp>
-#include <sluice/operations/tensors.hpp>
 
 #include <fmt/format.h>
 
@@ -18,159 +14,111 @@
 #include <vector>
 
 namespace sluice::cli {
-
 namespace {
 
-constexpr std::size_t operand_sets = 256;
-
-template <class Make>
-auto some(std::size_t count, const Make& make) {
-  std::vector<decltype(make())> all;
-  for (std::size_t i = 0; i < count; ++i) all.push_back(make());
-  return all;
-}
-
 /// Runs of one program beside plain calls of its steps.
-struct figures {
-  paired_rounds alone;
-  paired_rounds pipelined;
-};
-
 template <class Steps>
-figures measure(session& current, const bench_settings& settings) {
+void measure_program(bench_run& run) {
+  auto& current = run.current;
   Steps steps(current);
-  const auto inputs = some(operand_sets, [&] { return steps.input(); });
-  steps_by_hand<Steps> plain(current, steps, inputs);
-  program_builder builder;
-  const auto result = steps.add_to(builder, builder.input("x"));
-  const auto built = std::move(builder).build({result});
+  const auto inputs = several(operand_sets, [&] { return steps.input(); });
+  const auto plain = plain_steps(run.runtime(), steps, inputs);
+  const auto runs = runs_of(program_of(steps, 1), inputs);
   const auto programs = current.device().programs();
+  const std::string path = Steps::key;
+  const std::string title = Steps::name;
 
-  paired_rounds alone(settings);
-  alone.add("plain calls and a wait", [&](std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      plain.calls.call_set(i);
-      plain.calls.synchronize();
-    }
-  });
-  const auto graph = make_graph_by_hand(current, [&](plain_calls& to) {
-    (void)steps.add_to(to, inputs.front());
-    to.end_set();
-  });
-  const auto way_of_graph = graph ? alone.add("a CUDA graph by hand and a wait",
-                                              [graph](std::int64_t n) {
-                                                for (std::int64_t i = 0; i < n; ++i) graph();
-                                              })
-                                  : 0;
-  const auto one = clients_of_runs(current, programs, 1, 1, built, inputs);
-  const auto request = alone.add("run of an actor", [one](std::int64_t n) { one->send(n); });
-  if (graph) alone.compare(request, way_of_graph);
-  alone.add("run of a thread that waits for the reply", [&](std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      (void)current.ask<tensors>(programs,
-                                 run{built, {inputs[static_cast<std::size_t>(i) % inputs.size()]}});
-    }
-  });
+  paired_rounds alone(run, path + "/alone", title + ", one at a time", shown_times);
+  alone.add("plain calls and a wait", [&](std::int64_t n) { plain->run_one_at_a_time(n); });
+  std::vector<std::size_t> by_graph;
+  if (const auto graph = make_graph_by_hand(run.runtime(), [&](plain_calls& calls) {
+        (void)add_plain_steps(calls, steps, inputs.front());
+        calls.end_set();
+      })) {
+    by_graph.push_back(alone.add("a CUDA graph by hand and a wait", [graph](std::int64_t n) {
+      for (std::int64_t i = 0; i < n; ++i) graph();
+    }));
+  }
+  alone.add({.name = "run of an actor",
+             .run = sending(make_load<tensors>(current, programs, runs, 1, 1)),
+             .beside = by_graph});
+  alone.add("run of a thread that waits for the reply", asking<tensors>(current, programs, runs));
   alone.measure();
 
-  paired_rounds pipelined(settings);
-  pipelined.add("plain calls", [&](std::int64_t n) { plain.run(n); });
-  const auto many = clients_of_runs(current, programs, 1, bench_in_flight, built, inputs);
+  paired_rounds pipelined(run, path + "/pipelined",
+                          fmt::format("{}, {} in flight", title, bench_in_flight), shown_times);
+  pipelined.add("plain calls", [&](std::int64_t n) { plain->run(n); });
   pipelined.add(fmt::format("runs, {} in flight", bench_in_flight),
-                [many](std::int64_t n) { many->send(n); });
+                sending(make_load<tensors>(current, programs, runs, 1, bench_in_flight)));
   pipelined.measure();
-  check_runs(current, built, inputs, plain);
-  return {std::move(alone), std::move(pipelined)};
+  check_runs(run, steps, runs);
 }
 
 /// Mel spectrograms of many clips: plain calls by one thread, and runs that clients send.
-paired_rounds measure_many(session& current, const bench_settings& settings) {
-  constexpr std::size_t clients = 4;
+void measure_many(bench_run& run) {
   constexpr std::int64_t stacked = 32;
+  auto& current = run.current;
   mel_steps steps(current);
-  const auto clips = some(operand_sets, [&] { return steps.clips(1); });
-  const auto stacks = some(operand_sets / stacked, [&] { return steps.clips(stacked); });
-  const auto unequal_clips = some(operand_sets, [&] { return steps.clip_of_random_length(); });
+  const auto clips = several(operand_sets, [&] { return steps.clips(1); });
+  const auto stacks = several(operand_sets / stacked, [&] { return steps.clips(stacked); });
+  const auto unequal_clips = several(operand_sets, [&] { return steps.clip_of_random_length(); });
   std::vector<host_tensor> clips_on_host;
-  clips_on_host.reserve(clips.size());
-  for (const auto& clip : clips) clips_on_host.push_back(steps.on_host(clip));
-  steps_by_hand<mel_steps> one(current, steps, clips);
-  steps_by_hand<mel_steps> many(current, steps, stacks);
-  steps_by_hand<mel_steps> one_from_host(current, steps, clips_on_host);
-  steps_by_hand<mel_steps> one_unequal(current, steps, unequal_clips);
-  const auto build = [&](std::size_t max_in_batch, bool pads = false) {
-    program_builder builder;
-    const auto clip =
-        pads ? builder.input("clip", per_request, padded{1}) : builder.input("clip", per_request);
-    return std::move(builder).build({steps.add_to(builder, clip)}, {.max_in_batch = max_in_batch});
-  };
-  const auto batched = build(bench_in_flight);
-  const auto padded_batched = build(bench_in_flight, true);
+  for (const auto& clip : clips) {
+    clips_on_host.push_back(
+        current.ask<host_tensor>(current.device().actor(), download{.x = clip}));
+  }
 
-  paired_rounds all(settings);
-  const auto add_plain = [&](const std::string& what, steps_by_hand<mel_steps>& of) {
-    const auto way = all.add("plain calls, " + what, [&of](std::int64_t n) { of.run(n); });
-    all.refer(way, way);
-    return way;
-  };
-  const auto by_one = add_plain("one clip each", one);
-  const auto by_stacks = all.add(fmt::format("plain calls, {} clips each", stacked),
-                                 [&](std::int64_t n) { many.run((n + stacked - 1) / stacked); });
-  const auto from_host_by_one = add_plain("one clip each, from the host", one_from_host);
-  const auto unequal_by_one = add_plain("one clip of a random length each", one_unequal);
-  const auto programs = current.device().programs();
-  const auto add_clients = [&](const std::string& what, const program& of, const auto& inputs,
-                               std::size_t reference) {
-    const auto load_on = [&current, of, &inputs](const program_actor& target) {
-      return clients_of_runs(current, target, clients, bench_in_flight, of, inputs);
-    };
-    const auto way = all.add(
-        what, [load = load_on(programs)](std::int64_t n) { load->send(n); }, reference);
-    all.show_batch(way, [&current, load_on] {
-      return mean_batch(current, spawn_programs, [&](const program_actor& target) {
-        load_on(target)->send(2 * clients * bench_in_flight);
-      });
-    });
-    return way;
-  };
-  add_clients("4 clients, launched alone", build(1), clips, by_one);
-  const auto together =
-      add_clients(fmt::format("4 clients, up to {} launched together", bench_in_flight), batched,
-                  clips, by_one);
-  all.compare(together, by_stacks);
-  add_clients("4 clients, clips from the host", batched, clips_on_host, from_host_by_one);
-  add_clients("4 clients, clips of random lengths", padded_batched, unequal_clips, unequal_by_one);
-  all.measure();
-  check_runs(current, batched, clips, one);
-  check_runs(current, batched, clips_on_host, one_from_host);
-  check_runs(current, padded_batched, unequal_clips, one_unequal);
-  return all;
-}
+  const auto batched = program_of(steps, bench_in_flight, per_request);
+  const auto alone = runs_of(program_of(steps, 1, per_request), clips);
+  const auto together = runs_of(batched, clips);
+  const auto from_host = runs_of(batched, clips_on_host);
+  const auto unequal =
+      runs_of(program_of(steps, bench_in_flight, per_request, padded{1}), unequal_clips);
 
-nlohmann::ordered_json json_of(const figures& f) {
-  return {{"alone", f.alone.json()}, {"pipelined", f.pipelined.json()}};
-}
+  paired_rounds ways(
+      run, "many_mel",
+      fmt::format("{}, {} runs of each client in flight", mel_steps::name, bench_in_flight));
+  const auto calls = [&](const auto& inputs) {
+    return std::shared_ptr(plain_steps(run.runtime(), steps, inputs));
+  };
+  const auto add_plain = [&](const std::string& name, const auto& inputs) {
+    return ways.add_reference("plain calls, " + name,
+                              [plain = calls(inputs)](std::int64_t n) { plain->run(n); });
+  };
+  const auto by_one = add_plain("one clip each", clips);
+  const auto by_stacks = ways.add(
+      fmt::format("plain calls, {} clips each", stacked),
+      [plain = calls(stacks)](std::int64_t n) { plain->run((n + stacked - 1) / stacked); });
+  const auto from_host_by_one = add_plain("one clip each, from the host", clips_on_host);
+  const auto unequal_by_one = add_plain("one clip of a random length each", unequal_clips);
 
-std::string table(const std::string& name, const figures& f) {
-  return fmt::format("{}, one at a time\n{}\n{}, {} in flight\n{}\n", name,
-                     f.alone.table_of_times(), name, bench_in_flight, f.pipelined.table_of_times());
+  const auto add_clients = [&](std::string name, const std::vector<sluice::run>& runs,
+                               std::size_t reference, std::vector<std::size_t> beside = {}) {
+    auto way = batched_load(
+        current, std::move(name), current.device().programs(), spawn_programs,
+        2 * bench_clients * bench_in_flight, [&current, &runs](const program_actor& target) {
+          return make_load<tensors>(current, target, runs, bench_clients, bench_in_flight);
+        });
+    way.reference = reference;
+    way.beside = std::move(beside);
+    ways.add(std::move(way));
+  };
+  add_clients("4 clients, launched alone", alone, by_one);
+  add_clients(fmt::format("4 clients, up to {} launched together", bench_in_flight), together,
+              by_one, {by_stacks});
+  add_clients("4 clients, clips from the host", from_host, from_host_by_one);
+  add_clients("4 clients, clips of random lengths", unequal, unequal_by_one);
+  ways.measure();
+  for (const auto* const runs : {&together, &from_host, &unequal}) check_runs(run, steps, *runs);
 }
 
 }  // namespace
 
-bench_report bench_programs(session& current, const bench_settings& settings) {
-  const auto mel = measure<mel_steps>(current, settings);
-  const auto small = measure<small_steps>(current, settings);
-  const auto many = measure_many(current, settings);
-  return {.library = library_of(row_of(operation_type<rfft>{}), current) + ", " +
-                     library_of(row_of(operation_type<gemm>{}), current),
-          .json = {{mel_steps::key, json_of(mel)},
-                   {small_steps::key, json_of(small)},
-                   {"many_mel", many.json()}},
-          .table = table(mel_steps::name, mel) + table(small_steps::name, small) +
-                   fmt::format("{}, {} runs of each client in flight\n", mel_steps::name,
-                               bench_in_flight) +
-                   many.table()};
+void bench_programs(bench_run& run) {
+  measure_program<mel_steps>(run);
+  measure_program<small_steps>(run);
+  measure_many(run);
+  run.report.library = run.library_of<rfft>() + ", " + run.library_of<gemm>();
 }
 
 }  // namespace sluice::cli

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/arrays.hpp"
-#include "tools/sluice/bench/batch_sizes.hpp"
-#include "tools/sluice/bench/bench.hpp"
 #include "tools/sluice/bench/by_hand_on_gpu.hpp"
-#include "tools/sluice/bench/load_client.hpp"
+#include "tools/sluice/bench/load_ways.hpp"
 #include "tools/sluice/bench/paired_rounds.hpp"
-#include "tools/sluice/bench/plain_calls.hpp"
 #include "tools/sluice/bench/products.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
@@ -15,21 +11,19 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace sluice::cli {
-
 namespace {
+
+constexpr std::size_t product_count = 1024;
 
 /// Answers a request at once, with its output.
 using echo_actor = caf::typed_actor<takes<gpu_ref<float>(sgemm)>>;
@@ -42,172 +36,148 @@ echo_actor spawn_echo(caf::actor_system& system) {
   });
 }
 
-/// Clients that send messages of `size` operations. They count operations.
+/// Clients that send messages of `size` products. They count products.
 class bulk_clients {
  public:
-  template <class... Arguments>
-  explicit bulk_clients(std::size_t size, Arguments&&... arguments)
-      : size_(static_cast<std::int64_t>(size)), clients_(std::forward<Arguments>(arguments)...) {}
-  void send(std::int64_t count) { clients_.send(count / size_); }
+  bulk_clients(session& current, const std::vector<sgemm>& products, std::size_t size,
+               const blas_actor& target)
+      : size_(static_cast<std::int64_t>(size)),
+        clients_(current.system(), bench_clients, share / size, target,
+                 [&products, size](std::size_t client, std::size_t i) {
+                   const auto first = client * share + i * size % share;
+                   bulk message;
+                   for (std::size_t k = 0; k < size; ++k) message.add(products[first + k]);
+                   return std::tuple(std::move(message));
+                 }) {}
+  void send(std::int64_t products) { clients_.send(products / size_); }
 
  private:
+  static constexpr std::size_t share = product_count / bench_clients;
+
   std::int64_t size_;
   load_clients<bulk_results> clients_;
 };
 
-/// Transforms of rows of `length` real numbers.
-paired_rounds measure_transforms(session& current, std::int64_t length,
-                                 const bench_settings& settings) {
-  constexpr std::size_t clients = 4;
-  std::mt19937_64 random{std::random_device()()};
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<tensor> rows;
-  for (std::size_t i = 0; i < clients * bench_in_flight; ++i) {
-    std::vector<float> values(static_cast<std::size_t>(length));
-    for (float& value : values) value = uniform(random);
-    rows.emplace_back(upload_values(current, values));
+std::string title_of(const char* work) {
+  return fmt::format("{}, {} requests of each client in flight", work, bench_in_flight);
+}
+
+/// The requests of clients for products, which are launched together.
+way_of_work batched_products(bench_run& run, std::string name, const std::vector<sgemm>& products,
+                             std::size_t clients = bench_clients) {
+  return batched_load(run.current, std::move(name), run.current.device().blas(), spawn_blas, 4096,
+                      [&current = run.current, &products, clients](const auto& target) {
+                        return product_load(current, target, products, clients);
+                      });
+}
+
+void measure_equal_products(bench_run& run) {
+  auto& current = run.current;
+  const auto products = make_products(current, product_count, {{64, 64, 64}});
+  auto without_outputs = products;
+  for (auto& product : without_outputs) product.c = {};
+  const auto plain = plain_products(run.runtime(), products);
+  const auto blas = current.device().blas();
+
+  paired_rounds ways(run, "sgemm_64", title_of("sgemm(64)"));
+  ways.add("library calls, one thread", [&](std::int64_t n) { plain->run(n); });
+  std::map<std::size_t, std::vector<std::size_t>> by_hand;  // the ways, by the size of a batch
+  if (const auto batches = make_batches_by_hand(run.runtime(), products)) {
+    for (const std::size_t size : {64, 256}) {
+      by_hand[size] = {ways.add(fmt::format("library calls, batches of {}", size),
+                                [batches, size](std::int64_t n) { batches(size, n); })};
+    }
   }
-  plain_calls plain(current.device().service().runtime());
-  std::vector<tensor> expected;
-  for (const auto& row : rows) {
-    expected.push_back(plain.add("", rfft{.x = row}));
+  auto four_clients = batched_products(run, "4 clients", products);
+  four_clients.beside = by_hand[64];
+  const auto four = ways.add(std::move(four_clients));
+  const auto traced = spawn_blas(
+      current.system(), current.device().shared_service(),
+      std::make_shared<chrome_trace>(chrome_trace_options{.full = when_full::overwrite_oldest}));
+  ways.add("4 clients with a trace",
+           sending(product_load(current, traced, products, bench_clients)), four);
+  ways.add(batched_products(run, "4 clients, outputs allocated", without_outputs));
+  ways.add(batched_products(run, "1 client", products, 1));
+  ways.add("4 clients, no batches",
+           sending(product_load(current, blas, products, bench_clients, bench_in_flight,
+                                request_options{.bits = result_bits::as_if_alone})));
+  for (const std::size_t size : {64, 256}) {
+    auto messages =
+        batched_load(current, fmt::format("4 clients, messages of {}, 256 in flight", size), blas,
+                     spawn_blas, 4096, [&current, &products, size](const blas_actor& target) {
+                       return std::make_shared<bulk_clients>(current, products, size, target);
+                     });
+    messages.beside = by_hand[size];
+    ways.add(std::move(messages));
+  }
+  ways.add("4 clients of an actor that answers at once",
+           sending(product_load(current, spawn_echo(current.system()), products, bench_clients)));
+  ways.measure();
+  check_products(run, products);
+}
+
+void measure_mixed_products(bench_run& run) {
+  const auto products = make_products(run.current, product_count,
+                                      {{64, 64, 64},
+                                       {32, 32, 32},
+                                       {128, 128, 128},
+                                       {64, 32, 128},
+                                       {16, 64, 64},
+                                       {128, 16, 32},
+                                       {96, 96, 96},
+                                       {48, 48, 48},
+                                       {128, 64, 128},
+                                       {64, 128, 64},
+                                       {32, 128, 64},
+                                       {8, 128, 128},
+                                       {100, 60, 20},
+                                       {33, 65, 127},
+                                       {120, 40, 80},
+                                       {128, 128, 16}});
+  const auto plain = plain_products(run.runtime(), products);
+  paired_rounds ways(run, "sgemm_16_shapes", title_of("sgemm of 16 shapes up to 128"));
+  ways.add("library calls, one thread", [&](std::int64_t n) { plain->run(n); });
+  ways.add(batched_products(run, "4 clients", products));
+  ways.measure();
+  check_products(run, products);
+}
+
+/// Transforms of rows of 1024 real numbers.
+void measure_transforms(bench_run& run) {
+  auto& current = run.current;
+  random_operands random(current);
+  const auto transforms =
+      several(bench_clients * bench_in_flight, [&] { return rfft{.x = random.make({1024})}; });
+  const auto add_plain = [](plain_calls& calls, const rfft& transform) {
+    return calls.add("", transform);
+  };
+  plain_calls plain(run.runtime());
+  for (const auto& transform : transforms) {
+    (void)add_plain(plain, transform);
     plain.end_set();
   }
-  const auto load_on = [&](const fft_actor& target, result_bits bits) {
-    return std::make_shared<load_clients<tensor>>(
-        current.system(), clients, bench_in_flight, target,
-        [&rows, bits](std::size_t client, std::size_t i) {
-          return std::tuple(rfft{.x = rows[client * bench_in_flight + i % bench_in_flight]},
-                            request_options{.bits = bits});
-        });
-  };
   const auto fft = current.device().fft();
-  paired_rounds all(settings);
-  all.add("library calls, one thread", [&](std::int64_t n) {
-    plain.call(n);
-    plain.synchronize();
-  });
-  const auto together = load_on(fft, result_bits::any);
-  const auto way = all.add("4 clients", [together](std::int64_t n) { together->send(n); });
-  all.show_batch(way, [&] {
-    return mean_batch(current, spawn_fft, [&](const fft_actor& target) {
-      load_on(target, result_bits::any)->send(4096);
-    });
-  });
-  const auto alone = load_on(fft, result_bits::as_if_alone);
-  all.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
-  all.measure();
-  plain.call(static_cast<std::int64_t>(rows.size()));
-  plain.synchronize();
-  check_sample<tensor>(
-      current, fft, expected, [&rows](std::size_t i) { return rfft{.x = rows[i]}; }, "a transform");
-  return all;
+  const auto make_clients = [&current, &transforms](const fft_actor& target,
+                                                    const request_options& options) {
+    return make_load<tensor>(current, target, transforms, bench_clients, bench_in_flight, options);
+  };
+  paired_rounds ways(run, "rfft_1024", title_of("rfft(1024)"));
+  ways.add("library calls, one thread", [&](std::int64_t n) { plain.run(n); });
+  ways.add(
+      batched_load(current, "4 clients", fft, spawn_fft, 4096,
+                   [make_clients](const fft_actor& target) { return make_clients(target, {}); }));
+  ways.add("4 clients, no batches", sending(make_clients(fft, {.bits = result_bits::as_if_alone})));
+  ways.measure();
+  check_sample<tensor>(run, fft, transforms, add_plain, "a transform");
 }
 
 }  // namespace
 
-bench_report bench_throughput(session& current, const bench_settings& settings) {
-  constexpr std::size_t count = 1024;
-  products equal(current, count, {{64, 64, 64}});
-  products mixed(current, count,
-                 {{64, 64, 64},
-                  {32, 32, 32},
-                  {128, 128, 128},
-                  {64, 32, 128},
-                  {16, 64, 64},
-                  {128, 16, 32},
-                  {96, 96, 96},
-                  {48, 48, 48},
-                  {128, 64, 128},
-                  {64, 128, 64},
-                  {32, 128, 64},
-                  {8, 128, 128},
-                  {100, 60, 20},
-                  {33, 65, 127},
-                  {120, 40, 80},
-                  {128, 128, 16}});
-  by_hand equal_by_hand(current, equal);
-  by_hand mixed_by_hand(current, mixed);
-  const auto blas = current.device().blas();
-  const auto traced = spawn_blas(
-      current.system(), current.device().shared_service(),
-      std::make_shared<chrome_trace>(chrome_trace_options{.full = when_full::overwrite_oldest}));
-  const auto echo = spawn_echo(current.system());
-
-  paired_rounds same_shape(settings);
-  // Adds a way whose requests gather. `load_on(actor)` makes its clients.
-  const auto add = [&](paired_rounds& to, const std::string& name, const auto& load_on) {
-    const auto way = to.add(name, [load = load_on(blas)](std::int64_t n) { load->send(n); });
-    to.show_batch(way, [&current, load_on] {
-      return mean_batch(current, spawn_blas,
-                        [&](const blas_actor& target) { load_on(target)->send(4096); });
-    });
-    return way;
-  };
-  const auto clients_of = [&](const products& of, std::size_t clients, bool gives_output) {
-    return [&current, &of, clients, gives_output](const blas_actor& target) {
-      return make_clients(current, of, clients, bench_in_flight, target, gives_output);
-    };
-  };
-  same_shape.add("library calls, one thread", [&](auto n) { equal_by_hand.one_by_one(n); });
-  std::map<std::size_t, std::size_t> ways_of_batches;  // by hand, by their sizes
-  if (const auto batches = make_batches_by_hand(current, equal)) {
-    for (const std::size_t size : {64, 256}) {
-      ways_of_batches[size] = same_shape.add(fmt::format("library calls, batches of {}", size),
-                                             [batches, size](std::int64_t n) { batches(size, n); });
-    }
-  }
-  const auto compare_with_batches = [&](std::size_t way, std::size_t size) {
-    const auto found = ways_of_batches.find(size);
-    if (found != ways_of_batches.end()) same_shape.compare(way, found->second);
-  };
-  const auto four = add(same_shape, "4 clients", clients_of(equal, 4, true));
-  compare_with_batches(four, 64);
-  same_shape.add(
-      "4 clients with a trace",
-      [load = clients_of(equal, 4, true)(traced)](std::int64_t n) { load->send(n); }, four);
-  add(same_shape, "4 clients, outputs allocated", clients_of(equal, 4, false));
-  add(same_shape, "1 client", clients_of(equal, 1, true));
-  const auto alone = make_clients(current, equal, 4, bench_in_flight, blas, true,
-                                  request_options{.bits = result_bits::as_if_alone});
-  same_shape.add("4 clients, no batches", [alone](std::int64_t n) { alone->send(n); });
-  for (const std::size_t size : {64, 256}) {
-    static constexpr std::size_t clients = 4;
-    static constexpr auto share = count / clients;
-    const auto load_on = [&current, &equal, size](const blas_actor& target) {
-      return std::make_shared<bulk_clients>(
-          size, current.system(), clients, share / size, target,
-          [&equal, size](std::size_t client, std::size_t i) {
-            return std::tuple(equal.bulk_of(client * share + i * size % share, size));
-          });
-    };
-    const auto way =
-        add(same_shape, fmt::format("4 clients, messages of {}, 256 in flight", size), load_on);
-    compare_with_batches(way, size);
-  }
-  const auto echoed = make_clients(current, equal, 4, bench_in_flight, echo, true);
-  same_shape.add("4 clients of an actor that answers at once",
-                 [echoed](std::int64_t n) { echoed->send(n); });
-  same_shape.measure();
-
-  paired_rounds mixed_shapes(settings);
-  mixed_shapes.add("library calls, one thread", [&](auto n) { mixed_by_hand.one_by_one(n); });
-  add(mixed_shapes, "4 clients", clients_of(mixed, 4, true));
-  mixed_shapes.measure();
-  equal.check();
-  mixed.check();
-  const auto transforms = measure_transforms(current, 1024, settings);
-
-  const auto line = [](const char* what) {
-    return fmt::format("{}, {} requests of each client in flight\n", what, bench_in_flight);
-  };
-  return {.library = library_of(row_of(operation_type<gemm>{}), current),
-          .json = {{"sgemm_64", same_shape.json()},
-                   {"sgemm_16_shapes", mixed_shapes.json()},
-                   {"rfft_1024", transforms.json()}},
-          .table = line("sgemm(64)") + same_shape.table() + '\n' +
-                   line("sgemm of 16 shapes up to 128") + mixed_shapes.table() + '\n' +
-                   line("rfft(1024)") + transforms.table()};
+void bench_throughput(bench_run& run) {
+  measure_equal_products(run);
+  measure_mixed_products(run);
+  measure_transforms(run);
+  run.report.library = run.library_of<gemm>();
 }
 
 }  // namespace sluice::cli

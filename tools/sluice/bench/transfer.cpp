@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench/bench.hpp"
 #include "tools/sluice/bench/paired_rounds.hpp"
 
 #include <sluice/operations/transfer.hpp>
@@ -22,29 +21,23 @@ constexpr std::int64_t mebibytes = 64;  // of one transfer
 /// Transfers between one tensor of the device and one of the host.
 class transfers {
  public:
-  transfers(session& current, host_tensor host)
-      : session_(current),
-        runtime_(current.device().service().runtime()),
-        actor_(current.device().actor()),
+  transfers(bench_run& run, host_tensor host)
+      : session_(run.current),
+        runtime_(run.runtime()),
+        actor_(session_.device().actor()),
         stream_(runtime_.create_stream()),
         host_(std::move(host)),
         target_(std::make_shared<host_tensor>(host_)),
-        on_device_(current.ask<tensor>(actor_, upload{.values = host_})) {}
+        on_device_(session_.ask<tensor>(actor_, upload{.values = host_})) {}
 
-  /// Copies of the driver. Each is awaited.
-  void plain(bool to_device, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += mebibytes) {
-      copy(host_, to_device ? copy_direction::host_to_device : copy_direction::device_to_host);
-    }
-  }
-  /// Requests. Each is awaited.
-  void requests(bool to_device, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += mebibytes) {
-      if (to_device) {
-        (void)session_.ask<tensor>(actor_, upload{.values = host_, .y = on_device_});
-      } else {
-        (void)session_.ask<host_tensor>(actor_, download{.x = on_device_, .to = target_});
-      }
+  /// Copies by the driver, and waits.
+  void copy(bool to_device) { copy(host_, to_device); }
+  /// Copies by a request, and waits.
+  void request(bool to_device) {
+    if (to_device) {
+      (void)session_.ask<tensor>(actor_, upload{.values = host_, .y = on_device_});
+    } else {
+      (void)session_.ask<host_tensor>(actor_, download{.x = on_device_, .to = target_});
     }
   }
 
@@ -59,21 +52,21 @@ class transfers {
     };
     std::mt19937 random{std::random_device()()};
     for (float& element : host_.values<float>()) element = static_cast<float>(random());
-    requests(true, mebibytes);
-    copy(by_copy, copy_direction::device_to_host);
+    request(true);
+    copy(by_copy, false);
     require_same("an upload");
     std::memset(host_.data().get(), 0, host_.bytes());
-    requests(false, mebibytes);
+    request(false);
     require_same("a download");
   }
 
  private:
-  void copy(host_tensor& host, copy_direction direction) {
-    void* const of_host = host.data().get();
-    const bool to_device = direction == copy_direction::host_to_device;
-    runtime_.device().copy(to_device ? on_device_.address() : of_host,
-                           to_device ? of_host : on_device_.address(), host.bytes(), direction,
-                           stream_.ref().native());
+  void copy(host_tensor& host, bool to_device) {
+    void* const on_host = host.data().get();
+    runtime_.device().copy(
+        to_device ? on_device_.address() : on_host, to_device ? on_host : on_device_.address(),
+        host.bytes(), to_device ? copy_direction::host_to_device : copy_direction::device_to_host,
+        stream_.ref().native());
     stream_.synchronize();
   }
 
@@ -86,35 +79,42 @@ class transfers {
   tensor on_device_;
 };
 
+/// `transfer` as work whose pieces are mebibytes.
+template <class Transfer>
+timed_work repeated(const Transfer& transfer) {
+  return [transfer](std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += mebibytes) transfer();
+  };
+}
+
 }  // namespace
 
-bench_report bench_transfer(session& current, const bench_settings& settings) {
+void bench_transfer(bench_run& run) {
+  auto& current = run.current;
   const extents shape{mebibytes << 18U};
   const host_tensor ordinary(element_type::f32, shape);
   std::memset(host_tensor(ordinary).data().get(), 0, ordinary.bytes());
-  transfers of_ordinary(current, ordinary);
-  transfers of_pinned(
-      current, current.ask<host_tensor>(current.device().actor(), allocate_pinned{.shape = shape}));
-  paired_rounds all(settings);
+  transfers from_ordinary(run, ordinary);
+  transfers from_pinned(
+      run, current.ask<host_tensor>(current.device().actor(), allocate_pinned{.shape = shape}));
+  run.report.add_value("mebibytes", mebibytes);
+  paired_rounds ways(run, "transfers", fmt::format("transfers of {} MiB", mebibytes),
+                     {.unit = "GiB/s", .pieces_per_second = 1024});
   for (const bool to_device : {true, false}) {
     for (const bool is_pinned : {true, false}) {
-      auto& of = is_pinned ? of_pinned : of_ordinary;
-      const auto what = fmt::format("{}, {} memory", to_device ? "to the device" : "to the host",
+      auto& memory = is_pinned ? from_pinned : from_ordinary;
+      const auto name = fmt::format("{}, {} memory", to_device ? "to the device" : "to the host",
                                     is_pinned ? "pinned" : "ordinary");
-      const auto plain =
-          all.add("copy " + what, [&of, to_device](std::int64_t n) { of.plain(to_device, n); });
-      all.refer(plain, plain);
-      (void)all.add(
-          "request " + what, [&of, to_device](std::int64_t n) { of.requests(to_device, n); },
-          plain);
+      const auto plain = ways.add_reference(
+          "copy " + name, repeated([&memory, to_device] { memory.copy(to_device); }));
+      ways.add("request " + name, repeated([&memory, to_device] { memory.request(to_device); }),
+               plain);
     }
   }
-  all.measure();
-  of_ordinary.check();
-  of_pinned.check();
-  return {.library = "copies of the driver",
-          .json = {{"mebibytes", mebibytes}, {"transfers", all.json()}},
-          .table = fmt::format("Transfers of {} MiB\n", mebibytes) + all.table("GiB/s", 1024)};
+  ways.measure();
+  from_ordinary.check();
+  from_pinned.check();
+  run.report.library = "copies of the driver";
 }
 
 }  // namespace sluice::cli

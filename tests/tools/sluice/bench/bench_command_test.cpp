@@ -127,9 +127,12 @@ TEST_F(bench_command, measures_the_rest) {
                               "/scaling/3/lanes", "/scaling/3/sgemm_512/1/ratio/median"});
   (void)figures({"host", "--lanes", "2"},
                 {"/threads/of_loop", "/sgemm_256/1/ratio/median", "/mel/1/ratio/median"});
-  const auto pinned = figures({"memory", "--pin"}, {"/allocations/1/ratio/median"});
+  const auto pinned =
+      figures({"memory", "--pin"}, {"/allocations/1/ratio/median", "/resources/2/ratio/median"});
   EXPECT_TRUE(pinned.at("conditions").at("pinned").get<bool>());
   (void)figures({"transfer"}, {"/transfers/1/ratio/median"});
+  (void)figures({"launch"}, {"/idle_stream/2/time_ratio/median", "/idle_stream/9/us/median",
+                             "/busy_stream/2/time_ratio/median", "/threads/3/us/median"});
 }
 
 TEST_F(bench_command, measures_a_client_beside_a_hostile_one) {
@@ -170,7 +173,7 @@ TEST_F(bench_command, prints_tables) {
   expect_words(table({"mel"}), {"host:0", "median", "p99", "mel spectrogram",
                                 "threads of the process", "rounds: 1, none of which is left out"});
   expect_words(table({"latency"}), {"sent at", "half of the highest", "highest rate of 4 clients"});
-  expect_words(table({"memory"}), {"us each", "times as long", "rounds of all sections: 1",
+  expect_words(table({"memory"}), {"us each", "times as long", "rounds of all sections: 2",
                                    "ratio to calls of the driver, threads: 4"});
 }
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/sluice/bench/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sluice::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+spread inverse(double dividend, const spread& s) {
+  return {dividend / s.median, dividend / s.high, dividend / s.low};
+}
+
+json json_of(const spread& s) {
+  return {{"median", s.median}, {"p5", s.low}, {"p95", s.high}};
+}
+
+json json_of(const section_row& row) {
+  json all = {{"name", row.name},
+              {"reference", row.reference.name},
+              {"per_second", json_of(row.per_second)},
+              {"us", json_of(inverse(1e6, row.per_second))},
+              {"ratio", json_of(row.reference.ratio)},
+              {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
+  if (row.mean_batch != 0) all["mean_batch"] = row.mean_batch;
+  for (const auto& other : row.beside) {
+    all["beside"].push_back({{"name", other.name},
+                             {"ratio", json_of(other.ratio)},
+                             {"time_ratio", json_of(inverse(1, other.ratio))}});
+  }
+  return all;
+}
+
+/// With three digits, or all of those before the point.
+std::string text_of(double value) {
+  const int digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
+  return fmt::format("{:.{}f}", value, digits);
+}
+
+std::string text_of(const spread& s) {
+  return fmt::format("{} ({} - {})", text_of(s.median), text_of(s.low), text_of(s.high));
+}
+
+std::string line(const std::string& name, const std::string& first, const std::string& second) {
+  return fmt::format("  {:<52}  {:>24}  {:>20}\n", name, first, second);
+}
+
+std::string text_of(const section_row& row, const shown_figure& shown,
+                    const std::string& usual_reference) {
+  const auto units = shown.pieces_per_second;
+  const auto& rate = row.per_second;
+  const auto figure = units == 0 ? inverse(1e6, rate)
+                                 : spread{rate.median / units, rate.low / units, rate.high / units};
+  const auto ratio = [&](const comparison& other) {
+    return text_of(units == 0 ? inverse(1, other.ratio) : other.ratio);
+  };
+  std::string text = line(row.name, text_of(figure), ratio(row.reference));
+  if (row.reference.name != usual_reference && row.reference.name != row.name) {
+    text += fmt::format("      ratio to {}\n", row.reference.name);
+  }
+  if (row.mean_batch != 0) text += line("    mean batch", text_of(row.mean_batch), "");
+  for (const auto& other : row.beside) text += line("    beside " + other.name, "", ratio(other));
+  return text;
+}
+
+io::bar bar_of(const spread& s) {
+  return {s.median, s.low, s.high};
+}
+
+io::bar_panel panel_of(const report_section& section) {
+  io::bar_panel panel{section.title, {"time of each (us)", "times as fast"}, {}};
+  for (const auto& row : section.rows) {
+    const auto& reference = row.reference.name;
+    const bool is_reference = reference == row.name;
+    const bool is_usual = is_reference || reference == section.rows.front().name;
+    panel.rows.push_back(
+        {.label = row.name,
+         .note = is_usual ? "" : "compared with " + reference,
+         .is_reference = is_reference,
+         .bars = {bar_of(inverse(1e6, row.per_second)), bar_of(row.reference.ratio)}});
+  }
+  return panel;
+}
+
+}  // namespace
+
+void bench_report::begin_table(const std::string& title, const std::string& head) {
+  if (!text_.empty()) text_ += '\n';
+  text_ += title + '\n' + head;
+}
+
+void bench_report::add(const report_section& section) {
+  auto rows = nlohmann::ordered_json::array();
+  const auto& shown = section.shown;
+  begin_table(section.title,
+              line("median (5th - 95th percentile) of the rounds", shown.unit,
+                   shown.pieces_per_second == 0 ? "times as long" : "times as fast"));
+  for (const auto& row : section.rows) {
+    rows.push_back(json_of(row));
+    text_ += text_of(row, shown, section.rows.front().name);
+  }
+  add_value(section.path, std::move(rows));
+  panels_.push_back(panel_of(section));
+}
+
+void bench_report::add(const std::string& path, const std::string& title,
+                       const std::vector<latency_row>& latencies) {
+  begin_table(title, line("", "median", "p99"));
+  io::bar_panel panel{title, {"latency (us)"}, {}};
+  for (const auto& [key, name, median, p99] : latencies) {
+    text_ += line(name, fmt::format("{:.1f} us", median), fmt::format("{:.1f} us", p99));
+    add_value(path + '/' + key, {{"median_us", median}, {"p99_us", p99}});
+    panel.rows.push_back({.label = name, .bars = {{median, median, p99}}});
+  }
+  panels_.push_back(std::move(panel));
+}
+
+void bench_report::add_value(const std::string& path, nlohmann::ordered_json value) {
+  json_[nlohmann::ordered_json::json_pointer('/' + path)] = std::move(value);
+}
+
+io::bar_chart bench_report::chart() const {
+  const bool has_sections = std::any_of(panels_.begin(), panels_.end(),
+                                        [](const auto& panel) { return panel.units.size() > 1; });
+  return {.title = {},
+          .lines = {has_sections
+                        ? "Bars: medians over the rounds. Lines: 5th to 95th percentile. Grey: "
+                          "references; a row without a note is compared with the first."
+                        : "Bars: medians. Lines: up to the 99th percentile."},
+          .panels = panels_};
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tools/io/bar_chart.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::cli {
+
+/// The median and the 5th and 95th percentile of a figure over the rounds.
+struct spread {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// How many times as fast a way of work is as another one.
+struct comparison {
+  std::string name;  ///< of the other way
+  spread ratio;
+};
+
+/// A way of work in a section.
+struct section_row {
+  std::string name;
+  spread per_second;                 ///< pieces of work
+  comparison reference;              ///< the row itself if it is a reference
+  std::vector<comparison> beside{};  ///< further comparisons
+  double mean_batch = 0;             ///< 0: not counted
+};
+
+/// What the text of a section shows of each row.
+struct shown_figure {
+  const char* unit;
+  double pieces_per_second = 0;  ///< of one unit of a rate; 0: microseconds of a piece of work
+};
+inline constexpr shown_figure shown_times{"us each"};
+inline constexpr shown_figure shown_rates{"thousands a second", 1e3};
+
+/// Ways to do the same work. The first row is the usual reference.
+struct report_section {
+  std::string path;  ///< in the JSON: "mel/alone"
+  std::string title;
+  shown_figure shown = shown_rates;
+  std::vector<section_row> rows{};
+};
+
+/// The latency of requests, in microseconds.
+struct latency_row {
+  std::string key;   ///< in the JSON
+  std::string name;  ///< in the text
+  double median = 0;
+  double p99 = 0;
+};
+
+/// What a suite of `sluice bench` has measured: each figure is added once, for the text, the JSON
+/// and the chart. Not thread-safe.
+class bench_report {
+ public:
+  /// The library that computes, with its version if it has one.
+  std::string library;
+
+  void add(const report_section& section);
+  /// Adds a table of latencies, whose keys are in the object `path` of the JSON.
+  void add(const std::string& path, const std::string& title,
+           const std::vector<latency_row>& latencies);
+  /// Adds a figure to the JSON alone.
+  void add_value(const std::string& path, nlohmann::ordered_json value);
+  /// Adds a line to the text alone.
+  void add_line(const std::string& line) { text_ += line + '\n'; }
+
+  /// An object.
+  [[nodiscard]] const nlohmann::ordered_json& json() const noexcept { return json_; }
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+  /// A panel for each section, with the time of each row and its speed relative to its reference,
+  /// and one for each table of latencies. The title is left empty.
+  [[nodiscard]] io::bar_chart chart() const;
+
+ private:
+  /// Begins a table of the text.
+  void begin_table(const std::string& title, const std::string& head);
+
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
+  std::string text_;
+  std::vector<io::bar_panel> panels_;
+};
+
+}  // namespace sluice::cli
