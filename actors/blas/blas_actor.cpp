@@ -8,7 +8,8 @@ namespace sluice {
 blas_actor spawn_blas(caf::actor_system& system, std::shared_ptr<device_service> service,
                       std::shared_ptr<kernel_trace> trace) {
   return spawn_operations<gemm, sgemm, dgemm>(system, "sluice.blas", std::move(service),
-                                              std::move(trace), {&row_of(operation_type<gemm>{})});
+                                              std::move(trace),
+                                              {&descriptor_of(operation_type<gemm>{})});
 }
 
 }  // namespace sluice

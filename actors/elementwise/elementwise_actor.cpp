@@ -12,7 +12,7 @@ elementwise_actor spawn(operation_list<Operations...>, caf::actor_system& system
                         std::shared_ptr<kernel_trace> trace) {
   return spawn_operations<Operations...>(system, "sluice.elementwise", std::move(service),
                                          std::move(trace),
-                                         {&row_of(operation_type<Operations>{})...});
+                                         {&descriptor_of(operation_type<Operations>{})...});
 }
 
 }  // namespace

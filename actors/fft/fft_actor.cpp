@@ -8,7 +8,8 @@ namespace sluice {
 fft_actor spawn_fft(caf::actor_system& system, std::shared_ptr<device_service> service,
                     std::shared_ptr<kernel_trace> trace) {
   return spawn_operations<fft, rfft, irfft>(system, "sluice.fft", std::move(service),
-                                            std::move(trace), {&row_of(operation_type<fft>{})});
+                                            std::move(trace),
+                                            {&descriptor_of(operation_type<fft>{})});
 }
 
 }  // namespace sluice

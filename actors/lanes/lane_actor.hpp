@@ -23,7 +23,7 @@ struct lane_of_actor {
   const char* name;
   std::shared_ptr<const request_table> requests;
   std::unique_ptr<executor> on;  ///< nullptr: made when the lane is prepared
-  std::vector<const operation_row*> prepared;
+  std::vector<const operation_descriptor*> prepared;
   std::shared_ptr<lane_choice> lanes{};  ///< nullptr: the actor has no other lane
   std::size_t lane = 0;
   std::function<std::unique_ptr<executor>()> make_executor{};  ///< of a lane opened on demand

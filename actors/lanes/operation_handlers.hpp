@@ -13,6 +13,7 @@
 #include <sluice/operations/bounded_inbox.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/lane_choice.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -77,8 +78,8 @@ struct operation_state {
   std::optional<lane_choice::lane> lane;  // of an actor with several lanes
   std::unique_ptr<executor> on;           // nullptr while the lane is closed
   std::function<std::unique_ptr<executor>()> make_executor;
-  std::vector<const operation_row*> prepared;  // whose library objects the planner makes
-  std::function<void()> tend;                  // called with each wake; null: nothing to do
+  std::vector<const operation_descriptor*> prepared;  // whose library objects the planner makes
+  std::function<void()> tend;                         // called with each wake; null: nothing to do
   // When the lane is closed unless it has handled more messages than so many.
   timer::time_point idle_until{};
   std::uint64_t idle_since = 0;

@@ -22,7 +22,7 @@ namespace {
 caf::actor spawn_lanes(caf::actor_system& system, const char* name,
                        const std::shared_ptr<device_service>& service,
                        const std::shared_ptr<kernel_trace>& trace,
-                       std::vector<const operation_row*> prepared,
+                       std::vector<const operation_descriptor*> prepared,
                        const std::vector<request_type>& types) {
   const auto requests = std::make_shared<const request_table>(types);
   const auto ordinary = service->lanes_per_actor();

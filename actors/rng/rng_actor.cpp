@@ -9,7 +9,7 @@ rng_actor spawn_rng(caf::actor_system& system, std::shared_ptr<device_service> s
                     std::shared_ptr<kernel_trace> trace) {
   return spawn_operations<random_bits, random_uniform, random_normal>(
       system, "sluice.rng", std::move(service), std::move(trace),
-      {&row_of(operation_type<random_bits>{})});
+      {&descriptor_of(operation_type<random_bits>{})});
 }
 
 }  // namespace sluice

@@ -16,8 +16,8 @@
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/operation_request.hpp>
-#include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/operation_table.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/program.hpp>

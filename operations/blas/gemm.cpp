@@ -208,8 +208,8 @@ operations::scale_call operations::scaling_of(const gemm_call& call) {
   return scaling;
 }
 
-const operation_row& row_of(operation_type<gemm>) {
-  static const typed_operation_row<gemm, operations::gemm_call> row(
+const operation_descriptor& descriptor_of(operation_type<gemm>) {
+  static const typed_operation_descriptor<gemm, operations::gemm_call> descriptor(
       {.name = "gemm",
        .infer = operations::infer,
        .host = {.library = "OpenBLAS", .version = host::blas_version, .check = host::check_gemm},
@@ -227,7 +227,7 @@ const operation_row& row_of(operation_type<gemm>) {
                    .alignment = 16,
                    .begin = operations::with_cuda<cuda::begin_gemm_batch>(),
                    .enqueue = operations::with_cuda<cuda::enqueue_gemm_batch>()}});
-  return row;
+  return descriptor;
 }
 
 namespace {

@@ -13,7 +13,7 @@ constexpr std::string_view packs = "contiguous, packs others";
 template <class Operation>
 operation_description describe(std::string_view result, std::string_view types,
                                std::string_view layouts) {
-  return {&row_of(operation_type<Operation>{}), result, types, layouts};
+  return {&descriptor_of(operation_type<Operation>{}), result, types, layouts};
 }
 
 template <class... Operations>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sluice/operations/inference.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 
 #include <span>
 

@@ -157,8 +157,8 @@ conv2d_call infer(const conv2d& op, inference& inference) {
 
 }  // namespace
 
-const operation_row& row_of(operation_type<conv2d>) {
-  static const typed_operation_row<conv2d, conv2d_call> row(
+const operation_descriptor& descriptor_of(operation_type<conv2d>) {
+  static const typed_operation_descriptor<conv2d, conv2d_call> descriptor(
       {.name = "conv2d",
        .infer = infer,
        .host = {.library = "oneDNN",
@@ -173,7 +173,7 @@ const operation_row& row_of(operation_type<conv2d>) {
                 .make_plan = with_cudnn<cuda::make_conv2d_plan>()},
        .enqueue = with_cudnn<cuda::enqueue_conv2d>(),
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 }  // namespace sluice

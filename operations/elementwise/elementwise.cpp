@@ -168,8 +168,8 @@ binary_call infer_binary(const Operation& op, inference& inference) {
 }
 
 template <class... Operations>
-const operation_row& binary_row_at(std::size_t place, operation_list<Operations...>) {
-  const operation_row* row = nullptr;
+const operation_descriptor& binary_row_at(std::size_t place, operation_list<Operations...>) {
+  const operation_descriptor* row = nullptr;
   std::size_t i = 0;
   const auto make = [&]<class Operation>(Operation*) {
     row = &map_row<Operation, binary_call, infer_binary<Operation>, &Operation::a, &Operation::b>(
@@ -182,17 +182,17 @@ const operation_row& binary_row_at(std::size_t place, operation_list<Operations.
 
 }  // namespace
 
-const operation_row& row_of(operation_type<cast>) {
+const operation_descriptor& descriptor_of(operation_type<cast>) {
   return map_row<cast, cast_call, infer_cast, &cast::x>("cast");
 }
-const operation_row& row_of(operation_type<strided_copy>) {
+const operation_descriptor& descriptor_of(operation_type<strided_copy>) {
   return map_row<strided_copy, copy_call, infer_copy, &strided_copy::x>("strided_copy");
 }
-const operation_row& row_of(operation_type<affine>) {
+const operation_descriptor& descriptor_of(operation_type<affine>) {
   return map_row<affine, affine_call, infer_affine, &affine::x, &affine::scale, &affine::bias>(
       "affine");
 }
-const operation_row& detail::binary_row(std::size_t place) {
+const operation_descriptor& detail::binary_row(std::size_t place) {
   return binary_row_at(place, binary_operations{});
 }
 

@@ -66,8 +66,8 @@ void enqueue_map(lane_libraries& libraries, const map_call<Map>& call,
 
 /// The row of an operation that is the map `Map` of the members `Inputs` to the member `y`.
 template <class Operation, class Map, auto Infer, auto... Inputs>
-[[nodiscard]] const operation_row& map_row(std::string_view name) {
-  static const typed_operation_row<Operation, map_call<Map>> row(
+[[nodiscard]] const operation_descriptor& map_row(std::string_view name) {
+  static const typed_operation_descriptor<Operation, map_call<Map>> descriptor(
       {.name = name,
        .infer = infer_map<Operation, Map, Infer>,
        .host = {.library = "sluice"},
@@ -75,7 +75,7 @@ template <class Operation, class Map, auto Infer, auto... Inputs>
        .cuda = {.library = "sluice", .prepare = with_cuda<cuda::prepare_map<Map>>()},
        .enqueue = with_cuda<enqueue_map<Operation, Map, Inputs...>>(),
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 }  // namespace sluice::operations

@@ -149,8 +149,8 @@ std::shared_ptr<const operation_plan> make_plan(lane_libraries&, const reduce_ca
 
 }  // namespace
 
-const operation_row& row_of(operation_type<reduce>) {
-  static const typed_operation_row<reduce, reduce_call> row(
+const operation_descriptor& descriptor_of(operation_type<reduce>) {
+  static const typed_operation_descriptor<reduce, reduce_call> descriptor(
       {.name = "reduce",
        .infer = infer,
        .host = {.library = "sluice"},
@@ -160,7 +160,7 @@ const operation_row& row_of(operation_type<reduce>) {
                 .make_plan = make_plan},
        .enqueue = operations::with_cuda<enqueue>(),
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 }  // namespace sluice

@@ -67,7 +67,7 @@ resize_call infer_resize(const resize& op, inference& inference) {
 
 }  // namespace
 
-const operation_row& row_of(operation_type<resize>) {
+const operation_descriptor& descriptor_of(operation_type<resize>) {
   return operations::map_row<resize, resize_call, infer_resize, &resize::x>("resize");
 }
 

@@ -142,14 +142,14 @@ decibel_call infer_decibel(const power_to_decibel& op, inference& inference) {
 
 }  // namespace
 
-const operation_row& row_of(operation_type<frame_signal>) {
+const operation_descriptor& descriptor_of(operation_type<frame_signal>) {
   return map_row<frame_signal, frames_call, infer_frames, &frame_signal::signal,
                  &frame_signal::window>("frame_signal");
 }
-const operation_row& row_of(operation_type<power_spectrum>) {
+const operation_descriptor& descriptor_of(operation_type<power_spectrum>) {
   return map_row<power_spectrum, power_call, infer_power, &power_spectrum::x>("power_spectrum");
 }
-const operation_row& row_of(operation_type<power_to_decibel>) {
+const operation_descriptor& descriptor_of(operation_type<power_to_decibel>) {
   return map_row<power_to_decibel, decibel_call, infer_decibel, &power_to_decibel::x,
                  &power_to_decibel::reference>("power_to_decibel");
 }

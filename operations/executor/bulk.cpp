@@ -152,10 +152,10 @@ void bulk::collector::let_go() noexcept {
   if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-void bulk::submit_one(executor& to, const operation_row& row, void* operation,
+void bulk::submit_one(executor& to, const operation_descriptor& descriptor, void* operation,
                       const request_options& options, request_sender sender, collector& into,
                       std::size_t i) noexcept {
-  to.submit_operation(row, operation, options, into.token(i), sender);
+  to.submit_operation(descriptor, operation, options, into.token(i), sender);
 }
 
 void executor::submit(bulk asked, const request_options& options, reply_token<bulk_results> token,

@@ -52,8 +52,9 @@ request_queue::limits limits_of(const executor_options& o) noexcept {
 
 /// The key of the plan of a request, which has its bytes.
 plan_key_view key_of(const operation_request& r, device_kind kind) {
-  const auto bytes = r.row.key(kind, r.call);
-  return {&r.row, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
+  const auto bytes = r.descriptor.key(kind, r.call);
+  return {&r.descriptor,
+          std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
 }
 
 }  // namespace
@@ -113,11 +114,11 @@ class executor::core {
     waiting_.charge_later(sender, begun, bytes);
     if (!waiting_.empty() && !gather()) launch_waiting();
   }
-  void prepare(const operation_row& row) noexcept {
-    if (is_prepared(row)) return;
+  void prepare(const launch_descriptor& descriptor) noexcept {
+    if (is_prepared(descriptor)) return;
     try {
-      requested_.insert(&row);
-      (void)planning_.request({&row, {}, true}, nullptr, {});
+      requested_.insert(&descriptor);
+      (void)planning_.request({&descriptor, {}, true}, nullptr, {});
       planning_.start();
     } catch (...) {
       // The first request tries again, or is answered with the reason.
@@ -210,16 +211,16 @@ class executor::core {
  private:
   [[nodiscard]] device_kind kind() const noexcept { return lane_.runtime().device().id().kind; }
   [[nodiscard]] sluice::timer& timer() const noexcept { return lane_.service().timer(); }
-  [[nodiscard]] bool is_prepared(const operation_row& row) const noexcept {
-    return !row.has_libraries(kind()) || prepared_.contains(&row);
+  [[nodiscard]] bool is_prepared(const launch_descriptor& descriptor) const noexcept {
+    return !descriptor.has_libraries(kind()) || prepared_.contains(&descriptor);
   }
 
   /// Checks an inferred request and finds its plan. Returns whether it can be launched at once.
   /// There was room for the request when it had `bytes`, before it was inferred.
   [[nodiscard]] bool admit(operation_request& r, std::size_t bytes) {
     require_memory(r);
-    r.row.check(kind(), r.call);
-    prices_.require(r.row, r.row.facts(r.call), r.uses());
+    r.descriptor.check(kind(), r.call);
+    prices_.require(r.descriptor, r.descriptor.facts(r.call), r.uses());
     operations::require_enumerator("priority", r.options.priority, request_priority::low);
     operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
     operations::require_enumerator("bits", r.options.bits, result_bits::as_if_alone);
@@ -240,12 +241,14 @@ class executor::core {
   /// The largest number of requests in a batch with `r`; 0 if it must be launched alone.
   [[nodiscard]] static std::size_t most_in_batch(const operation_request& r) noexcept {
     if (r.options.bits == result_bits::as_if_alone) return 0;
-    const auto most = r.row.most_in_batch(r.call);
+    const auto* const batches = r.descriptor.batches();
+    const auto most = batches != nullptr ? batches->most_in_batch(r.call) : 0;
     if (most < 2) return 0;
+    const auto alignment = batches->batch_alignment();
     std::size_t used = 0;
     for (const auto& u : r.uses()) {
       const auto address = reinterpret_cast<std::uintptr_t>(u.of.value->value().address());
-      if (u.packed || (!u.ignored && address % r.row.batch_alignment() != 0)) return 0;
+      if (u.packed || (!u.ignored && address % alignment != 0)) return 0;
       if (u.stated || (*u.of.value && !u.ignored)) ++used;
     }
     return used > detail::joint_launches::max_uses ? 0 : most;
@@ -253,7 +256,7 @@ class executor::core {
   [[nodiscard]] static bool share_batch(const operation_request& founder,
                                         const operation_request& r) noexcept {
     // Equal keys may have different plans, because a dropped one is made again.
-    return r.most_in_batch != 0 && &r.row == &founder.row && r.plan == founder.plan &&
+    return r.most_in_batch != 0 && &r.descriptor == &founder.descriptor && r.plan == founder.plan &&
            founder.shares_batch(r);
   }
 
@@ -283,7 +286,7 @@ class executor::core {
   /// Finds the plan and the library objects of a request, or has them made.
   void find_plan(operation_request& r) {
     find_plan_of_operation(r);
-    const auto& copy = row_of(operation_type<strided_copy>{});
+    const auto& copy = descriptor_of(operation_type<strided_copy>{});
     if (r.planned_by != nullptr || is_prepared(copy)) return;
     const auto uses = r.uses();
     if (std::any_of(uses.begin(), uses.end(), [](const auto& u) { return u.packed; })) {
@@ -291,7 +294,7 @@ class executor::core {
     }
   }
   void find_plan_of_operation(operation_request& r) {
-    if (r.row.makes_plans(kind())) {
+    if (r.descriptor.makes_plans(kind())) {
       const auto key = key_of(r, kind());
       const auto* const known = plans_.find(key);
       if (known == nullptr) {
@@ -304,8 +307,8 @@ class executor::core {
       } else {
         r.plan = known->plan;
       }
-    } else if (!is_prepared(r.row)) {
-      r.planned_by = planning_.request({&r.row, {}, true}, nullptr, r.sender);
+    } else if (!is_prepared(r.descriptor)) {
+      r.planned_by = planning_.request({&r.descriptor, {}, true}, nullptr, r.sender);
     }
   }
 
@@ -350,8 +353,9 @@ class executor::core {
     return choice.on_demand(joined_->number()) || choice.on_demand(1);
   }
   [[nodiscard]] bool has(const plan_key& key) {
-    return key.only_libraries ? is_prepared(*key.row)
-                              : plans_.find({key.row, key.bytes, key.only_libraries}) != nullptr;
+    return key.only_libraries
+               ? is_prepared(*key.descriptor)
+               : plans_.find({key.descriptor, key.bytes, key.only_libraries}) != nullptr;
   }
   /// Tells the other lanes of a plan that has been made.
   void share(const plan_job& job) noexcept {
@@ -378,9 +382,9 @@ class executor::core {
     const auto outcome = job.outcome;
     try {
       if (!outcome.failure) {
-        prepared_.insert(job.key.row);
-        requested_.erase(job.key.row);
-        prepared_.insert(&row_of(operation_type<strided_copy>{}));
+        prepared_.insert(job.key.descriptor);
+        requested_.erase(job.key.descriptor);
+        prepared_.insert(&descriptor_of(operation_type<strided_copy>{}));
       }
       // Another failure may not happen again.
       if (outcome.plan || (outcome.failure && outcome.failure->code() == errc::unsupported)) {
@@ -486,14 +490,15 @@ class executor::core {
 
   /// The most device commands of a launch, without those of packed copies and single transfers.
   [[nodiscard]] static std::size_t commands_of(const operation_request& r) noexcept {
-    return r.row.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) + r.transfer_commands();
+    return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) +
+           r.transfer_commands();
   }
   /// The number of requests like `r`, at most `most`, for whose device commands there is room. At
   /// least one.
   [[nodiscard]] std::size_t with_room(const operation_request& r, std::size_t most) const noexcept {
     const auto room = lane_.room_for_commands();
     const auto commands = [&](std::size_t count) {
-      return r.row.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
+      return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
              count * r.transfer_commands();
     };
     while (most > 1 && commands(most) > room) most = (most + 1) / 2;
@@ -521,8 +526,8 @@ class executor::core {
 
   sluice::lane lane_;
   std::shared_ptr<lane_libraries> libraries_;
-  std::set<const operation_row*> prepared_;
-  std::set<const operation_row*> requested_;  // by `prepare`, and not prepared yet
+  std::set<const launch_descriptor*> prepared_;
+  std::set<const launch_descriptor*> requested_;  // by `prepare`, and not prepared yet
   const std::size_t max_plan_bytes_;
   plan_cache plans_;
   memory_with_plans memory_;
@@ -563,8 +568,8 @@ void executor::join_lanes(detail::lane_choice::lane& one) {
 executor::shared_plans executor::plans_of_other_lanes() const noexcept {
   return core_->plans_of_other_lanes();
 }
-void executor::prepare(const operation_row& row) noexcept {
-  core_->prepare(row);
+void executor::prepare(const launch_descriptor& descriptor) noexcept {
+  core_->prepare(descriptor);
 }
 executor::gathering::gathering(executor& of, request_sender sender,
                                std::size_t shared_bytes) noexcept
@@ -575,16 +580,16 @@ executor::gathering::~gathering() {
 detail::owner_memory& executor::memory() noexcept {
   return core_->memory();
 }
-void executor::submit_operation(const operation_row& row, void* operation,
+void executor::submit_operation(const operation_descriptor& descriptor, void* operation,
                                 const request_options& options, reply_token<tensor>&& token,
                                 request_sender sender) noexcept {
   try {
     request_options own = options;
-    submit(
-        row.make_request(memory(), operation, std::move(own), sender, reply_token<tensor>(token)));
+    submit(descriptor.make_request(memory(), operation, std::move(own), sender,
+                                   reply_token<tensor>(token)));
   } catch (...) {
     // The client that gets the error shares its memory with nobody.
-    row.drop_operands(operation);
+    descriptor.drop_operands(operation);
     token.fail(current_error());
   }
 }

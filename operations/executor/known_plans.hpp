@@ -23,8 +23,8 @@ class known_plans {
   /// What a lane needs to make a plan, or the library objects of an operation.
   struct plan {
     plan_key key;
-    std::optional<operation_row::call_storage> call;  ///< nothing: only the library objects
-    std::weak_ptr<const void> owner;                  ///< of what the call refers to
+    std::optional<call_storage> call;  ///< nothing: only the library objects
+    std::weak_ptr<const void> owner;   ///< of what the call refers to
     bool has_owner = false;
     std::size_t shared_device_bytes = 0;
     std::size_t bytes = 0;  ///< in the cache of a lane

@@ -6,8 +6,8 @@
 namespace sluice::operations {
 namespace {
 
-const operation_row& copy_row() {
-  return row_of(operation_type<strided_copy>{});
+const operation_descriptor& copy_descriptor() {
+  return descriptor_of(operation_type<strided_copy>{});
 }
 
 }  // namespace
@@ -16,15 +16,15 @@ packing::copy::copy(const tensor& from, const tensor& to)
     : addresses_{from.address(), to.address()} {
   strided_copy whole{.x = from, .y = to};
   inference_of<detail::operand_count<strided_copy>()> inferred(detail::operands_of(whole));
-  copy_row().infer(&whole, inferred, call_);
+  copy_descriptor().infer(&whole, inferred, call_);
 }
 
 void packing::copy::enqueue(lane_libraries& libraries) const {
-  copy_row().enqueue(libraries, call_, {.addresses = addresses_});
+  copy_descriptor().enqueue(libraries, call_, {.addresses = addresses_});
 }
 
 std::size_t packing::copy::commands() const noexcept {
-  return copy_row().facts(call_).commands;
+  return copy_descriptor().facts(call_).commands;
 }
 
 void packing::add(const tensor& value, const tensor& packed, access_kind access) {

@@ -50,7 +50,7 @@ class packing {
     [[nodiscard]] std::size_t commands() const noexcept;
 
    private:
-    operation_row::call_storage call_;
+    call_storage call_;
     std::array<void*, 2> addresses_;
   };
 

@@ -23,18 +23,18 @@ namespace sluice::operations {
 
 /// The operation and the launch key that a plan is for.
 struct plan_key {
-  const operation_row* row = nullptr;
+  const launch_descriptor* descriptor = nullptr;
   std::string bytes;            // of the launch key
   bool only_libraries = false;  // no plan: the library objects of the operation
 };
 
 /// A key whose bytes are elsewhere.
 struct plan_key_view {
-  const operation_row* row = nullptr;
+  const launch_descriptor* descriptor = nullptr;
   std::string_view bytes;
   bool only_libraries = false;
   [[nodiscard]] explicit operator plan_key() const {
-    return {row, std::string(bytes), only_libraries};
+    return {descriptor, std::string(bytes), only_libraries};
   }
 };
 
@@ -49,7 +49,7 @@ struct plan_key_order {
  private:
   template <class Key>
   static auto parts(const Key& key) noexcept {
-    return std::tuple(key.row, std::string_view(key.bytes), key.only_libraries);
+    return std::tuple(key.descriptor, std::string_view(key.bytes), key.only_libraries);
   }
 };
 

@@ -53,15 +53,15 @@ struct limits_of_plan {
 std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& libraries,
                                                 const limits_of_plan& limits,
                                                 std::shared_ptr<plan_account> account) {
-  const auto& row = *job.key.row;
+  const auto& descriptor = *job.key.descriptor;
   auto& runtime = libraries.runtime();
-  auto plan = row.make_plan(libraries, *job.call);
+  auto plan = descriptor.make_plan(libraries, *job.call);
   if (!plan) throw error(errc::library_failure, "no plan was made");
-  limits.prices.require(row, {plan->bytes(), 0});
+  limits.prices.require(descriptor, {plan->bytes(), 0});
   const std::size_t device_bytes = plan->device_bytes();
   price_limit{static_cast<double>(limits.device_bytes), "executor_options",
               "max_device_bytes_of_plan"}
-      .require(row.name(), ": the plan needs ",
+      .require(descriptor.name(), ": the plan needs ",
                static_cast<double>(device_bytes + plan->workspace_bytes()),
                " bytes of device memory");
   job.device_bytes = job.shared_device_bytes + device_bytes;
@@ -86,14 +86,14 @@ constexpr auto memory_of_failures = std::chrono::seconds(1);
 
 void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits,
           std::shared_ptr<plan_account> account) noexcept {
-  const auto& row = *job.key.row;
+  const auto& descriptor = *job.key.descriptor;
   const auto& device = libraries.runtime().device();
   const detail::no_room_wait_scope no_wait;  // other plans wait for the thread
   const auto begun = std::chrono::steady_clock::now();
   try {
     device.require_usable();
-    row.prepare(libraries);
-    row_of(operation_type<strided_copy>{}).prepare(libraries);  // for packed operands
+    descriptor.prepare(libraries);
+    descriptor_of(operation_type<strided_copy>{}).prepare(libraries);  // for packed operands
     if (job.call) job.outcome.plan = make_plan(job, libraries, limits, std::move(account));
   } catch (...) {
     job.outcome.failure = current_error();
@@ -110,8 +110,7 @@ planning::~planning() {
   for (auto job = mailbox_->take(); job != nullptr;) job = std::exchange(job->next, nullptr);
 }
 
-std::shared_ptr<const plan_job> planning::request(plan_key key,
-                                                  const operation_row::call_storage* call,
+std::shared_ptr<const plan_job> planning::request(plan_key key, const call_storage* call,
                                                   request_sender sender,
                                                   std::shared_ptr<const void> owner,
                                                   std::size_t shared_device_bytes) {
@@ -127,9 +126,9 @@ std::shared_ptr<const plan_job> planning::request(plan_key key,
     auto job = std::make_shared<plan_job>();
     job->key = std::move(key);
     if (call != nullptr) {
-      const auto& row = *job->key.row;
-      job->price = row.price_of_plan(libraries_->runtime().device().id().kind, *call);
-      prices_.require(row, job->price);
+      const auto& descriptor = *job->key.descriptor;
+      job->price = descriptor.price_of_plan(libraries_->runtime().device().id().kind, *call);
+      prices_.require(descriptor, job->price);
       job->call = *call;
     }
     job->owner = std::move(owner);

@@ -28,13 +28,13 @@ namespace sluice::operations {
 /// A plan on its way from the planner to the owner of an executor.
 struct plan_job {
   plan_key key;
-  std::optional<operation_row::call_storage> call;  // nothing: only the library objects
-  std::shared_ptr<const void> owner;                // of what the call refers to
-  request_sender sender;                            // in whose turn it is
-  std::vector<request_sender> senders{};            // all that need it
-  plan_price price{};                               // as far as it is known beforehand
-  plan_outcome outcome{};                           // written by the planner, before `made`
-  std::size_t shared_device_bytes = 0;              // that plans of the call share
+  std::optional<call_storage> call;            // nothing: only the library objects
+  std::shared_ptr<const void> owner;           // of what the call refers to
+  request_sender sender;                       // in whose turn it is
+  std::vector<request_sender> senders{};       // all that need it
+  plan_price price{};                          // as far as it is known beforehand
+  plan_outcome outcome{};                      // written by the planner, before `made`
+  std::size_t shared_device_bytes = 0;         // that plans of the call share
   std::size_t device_bytes = 0;                // with these, of the plan, as far as known; likewise
   std::chrono::steady_clock::duration took{};  // of the planner's time; likewise
   std::atomic<bool> made{false};
@@ -98,8 +98,7 @@ class planning {
   /// begun. A plan that costs too much is refused here.
   /// @throws error `unsupported` if the plan costs more than the limits
   /// @throws std::bad_alloc if there is no memory
-  [[nodiscard]] std::shared_ptr<const plan_job> request(plan_key key,
-                                                        const operation_row::call_storage* call,
+  [[nodiscard]] std::shared_ptr<const plan_job> request(plan_key key, const call_storage* call,
                                                         request_sender sender,
                                                         std::shared_ptr<const void> owner = {},
                                                         std::size_t shared_device_bytes = 0);

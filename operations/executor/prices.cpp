@@ -61,16 +61,16 @@ std::size_t price_limits::max_host_bytes() const noexcept {
                                                         : largest;
 }
 
-void price_limits::require(const operation_row& row, const launch_facts& facts,
+void price_limits::require(const launch_descriptor& descriptor, const launch_facts& facts,
                            std::span<const inference::use> uses) const {
   const auto units = work_of(facts, uses);
-  if (units > work.most) work.require(row.name(), ": takes ", units, " units of work");
+  if (units > work.most) work.require(descriptor.name(), ": takes ", units, " units of work");
 }
 
-void price_limits::require(const operation_row& row, const plan_price& price) const {
-  host_bytes.require(row.name(), ": the plan needs ", static_cast<double>(price.host_bytes),
+void price_limits::require(const launch_descriptor& descriptor, const plan_price& price) const {
+  host_bytes.require(descriptor.name(), ": the plan needs ", static_cast<double>(price.host_bytes),
                      " bytes of host memory");
-  planning_work.require(row.name(), ": the plan takes ", price.work, " units of work");
+  planning_work.require(descriptor.name(), ": the plan takes ", price.work, " units of work");
 }
 
 }  // namespace sluice::operations

@@ -3,7 +3,7 @@
 
 #include <sluice/envelope/request_limits.hpp>
 #include <sluice/operations/executor.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 
 #include <cstddef>
 #include <span>
@@ -40,10 +40,10 @@ struct price_limits {
   /// The largest size of a plan in host memory, in bytes.
   [[nodiscard]] std::size_t max_host_bytes() const noexcept;
   /// @throws error `unsupported` if a launch does more work
-  void require(const operation_row& row, const launch_facts& facts,
+  void require(const launch_descriptor& descriptor, const launch_facts& facts,
                std::span<const inference::use> uses) const;
   /// @throws error `unsupported` if a plan costs more
-  void require(const operation_row& row, const plan_price& price) const;
+  void require(const launch_descriptor& descriptor, const plan_price& price) const;
 };
 
 }  // namespace sluice::operations

@@ -25,26 +25,26 @@ struct batch_memory {
 
 /// Requests with equal calls on their way into one launch of their lane.
 ///
-///     request_batch batch(memory, libraries, row, call, most, operands);
+///     request_batch batch(memory, libraries, descriptor, call, most, operands);
 ///     batch.add(std::move(work), addresses);  // for each
 ///     batch.launch(lane, envelope);
 class request_batch final : public detail::batch_closure {
  public:
   /// A batch of up to `most` launches with `operands` operands each, with the plan and the
   /// workspace of `with`. `call` must outlive it, but what it refers to need not.
-  /// @throws error as `operation_row::begin_batch`
+  /// @throws error as `batch_descriptor::begin_batch`
   /// @throws std::bad_alloc
-  request_batch(batch_memory& memory, lane_libraries& libraries, const operation_row& row,
-                const operation_row::call_storage& call, std::size_t most, std::size_t operands,
-                const launch_memory& with = {})
+  request_batch(batch_memory& memory, lane_libraries& libraries,
+                const launch_descriptor& descriptor, const call_storage& call, std::size_t most,
+                std::size_t operands, const launch_memory& with = {})
       : memory_(memory),
         libraries_(libraries),
-        row_(row),
+        descriptor_(descriptor),
         call_(call),
         operands_(operands),
-        commands_(row.facts(call).commands),
+        commands_(descriptor.facts(call).commands),
         with_(with),
-        own_(row.begin_batch(libraries, most)) {
+        own_(descriptor.batches()->begin_batch(libraries, most)) {
     memory.works.all.reserve(most);
     memory.own.reserve(most);
     memory.own.clear();
@@ -82,7 +82,7 @@ class request_batch final : public detail::batch_closure {
     return memory;
   }
   void enqueue_one(const launch_context&, std::size_t which) override {
-    row_.enqueue(libraries_, call_, memory_of(addresses_of(which), memory_.own[which]));
+    descriptor_.enqueue(libraries_, call_, memory_of(addresses_of(which), memory_.own[which]));
   }
   void enqueue_together(const launch_context&, std::span<const std::uint32_t> which) override {
     if (which.size() == count_) return enqueue_all(which, memory_.addresses, memory_.own);
@@ -112,14 +112,14 @@ class request_batch final : public detail::batch_closure {
     parts.enqueue([&] {
       auto memory = memory_of(addresses, own_.get());
       memory.members = own;
-      row_.enqueue_batch(libraries_, call_, memory);
+      descriptor_.batches()->enqueue_batch(libraries_, call_, memory);
     });
   }
 
   batch_memory& memory_;
   lane_libraries& libraries_;
-  const operation_row& row_;
-  const operation_row::call_storage& call_;
+  const launch_descriptor& descriptor_;
+  const call_storage& call_;
   const std::size_t operands_;
   std::size_t commands_;  // of the call and of what the launches need of their own
   const launch_memory with_;

@@ -63,7 +63,7 @@ void request_launcher::launch_together(const request_queue::list& requests) noex
       const auto* const plan = founder.plan.get();
       const auto bytes = plan != nullptr ? plan->batch_workspace_bytes() : 0;
       memory_.use(bytes, [&] { workspace_.require(bytes); });
-      batch.emplace(batch_memory_, libraries_, founder.row, founder.call, requests.size(),
+      batch.emplace(batch_memory_, libraries_, founder.descriptor, founder.call, requests.size(),
                     founder.uses().size(),
                     launch_memory{.types = types.all(),
                                   .plan = plan,
@@ -87,18 +87,18 @@ const kernel_envelope& request_launcher::add(request_batch& batch, operation_req
   operands used;
   operand_addresses addresses(r.uses().size());
   std::unique_ptr<packing> copies;  // stays null
-  const auto own = r.row.begin(libraries_, r.operation(), r.call);
+  const auto own = r.descriptor.begin(libraries_, r.operation(), r.call);
   take_operands(r, used, addresses, copies);
   if (r.plan) used.keep(r.plan);
   if (own) used.keep(own);
-  const auto& by = envelope(r.row, r.type());
+  const auto& by = envelope(r.descriptor, r.type());
   auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
   if (work) batch.add(std::move(work), addresses.all(), own.get());
   return by;
 }
 
 launch_options request_launcher::options_of(const operation_request& r) const {
-  const auto facts = r.row.facts(r.call);
+  const auto facts = r.descriptor.facts(r.call);
   return {
       .when = r.options.reply,
       .sizes = facts.sizes,
@@ -118,7 +118,7 @@ void request_launcher::enqueue(operation_request& r) {
   const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
   memory_.use(workspace_bytes, [&] { workspace_.require(workspace_bytes); });
   if (workspace_bytes != 0) memory.workspace = workspace_.address();
-  const auto own = r.row.begin(libraries_, r.operation(), r.call);
+  const auto own = r.descriptor.begin(libraries_, r.operation(), r.call);
   memory.own = own.get();
   take_operands(r, used, addresses, copies);
   memory.addresses = addresses.all();
@@ -130,12 +130,12 @@ void request_launcher::enqueue(operation_request& r) {
   if (r.plan) used.keep(r.plan);
   if (own) used.keep(own);
   if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
-  const auto& by = envelope(r.row, r.type());
+  const auto& by = envelope(r.descriptor, r.type());
   auto work = r.launch(by, lane_, std::move(used), options, must_finish ? own : nullptr);
   if (!work) return;
   const auto closure = [&](const launch_context&) {
     const auto operation = [&] {
-      r.row.enqueue(libraries_, r.call, memory);
+      r.descriptor.enqueue(libraries_, r.call, memory);
     };
     if (copies) return copies->enqueue(libraries_, operation);
     operation();
@@ -177,15 +177,16 @@ void request_launcher::take_operands(operation_request& r, operands& used,
   }
 }
 
-const kernel_envelope& request_launcher::envelope(const operation_row& row, element_type type) {
-  const std::pair key{&row, type};
+const kernel_envelope& request_launcher::envelope(const launch_descriptor& descriptor,
+                                                  element_type type) {
+  const std::pair key{&descriptor, type};
   if (last_envelope_ != nullptr && last_envelope_->first == key) return last_envelope_->second;
   if (const auto found = envelopes_.find(key); found != envelopes_.end()) {
     last_envelope_ = &*found;
     return found->second;
   }
-  const auto library = std::string(row.library(lane_.runtime().device().id().kind));
-  const auto name = std::string(row.name());
+  const auto library = std::string(descriptor.library(lane_.runtime().device().id().kind));
+  const auto name = std::string(descriptor.name());
   kernel_envelope made({library, name, type});
   made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
   return envelopes_.emplace(key, std::move(made)).first->second;

@@ -46,7 +46,8 @@ class request_launcher {
   void take_operands(detail::operation_request& r, operands& used, operand_addresses& addresses,
                      std::unique_ptr<packing>& copies);
   [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag);
-  [[nodiscard]] const kernel_envelope& envelope(const operation_row& row, element_type type);
+  [[nodiscard]] const kernel_envelope& envelope(const launch_descriptor& descriptor,
+                                                element_type type);
 
   lane& lane_;
   lane_libraries& libraries_;
@@ -54,7 +55,7 @@ class request_launcher {
   planning& planning_;
   std::shared_ptr<kernel_trace> trace_;
   workspace workspace_;
-  std::map<std::pair<const operation_row*, element_type>, kernel_envelope> envelopes_;
+  std::map<std::pair<const launch_descriptor*, element_type>, kernel_envelope> envelopes_;
   const decltype(envelopes_)::value_type* last_envelope_ = nullptr;  // the one that was used last
   batch_memory batch_memory_;
 };

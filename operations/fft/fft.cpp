@@ -154,8 +154,8 @@ void enqueue_together(lane_libraries& libraries, const fft_call& call,
 }
 
 template <class Operation>
-const operation_row& make_row(std::string_view name) {
-  static const typed_operation_row<Operation, fft_call> row(
+const operation_descriptor& make_descriptor(std::string_view name) {
+  static const typed_operation_descriptor<Operation, fft_call> descriptor(
       {.name = name,
        .infer = [](const Operation& op, inference& inference) { return infer(op, inference); },
        .host = {.library = "sluice",
@@ -172,7 +172,7 @@ const operation_row& make_row(std::string_view name) {
                    .same = [](const fft_call& a,
                               const fft_call& b) { return a.key == b.key && a.scale == b.scale; },
                    .enqueue = operations::with_cuda<enqueue_together<Operation>>()}});
-  return row;
+  return descriptor;
 }
 
 }  // namespace
@@ -187,14 +187,14 @@ std::size_t operations::most_in_batch(const fft_key& key) noexcept {
   return has_gaps || row > most_bytes / key.batch ? 0 : most_transforms;
 }
 
-const operation_row& row_of(operation_type<fft>) {
-  return make_row<fft>("fft");
+const operation_descriptor& descriptor_of(operation_type<fft>) {
+  return make_descriptor<fft>("fft");
 }
-const operation_row& row_of(operation_type<rfft>) {
-  return make_row<rfft>("rfft");
+const operation_descriptor& descriptor_of(operation_type<rfft>) {
+  return make_descriptor<rfft>("rfft");
 }
-const operation_row& row_of(operation_type<irfft>) {
-  return make_row<irfft>("irfft");
+const operation_descriptor& descriptor_of(operation_type<irfft>) {
+  return make_descriptor<irfft>("irfft");
 }
 
 }  // namespace sluice

@@ -121,24 +121,24 @@ class executable::builder {
     const std::array specs{std::optional(source_spec), std::optional(target_spec)};
     const auto operands = detail::operands_of(copy);
     inference_of<detail::operand_count<strided_copy>()> inferred(operands, specs);
-    const auto& row = row_of(operation_type<strided_copy>{});
+    const auto& descriptor = descriptor_of(operation_type<strided_copy>{});
     action new_action;
-    new_action.row = &row;
+    new_action.descriptor = &descriptor;
     new_action.operands = {source, target};
     new_action.types = {source_spec.type, target_spec.type};
-    row.infer(&copy, inferred, new_action.call);
+    descriptor.infer(&copy, inferred, new_action.call);
     add(std::move(new_action));
   }
   void add(action new_action) {
     const auto kind = libraries_.runtime().device().id().kind;
     new_action.label = label_;
-    new_action.row->prepare(libraries_);
-    if (new_action.row->makes_plans(kind)) {
-      const auto bytes = new_action.row->key(kind, new_action.call);
-      auto& plan = plans_[{new_action.row,
+    new_action.descriptor->prepare(libraries_);
+    if (new_action.descriptor->makes_plans(kind)) {
+      const auto bytes = new_action.descriptor->key(kind, new_action.call);
+      auto& plan = plans_[{new_action.descriptor,
                            std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}];
       if (!plan) {
-        plan = new_action.row->make_plan(libraries_, new_action.call);
+        plan = new_action.descriptor->make_plan(libraries_, new_action.call);
         if (!plan) throw error(errc::library_failure, "no plan was made");
         target_.plans_.push_back(plan);
       }
@@ -146,7 +146,7 @@ class executable::builder {
       if (plan->workspace_bytes() != 0) new_action.workspace = new_buffer(plan->workspace_bytes());
       target_.commands_ += plan->commands();
     }
-    target_.commands_ += new_action.row->facts(new_action.call).commands;
+    target_.commands_ += new_action.descriptor->facts(new_action.call).commands;
     target_.actions_.push_back(std::move(new_action));
   }
   /// The properties of a value that is repeated to `shape`.
@@ -193,7 +193,7 @@ class executable::builder {
       root = new_buffer(result_spec.bytes());
     }
     action new_action;
-    new_action.row = inferred.row;
+    new_action.descriptor = inferred.descriptor;
     new_action.call = inferred.call;
     // They have the order of the steps.
     if (next_varying_ < inferred_.varying.size() &&
@@ -241,7 +241,8 @@ class executable::builder {
       std::vector<std::uint32_t>(graph_.steps().size(), program_graph::none);
   std::uint32_t next_varying_ = 0;
   std::vector<scratch_buffer> buffers_;
-  std::map<std::pair<const operation_row*, std::string>, std::shared_ptr<const operation_plan>>
+  std::map<std::pair<const operation_descriptor*, std::string>,
+           std::shared_ptr<const operation_plan>>
       plans_;
 };
 
@@ -372,14 +373,14 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
   if (!has_gpu(libraries)) {
     try {
       // The launch owns this executable and `run_data`.
-      return submit_host_task(
-          libraries.stream(), [this, scratch, run_data,
-                               all_externals = std::vector(externals.begin(), externals.end())] {
-            for_each(all_externals, scratch, run_data,
-                     [](const action& a, const auto& call, const launch_memory& memory) {
-                       naming([&] { return a.label; }, [&] { a.row->compute(call, memory); });
-                     });
-          });
+      return submit_host_task(libraries.stream(), [this, scratch, run_data,
+                                                   all_externals = std::vector(externals.begin(),
+                                                                               externals.end())] {
+        for_each(all_externals, scratch, run_data,
+                 [](const action& a, const auto& call, const launch_memory& memory) {
+                   naming([&] { return a.label; }, [&] { a.descriptor->compute(call, memory); });
+                 });
+      });
     } catch (...) {
       throw nothing_enqueued(current_error());
     }
@@ -389,7 +390,8 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
            [&](const action& a, const auto& call, const launch_memory& memory) {
              parts.enqueue([&] {
                const detail::nvtx_range range(a.label.c_str());
-               naming([&] { return a.label; }, [&] { a.row->enqueue(libraries, call, memory); });
+               naming([&] { return a.label; },
+                      [&] { a.descriptor->enqueue(libraries, call, memory); });
              });
            });
 }

@@ -119,10 +119,10 @@ class executable final : public operation_plan {
   };
   /// A step, or a copy before or after one.
   struct action {
-    const operation_row* row = nullptr;
+    const operation_descriptor* descriptor = nullptr;
     std::string label{};                     ///< in errors: "step 'mel'"
     std::optional<std::uint32_t> varying{};  ///< number of the varying step that has the call
-    operation_row::call_storage call;
+    call_storage call;
     std::vector<place> operands{};
     std::array<element_type, inference::max_operands> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};

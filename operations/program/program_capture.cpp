@@ -66,7 +66,7 @@ program_capture::program_capture(std::shared_ptr<const detail::program_graph> gr
     refusal_ = "the runs give numbers";
   } else {
     for (std::size_t i = 0; i < graph->steps().size() && refusal_.empty(); ++i) {
-      if (inferred_->steps[i].row->can_be_captured()) continue;
+      if (inferred_->steps[i].descriptor->can_be_captured()) continue;
       refusal_ = "step '" + graph->steps()[i].name + "' is of an operation that cannot be captured";
     }
   }

@@ -179,11 +179,12 @@ std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_
     return o.role == member_role::output;
   };
   const auto outputs = std::count_if(operands.begin(), operands.end(), is_output);
-  if (outputs != 1 || !operation->row().composes()) {
+  if (outputs != 1 || !operation->descriptor().composes()) {
     const char* const reason = outputs == 0   ? "it has no output"
                                : outputs != 1 ? "it has several outputs"
                                               : "its launches need more than its operands";
-    throw error(errc::unsupported, in_step(name) + ": " + std::string(operation->row().name()) +
+    throw error(errc::unsupported, in_step(name) + ": " +
+                                       std::string(operation->descriptor().name()) +
                                        " cannot be a step of a program: " + reason);
   }
   step new_step;
@@ -463,7 +464,7 @@ std::string program_graph::name_of(std::uint32_t number) const {
 }
 
 std::string program_graph::text_of(const step& s) const {
-  std::string text(s.operation->row().name());
+  std::string text(s.operation->descriptor().name());
   text += '(';
   const char* separator = "";
   const auto add = [&](std::string_view name, const std::string& content) {

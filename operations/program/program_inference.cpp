@@ -133,9 +133,9 @@ void append(std::string& key, std::span<const std::byte> bytes) {
 std::string structure_of(const program_inference::step& step) {
   std::string text;
   for (const auto kind : {device_kind::host, device_kind::cuda}) {
-    append(text, step.row->key(kind, step.call));
+    append(text, step.descriptor->key(kind, step.call));
   }
-  append(text, static_cast<std::int64_t>(step.row->facts(step.call).commands));
+  append(text, static_cast<std::int64_t>(step.descriptor->facts(step.call).commands));
   for (const auto& u : step.uses) {
     append(text, (u.spec ? 1 : 0) + (u.packed ? 2 : 0) + (u.ignored ? 4 : 0) + (u.stated ? 8 : 0));
     append(text, static_cast<std::int64_t>(u.access));
@@ -160,7 +160,7 @@ void infer_step(const program_graph& graph, std::uint32_t number, const program_
   for (auto& bound_scalar : bound) {
     if (bound_scalar.is_of_program()) bound_scalar = scalars[bound_scalar.number()];
   }
-  step_inference.row = &step.operation->row();
+  step_inference.descriptor = &step.operation->descriptor();
   step_inference.uses.resize(specs.size());
   const auto with_operands = [&](const error& e) {
     return "step '" + step.name + "': " + e.what() + "; the step is " + graph.text_of(step);
@@ -345,26 +345,27 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
   for (const auto& v : inferred.varying)
     append(inferred.key, std::as_bytes(std::span(v.structure)));
   inferred.bytes = size_of(inferred);
-  for (const auto& s : inferred.steps) inferred.work += work_of(s.row->facts(s.call), s.uses);
+  for (const auto& s : inferred.steps)
+    inferred.work += work_of(s.descriptor->facts(s.call), s.uses);
   return inferred;
 }
 
 void check_steps(const program_graph& graph, const program_inference& inferred, device_kind kind) {
   for (std::size_t i = 0; i < inferred.steps.size(); ++i) {
     const auto& step = inferred.steps[i];
-    naming_step(graph.steps()[i].name, [&] { step.row->check(kind, step.call); });
+    naming_step(graph.steps()[i].name, [&] { step.descriptor->check(kind, step.call); });
   }
 }
 
 plan_price price_of_plans(const program_inference& inferred, device_kind kind) {
   // Steps with equal keys share a plan.
-  std::map<std::pair<const operation_row*, std::string>, plan_price> plans;
+  std::map<std::pair<const operation_descriptor*, std::string>, plan_price> plans;
   for (const auto& step : inferred.steps) {
-    if (!step.row->makes_plans(kind)) continue;
-    const auto key = step.row->key(kind, step.call);
+    if (!step.descriptor->makes_plans(kind)) continue;
+    const auto key = step.descriptor->key(kind, step.call);
     plans.try_emplace(
-        {step.row, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
-        step.row->price_of_plan(kind, step.call));
+        {step.descriptor, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
+        step.descriptor->price_of_plan(kind, step.call));
   }
   constexpr double work_of_step = 1024;
   plan_price sum{.work = work_of_step * static_cast<double>(inferred.steps.size())};

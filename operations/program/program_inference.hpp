@@ -48,8 +48,8 @@ struct program_inference {
     [[nodiscard]] tensor_spec spec() const;
   };
   struct step {
-    const operation_row* row = nullptr;
-    operation_row::call_storage call;
+    const operation_descriptor* descriptor = nullptr;
+    call_storage call;
     std::vector<inference::use> uses{};  ///< their operands belong to the program
   };
 
@@ -114,7 +114,7 @@ void naming_step(const std::string& name, const Work& work) {
 /// The call of a step of one run.
 struct step_call {
   std::uint32_t step = 0;
-  operation_row::call_storage call;
+  call_storage call;
 };
 
 /// What is known of one run: what it shares with others, and the calls of its varying steps, in

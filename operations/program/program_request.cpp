@@ -37,8 +37,8 @@ void require_numbers(const detail::program_graph& graph, std::span<const scalar>
   }
 }
 
-/// The row of all programs. A call is a pointer to a `program_call`.
-class row_of_programs final : public operation_row {
+/// The descriptor of all programs. A call is a pointer to a `program_call`.
+class program_descriptor final : public launch_descriptor, private batch_descriptor {
  public:
   static void store(const void* value, call_storage& call) noexcept {
     std::memcpy(call.bytes.data(), &value, sizeof value);
@@ -46,12 +46,6 @@ class row_of_programs final : public operation_row {
 
   std::string_view name() const noexcept override { return "program"; }
   std::string_view library(device_kind) const noexcept override { return "sluice"; }
-  std::string version(device_kind) const override { return {}; }
-  void infer(const void*, inference&, call_storage&) const override {}
-  [[nodiscard]] std::optional<error> try_infer(const void*, inference&,
-                                               call_storage&) const noexcept override {
-    return std::nullopt;
-  }
   void check(device_kind kind, const call_storage& call) const override {
     const auto& program = get(call);
     check_steps(*program.graph, program.planned_on(kind), kind);
@@ -74,16 +68,6 @@ class row_of_programs final : public operation_row {
     return price_of_plans(get(call).planned_on(kind), kind);
   }
   void prepare(lane_libraries&) const override {}
-  // Runs make requests of their own, and a program is added to another one step by step.
-  detail::owner_pointer<detail::operation_request> make_request(
-      detail::owner_memory&, void*, request_options&&, request_sender,
-      reply_token<tensor>&&) const override {
-    throw error(errc::unsupported, "program: is no operation");
-  }
-  std::shared_ptr<detail::program_step> make_step(void*) const override {
-    throw error(errc::unsupported, "program: is no operation");
-  }
-  void drop_operands(void*) const noexcept override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
     const auto& program = get(call);
@@ -116,6 +100,9 @@ class row_of_programs final : public operation_row {
         ->enqueue(libraries, memory.addresses, memory.workspace,
                   static_cast<program_launch*>(memory.own));
   }
+  const batch_descriptor* batches() const noexcept override { return this; }
+
+ private:
   std::size_t most_in_batch(const call_storage& call) const noexcept override {
     return get(call).most_in_batch;
   }
@@ -124,10 +111,7 @@ class row_of_programs final : public operation_row {
     static_cast<const executable*>(memory.plan)
         ->enqueue_batch(libraries, {memory.addresses, memory.members}, memory.workspace);
   }
-  bool composes() const noexcept override { return false; }
-  void compute(const call_storage&, const launch_memory&) const override {}
 
- private:
   /// Prepares the download of each output to a new tensor.
   static void add_downloads(const program_call& call, stream_ref stream, host_tensors& downloads,
                             program_launch& launch) {
@@ -176,9 +160,9 @@ void require_spec(const tensor_spec& spec, const std::string& name) {
 
 }  // namespace
 
-const operation_row& program_row() {
-  static const row_of_programs row;
-  return row;
+const launch_descriptor& descriptor_of_programs() {
+  static const program_descriptor descriptor;
+  return descriptor;
 }
 
 /// The properties of the outputs that are given. Checks that they share no bytes with constants and
@@ -267,7 +251,7 @@ void program_request::infer_steps() {
   }
   call_ = program_call{graph, inferred, stacks ? graph->max_in_batch() : 0,
                        stacks && options.bits != result_bits::as_if_alone && inferred->padded};
-  row_of_programs::store(&*call_, call);
+  program_descriptor::store(&*call_, call);
 
   operands_.reserve(inferred->uses.size());
   for (std::size_t i = 0; i < request_.inputs.size(); ++i) {
@@ -299,7 +283,7 @@ void program_request::infer_steps() {
 detail::shared_call share(const program_call& call) {
   auto owner = std::make_shared<const program_call>(call);
   detail::shared_call shared;
-  row_of_programs::store(owner.get(), shared.call);
+  program_descriptor::store(owner.get(), shared.call);
   shared.owner = std::move(owner);
   return shared;
 }
@@ -434,7 +418,7 @@ void prepare_request::infer_steps() {
   auto run = graph->infer(request_.inputs, request_.scalars, outputs);
   call_ = program_call{graph, run.shared, 0,
                        run.shared->padded && options.bits != result_bits::as_if_alone};
-  row_of_programs::store(&*call_, call);
+  program_descriptor::store(&*call_, call);
 }
 
 std::size_t prepare_request::bytes() const noexcept {

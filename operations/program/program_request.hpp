@@ -35,8 +35,8 @@ struct program_call {
 /// @throws std::bad_alloc if there is no memory
 [[nodiscard]] detail::shared_call share(const program_call& call);
 
-/// The row of all programs. The plan of a call is an `executable`.
-[[nodiscard]] const operation_row& program_row();
+/// The descriptor of all programs. The plan of a call is an `executable`.
+[[nodiscard]] const launch_descriptor& descriptor_of_programs();
 
 /// What a launch of a run needs beside the plan and the operands.
 struct run_parts {
@@ -54,7 +54,7 @@ class program_request final : public detail::operation_request {
   program_request(detail::owner_memory& memory, run&& request, request_options&& o,
                   request_sender s, reply_token<tensors>&& t,
                   std::shared_ptr<host_tensors> downloads = nullptr) noexcept
-      : operation_request(program_row(), std::move(o), s, t.failures()),
+      : operation_request(descriptor_of_programs(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
         memory_(memory),
         request_(std::move(request)),
@@ -107,7 +107,7 @@ class prepare_request final : public detail::operation_request {
  public:
   prepare_request(prepare&& request, request_options&& o, request_sender s,
                   reply_token<prepared>&& t) noexcept
-      : operation_request(program_row(), std::move(o), s, t.failures()),
+      : operation_request(descriptor_of_programs(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
         request_(std::move(request)) {}
 

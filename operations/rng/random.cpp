@@ -86,8 +86,8 @@ void enqueue_numbers(lane_libraries& libraries, const random_call& call,
 }
 
 template <class Operation>
-const operation_row& row_of_random(std::string_view name) {
-  static const typed_operation_row<Operation, random_call> row(
+const operation_descriptor& row_of_random(std::string_view name) {
+  static const typed_operation_descriptor<Operation, random_call> descriptor(
       {.name = name,
        .infer = [](const Operation& op, inference& inference) { return infer(op, inference); },
        .host = {.library = "Random123"},
@@ -95,18 +95,18 @@ const operation_row& row_of_random(std::string_view name) {
        .cuda = {.library = "cuRAND", .prepare = operations::with_cuda<cuda::prepare_random>()},
        .enqueue = operations::with_cuda<enqueue_numbers<Operation>>(),
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 }  // namespace
 
-const operation_row& row_of(operation_type<random_bits>) {
+const operation_descriptor& descriptor_of(operation_type<random_bits>) {
   return row_of_random<random_bits>("random_bits");
 }
-const operation_row& row_of(operation_type<random_uniform>) {
+const operation_descriptor& descriptor_of(operation_type<random_uniform>) {
   return row_of_random<random_uniform>("random_uniform");
 }
-const operation_row& row_of(operation_type<random_normal>) {
+const operation_descriptor& descriptor_of(operation_type<random_normal>) {
   return row_of_random<random_normal>("random_normal");
 }
 

@@ -109,8 +109,8 @@ void enqueue(lane_libraries& libraries, const fill_call& call, const launch_of<f
 
 }  // namespace
 
-const operation_row& row_of(operation_type<fill>) {
-  static const typed_operation_row<fill, fill_call> row(
+const operation_descriptor& descriptor_of(operation_type<fill>) {
+  static const typed_operation_descriptor<fill, fill_call> descriptor(
       {.name = "fill",
        .infer = [](const fill& op, inference& to) { return infer(op, to); },
        .host = {.library = "host"},
@@ -118,7 +118,7 @@ const operation_row& row_of(operation_type<fill>) {
        .cuda = {.library = "CUDA"},
        .enqueue = enqueue,
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 }  // namespace sluice

@@ -66,10 +66,10 @@ std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const downloa
       host_transfer::download(libraries.stream(), target.data(), target.bytes()), true);
 }
 
-/// The row of a transfer whose operand on the device is `Device`.
+/// The descriptor of a transfer whose operand on the device is `Device`.
 template <class Operation, operand Operation::*Device>
-const operation_row& make_row(std::string_view name) {
-  static const typed_operation_row<Operation, transfer_call> row(
+const operation_descriptor& make_descriptor(std::string_view name) {
+  static const typed_operation_descriptor<Operation, transfer_call> descriptor(
       {.name = name,
        .infer = [](const Operation& op, inference& to) { return infer(op, to); },
        .host = {.library = "host"},
@@ -80,16 +80,16 @@ const operation_row& make_row(std::string_view name) {
            [](lane_libraries&, const transfer_call&, const launch_of<Operation>& at) {
              at.template own<transfer_launch>().enqueue(at.template get<void>(Device));
            }});
-  return row;
+  return descriptor;
 }
 
 }  // namespace
 
-const operation_row& row_of(operation_type<upload>) {
-  return make_row<upload, &upload::y>("upload");
+const operation_descriptor& descriptor_of(operation_type<upload>) {
+  return make_descriptor<upload, &upload::y>("upload");
 }
-const operation_row& row_of(operation_type<download>) {
-  return make_row<download, &download::x>("download");
+const operation_descriptor& descriptor_of(operation_type<download>) {
+  return make_descriptor<download, &download::x>("download");
 }
 
 }  // namespace sluice

@@ -23,13 +23,13 @@ struct operations_options {
 };
 
 std::string_view library(const operation_description& o, device_kind kind) {
-  return o.row->library(kind);
+  return o.descriptor->library(kind);
 }
 
 std::string as_json() {
   auto list = nlohmann::json::array();
   for (const auto& o : describe_operations()) {
-    list.push_back({{"operation", o.row->name()},
+    list.push_back({{"operation", o.descriptor->name()},
                     {"result", o.result},
                     {"types", o.types},
                     {"layouts", o.layouts},
@@ -44,8 +44,9 @@ std::string as_markdown() {
       "| operation | result | element types | layouts | on a GPU | on the host |\n"
       "|---|---|---|---|---|---|\n";
   for (const auto& o : describe_operations()) {
-    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", o.row->name(), o.result, o.types,
-                         o.layouts, library(o, device_kind::cuda), library(o, device_kind::host));
+    table +=
+        fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", o.descriptor->name(), o.result, o.types,
+                    o.layouts, library(o, device_kind::cuda), library(o, device_kind::host));
   }
   return table;
 }
@@ -53,9 +54,9 @@ std::string as_markdown() {
 std::string as_table() {
   std::string table;
   for (const auto& o : describe_operations()) {
-    table += fmt::format("{:<17} {}\n{:<17}   {}; {}; {} on a GPU, {} on the host\n", o.row->name(),
-                         o.result, "", o.types, o.layouts, library(o, device_kind::cuda),
-                         library(o, device_kind::host));
+    table += fmt::format("{:<17} {}\n{:<17}   {}; {}; {} on a GPU, {} on the host\n",
+                         o.descriptor->name(), o.result, "", o.types, o.layouts,
+                         library(o, device_kind::cuda), library(o, device_kind::host));
   }
   return table;
 }

@@ -16,17 +16,16 @@ namespace sluice {
 namespace detail {
 /// Starts an actor that runs requests of `types` on the lanes that `service` states.
 /// @throws error as `executor`
-[[nodiscard]] SLUICE_EXPORT caf::actor spawn_lanes(caf::actor_system& system, const char* name,
-                                                   const std::shared_ptr<device_service>& service,
-                                                   const std::shared_ptr<kernel_trace>& trace,
-                                                   std::vector<const operation_row*> prepared,
-                                                   const std::vector<request_type>& types);
+[[nodiscard]] SLUICE_EXPORT caf::actor spawn_lanes(
+    caf::actor_system& system, const char* name, const std::shared_ptr<device_service>& service,
+    const std::shared_ptr<kernel_trace>& trace, std::vector<const operation_descriptor*> prepared,
+    const std::vector<request_type>& types);
 }  // namespace detail
 
 /// Starts an `operation_actor<Requests...>` called `name` with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own and the default
 /// `executor_options`. The planner makes the library objects of `prepared` before a request needs
-/// them: `{&row_of(operation_type<saxpy>{})}`. `name` must outlive the actor.
+/// them: `{&descriptor_of(operation_type<saxpy>{})}`. `name` must outlive the actor.
 ///
 ///     const auto own = spawn_operations<saxpy>(system, "example.saxpy", device.shared_service());
 ///
@@ -42,7 +41,7 @@ template <class... Requests>
 [[nodiscard]] operation_actor<Requests...> spawn_operations(
     caf::actor_system& system, const char* name, std::shared_ptr<device_service> service,
     std::shared_ptr<kernel_trace> trace = nullptr,
-    std::vector<const operation_row*> prepared = {}) {
+    std::vector<const operation_descriptor*> prepared = {}) {
   return caf::actor_cast<operation_actor<Requests...>>(detail::spawn_lanes(
       system, name, service, trace, std::move(prepared), {detail::request_type_of<Requests>()...}));
 }

@@ -52,7 +52,7 @@ struct gemm {
 };
 
 /// The functions behind `gemm`.
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<gemm>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<gemm>);
 
 /// `gemm` as BLAS spells it: C = alpha · op(A) · op(B) + beta · C, where op(A) is m × k, op(B) is
 /// k × n and C is m × n.

@@ -119,21 +119,23 @@ class bulk {
     }
     std::size_t submit(executor& to, const request_options& options, request_sender sender,
                        collector& into, std::size_t first) noexcept override {
-      const auto& row = row_of(operation_type<Operation>{});
-      for (auto& operation : all) submit_one(to, row, &operation, options, sender, into, first++);
+      const auto& descriptor = descriptor_of(operation_type<Operation>{});
+      for (auto& operation : all)
+        submit_one(to, descriptor, &operation, options, sender, into, first++);
       return first;
     }
   };
 
-  /// Submits the operation of `row` at `operation`, which is moved from, as number `i`.
-  SLUICE_EXPORT static void submit_one(executor& to, const operation_row& row, void* operation,
-                                       const request_options& options, request_sender sender,
-                                       collector& into, std::size_t i) noexcept;
+  /// Submits the operation of `descriptor` at `operation`, which is moved from, as number `i`.
+  SLUICE_EXPORT static void submit_one(executor& to, const operation_descriptor& descriptor,
+                                       void* operation, const request_options& options,
+                                       request_sender sender, collector& into,
+                                       std::size_t i) noexcept;
 
   template <class Operation>
   bulk& append(Operation operation) {
     static_assert(
-        requires { row_of(operation_type<Operation>{}); },
+        requires { descriptor_of(operation_type<Operation>{}); },
         "a bulk holds operations; runs of programs are none");
     if (size_ == max_size) {
       throw error(errc::invalid_argument,

@@ -95,6 +95,6 @@ struct conv2d {
 };
 
 /// The functions behind `conv2d`.
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<conv2d>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<conv2d>);
 
 }  // namespace sluice

@@ -193,7 +193,7 @@ template <class... Operations>
   return sizeof...(Operations);
 }
 /// The functions behind a binary operation.
-[[nodiscard]] SLUICE_EXPORT const operation_row& binary_row(std::size_t place);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& binary_row(std::size_t place);
 }  // namespace detail
 
 /// One of `binary_operations`.
@@ -203,11 +203,11 @@ concept binary_operation = detail::place_in<Operation>(binary_operations{})
 
 /// The functions behind the operations.
 ///@{
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<cast>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<strided_copy>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<affine>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<cast>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<strided_copy>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<affine>);
 template <binary_operation Operation>
-[[nodiscard]] const operation_row& row_of(operation_type<Operation>) {
+[[nodiscard]] const operation_descriptor& descriptor_of(operation_type<Operation>) {
   return detail::binary_row(detail::place_in<Operation>(binary_operations{}));
 }
 ///@}

@@ -120,14 +120,14 @@ class SLUICE_EXPORT executor {
   /// @endcond
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.
-  void prepare(const operation_row& row) noexcept;
+  void prepare(const launch_descriptor& descriptor) noexcept;
 
   /// Runs `operation` for `sender` and answers `token` with its result.
   template <class Operation>
   void submit(Operation operation, const request_options& options, reply_token<tensor> token,
               request_sender sender = {}) noexcept {
-    submit_operation(row_of(operation_type<Operation>{}), &operation, options, std::move(token),
-                     sender);
+    submit_operation(descriptor_of(operation_type<Operation>{}), &operation, options,
+                     std::move(token), sender);
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run asked, const request_options& options, reply_token<tensors> token,
@@ -180,9 +180,10 @@ class SLUICE_EXPORT executor {
     std::size_t shared_bytes_;
   };
 
-  /// Runs the operation of `row` at `operation`, which is moved from.
-  void submit_operation(const operation_row& row, void* operation, const request_options& options,
-                        reply_token<tensor>&& token, request_sender sender) noexcept;
+  /// Runs the operation of `descriptor` at `operation`, which is moved from.
+  void submit_operation(const operation_descriptor& descriptor, void* operation,
+                        const request_options& options, reply_token<tensor>&& token,
+                        request_sender sender) noexcept;
   /// The memory of requests.
   [[nodiscard]] detail::owner_memory& memory() noexcept;
   void submit(detail::owner_pointer<detail::operation_request> asked) noexcept;

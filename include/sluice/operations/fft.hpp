@@ -91,9 +91,9 @@ struct irfft {
 
 /// The functions behind the operations.
 ///@{
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<fft>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<rfft>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<irfft>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<fft>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<rfft>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<irfft>);
 ///@}
 
 }  // namespace sluice

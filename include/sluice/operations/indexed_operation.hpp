@@ -43,8 +43,8 @@ namespace sluice {
 ///
 ///       static constexpr bool takes_strides = true;
 ///
-/// `row_of` needs no overload for such an operation. A mistake in one of these members is a compile
-/// error that says what is missing.
+/// `descriptor_of` needs no overload for such an operation. A mistake in one of these members is a
+/// compile error that says what is missing.
 template <class Operation>
 concept indexed_operation = requires {
   Operation::name;
@@ -136,10 +136,10 @@ template <class Operation>
 
 /// The functions behind an `indexed_operation`.
 template <indexed_operation Operation>
-[[nodiscard]] const operation_row& row_of(operation_type<Operation>) {
+[[nodiscard]] const operation_descriptor& descriptor_of(operation_type<Operation>) {
   if constexpr (detail::check_indexed<Operation>()) {
-    static const typed_operation_row row(detail::functions_of_indexed<Operation>());
-    return row;
+    static const typed_operation_descriptor descriptor(detail::functions_of_indexed<Operation>());
+    return descriptor;
   } else {
     std::terminate();  // not compiled
   }

@@ -6,8 +6,8 @@
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/members.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/operation_request.hpp>
-#include <sluice/operations/operation_row.hpp>
 #include <sluice/operations/program_step.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
@@ -221,20 +221,20 @@ struct operation_functions {
   batch_functions<Operation, Call> batches{};  ///< launches of several requests as one
 };
 
-/// The row of an operation, made from its functions.
+/// The descriptor of an operation, made from its functions.
 template <class Operation, class Call>
-class typed_operation_row final : public operation_row {
+class typed_operation_descriptor final : public operation_descriptor, private batch_descriptor {
   static_assert(std::is_trivially_copyable_v<Call>,
                 "the call of an operation must be trivially copyable: numbers and structs of "
                 "numbers, and no string, vector or tensor");
-  static_assert(sizeof(Call) <= max_call_bytes,
-                "the call of an operation is larger than max_call_bytes");
+  static_assert(sizeof(Call) <= call_storage::max_bytes,
+                "the call of an operation is larger than call_storage::max_bytes");
   static_assert(detail::operand_count<Operation>() <= inference::max_operands,
                 "an operation has at most inference::max_operands operands");
 
  public:
-  /// The row of an operation with these functions.
-  explicit typed_operation_row(operation_functions<Operation, Call> functions) noexcept
+  /// The descriptor of an operation with these functions.
+  explicit typed_operation_descriptor(operation_functions<Operation, Call> functions) noexcept
       : functions_(functions) {}
 
   std::string_view name() const noexcept override { return functions_.name; }
@@ -315,21 +315,11 @@ class typed_operation_row final : public operation_row {
       functions_.enqueue(libraries, typed(call), at);
     }
   }
-  std::size_t most_in_batch(const call_storage& call) const noexcept override {
-    return functions_.batches.most != nullptr ? functions_.batches.most(typed(call)) : 0;
+  const batch_descriptor* batches() const noexcept override {
+    return functions_.batches.most != nullptr ? this : nullptr;
   }
   bool share_batch(const call_storage& a, const call_storage& b) const noexcept override {
     return functions_.batches.same(typed(a), typed(b));
-  }
-  std::size_t batch_alignment() const noexcept override { return functions_.batches.alignment; }
-  std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,
-                                                std::size_t count) const override {
-    const bool has = functions_.batches.begin != nullptr && kind_of(libraries) != device_kind::host;
-    return has ? functions_.batches.begin(libraries, count) : nullptr;
-  }
-  void enqueue_batch(lane_libraries& libraries, const call_storage& call,
-                     const launch_memory& memory) const override {
-    functions_.batches.enqueue(libraries, typed(call), batch_of<Operation>(memory));
   }
   bool composes() const noexcept override {
     return functions_.begin == nullptr && functions_.enqueue_on_any == nullptr;
@@ -357,6 +347,20 @@ class typed_operation_row final : public operation_row {
   }
 
  private:
+  std::size_t most_in_batch(const call_storage& call) const noexcept override {
+    return functions_.batches.most(typed(call));
+  }
+  std::size_t batch_alignment() const noexcept override { return functions_.batches.alignment; }
+  std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,
+                                                std::size_t count) const override {
+    const bool has = functions_.batches.begin != nullptr && kind_of(libraries) != device_kind::host;
+    return has ? functions_.batches.begin(libraries, count) : nullptr;
+  }
+  void enqueue_batch(lane_libraries& libraries, const call_storage& call,
+                     const launch_memory& memory) const override {
+    functions_.batches.enqueue(libraries, typed(call), batch_of<Operation>(memory));
+  }
+
   static const Call& typed(const call_storage& call) noexcept {
     return *std::launder(reinterpret_cast<const Call*>(call.bytes.data()));
   }

@@ -6,7 +6,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/members.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/tensor.hpp>
@@ -25,7 +25,7 @@ namespace sluice::detail {
 
 /// A call that does not refer to its request.
 struct shared_call {
-  operation_row::call_storage call{};
+  call_storage call{};
   std::shared_ptr<const void> owner{};  ///< of what the call refers to; nullptr if that is nothing
 };
 
@@ -38,9 +38,9 @@ struct shared_memory {
 /// One request to an executor, without the type of its operation.
 class operation_request {
  public:
-  operation_request(const operation_row& r, request_options&& o, request_sender s,
+  operation_request(const launch_descriptor& r, request_options&& o, request_sender s,
                     failure_token t) noexcept
-      : row(r), options(std::move(o)), sender(s), token(std::move(t)) {}
+      : descriptor(r), options(std::move(o)), sender(s), token(std::move(t)) {}
   operation_request(const operation_request&) = delete;
   operation_request& operator=(const operation_request&) = delete;
   virtual ~operation_request() = default;
@@ -64,10 +64,10 @@ class operation_request {
   [[nodiscard]] virtual element_type type() const noexcept = 0;
   /// The most device commands that move operands between the device and memory of the process.
   [[nodiscard]] virtual std::size_t transfer_commands() const noexcept { return 0; }
-  /// Whether `other`, which has the same row, may be launched together with this request, if
+  /// Whether `other`, which has the same descriptor, may be launched together with this request, if
   /// `most_in_batch` of both is not 0.
-  [[nodiscard]] virtual bool shares_batch(const operation_request& other) const noexcept {
-    return row.share_batch(call, other.call);
+  [[nodiscard]] virtual bool shares_batch(const operation_request& /*other*/) const noexcept {
+    return false;
   }
   /// The names of the steps of a program, for traces; nullptr if the request runs none.
   [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
@@ -89,11 +89,11 @@ class operation_request {
     token.fail(why);
   }
 
-  const operation_row& row;
+  const launch_descriptor& descriptor;
   request_options options;
   request_sender sender;
   failure_token token;
-  operation_row::call_storage call;  // set by `operation_row::infer`
+  call_storage call;  // set by `operation_descriptor::infer`
   std::shared_ptr<const operation_plan> plan{};
   std::shared_ptr<const void> planned_by{};  // the job that makes its plan
   std::size_t most_in_batch = 0;             // with itself; 0: it is launched alone
@@ -134,8 +134,8 @@ template <class Reply>
 template <class Operation>
 class typed_request final : public operation_request {
  public:
-  typed_request(const operation_row& r, Operation&& asked, request_options&& o, request_sender s,
-                reply_token<tensor>&& t) noexcept
+  typed_request(const operation_descriptor& r, Operation&& asked, request_options&& o,
+                request_sender s, reply_token<tensor>&& t) noexcept
       : operation_request(r, std::move(o), s, t.failures()),
         reply_(std::move(t)),
         asked_(std::move(asked)) {}
@@ -148,7 +148,10 @@ class typed_request final : public operation_request {
         return failure_of([&] { throw invalid_argument(o.name, "is a value of a program"); });
       }
     }
-    return row.try_infer(&asked_, inferred_.emplace(operands), call);
+    return typed_descriptor().try_infer(&asked_, inferred_.emplace(operands), call);
+  }
+  [[nodiscard]] bool shares_batch(const operation_request& other) const noexcept override {
+    return typed_descriptor().share_batch(call, other.call);
   }
   [[nodiscard]] std::span<const inference::use> uses() const noexcept override {
     return inferred_->uses();
@@ -169,6 +172,10 @@ class typed_request final : public operation_request {
   }
 
  private:
+  [[nodiscard]] const operation_descriptor& typed_descriptor() const noexcept {
+    return static_cast<const operation_descriptor&>(descriptor);
+  }
+
   void drop_operands() noexcept override {
     for (const auto& o : operands_of(asked_)) *o.value = operand();
     result_ = tensor();

@@ -3,9 +3,10 @@
 
 namespace sluice {
 
-class operation_row;
+class launch_descriptor;
+class operation_descriptor;
 
-/// Names an operation in overloads of `row_of`, each of which returns the functions of an
+/// Names an operation in overloads of `descriptor_of`, each of which returns the functions of an
 /// operation. Callers of an operation need only this declaration; `operation.hpp` is for its
 /// author.
 template <class Operation>

@@ -193,7 +193,7 @@ class SLUICE_EXPORT program_builder {
   /// output, or it has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
   template <class Operation>
   [[nodiscard]] program_value add(std::string name, Operation operation) {
-    return add_step(std::move(name), row_of(operation_type<Operation>{}), &operation);
+    return add_step(std::move(name), descriptor_of(operation_type<Operation>{}), &operation);
   }
   /// Adds the steps of a program and returns its outputs. `inputs` and `scalars` are those of
   /// `inner`. Names of its steps and constants are preceded by `name` and a period.
@@ -216,7 +216,8 @@ class SLUICE_EXPORT program_builder {
                 const program_options& options = {}) & = delete;
 
  private:
-  [[nodiscard]] program_value add_step(std::string name, const operation_row& row, void* operation);
+  [[nodiscard]] program_value add_step(std::string name, const operation_descriptor& descriptor,
+                                       void* operation);
 
   std::shared_ptr<detail::program_graph> graph_;
 };

@@ -4,7 +4,7 @@
 #include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/members.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/scalar.hpp>
 
 #include <algorithm>
@@ -45,12 +45,13 @@ class program_step {
     scalar value;
   };
 
-  explicit program_step(const operation_row& row) noexcept : row_(row) {}
+  explicit program_step(const operation_descriptor& descriptor) noexcept
+      : descriptor_(descriptor) {}
   program_step(const program_step&) = delete;
   program_step& operator=(const program_step&) = delete;
   virtual ~program_step() = default;
 
-  [[nodiscard]] const operation_row& row() const noexcept { return row_; }
+  [[nodiscard]] const operation_descriptor& descriptor() const noexcept { return descriptor_; }
   /// The operands, in the order of the members.
   [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
   /// The parameters that a run gives, in the order of the members.
@@ -58,20 +59,20 @@ class program_step {
   /// Works out the call and the uses for operands with the properties `given` and the numbers
   /// `scalars`. Thread-safe.
   virtual void infer(std::span<const std::optional<tensor_spec>> given,
-                     std::span<const scalar> scalars, operation_row::call_storage& call,
+                     std::span<const scalar> scalars, call_storage& call,
                      std::span<inference::use> uses) const = 0;
   /// Its size in host memory.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
 
  private:
-  const operation_row& row_;
+  const operation_descriptor& descriptor_;
 };
 
 template <class Operation>
 class typed_program_step final : public program_step {
  public:
-  typed_program_step(const operation_row& row, Operation&& operation)
-      : program_step(row), operation_(std::move(operation)) {}
+  typed_program_step(const operation_descriptor& descriptor, Operation&& operation)
+      : program_step(descriptor), operation_(std::move(operation)) {}
 
   [[nodiscard]] std::span<const named_operand> operands() const noexcept override {
     return operands_;
@@ -84,10 +85,10 @@ class typed_program_step final : public program_step {
     return all;
   }
   void infer(std::span<const std::optional<tensor_spec>> given, std::span<const scalar> scalars,
-             operation_row::call_storage& call, std::span<inference::use> uses) const override {
+             call_storage& call, std::span<inference::use> uses) const override {
     inference_of<count> inferred(operands_, given);
     if (scalars.empty()) {
-      row().infer(&operation_, inferred, call);
+      descriptor().infer(&operation_, inferred, call);
       std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
       return;
     }
@@ -96,7 +97,7 @@ class typed_program_step final : public program_step {
     for_each_scalar_of_program(bound,
                                [&](std::string_view, scalar& value) { value = scalars[number++]; });
     inference_of<count> of_bound(inferred, operands_of(bound));
-    row().infer(&bound, of_bound, call);
+    descriptor().infer(&bound, of_bound, call);
     const inference_of<count> found(of_bound, operands_);
     std::copy(found.uses().begin(), found.uses().end(), uses.begin());
   }

@@ -65,6 +65,6 @@ struct reduce {
 };
 
 /// The functions behind the operation.
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<reduce>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<reduce>);
 
 }  // namespace sluice

@@ -48,6 +48,6 @@ struct resize {
 };
 
 /// The functions behind the operation.
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<resize>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<resize>);
 
 }  // namespace sluice

@@ -82,9 +82,11 @@ struct random_normal {
 
 /// The functions behind the operations.
 ///@{
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<random_bits>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<random_uniform>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<random_normal>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<random_bits>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(
+    operation_type<random_uniform>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(
+    operation_type<random_normal>);
 ///@}
 
 }  // namespace sluice

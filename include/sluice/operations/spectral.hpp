@@ -102,9 +102,11 @@ struct power_to_decibel {
 
 /// The functions behind the operations.
 ///@{
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<frame_signal>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<power_spectrum>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<power_to_decibel>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<frame_signal>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(
+    operation_type<power_spectrum>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(
+    operation_type<power_to_decibel>);
 ///@}
 
 }  // namespace sluice

@@ -78,9 +78,9 @@ struct fill {
 
 /// The functions behind the operations.
 ///@{
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<upload>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<download>);
-[[nodiscard]] SLUICE_EXPORT const operation_row& row_of(operation_type<fill>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<upload>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<download>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<fill>);
 ///@}
 
 }  // namespace sluice

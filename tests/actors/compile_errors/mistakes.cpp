@@ -68,8 +68,8 @@ struct negate {
   }
 };
 
-const operation_row& row_of_negate() {
-  return row_of(operation_type<negate>{});
+const operation_descriptor& row_of_negate() {
+  return descriptor_of(operation_type<negate>{});
 }
 
 float first_of_a_temporary() {

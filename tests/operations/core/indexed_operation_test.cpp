@@ -118,10 +118,10 @@ struct unchecked_copy {
 struct unchecked_copy_call {
   std::size_t count;
 };
-const operation_row& row_of(operation_type<unchecked_copy>) {
+const operation_descriptor& descriptor_of(operation_type<unchecked_copy>) {
   using call = unchecked_copy_call;
   using launch = launch_of<unchecked_copy>;
-  static const typed_operation_row<unchecked_copy, call> row(
+  static const typed_operation_descriptor<unchecked_copy, call> descriptor(
       {.name = "unchecked_copy",
        .infer = [](const unchecked_copy& op, inference& to) -> call {
          const auto& x = to.require(op.x);
@@ -144,7 +144,7 @@ const operation_row& row_of(operation_type<unchecked_copy>) {
                        [](lane_libraries&, const call&, const batch_of<unchecked_copy>& batch) {
                          (void)batch[0].get<const double>(&unchecked_copy::x);
                        }}});
-  return row;
+  return descriptor;
 }
 
 class indexed_operations : public executor_test {
@@ -267,8 +267,8 @@ TEST_P(indexed_operations, are_named_in_refusals) {
   const tensor x = runtime().allocate<std::int64_t>(4, stream(), "x");
   EXPECT_TRUE(throws(errc::invalid_argument, "b: has another shape than a",
                      [&] { (void)run(on(), difference{.a = x, .b = x.slice(0, 0, 3)}); }));
-  EXPECT_EQ(row_of(operation_type<difference>{}).name(), "difference");
-  EXPECT_EQ(row_of(operation_type<difference>{}).library(device_kind::host), "own");
+  EXPECT_EQ(descriptor_of(operation_type<difference>{}).name(), "difference");
+  EXPECT_EQ(descriptor_of(operation_type<difference>{}).library(device_kind::host), "own");
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, indexed_operations, every_device(), parameter_name);

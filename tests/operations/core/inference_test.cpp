@@ -104,8 +104,8 @@ struct keyless_plan final : operation_plan {
   std::size_t element = sizeof(float);
 };
 
-const operation_row& row_of(operation_type<keyless>) {
-  static const typed_operation_row<keyless, keyless_call> row(
+const operation_descriptor& descriptor_of(operation_type<keyless>) {
+  static const typed_operation_descriptor<keyless, keyless_call> descriptor(
       {.name = "keyless",
        .infer = [](const keyless& op, inference& to) -> keyless_call {
          const auto& x = to.require(op.x);
@@ -123,7 +123,7 @@ const operation_row& row_of(operation_type<keyless>) {
              std::memcpy(at.get<void>(&keyless::y), at.get<const void>(&keyless::x),
                          call.count * at.plan<keyless_plan>().element);
            }});
-  return row;
+  return descriptor;
 }
 
 class own_inference : public executor_test {
@@ -181,7 +181,7 @@ TEST_P(own_inference, a_mistake_in_infer_refuses_the_request) {
 
 TEST_P(own_inference, the_library_objects_of_an_operation_are_not_taken_for_its_plan) {
   const auto fresh = make_executor();
-  fresh->prepare(row_of(operation_type<keyless>{}));
+  fresh->prepare(descriptor_of(operation_type<keyless>{}));
   EXPECT_EQ(values<float>(run(*fresh, keyless{.x = x()})), values<float>(x()));
 }
 

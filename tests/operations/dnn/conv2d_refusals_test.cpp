@@ -3,7 +3,7 @@
 #include "tests/support/expect_error.hpp"
 
 #include <sluice/operations/dnn.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class conv2d_refusals : public executor_test {
     executor_test::SetUp();
     if (IsSkipped()) return;
     const auto kind = runtime().device().id().kind;
-    if (!row_of(operation_type<conv2d>{}).makes_plans(kind)) {
+    if (!descriptor_of(operation_type<conv2d>{}).makes_plans(kind)) {
       GTEST_SKIP() << "this build has no dnn library for the device";
     }
     const auto memory = [&](const extents& shape, allocation_tag name) {

@@ -5,7 +5,7 @@
 #include "tests/support/seed.hpp"
 
 #include <sluice/operations/dnn.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/runtime/host_task.hpp>
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class conv2d_operation : public executor_test {
     executor_test::SetUp();
     if (IsSkipped()) return;
     const auto kind = runtime().device().id().kind;
-    if (!row_of(operation_type<conv2d>{}).makes_plans(kind)) {
+    if (!descriptor_of(operation_type<conv2d>{}).makes_plans(kind)) {
       GTEST_SKIP() << "this build has no dnn library for the device";
     }
   }
@@ -135,10 +135,10 @@ class conv2d_operation : public executor_test {
 };
 
 TEST_P(conv2d_operation, tells_its_library_and_version) {
-  const auto& row = row_of(operation_type<conv2d>{});
+  const auto& descriptor = descriptor_of(operation_type<conv2d>{});
   const auto kind = runtime().device().id().kind;
-  EXPECT_EQ(row.library(kind), on_host() ? "oneDNN" : "cuDNN");
-  const auto version = row.version(kind);
+  EXPECT_EQ(descriptor.library(kind), on_host() ? "oneDNN" : "cuDNN");
+  const auto version = descriptor.version(kind);
   EXPECT_TRUE(!version.empty() && version.front() >= '0' && version.front() <= '9') << version;
 }
 
@@ -512,8 +512,8 @@ INSTANTIATE_TEST_SUITE_P(devices, conv2d_operation, every_device(), parameter_na
 
 /// The host's stream computes, not the thread that launches.
 TEST(conv2d_on_the_host, waits_for_its_turn_on_the_stream) {
-  const auto& row = row_of(operation_type<conv2d>{});
-  if (!row.makes_plans(device_kind::host)) GTEST_SKIP() << "this build has no oneDNN";
+  const auto& descriptor = descriptor_of(operation_type<conv2d>{});
+  if (!descriptor.makes_plans(device_kind::host)) GTEST_SKIP() << "this build has no oneDNN";
   device_runtime runtime(open_device("host"));
   const stream lane = runtime.create_stream();
   lane_libraries libraries(runtime, lane);
@@ -524,9 +524,9 @@ TEST(conv2d_on_the_host, waits_for_its_turn_on_the_stream) {
                    .w = x.slice(0, 0, 1).reshape({1, 1, 1, 1}),
                    .y = tensor(y).reshape({1, 1, 2, 2})};
   inference_of<4> inferred(sluice::detail::operands_of(operation));
-  operation_row::call_storage call{};
-  row.infer(&operation, inferred, call);
-  const auto plan = row.make_plan(libraries, call);
+  call_storage call{};
+  descriptor.infer(&operation, inferred, call);
+  const auto plan = descriptor.make_plan(libraries, call);
   const auto workspace = runtime.allocate_bytes(plan->workspace_bytes() + 1, lane, "workspace");
 
   std::atomic<bool> open{false};
@@ -537,8 +537,9 @@ TEST(conv2d_on_the_host, waits_for_its_turn_on_the_stream) {
   });
   const std::array<void*, 4> addresses{operation.x.value().address(), operation.w.value().address(),
                                        nullptr, y.data()};
-  row.enqueue(libraries, call,
-              {.addresses = addresses, .plan = plan.get(), .workspace = workspace.address()});
+  descriptor.enqueue(
+      libraries, call,
+      {.addresses = addresses, .plan = plan.get(), .workspace = workspace.address()});
   open = true;
   open.notify_all();
   lane.synchronize();

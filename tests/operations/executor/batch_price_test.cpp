@@ -68,9 +68,9 @@ sizes& launched() {
 }
 
 template <bool Planned>
-const operation_row& row_of(operation_type<touch<Planned>>) {
+const operation_descriptor& descriptor_of(operation_type<touch<Planned>>) {
   using touch = test::touch<Planned>;
-  static const typed_operation_row<touch, touch_call> row(
+  static const typed_operation_descriptor<touch, touch_call> descriptor(
       {.name = "touch",
        .infer = [](const touch& op, inference& to) -> touch_call {
          const auto& x = to.require(op.x);
@@ -87,7 +87,7 @@ const operation_row& row_of(operation_type<touch<Planned>>) {
                        [](lane_libraries&, const touch_call&, const batch_of<touch>& batch) {
                          launched().push_back(batch.size());
                        }}});
-  return row;
+  return descriptor;
 }
 
 /// A pretended GPU that counts calls for events and makes them free: it has no work to order. While

@@ -12,7 +12,7 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/fft.hpp>
-#include <sluice/operations/operation_row.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/spectral.hpp>
@@ -140,7 +140,8 @@ class many_shapes : public executor_test {
   /// Different convolutions; none if the build has no library for them.
   std::vector<request> convolutions(std::size_t count) {
     std::vector<request> all;
-    if (!row_of(operation_type<conv2d>{}).makes_plans(runtime().device().id().kind)) return all;
+    if (!descriptor_of(operation_type<conv2d>{}).makes_plans(runtime().device().id().kind))
+      return all;
     auto generator = make_generator();
     std::set<std::string> shapes;
     while (all.size() < count) {

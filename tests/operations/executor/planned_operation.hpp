@@ -130,8 +130,8 @@ class scripted_plan final : public operation_plan {
   planned_call::plan_key key_;
 };
 
-inline const operation_row& row_of(operation_type<planned>) {
-  static const typed_operation_row<planned, planned_call> row(
+inline const operation_descriptor& descriptor_of(operation_type<planned>) {
+  static const typed_operation_descriptor<planned, planned_call> descriptor(
       {.name = "planned",
        .infer = [](const planned& op, inference& to) -> planned_call {
          const auto& x = to.require(op.x);
@@ -160,7 +160,7 @@ inline const operation_row& row_of(operation_type<planned>) {
                y[i] = (call.factor != 0 ? call.factor * y[i] : 0) + x[i] + call.added;
              }
            }});
-  return row;
+  return descriptor;
 }
 
 }  // namespace sluice::test

@@ -27,8 +27,8 @@ namespace {
 
 /// Whether this build computes an operation on devices of a kind.
 bool is_available(const operation_mutations& operation, device_kind kind) {
-  const auto& conv2d_row = row_of(operation_type<conv2d>{});
-  return operation.row != &conv2d_row || conv2d_row.makes_plans(kind);
+  const auto& conv2d_descriptor = descriptor_of(operation_type<conv2d>{});
+  return operation.descriptor != &conv2d_descriptor || conv2d_descriptor.makes_plans(kind);
 }
 
 class hostile_requests : public named_device_test {
@@ -294,17 +294,17 @@ TEST_P(hostile_requests, changed_elements_are_found) {
 TEST(hostile_mutations, spoil_each_operand_of_every_operation) {
   const auto all = all_mutations();
   for (const auto& described : describe_operations()) {
-    const auto* const row = described.row;
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const auto& o) { return o.row == row; });
+    const auto* const descriptor = described.descriptor;
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const auto& o) { return o.descriptor == descriptor; });
     if (found == all.end()) {
-      ADD_FAILURE() << "there are no mutations of " << row->name();
+      ADD_FAILURE() << "there are no mutations of " << descriptor->name();
       continue;
     }
     for (const auto& operand : found->operands) {
       EXPECT_TRUE(std::any_of(found->mutations.begin(), found->mutations.end(),
                               [&](const mutation& m) { return m.argument == operand; }))
-          << row->name() << " has no mutation of " << operand;
+          << descriptor->name() << " has no mutation of " << operand;
     }
   }
 }

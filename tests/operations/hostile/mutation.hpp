@@ -84,7 +84,8 @@ struct mutation {
 
 /// The mutations of one operation.
 struct operation_mutations {
-  const operation_row* row = nullptr;  ///< the operation; nullptr for another spelling of one
+  const operation_descriptor* descriptor =
+      nullptr;  ///< the operation; nullptr for another spelling of one
   std::string name;
   std::vector<std::string> operands;  ///< the names of its operands
   std::vector<mutation> mutations;
@@ -193,8 +194,8 @@ class mutations_of {
   }
 
   [[nodiscard]] operation_mutations take() && {
-    const auto& row = row_of(operation_type<Operation>{});
-    operation_mutations made{&row, std::string(row.name()), {}, std::move(all_)};
+    const auto& descriptor = descriptor_of(operation_type<Operation>{});
+    operation_mutations made{&descriptor, std::string(descriptor.name()), {}, std::move(all_)};
     Operation any;
     for (const auto& o : detail::operands_of(any)) made.operands.emplace_back(o.name);
     return made;

@@ -38,9 +38,9 @@ struct disturbed_copy {
     return std::make_tuple(input("x", &disturbed_copy::x), output("y", &disturbed_copy::y));
   }
 };
-const operation_row& row_of(operation_type<disturbed_copy>) {
+const operation_descriptor& descriptor_of(operation_type<disturbed_copy>) {
   using launch = launch_of<disturbed_copy>;
-  static const typed_operation_row<disturbed_copy, std::size_t> row(
+  static const typed_operation_descriptor<disturbed_copy, std::size_t> descriptor(
       {.name = "disturbed_copy",
        .infer = [](const disturbed_copy& op, inference& to) -> std::size_t {
          const auto& x = to.require(op.x);
@@ -63,7 +63,7 @@ const operation_row& row_of(operation_type<disturbed_copy>) {
                                          cudaMemcpyDeviceToDevice, stream));
            },
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 /// A device that captures in its primary context.

@@ -290,8 +290,8 @@ TEST_P(captured_programs, are_made_beside_other_work) {
     while (!ended) {
       executor mine(service());
       mine.on_wake([] {});
-      mine.prepare(row_of(operation_type<gemm>{}));
-      mine.prepare(row_of(operation_type<conv2d>{}));
+      mine.prepare(descriptor_of(operation_type<gemm>{}));
+      mine.prepare(descriptor_of(operation_type<conv2d>{}));
     }
   });
   for (int round = 0; round < (under_compute_sanitizer() ? 2 : 12); ++round) {

@@ -183,9 +183,9 @@ struct copy_by_distance {
     return std::make_tuple(input("x", &copy_by_distance::x), output("y", &copy_by_distance::y));
   }
 };
-const operation_row& row_of(operation_type<copy_by_distance>) {
+const operation_descriptor& descriptor_of(operation_type<copy_by_distance>) {
   using launch = launch_of<copy_by_distance>;
-  static const typed_operation_row<copy_by_distance, std::size_t> row(
+  static const typed_operation_descriptor<copy_by_distance, std::size_t> descriptor(
       {.name = "copy_by_distance",
        .infer = [](const copy_by_distance& op, inference& to) -> std::size_t {
          const auto& x = to.require(op.x);
@@ -202,7 +202,7 @@ const operation_row& row_of(operation_type<copy_by_distance>) {
                                         (16 - address % 16) % 16 / sizeof(float));
            },
        .can_be_captured = true});
-  return row;
+  return descriptor;
 }
 
 /// Programs whose executor finds the functions of the driver replaced.

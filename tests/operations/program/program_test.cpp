@@ -300,8 +300,8 @@ struct failing_call {
   std::size_t count;
   std::atomic<int>* launches;
 };
-const operation_row& row_of(operation_type<failing>) {
-  static const typed_operation_row<failing, failing_call> row(
+const operation_descriptor& descriptor_of(operation_type<failing>) {
+  static const typed_operation_descriptor<failing, failing_call> descriptor(
       {.name = "failing",
        .infer = [](const failing& op, inference& to) -> failing_call {
          const auto& x = to.require(op.x);
@@ -316,7 +316,7 @@ const operation_row& row_of(operation_type<failing>) {
              if (x[0] == 0) throw std::runtime_error("x is 0");
              std::copy_n(x, call.count, at.get<float>(&failing::y));
            }});
-  return row;
+  return descriptor;
 }
 
 TEST_P(programs, fail_as_a_whole) {

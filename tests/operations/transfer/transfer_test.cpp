@@ -229,7 +229,7 @@ TEST_P(transfer, refuses_arguments_by_name) {
 
 TEST_P(transfer, counts_the_elements_of_a_waiting_upload) {
   const auto small = make_executor({.max_waiting_bytes = 1 << 20U});
-  small->prepare(row_of(operation_type<sluice::upload>{}));
+  small->prepare(descriptor_of(operation_type<sluice::upload>{}));
   const host_tensor large(element_type::u8, {1 << 19U});
   gate closed;
   closed.hold(small->lane().stream());

@@ -52,7 +52,7 @@ struct bench_run {
   template <class Operation>
   [[nodiscard]] std::string library_of() const {
     const auto kind = service_of_device().device().id().kind;
-    const auto& descriptor = row_of(operation_type<Operation>{});
+    const auto& descriptor = descriptor_of(operation_type<Operation>{});
     const auto version = descriptor.version(kind);
     return std::string(descriptor.library(kind)) + (version.empty() ? "" : ' ' + version);
   }

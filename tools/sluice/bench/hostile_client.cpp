@@ -34,8 +34,8 @@ namespace sluice::cli {
 
 struct no_call {};
 
-static const operation_row& row_of(operation_type<throwing>) {
-  static const typed_operation_row<throwing, no_call> row(
+static const operation_descriptor& descriptor_of(operation_type<throwing>) {
+  static const typed_operation_descriptor<throwing, no_call> descriptor(
       {.name = "throwing",
        .infer = [](const throwing& op, inference& to) -> no_call {
          const auto& x = to.require(op.x);
@@ -48,7 +48,7 @@ static const operation_row& row_of(operation_type<throwing>) {
            [](lane_libraries&, const no_call&, const launch_of<throwing>&) {
              throw std::runtime_error("thrown");
            }});
-  return row;
+  return descriptor;
 }
 
 namespace {

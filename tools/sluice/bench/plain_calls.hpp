@@ -44,13 +44,13 @@ class plain_calls {
   /// given is allocated. The operands need no packing. @throws error what the operation refuses
   template <class Operation>
   tensor add(std::string_view name, Operation operation) {
-    const auto& row = row_of(operation_type<Operation>{});
-    auto& made = calls_.emplace_back(&row);
+    const auto& descriptor = descriptor_of(operation_type<Operation>{});
+    auto& made = calls_.emplace_back(&descriptor);
     const auto operands = detail::operands_of(operation);
     inference_of<detail::operand_count<Operation>()> inferred(operands);
-    row.infer(&operation, inferred, made.call);
-    row.prepare(libraries_);
-    if (row.makes_plans(kind())) made.plan = plan_of(row, made.call);
+    descriptor.infer(&operation, inferred, made.call);
+    descriptor.prepare(libraries_);
+    if (descriptor.makes_plans(kind())) made.plan = plan_of(descriptor, made.call);
     tensor result;
     for (const auto& u : inferred.uses()) {
       auto value = u.of.value->value();
@@ -109,9 +109,9 @@ class plain_calls {
     block_ref workspace{};
   };
   struct planned {
-    explicit planned(const operation_row* of) : row(of) {}
-    const operation_row* row;  // nullptr: a copy of `source`
-    operation_row::call_storage call;
+    explicit planned(const operation_descriptor* of) : descriptor(of) {}
+    const operation_descriptor* descriptor;  // nullptr: a copy of `source`
+    call_storage call;
     host_tensor source{};
     std::vector<tensor> operands{};  // owners of the addresses
     std::vector<void*> addresses{};
@@ -119,13 +119,13 @@ class plain_calls {
   };
 
   [[nodiscard]] device_kind kind() const { return runtime_.device().id().kind; }
-  [[nodiscard]] const shared_plan* plan_of(const operation_row& row,
-                                           const operation_row::call_storage& call) {
-    const auto key = row.key(kind(), call);
+  [[nodiscard]] const shared_plan* plan_of(const operation_descriptor& descriptor,
+                                           const call_storage& call) {
+    const auto key = descriptor.key(kind(), call);
     auto& shared =
-        plans_[{&row, std::string(reinterpret_cast<const char*>(key.data()), key.size())}];
+        plans_[{&descriptor, std::string(reinterpret_cast<const char*>(key.data()), key.size())}];
     if (!shared.plan) {
-      shared.plan = row.make_plan(libraries_, call);
+      shared.plan = descriptor.make_plan(libraries_, call);
       if (const auto bytes = shared.plan->workspace_bytes(); bytes != 0) {
         shared.workspace = runtime_.allocate_bytes(bytes, stream_.ref());
       }
@@ -142,7 +142,7 @@ class plain_calls {
   }
   void call(const planned& one) {
     const bool on_host = kind() == device_kind::host;
-    if (one.row == nullptr) {
+    if (one.descriptor == nullptr) {
       const auto source = one.source.data();
       if (on_host) {
         std::memcpy(one.addresses[0], source.get(), one.source.bytes());
@@ -158,9 +158,9 @@ class plain_calls {
       memory.workspace = one.plan->workspace ? one.plan->workspace.address() : nullptr;
     }
     if (on_host) {
-      one.row->compute(one.call, memory);
+      one.descriptor->compute(one.call, memory);
     } else {
-      one.row->enqueue(libraries_, one.call, memory);
+      one.descriptor->enqueue(libraries_, one.call, memory);
     }
   }
 
@@ -169,7 +169,7 @@ class plain_calls {
   lane_libraries libraries_;
   std::string own_memory_;
   std::map<std::string, block_ref> memory_;
-  std::map<std::pair<const operation_row*, std::string>, shared_plan> plans_;
+  std::map<std::pair<const operation_descriptor*, std::string>, shared_plan> plans_;
   std::deque<planned> calls_;
   std::vector<std::size_t> ends_;
 };

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/envelope/reply_token.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/launch_descriptor.hpp>
+#include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/owner_memory.hpp>
+#include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+namespace detail {
+class operation_request;
+class program_step;
+}  // namespace detail
+
+/// What is known of an operation: its functions without their types. Thread-safe.
+class SLUICE_EXPORT operation_descriptor : public launch_descriptor {
+ public:
+  /// The version of the library, as it tells it at run time; empty if it tells none.
+  [[nodiscard]] virtual std::string version(device_kind kind) const = 0;
+  /// Works out the call of an operation; see `operation_functions`.
+  virtual void infer(const void* operation, inference& to, call_storage& call) const = 0;
+  /// Likewise, but returns the error. An exception costs time for each function that it leaves.
+  [[nodiscard]] virtual std::optional<error> try_infer(const void* operation, inference& to,
+                                                       call_storage& call) const noexcept = 0;
+
+  /// Whether launches with these calls, which may be in batches, may be in the same one.
+  [[nodiscard]] virtual bool share_batch(const call_storage& a,
+                                         const call_storage& b) const noexcept = 0;
+  /// Whether the operation can be a step of a program: it has functions for the device alone.
+  [[nodiscard]] virtual bool composes() const noexcept = 0;
+  /// Whether a graph of a GPU may repeat a launch.
+  [[nodiscard]] virtual bool can_be_captured() const noexcept = 0;
+  /// Computes a call in the thread of a host stream. Only if `composes()`.
+  virtual void compute(const call_storage& call, const launch_memory& memory) const = 0;
+
+  /// Makes a request of an operation in `memory`, and moves the operation and the other arguments
+  /// into it.
+  /// @throws std::bad_alloc if there is no memory; the arguments are as before
+  [[nodiscard]] virtual detail::owner_pointer<detail::operation_request> make_request(
+      detail::owner_memory& memory, void* operation, request_options&& options,
+      request_sender sender, reply_token<tensor>&& token) const = 0;
+  /// Makes a step of a program of an operation, which is moved into it.
+  [[nodiscard]] virtual std::shared_ptr<detail::program_step> make_step(void* operation) const = 0;
+  /// Drops the operands of an operation.
+  virtual void drop_operands(void* operation) const noexcept = 0;
+};
+
+}  // namespace sluice
