@@ -9,10 +9,13 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -104,9 +107,9 @@ bool suits_onednn(const conv2d_key& key) noexcept {
 /// 5 ms. ThreadSanitizer does not see how they synchronize.
 bool is_for_one_thread(const conv2d_key& key) noexcept {
   constexpr double most = 1 << 27;  // products
-  const double products =
-      static_cast<double>(key.n * key.k) * static_cast<double>(key.output_h * key.output_w) *
-      static_cast<double>(key.c / key.groups) * static_cast<double>(key.r * key.s);
+  const std::array factors{key.n, key.k, key.output_h, key.output_w, key.c / key.groups,
+                           key.r, key.s};
+  const double products = std::accumulate(factors.begin(), factors.end(), 1.0, std::multiplies<>());
   return thread_sanitizer_on || products <= most;
 }
 

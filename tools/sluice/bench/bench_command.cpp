@@ -109,7 +109,7 @@ std::string json_text(const bench_options& options, const bench_run& run) {
       {"lanes", run.lanes.size() == 1 ? nlohmann::ordered_json(run.lanes.front())
                                       : nlohmann::ordered_json(run.lanes)},
       {"lanes_on_demand", run.lanes.front() == 0 ? most_lanes : 0},
-      {"library", run.report.library},
+      {"library", run.report.library()},
       {"conditions", std::move(conditions)}};
   all.update(run.report.json());
   return all.dump(2) + '\n';
@@ -123,7 +123,7 @@ std::string head_text(const bench_options& options, const bench_run& run) {
           : fmt::format("up to {} on demand", run.service_of_device().lanes_per_actor());
   auto text =
       fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}", version,
-                  run.current.device_name(), run.current.info().name, run.report.library,
+                  run.current.device_name(), run.current.info().name, run.report.library(),
                   processor(), std::thread::hardware_concurrency(), lanes);
   if (options.service.high_priority_lanes != device_service_options{}.high_priority_lanes) {
     text += fmt::format("; high-priority lanes: {}", options.service.high_priority_lanes);

@@ -67,6 +67,7 @@ void check_sample(bench_run& run, const Handle& target, const std::vector<Reques
   auto& system = run.current.system();
   caf::scoped_actor self{system};
   std::vector<decltype(sluice::request(self, target, caf::infinite, requests.front()))> pending;
+  pending.reserve(requests.size());
   for (const auto& request : requests) {
     pending.push_back(sluice::request(self, target, caf::infinite, request));
   }

@@ -69,7 +69,7 @@ void bench_host(bench_run& run) {
                   lanes, of_product));
   measure_host_products(run, lanes);
   measure_host_mel(run, lanes);
-  run.report.library = run.library_of<gemm>() + ", " + run.library_of<rfft>();
+  run.report.set_library(run.library_of<gemm>() + ", " + run.library_of<rfft>());
 }
 
 }  // namespace sluice::cli

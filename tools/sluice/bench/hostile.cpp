@@ -46,7 +46,7 @@ void bench_hostile(bench_run& run) {
   const double median_ratio = beside.median() / alone.median();
   const double p99_ratio = beside.p99() / alone.p99();
   auto& report = run.report;
-  report.library = run.library_of<gemm>();
+  report.set_library(run.library_of<gemm>());
   report.add("sgemm_64", "sgemm(64), one at a time",
              {alone.row("alone", "alone"), beside.row("beside", "beside a hostile client")});
   report.add_value("sgemm_64/ratio", {{"median", median_ratio}, {"p99", p99_ratio}});

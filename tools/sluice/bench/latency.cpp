@@ -102,7 +102,7 @@ void bench_latency(bench_run& run) {
   const double beside_ratio = beside.p99() / alone.p99();
   const double half_speed_ratio = half_speed.p99() / alone.median();
   auto& report = run.report;
-  report.library = run.library_of<gemm>();
+  report.set_library(run.library_of<gemm>());
   report.add("sgemm_64", "sgemm(64)",
              {alone.row("alone", "one at a time, alone"),
               beside.row("beside_a_flood",

@@ -210,7 +210,7 @@ void bench_launch(bench_run& run) {
   paired_rounds threads(run, "threads", "launches by threads, with two inputs of all", shown_times);
   for (const std::size_t count : {1, 4}) measured.add_threads(threads, count);
   threads.measure();
-  run.report.library = "calls of the driver";
+  run.report.set_library("calls of the driver");
 }
 
 }  // namespace sluice::cli

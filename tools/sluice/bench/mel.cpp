@@ -25,7 +25,7 @@ void bench_mel(bench_run& run) {
   (void)time_round_trips(10, 0, round_trip);
   latency_rounds measured;
   run.each_round([&] { measured.add_round(time_round_trips(0, 50, round_trip)); });
-  run.report.library = run.library_of<rfft>() + ", " + run.library_of<gemm>();
+  run.report.set_library(run.library_of<rfft>() + ", " + run.library_of<gemm>());
   run.report.add_value("mel", {{"seconds", seconds}, {"sample_rate", sample_rate}});
   run.report.add("mel", fmt::format("mel spectrogram, {} s at {:g} Hz", seconds, sample_rate),
                  {measured.row("request", "request")});

@@ -124,7 +124,7 @@ void measure_resources(bench_run& run) {
 void bench_memory(bench_run& run) {
   measure_sizes(run);
   measure_resources(run);
-  run.report.library = "calls of the driver";
+  run.report.set_library("calls of the driver");
 }
 
 }  // namespace sluice::cli

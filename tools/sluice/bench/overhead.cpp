@@ -20,7 +20,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr request_options as_if_alone{.bits = result_bits::as_if_alone};
+const request_options as_if_alone{.bits = result_bits::as_if_alone};
 
 /// An executor that this thread serves, without an actor.
 class lone_executor {
@@ -128,7 +128,7 @@ void bench_overhead(bench_run& run) {
   for (const int side : {run.on_host() ? 256 : 1024, run.on_host() ? 1024 : 4096}) {
     measure_large(run, side);
   }
-  run.report.library = run.library_of<gemm>();
+  run.report.set_library(run.library_of<gemm>());
 }
 
 }  // namespace sluice::cli

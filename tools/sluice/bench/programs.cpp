@@ -63,6 +63,7 @@ void measure_many(bench_run& run) {
   const auto stacks = several(operand_sets / stacked, [&] { return steps.clips(stacked); });
   const auto unequal_clips = several(operand_sets, [&] { return steps.clip_of_random_length(); });
   std::vector<host_tensor> clips_on_host;
+  clips_on_host.reserve(clips.size());
   for (const auto& clip : clips) {
     clips_on_host.push_back(
         current.ask<host_tensor>(current.device().actor(), download{.x = clip}));
@@ -118,7 +119,7 @@ void bench_programs(bench_run& run) {
   measure_program<mel_steps>(run);
   measure_program<small_steps>(run);
   measure_many(run);
-  run.report.library = run.library_of<rfft>() + ", " + run.library_of<gemm>();
+  run.report.set_library(run.library_of<rfft>() + ", " + run.library_of<gemm>());
 }
 
 }  // namespace sluice::cli

@@ -62,7 +62,10 @@ struct latency_row {
 class bench_report {
  public:
   /// The library that computes, with its version if it has one.
-  std::string library;
+  ///@{
+  void set_library(std::string library) { library_ = std::move(library); }
+  [[nodiscard]] const std::string& library() const noexcept { return library_; }
+  ///@}
 
   void add(const report_section& section);
   /// Adds a table of latencies, whose keys are in the object `path` of the JSON.
@@ -84,6 +87,7 @@ class bench_report {
   /// Begins a table of the text.
   void begin_table(const std::string& title, const std::string& head);
 
+  std::string library_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
   std::string text_;
   std::vector<io::bar_panel> panels_;

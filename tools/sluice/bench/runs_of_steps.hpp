@@ -45,18 +45,19 @@ program program_of(const Steps& steps, std::size_t max_in_batch, Marks... marks)
 
 /// A run for each of `inputs`.
 template <class Input>
-std::vector<run> runs_of(const program& what, const std::vector<Input>& inputs) {
-  std::vector<run> all;
+std::vector<sluice::run> runs_of(const program& what, const std::vector<Input>& inputs) {
+  std::vector<sluice::run> all;
+  all.reserve(inputs.size());
   for (const auto& input : inputs) all.push_back({what, {input}});
   return all;
 }
 
 /// Compares results of runs with those of plain calls. @throws error as `check_sample`
 template <class Steps>
-void check_runs(bench_run& bench, const Steps& steps, const std::vector<run>& runs) {
+void check_runs(bench_run& bench, const Steps& steps, const std::vector<sluice::run>& runs) {
   check_sample<tensors>(
       bench, bench.current.device().programs(), runs,
-      [&](plain_calls& calls, const run& request) {
+      [&](plain_calls& calls, const sluice::run& request) {
         return add_plain_steps(calls, steps, request.inputs.front());
       },
       "a result of a program");

@@ -41,7 +41,7 @@ void bench_scaling(bench_run& run) {
       measure_lanes(run, lanes, side, path + fmt::format("sgemm_{}", side));
     }
   }
-  run.report.library = run.library_of<gemm>();
+  run.report.set_library(run.library_of<gemm>());
 }
 
 }  // namespace sluice::cli

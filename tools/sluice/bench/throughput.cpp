@@ -177,7 +177,7 @@ void bench_throughput(bench_run& run) {
   measure_equal_products(run);
   measure_mixed_products(run);
   measure_transforms(run);
-  run.report.library = run.library_of<gemm>();
+  run.report.set_library(run.library_of<gemm>());
 }
 
 }  // namespace sluice::cli

@@ -114,7 +114,7 @@ void bench_transfer(bench_run& run) {
   ways.measure();
   from_ordinary.check();
   from_pinned.check();
-  run.report.library = "copies of the driver";
+  run.report.set_library("copies of the driver");
 }
 
 }  // namespace sluice::cli
