@@ -233,7 +233,7 @@ template <class Self>
 [[nodiscard]] bool take_request(Self* self, message_content& content) noexcept {
   const auto* const type = state_of(self).requests->find(content);
   if (type == nullptr) return false;
-  static const request_options defaults;
+  const request_options defaults;
   const auto& options =
       content.size() == 2 ? content.template get_as<request_options>(1) : defaults;
   const auto from = sender_of(self->current_sender());

@@ -21,7 +21,7 @@ class request_table {
   /// @throws std::bad_alloc if there is no memory
   explicit request_table(const std::vector<request_type>& types,
                          std::initializer_list<element_type_id> others = {})
-      : waiting_{id_of_element_type<bulk>(), id_of_element_type<cancel_request>()} {
+      : waiting_{id_of_element_type<cancel_request>()} {
     for (const auto& type : types) types_.emplace(type.id, type);
     waiting_.insert(others);
   }
@@ -36,7 +36,8 @@ class request_table {
   [[nodiscard]] bool is_for_lane(const message_content& content) const noexcept {
     if (!has_options_or_nothing(content)) return false;
     const auto id = id_of_element(content, 0);
-    return types_.contains(id) || waiting_.contains(id);
+    if (types_.contains(id) || id == id_of_element_type<bulk>()) return true;
+    return content.size() == 1 && waiting_.contains(id);
   }
   /// The host memory that a message for a lane takes, in bytes.
   [[nodiscard]] std::size_t bytes_of(const message_content& content) const noexcept {

@@ -360,6 +360,11 @@ class executor::core {
   /// Tells the other lanes of a plan that has been made.
   void share(const plan_job& job) noexcept {
     auto& choice = joined_->choice();
+    // Each lane has the plans of the first one. Before the other lanes learn of this one.
+    if (joined_->number() == 0) {
+      const auto lanes = max_plan_bytes_ / std::max<std::size_t>(1, plans_.bytes());
+      choice.limit_on_demand(std::max<std::size_t>(1, lanes) - 1);
+    }
     if (!job.outcome.failure) {
       choice.plans().add(job, mailbox_);
     } else if (learning_.get() == &job || job.key.only_libraries) {
@@ -368,11 +373,6 @@ class executor::core {
     if (learning_.get() == &job) {
       learning_.reset();
       ++learned_;
-    }
-    // Each lane has the plans of the first one.
-    if (joined_->number() == 0) {
-      const auto lanes = max_plan_bytes_ / std::max<std::size_t>(1, plans_.bytes());
-      choice.limit_on_demand(std::max<std::size_t>(1, lanes) - 1);
     }
   }
 
@@ -568,7 +568,7 @@ void executor::join_lanes(detail::lane_choice::lane& one) {
 executor::shared_plans executor::plans_of_other_lanes() const noexcept {
   return core_->plans_of_other_lanes();
 }
-void executor::prepare(const launch_descriptor& descriptor) noexcept {
+void executor::prepare(const operation_descriptor& descriptor) noexcept {
   core_->prepare(descriptor);
 }
 executor::gathering::gathering(executor& of, request_sender sender,

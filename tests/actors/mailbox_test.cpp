@@ -184,6 +184,24 @@ TEST_P(mailbox, refuses_messages_beyond_the_bytes_of_a_sender) {
   EXPECT_EQ(answer_of(request(bob, actor(), caf::infinite, large(2))), errc::invalid_argument);
 }
 
+// An untyped handle lets messages through that the actor does not know.
+TEST_P(mailbox, answers_messages_that_the_actor_does_not_take) {
+  caf::scoped_actor alice{system()};
+  const auto untyped = caf::actor_cast<caf::actor>(actor());
+  labels().open();
+  const auto expect_unexpected = [](auto&& response) {
+    std::move(response).receive([] { FAIL() << "was taken"; },
+                                [](const caf::error& e) { EXPECT_FALSE(from_caf_error(e)); });
+  };
+  for (std::size_t i = 0; i <= limits.in_mailbox; ++i) {
+    expect_unexpected(request(alice, untyped, caf::infinite, cancel_request{1}, request_options{}));
+  }
+  expect_unexpected(request(alice, untyped, caf::infinite, request_options{}, noted{}));
+  expect_unexpected(request(alice, untyped, caf::infinite, queue_status{}));
+  EXPECT_EQ(answer_of(request(alice, actor(), caf::infinite, noted{.label = 1})),
+            errc::invalid_argument);
+}
+
 TEST_P(mailbox, that_ends_answers_what_waits_in_front_of_it) {
   caf::scoped_actor alice{system()};
   using response = decltype(request(alice, actor(), caf::infinite, noted{}));

@@ -26,9 +26,10 @@
 
 namespace sluice {
 
-/// Asks for a tensor of undefined elements, row-major and without gaps. Waits for no other request.
+/// Asks for a tensor of undefined elements, row-major and without gaps. Waits for no launch.
 /// Errors: `invalid_argument` (a negative extent, or a size that overflows), `out_of_memory`,
-/// `over_budget`, `shutting_down`, `device_lost`.
+/// `over_budget`, `shutting_down`, `device_lost`, `overloaded` (too many messages of the sender
+/// wait in front of the actor).
 struct allocate {
   extents shape{};                        ///< number of elements along each dimension
   element_type type = element_type::f32;  ///< type of an element

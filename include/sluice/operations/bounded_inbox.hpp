@@ -78,8 +78,8 @@ class bounded_inbox {
     auto& from = slot_of(sender);
     // The message counts as one of average size. Only the actor takes bytes away.
     const std::size_t bytes = from.bytes_in_mailbox;
-    from.bytes_in_mailbox -= bytes / from.in_mailbox;
-    if (--from.in_mailbox == 0) from.bytes_in_mailbox = 0;
+    const std::size_t left = --from.in_mailbox;
+    from.bytes_in_mailbox -= bytes / (left + 1);
     if (from.kept == 0) return;
     const std::lock_guard lock(from.mutex);
     pass_on_some(from);

@@ -120,7 +120,7 @@ class SLUICE_EXPORT executor {
   /// @endcond
   /// Has the planner make the library objects of an operation, before a request needs them. If that
   /// fails, the first request tries again.
-  void prepare(const launch_descriptor& descriptor) noexcept;
+  void prepare(const operation_descriptor& descriptor) noexcept;
 
   /// Runs `operation` for `sender` and answers `token` with its result.
   template <class Operation>
