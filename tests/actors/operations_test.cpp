@@ -191,7 +191,7 @@ void operations::check_fft() {
     const auto rows = [&](const auto& values) {
       return tensor(s().put(values)).reshape({static_cast<std::int64_t>(batch), -1});
     };
-    const auto expected_rows = [&](const auto& descriptor_of) {
+    const auto expected_rows = [&](const auto& row_of) {
       std::vector<std::complex<double>> all;
       for (std::size_t b = 0; b < batch; ++b) {
         for (const auto& value : row_of(b)) all.emplace_back(value);
