@@ -502,7 +502,8 @@ std::ptrdiff_t count_threads() {
 TEST_P(conv2d_operation, starts_no_threads_for_a_product_that_is_not_large) {
   if (!on_host()) GTEST_SKIP() << "oneDNN is the library of the host";
   auto generator = make_generator();
-  expect_right({.x = {1, 2, 8, 8}, .w = {2, 2, 3, 3}}, generator);
+  // Starts the planner; there is nothing to multiply.
+  (void)run(on(), conv2d{.x = numbers({1, 0, 8, 8}), .w = numbers({2, 0, 3, 3})});
   const auto before = count_threads();
   expect_right({.x = {1, 64, 28, 28}, .w = {64, 64, 3, 3}}, generator);
   EXPECT_EQ(count_threads(), before);
