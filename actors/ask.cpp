@@ -9,15 +9,18 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+/// What a client is told if the actor ends.
+const caf::message& ended_message() {
+  static const auto& message = *new caf::message(caf::make_message(
+      to_caf_error(error(errc::shutting_down, "ask: the actor has ended"))));  // never destroyed
+  return message;
+}
+
 /// The only part of an `end_notice` that the target owns.
 class end_answer final : public caf::attachable {
  public:
   end_answer(const void* notice, caf::strong_actor_ptr client, caf::message_id id)
-      : notice_(notice),
-        client_(std::move(client)),
-        id_(id),
-        answer_(caf::make_message(
-            to_caf_error(error(errc::shutting_down, "ask: the actor has ended")))) {}
+      : notice_(notice), client_(std::move(client)), id_(id), answer_(ended_message()) {}
 
   void actor_exited(const caf::error&, actor_context*) override {
     enqueue(client_, nullptr, id_, std::move(answer_));

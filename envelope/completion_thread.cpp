@@ -270,6 +270,7 @@ void completion_thread::run() noexcept {
   auto waits_since = clock::now();
   std::uint64_t wakes = 0;
   int looks = 0;
+  spin_turns turns;
   std::optional<clock::time_point> rest_end;
   std::optional<slow_wait> wait;
   for (;;) {
@@ -300,12 +301,18 @@ void completion_thread::run() noexcept {
       if (stopping()) {
         alarm_->changed.wait_for(end_interval, has_inbox);
       } else {
-        alarm_->changed.wait([&] { return has_inbox() || stopping(); });
+        const auto has_work = [&] {
+          return has_inbox() || stopping();
+        };
+        // A client that has its reply may send the next request soon.
+        if (woken_early || !spinners::of_process().spin(work_.policy, has_work)) {
+          alarm_->changed.wait(has_work);
+        }
       }
       waits_since = clock::now();
     } else if (const auto elapsed = clock::now() - waits_since; elapsed < spin || looks > 0) {
       --looks;
-      std::this_thread::yield();
+      turns.next();
     } else {
       // A launch is found to be complete at most this part of its time too late.
       const auto part = work_.policy == wait_policy::frugal ? 8 : 32;

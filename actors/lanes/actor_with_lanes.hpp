@@ -48,16 +48,15 @@ class actor_with_lanes final : public lane_actor<operation_state> {
 
   using one_lane::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
-    if (!is_for_lane(*element)) {
-      return one_lane::put_into_mailbox(std::move(element), context);
-    }
+    const auto bytes = waiting_bytes(*element);
+    if (!bytes) return one_lane::put_into_mailbox(std::move(element), context);
     try {
       lanes_->route(sender_of(element->sender), priority_of(element->content()),
                     [&](std::size_t lane) {
                       cancel_on_other_lanes(*element, lane);
                       one_lane* const to =
                           lane == 0 ? this : others_[lane - 1].load(std::memory_order_acquire);
-                      to->take_in(element);
+                      to->take_in(element, *bytes);
                     });
     } catch (...) {
       one_lane::refuse(*element);

@@ -66,21 +66,20 @@ class lane_actor : public caf::stateful_actor<State> {
 
   using base::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
-    if (!is_for_lane(*element)) return base::enqueue(std::move(element), context);
+    const auto bytes = waiting_bytes(*element);
+    if (!bytes) return base::enqueue(std::move(element), context);
     try {
-      take_in(element);
+      take_in(element, *bytes);
     } catch (...) {
       refuse(*element);
     }
     return enqueue_result(true);
   }
-  /// Takes a message for the lane.
+  /// Takes a message for the lane, which takes `bytes` while it waits.
   /// @throws error `overloaded` if there is no room for it; then the message is unchanged
   /// @throws std::bad_alloc likewise
-  void take_in(caf::mailbox_element_ptr& element) {
-    const auto& content = element->content();
-    const bool cancels = content.template match_elements<cancel_request>();
-    const auto bytes = requests_->bytes_of(content);
+  void take_in(caf::mailbox_element_ptr& element, std::size_t bytes) {
+    const bool cancels = element->content().template match_elements<cancel_request>();
     if (inbox_->send(sender_of(element->sender), element, bytes, cancels)) return;
     throw error(errc::overloaded, "too many messages wait in front of the actor");
   }
@@ -102,9 +101,12 @@ class lane_actor : public caf::stateful_actor<State> {
     serve(self(), std::move(*std::exchange(with_, nullptr)));
   }
   [[nodiscard]] base* self() noexcept { return this; }
-  /// Whether a message is one that waits in the queue of a lane, or concerns one that does.
-  [[nodiscard]] bool is_for_lane(const caf::mailbox_element& element) const noexcept {
-    return !element.mid.is_response() && requests_->is_for_lane(element.content());
+  /// The bytes of a message that waits in the queue of a lane, or concerns one that does; nothing
+  /// for another one.
+  [[nodiscard]] std::optional<std::size_t> waiting_bytes(
+      const caf::mailbox_element& element) const noexcept {
+    if (element.mid.is_response()) return std::nullopt;
+    return requests_->waiting_bytes(element.content());
   }
   /// Takes a message that no lane has to see.
   enqueue_result put_into_mailbox(caf::mailbox_element_ptr element, actor_context* context) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -32,20 +33,23 @@ class request_table {
     const auto found = types_.find(id_of_element(content, 0));
     return found == types_.end() ? nullptr : &found->second;
   }
-  /// Whether a message waits in front of a lane, or concerns one that does.
-  [[nodiscard]] bool is_for_lane(const message_content& content) const noexcept {
-    if (!has_options_or_nothing(content)) return false;
-    const auto id = id_of_element(content, 0);
-    if (types_.contains(id) || id == id_of_element_type<bulk>()) return true;
-    return content.size() == 1 && waiting_.contains(id);
-  }
-  /// The host memory that a message for a lane takes, in bytes.
-  [[nodiscard]] std::size_t bytes_of(const message_content& content) const noexcept {
+  /// The host memory in bytes that a message takes while it waits in front of a lane; nothing if it
+  /// does not wait there.
+  [[nodiscard]] std::optional<std::size_t> waiting_bytes(
+      const message_content& content) const noexcept {
+    if (!has_options_or_nothing(content)) return std::nullopt;
     constexpr std::size_t least = 128;  // of the mailbox and of a message without a request
-    std::size_t sum = least;
-    if (content.size() == 2) sum += content.get_as<request_options>(1).tag.capacity();
-    if (const auto* const type = find(content)) return sum + type->bytes(content);
-    return content.match_element<bulk>(0) ? sum + content.get_as<bulk>(0).bytes() : sum;
+    const auto options =
+        content.size() == 2 ? content.get_as<request_options>(1).tag.capacity() : 0;
+    const auto id = id_of_element(content, 0);
+    if (const auto type = types_.find(id); type != types_.end()) {
+      return least + options + type->second.bytes(content);
+    }
+    if (id == id_of_element_type<bulk>()) {
+      return least + options + content.get_as<bulk>(0).bytes();
+    }
+    if (content.size() == 1 && waiting_.contains(id)) return least;
+    return std::nullopt;
   }
 
  private:

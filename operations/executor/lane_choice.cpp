@@ -54,8 +54,11 @@ void lane_choice::close(std::size_t number, bool failed) noexcept {
 
 void lane_choice::limit_on_demand(std::size_t most) noexcept {
   if (most_on_demand_.exchange(most) == most) return;
-  for (auto i = of_lanes_.size(); i-- > open_ && is_one_too_many();) {
-    if (standing_of(i) != standing::closed) close(i);
+  // Ordinary lanes first, then those for high priority.
+  for (const auto end : {of_lanes_.size() - high_, of_lanes_.size()}) {
+    for (auto i = end; i-- > open_ && is_one_too_many();) {
+      if (standing_of(i) != standing::closed) close(i);
+    }
   }
 }
 
@@ -140,7 +143,10 @@ std::optional<std::size_t> lane_choice::relief_for(std::size_t number, range amo
 }
 
 void lane_choice::want_one(range among) noexcept {
-  if (!wanted_ || on_demand_now() >= most_on_demand_.load(std::memory_order_relaxed)) return;
+  if (!wanted_) return;
+  const auto most = most_on_demand_.load(std::memory_order_relaxed);
+  const bool is_full = on_demand_now() >= most;
+  if (is_full && (among.first == 0 || most == 0)) return;
   if (pressure_.load(std::memory_order_relaxed) < 0) {
     pressure_.fetch_add(1, std::memory_order_relaxed);  // one could not be opened not long ago
     return;
@@ -151,6 +157,10 @@ void lane_choice::want_one(range among) noexcept {
     if (before == standing::open) continue;
     if (before != standing::closed) return;
     if (!one.standing.compare_exchange_strong(before, standing::wanted)) return;
+    // A lane for high priority takes the place of an ordinary one.
+    for (auto other = among.first; is_full && other-- > open_ && is_one_too_many();) {
+      if (standing_of(other) != standing::closed) close(other);
+    }
     wanted_();
     return;
   }

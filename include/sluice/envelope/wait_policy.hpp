@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 
 namespace sluice {
 
@@ -39,6 +38,18 @@ namespace detail {
   return std::chrono::microseconds(0);
 }
 
+/// The turns of a thread that spins until another thread has done something.
+class SLUICE_EXPORT spin_turns {
+ public:
+  /// Ends one turn. Most turns pause the processor for some nanoseconds; some let other threads
+  /// run, all of them if there are few processors. A yield takes about a microsecond, and a message
+  /// that comes meanwhile waits for its end.
+  void next() noexcept;
+
+ private:
+  unsigned count_ = 0;
+};
+
 /// Limits the number of threads that spin. Thread-safe.
 class SLUICE_EXPORT spinners {
  public:
@@ -61,7 +72,7 @@ class SLUICE_EXPORT spinners {
   /// Those of the process: a quarter of the processors that it may use.
   [[nodiscard]] static spinners& of_process() noexcept;
 
-  /// Yields the processor until `condition()` returns true or the time of `policy` has passed, but
+  /// Spins until `condition()` returns true or the time of `policy` has passed, but
   /// returns at once if enough threads spin. Returns whether the condition has become true.
   template <class Condition>
   bool spin(wait_policy policy, const Condition& condition) noexcept {
@@ -71,8 +82,9 @@ class SLUICE_EXPORT spinners {
     bool met = false;
     if (spinning_.fetch_add(1, std::memory_order_relaxed) < limit_) {
       const auto end = std::chrono::steady_clock::now() + time;
+      spin_turns turns;
       do {
-        std::this_thread::yield();
+        turns.next();
         met = condition();
       } while (!met && std::chrono::steady_clock::now() < end);
     }

@@ -75,8 +75,8 @@ class SLUICE_EXPORT lane_choice {
   /// A lane takes no messages from now on, except those that are on their way. If it `failed`, it
   /// is not wanted again for a while.
   void close(std::size_t number, bool failed = false) noexcept;
-  /// At most so many lanes are opened on demand from now on; further ones are closed, the last ones
-  /// first.
+  /// At most so many lanes are opened on demand from now on; further ones are closed, ordinary lanes
+  /// before those for high priority, which may also take their places.
   void limit_on_demand(std::size_t most) noexcept;
   /// The plans that one of the lanes has made.
   [[nodiscard]] operations::known_plans& plans() noexcept { return *plans_; }

@@ -3,7 +3,6 @@
 
 namespace sluice {
 
-class launch_descriptor;
 class operation_descriptor;
 
 /// Names an operation in overloads of `descriptor_of`, each of which returns the functions of an

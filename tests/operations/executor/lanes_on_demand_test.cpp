@@ -238,14 +238,23 @@ TEST_F(lanes_on_demand, are_closed_while_plans_of_the_first_lane_leave_no_room) 
   EXPECT_EQ(wanted, 2);
   open(1);
   send_of_others(10 * crowd);
-  EXPECT_LT(route(7, request_priority::high), high) << "there is no room for its lane";
   EXPECT_EQ(wanted, 2);
-  choice().limit_on_demand(2);
-  EXPECT_EQ(route(8, request_priority::high), high);
-  EXPECT_EQ(wanted, 3);
+}
+
+TEST_F(lanes_on_demand, keep_the_last_room_for_high_priority) {
+  send_of_others(crowd);
+  open(1);
   choice().limit_on_demand(1);
   EXPECT_EQ(choice().standing_of(1), standing::open);
-  EXPECT_EQ(choice().standing_of(high), standing::closed) << "the last one closes first";
+  EXPECT_EQ(route(7, request_priority::high), high);
+  EXPECT_EQ(wanted, 2);
+  EXPECT_EQ(choice().standing_of(1), standing::closed) << "its place is taken";
+  choice().limit_on_demand(2);
+  send_of_others(10 * crowd);
+  open(1);
+  choice().limit_on_demand(1);
+  EXPECT_EQ(choice().standing_of(1), standing::closed) << "ordinary lanes close first";
+  EXPECT_EQ(choice().standing_of(high), standing::wanted);
 }
 
 TEST_F(lanes_on_demand, take_messages_of_high_priority_from_the_first_one) {
