@@ -17,7 +17,7 @@ class batch_launch {
  public:
   batch_launch(batch_works& works, lane& lane, const std::string& nvtx_label, std::size_t commands,
                std::shared_ptr<const void> batch_data, batch_closure& closure) noexcept
-      : launches_(works.all),
+      : launches_(works.launches),
         outcomes_(works.outcomes),
         lane_(lane),
         label_(nvtx_label),
@@ -271,7 +271,7 @@ void launch_continuation::run_batch(batch_works& works, lane& lane, const std::s
                                     batch_closure& closure) noexcept {
   works.outcomes.clear();
   batch_launch(works, lane, nvtx_label, commands, std::move(batch_data), closure).run();
-  works.all.clear();
+  works.launches.clear();
   works.outcomes.clear();
 }
 

@@ -44,10 +44,10 @@ std::size_t completion_work::pending() const noexcept {
   return submitted - completed;
 }
 
-class completion_thread::kept final : public deferred {
+class completion_thread::lost_launches final : public deferred {
  public:
-  explicit kept(continuation* items) noexcept : items_(items) {}
-  ~kept() override {
+  explicit lost_launches(continuation* items) noexcept : items_(items) {}
+  ~lost_launches() override {
     while (items_ != nullptr) delete std::exchange(items_, items_->next_);
   }
 
@@ -166,9 +166,9 @@ bool completion_thread::complete_ready() noexcept {
       if (item->ticket_ <= completed) item->timeline_->acquire(item->watermark_ = completed);
     }
     std::size_t replies = 0;
-    bool left = true;
-    while (left && replies < replies_in_turn && (item->ticket_ <= item->watermark_ || lost)) {
-      left = item->next_ != nullptr;
+    bool has_next = true;
+    while (has_next && replies < replies_in_turn && (item->ticket_ <= item->watermark_ || lost)) {
+      has_next = item->next_ != nullptr;
       auto* const first = take_first(link);
       complete(first, first->ticket_ <= first->watermark_);
       bound_backlog();
@@ -176,7 +176,7 @@ bool completion_thread::complete_ready() noexcept {
       item = *link;
     }
     any = any || replies != 0;
-    if (left) link = &item->next_queue_;
+    if (has_next) link = &item->next_queue_;
   }
   return any;
 }
@@ -247,7 +247,7 @@ void completion_thread::release_quiescent() noexcept {
 
 void completion_thread::leave(continuation* items) noexcept {
   try {
-    work_.core->reclaim_later(std::make_unique<kept>(items));
+    work_.core->reclaim_later(std::make_unique<lost_launches>(items));
   } catch (...) {
     report("owners of launches on a lost device are leaked: out of host memory");
   }

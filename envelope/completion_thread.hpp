@@ -80,7 +80,7 @@ class completion_thread {
     one_way_signal changed;
   };
   /// Owners of launches on a lost device that may still run.
-  class kept;
+  class lost_launches;
 
   void run() noexcept;
   void take_inbox() noexcept;

@@ -45,7 +45,7 @@ class request_batch final : public detail::batch_closure {
         commands_(descriptor.facts(call).commands),
         with_(with),
         own_(descriptor.batches()->begin_batch(libraries, most)) {
-    memory.works.all.reserve(most);
+    memory.works.launches.reserve(most);
     memory.own.reserve(most);
     memory.own.clear();
     memory.addresses.clear();
@@ -56,14 +56,14 @@ class request_batch final : public detail::batch_closure {
   /// added.
   void add(std::unique_ptr<detail::launch_continuation> work, std::span<void* const> addresses,
            operation_launch* own = nullptr) noexcept {
-    memory_.works.all.push_back(std::move(work));
+    memory_.works.launches.push_back(std::move(work));
     memory_.own.push_back(own);
     if (own != nullptr) commands_ += own->commands();
     memory_.addresses.insert(memory_.addresses.end(), addresses.begin(), addresses.end());
   }
   /// Launches and answers all that have been added.
   void launch(lane& on, const kernel_envelope& by) noexcept {
-    count_ = memory_.works.all.size();
+    count_ = memory_.works.launches.size();
     if (count_ == 0) return;
     const auto commands = commands_ + (own_ ? own_->commands() : 0) +
                           (with_.plan != nullptr ? with_.plan->batch_commands(count_) : 0);

@@ -35,22 +35,21 @@ class filling final : public detail::batch_closure {
   };
   int calls_together = 0;
 
-  void enqueue_one(const launch_context& context, std::size_t which) override {
-    before_one(which);
-    fill(context, which);
+  void enqueue_one(const launch_context& context, std::size_t i) override {
+    before_one(i);
+    fill(context, i);
   }
   void enqueue_together(const launch_context& context,
-                        std::span<const std::uint32_t> which) override {
+                        std::span<const std::uint32_t> numbers) override {
     before_all();
     ++calls_together;
-    for (const auto i : which) fill(context, i);
+    for (const auto i : numbers) fill(context, i);
   }
 
  private:
-  void fill(const launch_context& context, std::size_t which) {
-    const auto value = static_cast<std::uint8_t>(which + 1);
-    context.stream.device().fill(blocks[which].data(), &value, 1, blocks[which].bytes(),
-                                 context.native());
+  void fill(const launch_context& context, std::size_t i) {
+    const auto value = static_cast<std::uint8_t>(i + 1);
+    context.stream.device().fill(blocks[i].data(), &value, 1, blocks[i].bytes(), context.native());
   }
 };
 
@@ -75,8 +74,8 @@ class batch_launch : public ::testing::Test {
  protected:
   void SetUp() override {
     gpu_ = std::make_shared<stamping_gpu>();
-    gpu_->watch = [this](pretended_gpu::call which) {
-      if (which != pretended_gpu::call::record) return;
+    gpu_->watch = [this](pretended_gpu::call call) {
+      if (call != pretended_gpu::call::record) return;
       records_.fetch_add(1);
       if (fails_record_.exchange(false)) throw error(errc::out_of_memory, "no event");
     };
@@ -91,17 +90,17 @@ class batch_launch : public ::testing::Test {
   }
 
   [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
-  [[nodiscard]] lane& on() { return *lane_; }
+  [[nodiscard]] lane& test_lane() { return *lane_; }
   [[nodiscard]] const std::shared_ptr<device_service>& service() const { return service_; }
   [[nodiscard]] int records() const { return records_.load(); }
   void hold(bool held) { gpu_->held = held; }
   [[nodiscard]] int stamps() const { return gpu_->stamps.load(); }
-  void trace(std::shared_ptr<kernel_trace> by) { envelope_.trace(std::move(by)); }
+  void trace(std::shared_ptr<kernel_trace> trace) { envelope_.trace(std::move(trace)); }
   void fail_next_record() { fails_record_ = true; }
   [[nodiscard]] bytes block(std::size_t count = 16) {
     return runtime().allocate<std::uint8_t>(count, stream_.ref(), "test");
   }
-  std::vector<std::uint8_t> contents(const bytes& of) { return download(of, stream_.ref()); }
+  std::vector<std::uint8_t> contents(const bytes& block) { return download(block, stream_.ref()); }
   /// Adds a launch that writes `written` and reads `read`.
   void add(const bytes& written, const bytes& read = {}, reply_on when = reply_on::finished) {
     closure_.blocks.push_back(written);
@@ -109,28 +108,29 @@ class batch_launch : public ::testing::Test {
     used.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
     if (read) used.add({read.block(), access_kind::read, true});
     auto& box = boxes_.emplace_back();
-    works().push_back(envelope_.prepare(on(), std::move(used), box.token(),
+    works().push_back(envelope_.prepare(test_lane(), std::move(used), box.token(),
                                         static_cast<int>(works().size()),
                                         {.when = when, .is_batch = true}));
   }
   void launch() {
-    detail::launch_continuation::run_batch(works_, on(), envelope_.label(), 3, nullptr, closure_);
+    detail::launch_continuation::run_batch(works_, test_lane(), envelope_.label(), 3, nullptr,
+                                           closure_);
   }
   [[nodiscard]] filling& closure() { return closure_; }
   [[nodiscard]] std::vector<mailbox<int>>& boxes() { return boxes_; }
   [[nodiscard]] std::vector<std::unique_ptr<detail::launch_continuation>>& works() {
-    return works_.all;
+    return works_.launches;
   }
-  void expect_filled(std::size_t which) {
-    const auto& of = closure_.blocks[which];
-    EXPECT_EQ(boxes_[which].value(), static_cast<int>(which));
-    EXPECT_EQ(contents(of),
-              std::vector<std::uint8_t>(of.size(), static_cast<std::uint8_t>(which + 1)));
+  void expect_filled(std::size_t i) {
+    const auto& block = closure_.blocks[i];
+    EXPECT_EQ(boxes_[i].value(), static_cast<int>(i));
+    EXPECT_EQ(contents(block),
+              std::vector<std::uint8_t>(block.size(), static_cast<std::uint8_t>(i + 1)));
   }
   void expect_rest() {
-    await([&] { return on().in_flight() == 0; });
-    EXPECT_EQ(on().batches(), 0U);
-    EXPECT_FALSE(on().full());
+    await([&] { return test_lane().in_flight() == 0; });
+    EXPECT_EQ(test_lane().batches(), 0U);
+    EXPECT_FALSE(test_lane().full());
     EXPECT_EQ(runtime().statistics().leases, 0U);
   }
 
@@ -191,7 +191,7 @@ TEST_F(batch_launch, keeps_no_other_lane_waiting_for_all_its_replies) {
   mailbox<int> box;
   by.run(other, operands(), box.token(), 0, {}, [](const launch_context&) {});
   // Both have completed, but nobody can know.
-  on().stream().device().synchronize(on().stream().native());
+  test_lane().stream().device().synchronize(test_lane().stream().native());
   other.stream().device().synchronize(other.stream().native());
   hold(false);
   EXPECT_EQ(box.value(), 0);
@@ -228,13 +228,13 @@ TEST_F(batch_launch, records_two_timestamps_for_all_members) {
 
 TEST_F(batch_launch, counts_as_one_until_it_has_completed) {
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   for (int i = 0; i < 100; ++i) add(block());
   launch();
-  EXPECT_EQ(on().in_flight(), 100U);
-  EXPECT_EQ(on().batches(), 1U);
-  EXPECT_FALSE(on().full(797));
-  EXPECT_TRUE(on().full(798)) << "three commands are in flight";
+  EXPECT_EQ(test_lane().in_flight(), 100U);
+  EXPECT_EQ(test_lane().batches(), 1U);
+  EXPECT_FALSE(test_lane().full(797));
+  EXPECT_TRUE(test_lane().full(798)) << "three commands are in flight";
   for (const auto& box : boxes()) EXPECT_EQ(box.count(), 0U);
   closed.open();
   for (std::size_t i = 0; i < 100; ++i) expect_filled(i);
@@ -243,7 +243,7 @@ TEST_F(batch_launch, counts_as_one_until_it_has_completed) {
 
 TEST_F(batch_launch, orders_each_member_before_later_launches) {
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   for (int i = 0; i < 20; ++i) add(block());
   launch();
   // Another stream reads what a member in the middle writes, without any reply in between.
@@ -272,7 +272,7 @@ TEST_F(batch_launch, writes_parts_of_one_block) {
 
 TEST_F(batch_launch, answers_early_where_asked) {
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   add(block());
   add(block(), {}, reply_on::enqueued);
   add(block());

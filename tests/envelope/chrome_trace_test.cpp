@@ -52,13 +52,13 @@ class chrome_trace_test : public testing::Test {
     return names;
   }
 
-  void launch(lane& on, const std::shared_ptr<kernel_trace>& trace, const std::string& operation,
-              const std::string& label = {}, bool fails = false) {
+  void launch(lane& test_lane, const std::shared_ptr<kernel_trace>& trace,
+              const std::string& operation, const std::string& label = {}, bool fails = false) {
     kernel_envelope envelope(
         {.library = "tests", .operation = operation, .type = element_type::f64});
     envelope.trace(trace).nvtx_label(label);
     mailbox<int> box;
-    envelope.run(on, operands(), box.token(), 0, {.sizes = {1, 2, 3, 0}},
+    envelope.run(test_lane, operands(), box.token(), 0, {.sizes = {1, 2, 3, 0}},
                  [&](const launch_context&) {
                    if (fails) throw error(errc::unsupported, "no");
                  });
@@ -73,10 +73,10 @@ TEST_F(chrome_trace_test, an_empty_one_is_valid) {
 
 TEST_F(chrome_trace_test, has_a_slice_for_each_launch_and_each_call) {
   const auto trace = std::make_shared<chrome_trace>(16);
-  lane on(service_);
-  launch(on, trace, "gemm");
-  launch(on, trace, "fft", "a \"label\"\\ with\nodd characters");
-  launch(on, trace, "conv2d", {}, true);
+  lane test_lane(service_);
+  launch(test_lane, trace, "gemm");
+  launch(test_lane, trace, "fft", "a \"label\"\\ with\nodd characters");
+  launch(test_lane, trace, "conv2d", {}, true);
   settle(*service_);
 
   const auto parsed = json::parse(trace->json());
@@ -199,8 +199,8 @@ TEST_F(chrome_trace_test, nests_the_calls_of_one_thread) {
 
 TEST_F(chrome_trace_test, counts_what_does_not_fit) {
   const auto trace = std::make_shared<chrome_trace>(5);
-  lane on(service_);
-  for (int i = 0; i < 12; ++i) launch(on, trace, "op" + std::to_string(i));
+  lane test_lane(service_);
+  for (int i = 0; i < 12; ++i) launch(test_lane, trace, "op" + std::to_string(i));
   settle(*service_);
   EXPECT_EQ(trace->left_out(), 7u);
   const auto parsed = json::parse(trace->json());
@@ -228,12 +228,12 @@ TEST_F(chrome_trace_test, does_not_look_launches_up_when_full) {
 TEST_F(chrome_trace_test, keeps_the_newest_if_asked) {
   const auto trace = std::make_shared<chrome_trace>(chrome_trace_options{
       .capacity = 5, .full = when_full::overwrite_oldest, .timestamps = false});
-  lane on(service_);
-  for (int i = 0; i < 12; ++i) launch(on, trace, "op" + std::to_string(i));
+  lane test_lane(service_);
+  for (int i = 0; i < 12; ++i) launch(test_lane, trace, "op" + std::to_string(i));
   settle(*service_);
   EXPECT_EQ(launches_of(*trace), (std::vector<std::string>{"op7", "op8", "op9", "op10", "op11"}));
   EXPECT_EQ(trace->left_out(), 7u);
-  for (int i = 12; i < 15; ++i) launch(on, trace, "op" + std::to_string(i));
+  for (int i = 12; i < 15; ++i) launch(test_lane, trace, "op" + std::to_string(i));
   EXPECT_EQ(launches_of(*trace),
             (std::vector<std::string>{"op10", "op11", "op12", "op13", "op14"}));
   EXPECT_EQ(trace->left_out(), 10u);
@@ -249,8 +249,8 @@ TEST_F(chrome_trace_test, overwrites_launches_whose_timestamps_have_not_been_rea
   };
   const auto trace =
       std::make_shared<fan_out_trace>(std::vector<std::shared_ptr<kernel_trace>>{holding, chrome});
-  lane on(service_);
-  for (int i = 0; i < 12; ++i) launch(on, trace, "op" + std::to_string(i));
+  lane test_lane(service_);
+  for (int i = 0; i < 12; ++i) launch(test_lane, trace, "op" + std::to_string(i));
   open = true;
   const auto parsed = json::parse(chrome->json());
   const auto slices = events_of(parsed, "launch");
@@ -284,14 +284,14 @@ TEST_F(chrome_trace_test, does_not_overwrite_what_is_in_flight) {
 TEST_F(chrome_trace_test, without_room_for_what_is_in_flight_it_leaves_launches_out) {
   const auto trace = std::make_shared<chrome_trace>(
       chrome_trace_options{.capacity = 2, .full = when_full::overwrite_oldest});
-  lane on(service_);
+  lane test_lane(service_);
   gate closed;
-  closed.hold(on.stream());
+  closed.hold(test_lane.stream());
   kernel_envelope envelope({.library = "tests", .operation = "slow"});
   envelope.trace(trace);
   mailbox<int> box;
   for (int i = 0; i < 10; ++i) {
-    envelope.run(on, operands(), box.token(), 0, {}, [](const launch_context&) {});
+    envelope.run(test_lane, operands(), box.token(), 0, {}, [](const launch_context&) {});
   }
   closed.open();
   (void)box.wait(10);
@@ -310,14 +310,14 @@ TEST_F(chrome_trace_test, refuses_a_treatment_that_is_none) {
 
 TEST_F(chrome_trace_test, may_have_no_room_at_all) {
   const auto trace = std::make_shared<chrome_trace>(0);
-  lane on(service_);
-  launch(on, trace, "gemm");
+  lane test_lane(service_);
+  launch(test_lane, trace, "gemm");
   settle(*service_);
   EXPECT_EQ(trace->left_out(), 1u);
   EXPECT_TRUE(json::parse(trace->json()).at("traceEvents").empty());
   const auto ring = std::make_shared<chrome_trace>(
       chrome_trace_options{.capacity = 0, .full = when_full::overwrite_oldest});
-  launch(on, ring, "gemm");
+  launch(test_lane, ring, "gemm");
   settle(*service_);
   EXPECT_EQ(ring->left_out(), 1u);
   EXPECT_TRUE(json::parse(ring->json()).at("traceEvents").empty());
@@ -333,7 +333,7 @@ TEST_F(chrome_trace_test, tells_queueing_execution_and_detection_apart) {
   const auto us = [](clock::duration d) {
     return std::chrono::duration<double, std::micro>(d).count();
   };
-  lane on(service_);
+  lane test_lane(service_);
   gate earlier_work;
   gate execution;
   std::atomic<bool> completing{false};
@@ -346,14 +346,14 @@ TEST_F(chrome_trace_test, tells_queueing_execution_and_detection_apart) {
   kernel_envelope first({.library = "tests", .operation = "first"});
   first.trace(holding);
   mailbox<int> first_box;
-  first.run(on, operands(), first_box.token(), 0, {}, [](const launch_context&) {});
+  first.run(test_lane, operands(), first_box.token(), 0, {}, [](const launch_context&) {});
   await([&] { return completing.load(); });
 
-  earlier_work.hold(on.stream());
+  earlier_work.hold(test_lane.stream());
   kernel_envelope second({.library = "tests", .operation = "second"});
   second.trace(trace);
   mailbox<int> box;
-  second.run(on, operands(), box.token(), 0, {},
+  second.run(test_lane, operands(), box.token(), 0, {},
              [&](const launch_context& context) { execution.hold(context.stream); });
   earlier_work.wait_until_reached();
   const auto while_queued = clock::now();
@@ -361,7 +361,7 @@ TEST_F(chrome_trace_test, tells_queueing_execution_and_detection_apart) {
   execution.wait_until_reached();
   const auto while_running = clock::now();
   execution.open();
-  rest(on.stream());
+  rest(test_lane.stream());
   const auto finished = clock::now();
   looks = true;
   (void)box.wait();
@@ -428,29 +428,31 @@ TEST_F(chrome_trace_test, does_not_wait_for_timestamps_that_nobody_asked_for) {
       chrome_trace_options{.capacity = 2, .full = when_full::overwrite_oldest});
   class wrapper final : public kernel_trace {
    public:
-    explicit wrapper(std::shared_ptr<kernel_trace> to) : to_(std::move(to)) {}
-    void before_enqueue(const kernel_info& i) override { to_->before_enqueue(i); }
-    void after_enqueue(const kernel_info& i, const error* e) override { to_->after_enqueue(i, e); }
+    explicit wrapper(std::shared_ptr<kernel_trace> trace) : trace_(std::move(trace)) {}
+    void before_enqueue(const kernel_info& i) override { trace_->before_enqueue(i); }
+    void after_enqueue(const kernel_info& i, const error* e) override {
+      trace_->after_enqueue(i, e);
+    }
     void after_complete(const kernel_info& i, const kernel_outcome& o) override {
-      to_->after_complete(i, o);
+      trace_->after_complete(i, o);
     }
 
    private:
-    std::shared_ptr<kernel_trace> to_;
+    std::shared_ptr<kernel_trace> trace_;
   };
-  lane on(service_);
+  lane test_lane(service_);
   const auto trace = std::make_shared<wrapper>(chrome);
-  for (int i = 0; i < 5; ++i) launch(on, trace, "op" + std::to_string(i));
+  for (int i = 0; i < 5; ++i) launch(test_lane, trace, "op" + std::to_string(i));
   EXPECT_EQ(launches_of(*chrome), (std::vector<std::string>{"op3", "op4"}));
 }
 
 TEST_F(chrome_trace_test, cuts_long_names_and_stays_valid) {
   const auto trace = std::make_shared<chrome_trace>(4);
-  lane on(service_);
+  lane test_lane(service_);
   std::string two_bytes_each;
   for (int i = 0; i < 40; ++i) two_bytes_each += "\xc3\xa9";
-  launch(on, trace, two_bytes_each);
-  launch(on, trace, "x" + two_bytes_each);
+  launch(test_lane, trace, two_bytes_each);
+  launch(test_lane, trace, "x" + two_bytes_each);
   settle(*service_);
   const auto launches = events_of(json::parse(trace->json()), "launch");
   ASSERT_EQ(launches.size(), 2u);
@@ -508,13 +510,13 @@ TEST_F(chrome_trace_test, tells_launches_apart_whose_ids_end_alike) {
 
 TEST_F(chrome_trace_test, leaves_out_what_has_not_completed) {
   const auto trace = std::make_shared<chrome_trace>(4);
-  lane on(service_);
+  lane test_lane(service_);
   gate closed;
-  closed.hold(on.stream());
+  closed.hold(test_lane.stream());
   kernel_envelope envelope({.library = "tests", .operation = "slow"});
   envelope.trace(trace);
   mailbox<int> box;
-  envelope.run(on, operands(), box.token(), 0, {}, [](const launch_context&) {});
+  envelope.run(test_lane, operands(), box.token(), 0, {}, [](const launch_context&) {});
   EXPECT_TRUE(json::parse(trace->json()).at("traceEvents").empty());
   closed.open();
   (void)box.wait();
@@ -530,8 +532,8 @@ TEST_F(chrome_trace_test, serves_several_lanes_and_readers_at_once) {
   std::vector<std::thread> launching;
   for (std::size_t t = 0; t < threads; ++t) {
     launching.emplace_back([&] {
-      lane on(service_);
-      for (std::size_t i = 0; i < each; ++i) launch(on, trace, "gemm");
+      lane test_lane(service_);
+      for (std::size_t i = 0; i < each; ++i) launch(test_lane, trace, "gemm");
       --running;
     });
   }
@@ -565,10 +567,10 @@ TEST_F(chrome_trace_test, a_ring_serves_several_lanes_and_readers_at_once) {
   std::vector<std::thread> launching;
   for (std::size_t t = 0; t < threads; ++t) {
     launching.emplace_back([&, t] {
-      lane on(service_);
+      lane test_lane(service_);
       // Name, label and stream identify the thread of each launch.
       const auto name = "op" + std::to_string(t);
-      for (std::size_t i = 0; i < each; ++i) launch(on, trace, name, name);
+      for (std::size_t i = 0; i < each; ++i) launch(test_lane, trace, name, name);
       --running;
     });
   }

@@ -33,7 +33,7 @@ using namespace sluice::test;
 class completion_engine_test : public service_test {};
 
 TEST_P(completion_engine_test, completes_what_has_run_already) {
-  const auto stream = on().stream();
+  const auto stream = test_lane().stream();
   const auto ticket = take_ticket(stream);
   stream.synchronize();
   std::atomic<int> calls{0};
@@ -47,11 +47,11 @@ TEST_P(completion_engine_test, completes_what_has_run_already) {
 }
 
 TEST_P(completion_engine_test, keeps_no_outcome_for_a_continuation_that_is_never_submitted) {
-  auto& readers = detail::timeline::of(on().stream())->outcome_readers();
+  auto& readers = detail::timeline::of(test_lane().stream())->outcome_readers();
   {
     calling announced([](std::optional<errc>) {});
-    completion_engine::expect(on().stream(), announced);
-    completion_engine::expect(on().stream(), announced);
+    completion_engine::expect(test_lane().stream(), announced);
+    completion_engine::expect(test_lane().stream(), announced);
     readers.begin_grace();
     EXPECT_FALSE(readers.grace_over());
   }
@@ -62,7 +62,7 @@ TEST_P(completion_engine_test, destroys_continuations_on_the_release_list) {
   std::atomic<bool> destroyed{false};
   std::atomic<bool> destroyed_at_call{true};
   service_->engine().submit(
-      on().stream(), take_ticket(on().stream()),
+      test_lane().stream(), take_ticket(test_lane().stream()),
       std::make_unique<calling>([&](std::optional<errc>) { destroyed_at_call = destroyed.load(); },
                                 [&] { destroyed = true; }));
   settle(*service_);
@@ -92,11 +92,11 @@ TEST_P(completion_engine_test, takes_work_from_many_threads) {
 
 TEST_P(completion_engine_test, may_be_given_work_by_a_continuation) {
   std::atomic<int> calls{0};
-  service_->engine().submit(on().stream(), take_ticket(on().stream()),
+  service_->engine().submit(test_lane().stream(), take_ticket(test_lane().stream()),
                             std::make_unique<calling>([&](std::optional<errc>) {
                               ++calls;
                               service_->engine().submit(
-                                  on().stream(), take_ticket(on().stream()),
+                                  test_lane().stream(), take_ticket(test_lane().stream()),
                                   std::make_unique<calling>([&](std::optional<errc>) { ++calls; }));
                             }));
   settle(*service_);
@@ -110,7 +110,7 @@ TEST_P(completion_engine_test, answers_no_launch_that_succeeded_as_failed) {
   }
   constexpr auto failures =
       detail::ticket_failures::max_reasons + detail::ticket_failures::max_forgotten + 100;
-  const auto stream = on().stream();
+  const auto stream = test_lane().stream();
   std::promise<void> opened;
   service_->engine().submit(
       stream, take_ticket(stream),
@@ -154,25 +154,25 @@ TEST_P(completion_engine_test, allocates_nothing_for_many_streams) {
   /// Stores how many allocations its completion thread has made.
   class counting final : public continuation {
    public:
-    explicit counting(std::atomic<std::uint64_t>& made) : made_(made) {}
+    explicit counting(std::atomic<std::uint64_t>& count) : count_(count) {}
     std::shared_ptr<launch_reply> complete(const error*) noexcept override {
-      made_ = 1 + allocations_made();
+      count_ = 1 + allocations_made();
       return nullptr;
     }
 
    private:
-    std::atomic<std::uint64_t>& made_;
+    std::atomic<std::uint64_t>& count_;
   };
   constexpr std::size_t count = 300;
   std::vector<stream> streams;
   for (std::size_t i = 0; i < count; ++i) streams.push_back(runtime().create_stream());
-  std::vector<std::atomic<std::uint64_t>> made(count);
+  std::vector<std::atomic<std::uint64_t>> counts(count);
   for (std::size_t i = 0; i < count; ++i) {
-    service_->engine().submit(streams[i], 0, std::make_unique<counting>(made[i]));
-    if (i == 0) await([&] { return made[0] != 0; });
+    service_->engine().submit(streams[i], 0, std::make_unique<counting>(counts[i]));
+    if (i == 0) await([&] { return counts[0] != 0; });
   }
-  await([&] { return std::ranges::all_of(made, [](const auto& m) { return m != 0; }); });
-  for (const auto& m : made) EXPECT_EQ(m, made.front());
+  await([&] { return std::ranges::all_of(counts, [](const auto& m) { return m != 0; }); });
+  for (const auto& m : counts) EXPECT_EQ(m, counts.front());
 }
 
 TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_owner) {
@@ -182,17 +182,17 @@ TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_own
   lane_.reset();
   {
     const bool waits = std::get<1>(GetParam()) == completion_strategy::synchronous;
-    auto own = std::make_shared<device_service>(
+    auto service = std::make_shared<device_service>(
         device_, device_service_options{{}, std::get<1>(GetParam())});
-    const auto stream = own->runtime().create_stream();
+    const auto stream = service->runtime().create_stream();
     if (!waits) closed.hold(stream);
-    auto& engine = own->engine();
+    auto& engine = service->engine();
     const auto ticket = take_ticket(stream);
     // With `synchronous` the caller needs the engine until the call returns.
-    const auto kept = waits ? own : nullptr;
+    const auto service_owner = waits ? service : nullptr;
     engine.submit(
         stream, ticket,
-        std::make_unique<calling>([&, last = std::move(own)](std::optional<errc>) mutable {
+        std::make_unique<calling>([&, last = std::move(service)](std::optional<errc>) mutable {
           last.reset();
           called = true;
         }));
@@ -207,10 +207,10 @@ TEST_P(completion_engine_test, ends_again_and_again) {
   for (int round = 0; round < 50; ++round) {
     mailbox<int> box;
     {
-      auto own = std::make_shared<device_service>(
+      auto service = std::make_shared<device_service>(
           std::get<0>(GetParam()), device_service_options{{}, std::get<1>(GetParam())});
-      lane l(own);
-      own.reset();
+      lane l(service);
+      service.reset();
       run_kernel(l, operands(), box.token(), 1, [](const launch_context&) {});
       EXPECT_EQ(box.value(), 1);
     }
@@ -225,7 +225,7 @@ TEST_P(completion_engine_test, may_end_in_the_reply_that_it_gives) {
   auto engine = std::make_unique<completion_engine>(runtime(), std::get<1>(GetParam()));
   auto& submitting = *engine;
   std::atomic<bool> ended{false};
-  submitting.submit(on().stream(), take_ticket(on().stream()),
+  submitting.submit(test_lane().stream(), take_ticket(test_lane().stream()),
                     std::make_unique<calling>([&](std::optional<errc>) {
                       engine.reset();
                       ended = true;
@@ -236,7 +236,7 @@ TEST_P(completion_engine_test, may_end_in_the_reply_that_it_gives) {
 TEST_P(completion_engine_test, completes_no_work_with_success) {
   std::atomic<int> failures{-1};
   service_->engine().submit(
-      on().stream(), timeline_point{}.ticket,
+      test_lane().stream(), timeline_point{}.ticket,
       std::make_unique<calling>([&](std::optional<errc> f) { failures = f ? 1 : 0; }));
   settle(*service_);
   EXPECT_EQ(failures, 0);
@@ -244,38 +244,39 @@ TEST_P(completion_engine_test, completes_no_work_with_success) {
 
 class gated_completion_test : public service_test {
  protected:
-  /// Hands launches over in the order `given`, which numbers them from 0, and expects that they are
+  /// Hands launches over in the order `order`, which numbers them from 0, and expects that they are
   /// completed in the order of their tickets.
-  void hand_over(const std::vector<std::size_t>& given) {
-    const auto stream = on().stream();
+  void hand_over(const std::vector<std::size_t>& order) {
+    const auto stream = test_lane().stream();
     gate closed;
     closed.hold(stream);
     std::vector<std::uint64_t> tickets;
-    for (std::size_t i = 0; i < given.size(); ++i) tickets.push_back(take_ticket(stream));
-    std::vector<std::size_t> order;  // only the completion thread writes it
-    for (const auto i : given) {
-      service_->engine().submit(
-          stream, tickets[i],
-          std::make_unique<calling>([&order, i](std::optional<errc>) { order.push_back(i); }));
+    for (std::size_t i = 0; i < order.size(); ++i) tickets.push_back(take_ticket(stream));
+    std::vector<std::size_t> completed;  // only the completion thread writes it
+    for (const auto i : order) {
+      service_->engine().submit(stream, tickets[i],
+                                std::make_unique<calling>([&completed, i](std::optional<errc>) {
+                                  completed.push_back(i);
+                                }));
     }
-    EXPECT_EQ(service_->engine().pending(), given.size());
+    EXPECT_EQ(service_->engine().pending(), order.size());
     // When a later submission has completed, the engine has taken all of them.
     const auto other = runtime().create_stream();
-    std::atomic<bool> taken{false};
+    std::atomic<bool> is_taken{false};
     service_->engine().submit(
         other, take_ticket(other),
-        std::make_unique<calling>([&](std::optional<errc>) { taken = true; }));
-    await([&] { return taken.load(); });
+        std::make_unique<calling>([&](std::optional<errc>) { is_taken = true; }));
+    await([&] { return is_taken.load(); });
     closed.open();
     settle(*service_);
-    ASSERT_EQ(order.size(), given.size());
-    EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+    ASSERT_EQ(completed.size(), order.size());
+    EXPECT_TRUE(std::is_sorted(completed.begin(), completed.end()));
   }
   /// `count` launches, each two of which are handed over in the opposite order.
   void hand_over_pairs(std::size_t count) {
-    std::vector<std::size_t> given;
-    for (std::size_t i = 0; i < count; i += 2) given.insert(given.end(), {i + 1, i});
-    hand_over(given);
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < count; i += 2) order.insert(order.end(), {i + 1, i});
+    hand_over(order);
   }
 };
 
@@ -285,11 +286,11 @@ TEST_P(gated_completion_test, orders_what_was_handed_over_in_another_order) {
 
 TEST_P(gated_completion_test, orders_what_was_handed_over_in_any_order) {
   auto generator = make_generator();
-  std::vector<std::size_t> given(64);
-  std::iota(given.begin(), given.end(), std::size_t{0});
+  std::vector<std::size_t> order(64);
+  std::iota(order.begin(), order.end(), std::size_t{0});
   for (int round = 0; round < 20; ++round) {
-    std::shuffle(given.begin(), given.end(), generator);
-    hand_over(given);
+    std::shuffle(order.begin(), order.end(), generator);
+    hand_over(order);
   }
 }
 
@@ -321,7 +322,7 @@ TEST_P(gated_completion_test, wakes_for_work_that_comes_while_it_sleeps) {
   for (int i = 0; i < 200; ++i) {
     std::atomic<bool> called{false};
     service_->engine().submit(
-        on().stream(), take_ticket(on().stream()),
+        test_lane().stream(), take_ticket(test_lane().stream()),
         std::make_unique<calling>([&](std::optional<errc>) { called = true; }));
     while (!called) std::this_thread::yield();
   }
@@ -336,17 +337,18 @@ TEST(completion_of_failures, are_told_like_results) {
                               completion_strategy::synchronous}) {
     device_service service(open_host_device(), {{}, strategy});
     const auto stream = service.runtime().create_stream();
-    std::vector<std::optional<errc>> seen(3);
-    for (std::size_t i = 0; i < seen.size(); ++i) {
+    std::vector<std::optional<errc>> codes(3);
+    for (std::size_t i = 0; i < codes.size(); ++i) {
       submit_host_task(stream, [i] {
         if (i == 1) throw error(errc::unsupported, "the second");
       });
       service.engine().submit(stream, take_ticket(stream),
-                              std::make_unique<calling>(
-                                  [&seen, i](std::optional<errc> failure) { seen[i] = failure; }));
+                              std::make_unique<calling>([&codes, i](std::optional<errc> failure) {
+                                codes[i] = failure;
+                              }));
     }
     settle(service);
-    EXPECT_EQ(seen, (std::vector<std::optional<errc>>{{}, errc::unsupported, {}}));
+    EXPECT_EQ(codes, (std::vector<std::optional<errc>>{{}, errc::unsupported, {}}));
   }
 }
 

@@ -32,35 +32,35 @@ class completion_threads : public service_test {
                                                wait_policy::balanced, threads);
   }
   [[nodiscard]] std::vector<stream> make_streams(std::size_t count = threads) {
-    std::vector<stream> made;
-    made.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) made.push_back(runtime().create_stream());
-    return made;
+    std::vector<stream> streams;
+    streams.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) streams.push_back(runtime().create_stream());
+    return streams;
   }
-  static void submit(completion_engine& to, stream_ref stream, calling::function then) {
-    to.submit(stream, take_ticket(stream), std::make_unique<calling>(std::move(then)));
+  static void submit(completion_engine& engine, stream_ref stream, calling::function function) {
+    engine.submit(stream, take_ticket(stream), std::make_unique<calling>(std::move(function)));
   }
 };
 
 TEST_P(completion_threads, share_the_streams) {
   const auto engine = make_engine();
   const auto streams = make_streams(2 * threads);
-  std::vector<std::set<std::thread::id>> of(streams.size());  // each stream has one writer
+  std::vector<std::set<std::thread::id>> writers(streams.size());  // each stream has one writer
   for (int round = 0; round < 50; ++round) {
     for (std::size_t i = 0; i < streams.size(); ++i) {
       submit(*engine, streams[i],
-             [&of, i](std::optional<errc>) { of[i].insert(std::this_thread::get_id()); });
+             [&writers, i](std::optional<errc>) { writers[i].insert(std::this_thread::get_id()); });
     }
   }
   await([&] { return engine->pending() == 0; });
-  std::set<std::thread::id> all;
+  std::set<std::thread::id> distinct_threads;
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    EXPECT_EQ(of[i].size(), 1U) << i;
-    EXPECT_EQ(of[i], of[(i + threads) % of.size()]) << i;
-    all.insert(of[i].begin(), of[i].end());
+    EXPECT_EQ(writers[i].size(), 1U) << i;
+    EXPECT_EQ(writers[i], writers[(i + threads) % writers.size()]) << i;
+    distinct_threads.insert(writers[i].begin(), writers[i].end());
   }
-  EXPECT_EQ(all.size(), threads);
-  EXPECT_FALSE(all.contains(std::this_thread::get_id()));
+  EXPECT_EQ(distinct_threads.size(), threads);
+  EXPECT_FALSE(distinct_threads.contains(std::this_thread::get_id()));
 }
 
 TEST_P(completion_threads, do_not_wait_for_a_reply_of_another_one) {
@@ -93,12 +93,12 @@ TEST_P(completion_threads, end_after_what_their_continuations_submit) {
     gate closed;
     closed.hold(streams[0]);
     auto engine = make_engine();
-    auto& to = *engine;
+    auto& ending_engine = *engine;
     const std::function<void(std::optional<errc>)> next = [&](std::optional<errc>) {
       const auto count = ++calls;
-      if (count < most) submit(to, streams[count % threads], next);
+      if (count < most) submit(ending_engine, streams[count % threads], next);
     };
-    submit(to, streams[0], next);
+    submit(ending_engine, streams[0], next);
     closed.open();
     engine.reset();
     EXPECT_EQ(calls, most);

@@ -41,7 +41,7 @@ class kernel_envelope_test : public service_test {
 
   /// Fills `out` with one launch, and waits until its owners have been released.
   void run(const words& out, reply_on when, bool fails = false) {
-    envelope_.run(on(), access_all(runtime(), write(out, "out")), noting(trace_), out,
+    envelope_.run(test_lane(), access_all(runtime(), write(out, "out")), noting(trace_), out,
                   {.when = when, .sizes = {64, 2, 3, 4}}, [&](const launch_context& context) {
                     trace_->note("closure");
                     filling(out, 7)(context);
@@ -54,7 +54,8 @@ class kernel_envelope_test : public service_test {
 TEST_P(kernel_envelope_test, takes_a_closure_that_does_not_change) {
   const auto out = allocate();
   const auto closure = filling(out, 7);
-  envelope_.run(on(), access_all(runtime(), write(out, "out")), noting(trace_), out, {}, closure);
+  envelope_.run(test_lane(), access_all(runtime(), write(out, "out")), noting(trace_), out, {},
+                closure);
   settle(*service_);
   expect_filled(out, 7);
 }
@@ -92,25 +93,25 @@ TEST_P(kernel_envelope_test, fires_no_hook_when_preflight_refuses) {
   const auto out = allocate();
   auto used = access_all(runtime(), write(out, "out"));
   runtime().deallocate(out.block());
-  envelope_.run(on(), std::move(used), noting(trace_), out, {},
+  envelope_.run(test_lane(), std::move(used), noting(trace_), out, {},
                 [&](const launch_context&) { trace_->note("closure"); });
   EXPECT_EQ(trace_->names(), (names{"error"}));
 }
 
 TEST_P(kernel_envelope_test, holds_leases_until_the_commit_and_publishes_before_it_waits) {
   const auto out = allocate();
-  std::map<std::string, runtime_statistics> seen;
+  std::map<std::string, runtime_statistics> counters;
   trace_->in_hook = [&](const std::string& hook) {
-    seen[hook] = runtime().statistics();
+    counters[hook] = runtime().statistics();
   };
   const auto launches = runtime().statistics().launches;
   run(out, reply_on::finished);
-  EXPECT_EQ(seen["before_enqueue"].leases, 1u);
-  EXPECT_EQ(seen["after_enqueue"].leases, 1u);
-  EXPECT_EQ(seen["before_enqueue"].launches, launches);
-  EXPECT_EQ(seen["after_enqueue"].launches, launches);
-  EXPECT_EQ(seen["before_complete"].leases, 0u);
-  EXPECT_EQ(seen["before_complete"].launches, launches + 1);
+  EXPECT_EQ(counters["before_enqueue"].leases, 1u);
+  EXPECT_EQ(counters["after_enqueue"].leases, 1u);
+  EXPECT_EQ(counters["before_enqueue"].launches, launches);
+  EXPECT_EQ(counters["after_enqueue"].launches, launches);
+  EXPECT_EQ(counters["before_complete"].leases, 0u);
+  EXPECT_EQ(counters["before_complete"].launches, launches + 1);
 }
 
 TEST_P(kernel_envelope_test, tells_hooks_what_is_launched) {
@@ -125,7 +126,7 @@ TEST_P(kernel_envelope_test, tells_hooks_what_is_launched) {
     EXPECT_EQ(call.label, "fill words");
     EXPECT_EQ(call.type, element_type::u32);
     EXPECT_EQ(call.device, runtime().device().id());
-    EXPECT_EQ(call.stream, on().stream().id());
+    EXPECT_EQ(call.stream, test_lane().stream().id());
     EXPECT_EQ(call.sizes, (std::array<std::int64_t, 4>{64, 2, 3, 4}));
     EXPECT_EQ(call.failure, std::nullopt);
     if (call.hook == "before_enqueue") requests.push_back(call.launch_id);
@@ -154,7 +155,8 @@ TEST_P(kernel_envelope_test, drops_and_counts_what_hooks_throw) {
 TEST_P(kernel_envelope_test, has_a_short_form) {
   const auto out = allocate();
   mailbox<words> box;
-  run_kernel(on(), access_all(runtime(), write(out, "out", 64)), box.token(), out, filling(out, 9));
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out", 64)), box.token(), out,
+             filling(out, 9));
   EXPECT_EQ(box.value(), out);
   settle(*service_);
   EXPECT_EQ(box.count(), 1u);
@@ -164,11 +166,11 @@ TEST_P(kernel_envelope_test, has_a_short_form) {
 TEST_P(kernel_envelope_test, launches_what_touches_no_memory) {
   mailbox<int> box;
   bool called = false;
-  envelope_.run(on(), access_all(runtime()), box.token(), 5, {},
+  envelope_.run(test_lane(), access_all(runtime()), box.token(), 5, {},
                 [&](const launch_context& context) {
                   called = true;
-                  EXPECT_EQ(context.stream, on().stream());
-                  EXPECT_EQ(context.native(), on().stream().native());
+                  EXPECT_EQ(context.stream, test_lane().stream());
+                  EXPECT_EQ(context.native(), test_lane().stream().native());
                 });
   EXPECT_EQ(box.value(), 5);
   EXPECT_TRUE(called);
@@ -180,7 +182,7 @@ TEST_P(kernel_envelope_test, carries_outputs_of_several_references) {
   const auto a = allocate();
   const auto b = allocate();
   mailbox<std::vector<words>> box;
-  run_kernel(on(), access_all(runtime(), write(a, "a"), write(b, "b")), box.token(),
+  run_kernel(test_lane(), access_all(runtime(), write(a, "a"), write(b, "b")), box.token(),
              std::vector<words>{a, b}, [&](const launch_context& context) {
                filling(a, 1)(context);
                filling(b, 2)(context);
@@ -196,7 +198,7 @@ TEST_P(kernel_envelope_test, does_not_answer_a_request_that_has_been_answered) {
   mailbox<words> box;
   const auto token = box.token();
   token.fail(error(errc::overloaded, "answered elsewhere"));
-  run_kernel(on(), access_all(runtime(), write(out, "out")), token, out, filling(out, 3));
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), token, out, filling(out, 3));
   settle(*service_);
   EXPECT_EQ(box.count(), 1u);
   EXPECT_EQ(box.failure(), errc::overloaded);
@@ -215,7 +217,7 @@ TEST_P(kernel_envelope_test, holds_nothing_any_more_when_the_reply_arrives) {
     auto used = access_all(runtime(), write(out, "out"));
     used.keep(std::move(plan));
     auto fill_out = filling(out, 1);
-    run_kernel(on(), std::move(used),
+    run_kernel(test_lane(), std::move(used),
                reply_token<words>::from(
                    [&](words reply) {
                      reply = {};
@@ -238,7 +240,7 @@ TEST_P(kernel_envelope_test, outlives_its_names) {
   {
     kernel_envelope short_lived({.library = long_name, .operation = long_name});
     short_lived.trace(trace_).nvtx_label(long_name);
-    short_lived.run(on(), access_all(runtime(), write(out, "out")), box.token(), out, {},
+    short_lived.run(test_lane(), access_all(runtime(), write(out, "out")), box.token(), out, {},
                     filling(out, 1));
   }
   (void)box.value();
@@ -258,7 +260,8 @@ TEST_P(kernel_envelope_test, a_copy_keeps_its_own_trace_and_label) {
   copy.trace(other_trace).nvtx_label("other");
   const auto out = allocate();
   mailbox<words> box;
-  copy.run(on(), access_all(runtime(), write(out, "out")), box.token(), out, {}, filling(out, 1));
+  copy.run(test_lane(), access_all(runtime(), write(out, "out")), box.token(), out, {},
+           filling(out, 1));
   (void)box.value();
   run(out, reply_on::finished);
   EXPECT_EQ(other_trace->calls().front().label, "other");
@@ -276,12 +279,13 @@ TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
   const auto early = allocate();
   gate closed;
   mailbox<words> before;
-  run_kernel(on(), access_all(runtime(), write(early, "early")), before.token(), early,
+  run_kernel(test_lane(), access_all(runtime(), write(early, "early")), before.token(), early,
              filling(early, 1));
   (void)before.value();
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   mailbox<words> box;
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out, filling(out, 2));
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box.token(), out,
+             filling(out, 2));
   // There is no reply even after a complete launch on another lane.
   lane other(service_);
   mailbox<words> aside;
@@ -300,9 +304,9 @@ TEST_P(gated_envelope_test, a_finished_reply_waits_for_the_device) {
 TEST_P(gated_envelope_test, a_long_kernel_does_not_delay_another_streams_replies) {
   gate closed;
   const auto slow = allocate();
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   mailbox<words> late;
-  run_kernel(on(), access_all(runtime(), write(slow, "slow")), late.token(), slow,
+  run_kernel(test_lane(), access_all(runtime(), write(slow, "slow")), late.token(), slow,
              filling(slow, 1));
   lane other(service_);
   const auto fast = allocate();
@@ -326,13 +330,13 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
   lane third(service_);
   gate closed;
   const auto result = staging(device_, count);
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   kernel_envelope envelope({.library = "tests", .operation = "chain"});
 
   mailbox<words> first_reply;
   {
     const auto x = allocate(count);
-    envelope.run(on(), access_all(runtime(), write(x, "x")), first_reply.token(), x,
+    envelope.run(test_lane(), access_all(runtime(), write(x, "x")), first_reply.token(), x,
                  {.when = reply_on::enqueued}, filling(x, 41));
   }
   mailbox<words> second_reply;
@@ -369,11 +373,11 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
 
 TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
   const auto caller = std::this_thread::get_id();
-  std::atomic<int> taken{0};
+  std::atomic<int> count{0};
   std::atomic<int> elsewhere{0};
   detail::runtime_core::of(runtime())->at_each_step([&](detail::launch_step step) {
     if (step != detail::launch_step::leasing && step != detail::launch_step::blocked) return;
-    (std::this_thread::get_id() == caller ? taken : elsewhere).fetch_add(1);
+    (std::this_thread::get_id() == caller ? count : elsewhere).fetch_add(1);
   });
   constexpr int launches = 50;
   for (int i = 0; i < launches; ++i) {
@@ -382,10 +386,10 @@ TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
     auto used = access_all(runtime(), write(out, "out"));
     used.keep(std::make_shared<words>(allocate()));
     auto filled = filling(out, 1);
-    run_kernel(on(), std::move(used), reply_token<words>(), std::move(out), filled);
+    run_kernel(test_lane(), std::move(used), reply_token<words>(), std::move(out), filled);
   }
   settle(*service_);
-  EXPECT_EQ(taken.load(), launches);
+  EXPECT_EQ(count.load(), launches);
   EXPECT_EQ(elsewhere.load(), 0);
   open_service();  // replaces the service whose launches were counted
 }
@@ -398,14 +402,16 @@ TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped)
   const std::weak_ptr<int> plan_alive = plan;
   {
     const auto x = allocate(count);
-    closed.hold(on().stream());
-    run_kernel(on(), access_all(runtime(), write(x, "x")), reply_token<words>(), x, filling(x, 5));
+    closed.hold(test_lane().stream());
+    run_kernel(test_lane(), access_all(runtime(), write(x, "x")), reply_token<words>(), x,
+               filling(x, 5));
     auto used = access_all(runtime(), read(x, "x"));
     used.keep(std::move(plan));
-    run_kernel(on(), std::move(used), reply_token<int>(), 0, [&](const launch_context& context) {
-      context.stream.device().copy(result.get(), x.data(), x.bytes(),
-                                   copy_direction::device_to_host, context.native());
-    });
+    run_kernel(test_lane(), std::move(used), reply_token<int>(), 0,
+               [&](const launch_context& context) {
+                 context.stream.device().copy(result.get(), x.data(), x.bytes(),
+                                              copy_direction::device_to_host, context.native());
+               });
   }
   // A new allocation of the same size does not reuse the memory of the pending kernels.
   const auto other = allocate(count);
@@ -423,17 +429,17 @@ TEST_P(gated_envelope_test, answers_in_the_order_of_the_stream) {
   gate closed;
   const auto out = allocate();
   std::vector<int> order;  // the completion thread writes it; the test reads it at the end
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   int launches = 0;
-  for (; !on().full(); ++launches) {
-    run_kernel(on(), access_all(runtime(), write(out, "out")),
+  for (; !test_lane().full(); ++launches) {
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")),
                reply_token<int>::from([&order](int n) { order.push_back(n); },
                                       [&order](const error&) { order.push_back(-1); }),
                launches, filling(out, static_cast<std::uint32_t>(launches)));
   }
   closed.open();
   settle(*service_);
-  EXPECT_EQ(on().in_flight(), 0u);
+  EXPECT_EQ(test_lane().in_flight(), 0u);
   ASSERT_EQ(order.size(), static_cast<std::size_t>(launches));
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }

@@ -34,7 +34,7 @@ class kernel_failure_test : public service_test {
         << first.failure->what();
     settle(*service_);
     EXPECT_EQ(box.count(), 1u);
-    EXPECT_EQ(on().in_flight(), 0u);
+    EXPECT_EQ(test_lane().in_flight(), 0u);
     EXPECT_EQ(runtime().statistics().leases, 0u);
   }
 

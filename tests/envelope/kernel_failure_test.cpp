@@ -40,8 +40,9 @@ TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
     const auto token = box.token();
     // As in an actor, the exception becomes the reply.
     try {
-      run_kernel(on(), access_all(runtime(), read(good, "a"), write(r.ref, "second", r.elements)),
-                 token, r.ref, [](const launch_context&) { FAIL() << "must not run"; });
+      run_kernel(test_lane(),
+                 access_all(runtime(), read(good, "a"), write(r.ref, "second", r.elements)), token,
+                 r.ref, [](const launch_context&) { FAIL() << "must not run"; });
     } catch (...) {
       token.fail(current_error());
     }
@@ -56,7 +57,7 @@ TEST_P(kernel_failure_test, memory_given_back_after_access) {
     const auto out = allocate();
     auto used = access_all(runtime(), write(out, "out"));
     runtime().deallocate(out.block());
-    run_kernel(on(), std::move(used), box_.token(), out,
+    run_kernel(test_lane(), std::move(used), box_.token(), out,
                [](const launch_context&) { FAIL() << "must not run"; });
   }
   expect_failure(box_, errc::stale_ref);
@@ -68,7 +69,7 @@ TEST_P(kernel_failure_test, memory_that_cannot_be_tracked) {
   open_service(std::move(options));
   {
     const auto out = allocate();
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
                [](const launch_context&) { FAIL() << "must not run"; });
   }
   expect_failure(box_, errc::stream_misuse, "does not track");
@@ -77,10 +78,10 @@ TEST_P(kernel_failure_test, memory_that_cannot_be_tracked) {
 
 TEST_P(kernel_failure_test, a_lease_that_this_thread_holds_itself) {
   const auto out = allocate();
-  auto holding = launch_recorder::strict(on().stream());
+  auto holding = launch_recorder::strict(test_lane().stream());
   holding.write(out);
   holding.preflight();
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
              [](const launch_context&) { FAIL() << "must not run"; });
   EXPECT_EQ(box_.failure(), errc::stream_misuse);
   (void)holding.commit();
@@ -99,7 +100,7 @@ TEST_P(kernel_failure_test, nothing_is_held_any_more_when_a_refusal_arrives) {
     auto used = access_all(runtime(), write(out, "out"), read(gone, "gone"));
     used.keep(std::move(plan));
     runtime().deallocate(gone.block());
-    run_kernel(on(), std::move(used),
+    run_kernel(test_lane(), std::move(used),
                reply_token<words>::from([](const words&) {},
                                         [&](const error&) {
                                           then = runtime().bytes_outstanding();
@@ -115,20 +116,20 @@ TEST_P(kernel_failure_test, an_input_whose_launch_has_failed) {
   const auto in = allocate();
   const auto out = allocate();
   mailbox<words> failing;
-  run_kernel(on(), access_all(runtime(), write(in, "in")), failing.token(), in,
+  run_kernel(test_lane(), access_all(runtime(), write(in, "in")), failing.token(), in,
              [](const launch_context&) { throw error(errc::unsupported, "the cause"); });
   EXPECT_EQ(failing.failure(), errc::unsupported);
   for (const bool reads : {true, false}) {
     mailbox<words> box;
     auto used = reads ? access_all(runtime(), read(in, "in"), write(out, "out"))
                       : access_all(runtime(), read_write(in, "in"));
-    run_kernel(on(), std::move(used), box.token(), out,
+    run_kernel(test_lane(), std::move(used), box.token(), out,
                [](const launch_context&) { FAIL() << "must not run"; });
     expect_failure(box, errc::upstream_failed, "the cause");
   }
   // A write of the whole block clears the failure; a partial write does not.
   mailbox<words> part;
-  run_kernel(on(), access_all(runtime(), write(in.subspan(0, 8), "in")), part.token(), in,
+  run_kernel(test_lane(), access_all(runtime(), write(in.subspan(0, 8), "in")), part.token(), in,
              [](const launch_context&) { FAIL() << "must not run"; });
   expect_failure(part, errc::upstream_failed);
   fill(in, 4);
@@ -139,14 +140,14 @@ TEST_P(kernel_failure_test, an_input_whose_launch_has_failed) {
 
 TEST_P(kernel_failure_test, a_closure_that_throws_before_it_has_enqueued_anything) {
   const auto out = allocate();
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
              [](const launch_context&) { throw error(errc::unsupported, "not this one"); });
   expect_failure(box_, errc::unsupported, "not this one");
 }
 
 TEST_P(kernel_failure_test, a_closure_that_throws_after_it_has_enqueued_something) {
   const auto out = allocate();
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
              [&](const launch_context& context) {
                filling(out, 1)(context);
                throw std::runtime_error("half way");
@@ -156,20 +157,20 @@ TEST_P(kernel_failure_test, a_closure_that_throws_after_it_has_enqueued_somethin
 
 TEST_P(kernel_failure_test, a_closure_that_throws_what_is_no_exception) {
   const auto out = allocate();
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
              [](const launch_context&) { throw 42; });
   expect_failure(box_, errc::library_failure);
 }
 
 TEST_P(kernel_failure_test, a_closure_without_memory) {
   const auto out = allocate();
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
              [](const launch_context&) { throw std::bad_alloc(); });
   expect_failure(box_, errc::out_of_memory);
 }
 
 TEST_P(kernel_failure_test, a_closure_without_operands_that_throws) {
-  run_kernel(on(), access_all(runtime()), box_.token(), words(),
+  run_kernel(test_lane(), access_all(runtime()), box_.token(), words(),
              [](const launch_context&) { throw error(errc::unsupported, "no"); });
   expect_failure(box_, errc::unsupported, "no");
 }
@@ -189,7 +190,7 @@ TEST_P(kernel_failure_test, an_output_that_cannot_be_copied_for_its_enqueued_rep
   std::optional<errc> code;
   int values = 0;
   kernel_envelope envelope({.library = "tests", .operation = "uncopyable"});
-  envelope.run(on(), access_all(runtime()),
+  envelope.run(test_lane(), access_all(runtime()),
                reply_token<uncopyable>::from([&](uncopyable) { ++values; },
                                              [&](const error& why) { code = why.code(); }),
                uncopyable(true), {.when = reply_on::enqueued}, [](const launch_context&) {});
@@ -207,14 +208,15 @@ TEST_P(kernel_failure_test, a_closure_that_has_enqueued_nothing) {
   const auto refuse = [](const launch_context&) {
     throw nothing_enqueued(error(errc::unsupported, "not these sizes"));
   };
-  envelope.run(on(), access_all(runtime(), read_write(out, "out")), box_.token(), out, {}, refuse);
+  envelope.run(test_lane(), access_all(runtime(), read_write(out, "out")), box_.token(), out, {},
+               refuse);
   expect_failure(box_, errc::unsupported, "not these sizes");
   EXPECT_EQ(trace->names(), (std::vector<std::string>{"before_enqueue", "after_enqueue",
                                                       "before_complete", "after_complete"}));
   // The output is as it was, and what follows does not fail.
   expect_filled(out, 5);
   mailbox<int> without;
-  run_kernel(on(), operands(), without.token(), 0, refuse);
+  run_kernel(test_lane(), operands(), without.token(), 0, refuse);
   EXPECT_EQ(without.failure(), errc::unsupported);
 }
 
@@ -224,11 +226,11 @@ TEST_P(kernel_failure_test, launches_while_shutting_down) {
   const auto out = allocate();
   auto used = access_all(runtime(), write(out, "out"));
   EXPECT_TRUE(runtime().shut_down(std::chrono::seconds(10)));
-  run_kernel(on(), std::move(used), box_.token(), out,
+  run_kernel(test_lane(), std::move(used), box_.token(), out,
              [](const launch_context&) { FAIL() << "must not run"; });
   expect_failure(box_, errc::shutting_down);
   mailbox<int> without;
-  run_kernel(on(), operands(), without.token(), 0,
+  run_kernel(test_lane(), operands(), without.token(), 0,
              [](const launch_context&) { FAIL() << "must not run"; });
   EXPECT_EQ(without.failure(), errc::shutting_down);
   open_service();
@@ -242,7 +244,7 @@ class host_failure_test : public kernel_failure_test {};
 
 TEST_P(host_failure_test, a_kernel_that_fails_on_the_device) {
   const auto out = allocate();
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
              [](const launch_context& context) {
                context.submit_host([] { throw error(errc::invalid_argument, "in the kernel"); });
              });
@@ -256,7 +258,7 @@ TEST_P(host_failure_test, nothing_is_held_any_more_when_a_late_failure_arrives) 
     auto out = allocate();
     auto used = access_all(runtime(), write(out, "out"));
     run_kernel(
-        on(), std::move(used),
+        test_lane(), std::move(used),
         reply_token<words>::from([](const words&) {},
                                  [&](const error&) { then = runtime().bytes_outstanding(); }),
         std::exchange(out, {}), [](const launch_context& context) {
@@ -272,12 +274,13 @@ TEST_P(host_failure_test, scripted_launches_and_copies_fail) {
   faults_->fail_nth(fault_target::launch, 2);
   for (const bool second : {false, true}) {
     mailbox<words> box;
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out,
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box.token(), out,
                [](const launch_context& context) { context.submit_host([] {}); });
     EXPECT_EQ(box.failure(), second ? std::optional(errc::library_failure) : std::nullopt);
   }
   faults_->fail_nth(fault_target::copy, 1);
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 1));
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             filling(out, 1));
   expect_failure(box_, errc::library_failure, "scripted");
 }
 
@@ -287,7 +290,7 @@ TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on
   const auto after = allocate();
   std::vector<mailbox<words>> boxes(3);
   const auto launch = [&](std::size_t i, operands used, bool fails) {
-    run_kernel(on(), std::move(used), boxes[i].token(), good,
+    run_kernel(test_lane(), std::move(used), boxes[i].token(), good,
                [fails](const launch_context& context) {
                  context.submit_host([fails] {
                    if (fails) throw std::runtime_error("the first one");
@@ -308,7 +311,7 @@ TEST_P(host_failure_test, memory_that_is_not_to_be_had) {
   const auto token = box_.token();
   try {
     const auto out = allocate();
-    run_kernel(on(), access_all(runtime(), write(out, "out")), token, out, filling(out, 1));
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), token, out, filling(out, 1));
   } catch (...) {
     token.fail(current_error());
   }
@@ -319,7 +322,7 @@ TEST_P(host_failure_test, a_device_that_was_lost_before) {
   const auto out = allocate();
   auto used = access_all(runtime(), write(out, "out"));
   device_->lose(error(errc::library_failure, "the cause"));
-  run_kernel(on(), std::move(used), box_.token(), out,
+  run_kernel(test_lane(), std::move(used), box_.token(), out,
              [](const launch_context&) { FAIL() << "must not run"; });
   expect_failure(box_, errc::device_lost, "the cause");
 }
@@ -328,13 +331,14 @@ TEST_P(host_failure_test, a_device_that_is_lost_while_enqueueing) {
   {
     const auto out = allocate();
     faults_->fail_nth(fault_target::loss, 1);
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 1));
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
+               filling(out, 1));
   }
   expect_failure(box_, errc::device_lost, "scripted loss");
 }
 
 TEST_P(host_failure_test, a_device_that_is_lost_by_the_closure_without_operands) {
-  run_kernel(on(), access_all(runtime()), box_.token(), words(), [&](const launch_context&) {
+  run_kernel(test_lane(), access_all(runtime()), box_.token(), words(), [&](const launch_context&) {
     device_->lose(error(errc::library_failure, "the cause"));
   });
   expect_failure(box_, errc::device_lost, "the cause");
@@ -343,7 +347,7 @@ TEST_P(host_failure_test, a_device_that_is_lost_by_the_closure_without_operands)
 TEST_P(host_failure_test, a_device_that_the_kernel_loses) {
   {
     const auto out = allocate();
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
                [&](const launch_context& context) {
                  context.submit_host(
                      [&] { device_->lose(error(errc::library_failure, "by the kernel")); });

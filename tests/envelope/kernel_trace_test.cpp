@@ -24,11 +24,11 @@ using names = std::vector<std::string>;
 const names all_hooks{"before_enqueue", "after_enqueue", "before_complete", "after_complete"};
 
 void launch(device_service& service, std::shared_ptr<kernel_trace> trace, bool fails = false) {
-  lane on(std::shared_ptr<device_service>(&service, [](device_service*) {}));
+  lane test_lane(std::shared_ptr<device_service>(&service, [](device_service*) {}));
   kernel_envelope envelope({.library = "tests", .operation = "nothing"});
   envelope.trace(std::move(trace)).nvtx_label("a label");
   mailbox<int> box;
-  envelope.run(on, operands(), box.token(), 0, {}, [&](const launch_context&) {
+  envelope.run(test_lane, operands(), box.token(), 0, {}, [&](const launch_context&) {
     if (fails) throw error(errc::unsupported, "no");
   });
   (void)box.wait();
@@ -103,21 +103,21 @@ TEST(kernel_trace, is_asked_for_timestamps_as_code_of_the_program) {
    public:
     [[nodiscard]] bool wants_timestamps() const noexcept override {
       in_scope_ = in_scope_ && detail::own_thread::here().suspended != 0;
-      ++asked_;
+      ++queries_;
       return true;
     }
     mutable std::atomic<bool> in_scope_{true};
-    mutable std::atomic<int> asked_{0};
+    mutable std::atomic<int> queries_{0};
   };
   const auto trace = std::make_shared<asked_trace>();
   {
     device_service service("host");
     launch(service, trace);
-    EXPECT_EQ(trace->asked_, 1);
+    EXPECT_EQ(trace->queries_, 1);
     launch(service,
            std::make_shared<fan_out_trace>(std::vector<std::shared_ptr<kernel_trace>>{trace}));
   }
-  EXPECT_EQ(trace->asked_, 3);  // once more for `after_timestamps`
+  EXPECT_EQ(trace->queries_, 3);  // once more for `after_timestamps`
   EXPECT_TRUE(trace->in_scope_);
 }
 

@@ -40,59 +40,60 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   open_service({}, {.max_in_flight = 3});
   std::atomic<int> rooms{0};
   std::atomic<int> replies{0};
-  on().on_room([&] { ++rooms; });
+  test_lane().on_room([&] { ++rooms; });
   gate closed;
-  closed.hold(on().stream());
-  EXPECT_FALSE(on().want_room());  // there is room, so `room` is not called
+  closed.hold(test_lane().stream());
+  EXPECT_FALSE(test_lane().want_room());  // there is room, so `room` is not called
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(on().full());
-    launch(on(), replies);
+    EXPECT_FALSE(test_lane().full());
+    launch(test_lane(), replies);
   }
-  EXPECT_TRUE(on().full());
-  EXPECT_EQ(on().in_flight(), 3u);
-  EXPECT_TRUE(on().want_room());
+  EXPECT_TRUE(test_lane().full());
+  EXPECT_EQ(test_lane().in_flight(), 3u);
+  EXPECT_TRUE(test_lane().want_room());
   EXPECT_EQ(rooms, 0);
   closed.open();
   settle(*service_);
-  EXPECT_EQ(on().in_flight(), 0u);
-  EXPECT_FALSE(on().full());
+  EXPECT_EQ(test_lane().in_flight(), 0u);
+  EXPECT_FALSE(test_lane().full());
   EXPECT_EQ(rooms, 1);  // once, for any number of completed launches
   EXPECT_EQ(replies, 3);
-  EXPECT_FALSE(on().want_room());
+  EXPECT_FALSE(test_lane().want_room());
 }
 
 TEST_P(lane_test, is_full_of_device_commands_too) {
   std::atomic<int> rooms{0};
-  on().on_room([&] { ++rooms; });
+  test_lane().on_room([&] { ++rooms; });
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   mailbox<int> box;
-  const std::size_t launches = fill_with_transfers(on(), box);
+  const std::size_t launches = fill_with_transfers(test_lane(), box);
   EXPECT_EQ(launches, 5U);  // four launches enqueue fewer than 800 commands
-  EXPECT_TRUE(on().want_room());
+  EXPECT_TRUE(test_lane().want_room());
   closed.open();
   (void)box.wait(launches);
   settle(*service_);
-  EXPECT_FALSE(on().full());
+  EXPECT_FALSE(test_lane().full());
   EXPECT_EQ(rooms, 1);
 }
 
 TEST_P(lane_test, counts_the_commands_of_the_next_launch) {
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   mailbox<int> box;
-  EXPECT_FALSE(on().full(1'000'000));  // an idle lane takes any launch
+  EXPECT_FALSE(test_lane().full(1'000'000));  // an idle lane takes any launch
   const kernel_envelope large({.library = "", .operation = "large"});
-  large.run(on(), operands(), box.token(), 0, {.commands = 700}, [](const launch_context&) {});
-  EXPECT_FALSE(on().full());
-  EXPECT_FALSE(on().full(100));
-  EXPECT_TRUE(on().full(101));
-  EXPECT_FALSE(on().want_room(100));
-  EXPECT_TRUE(on().want_room(101));
+  large.run(test_lane(), operands(), box.token(), 0, {.commands = 700},
+            [](const launch_context&) {});
+  EXPECT_FALSE(test_lane().full());
+  EXPECT_FALSE(test_lane().full(100));
+  EXPECT_TRUE(test_lane().full(101));
+  EXPECT_FALSE(test_lane().want_room(100));
+  EXPECT_TRUE(test_lane().want_room(101));
   closed.open();
   (void)box.wait(1);
   settle(*service_);
-  EXPECT_FALSE(on().full(101));
+  EXPECT_FALSE(test_lane().full(101));
 }
 
 TEST_P(lane_test, takes_its_limit_of_device_commands_from_the_options) {
@@ -105,8 +106,8 @@ TEST_P(lane_test, takes_its_limit_of_device_commands_from_the_options) {
     lane_ = std::make_unique<lane>(service_, options);
     mailbox<int> box;
     gate closed;
-    closed.hold(on().stream());
-    EXPECT_EQ(fill_with_transfers(on(), box), launches);
+    closed.hold(test_lane().stream());
+    EXPECT_EQ(fill_with_transfers(test_lane(), box), launches);
     closed.open();
     (void)box.wait(launches);
   };
@@ -126,10 +127,10 @@ TEST_P(lane_test, takes_its_fill_without_blocking_the_caller) {
     return reply_token<int>::from([&](int) { ++replies; }, [&](const error&) { ++replies; });
   };
   int launches = 0;
-  for (; !on().full(); ++launches) {
+  for (; !test_lane().full(); ++launches) {
     const auto a = runtime().allocate<std::uint32_t>(16, first);
     const auto b = runtime().allocate<std::uint32_t>(16, second);
-    run_kernel(on(), access_all(runtime(), read(a, "a"), write(b, "b")), answered(), 0,
+    run_kernel(test_lane(), access_all(runtime(), read(a, "a"), write(b, "b")), answered(), 0,
                copying(b, a));
   }
   EXPECT_EQ(launches, static_cast<int>(service_->max_in_flight()));
@@ -144,13 +145,13 @@ TEST_P(lane_test, never_loses_the_call_for_room) {
   open_service({}, {.max_in_flight = 2});
   std::counting_semaphore<> room(0);
   std::atomic<int> replies{0};
-  on().on_room([&] { room.release(); });
+  test_lane().on_room([&] { room.release(); });
   constexpr int launches = 3000;
   for (int i = 0; i < launches; ++i) {
-    while (on().full()) {
-      if (on().want_room()) room.acquire();
+    while (test_lane().full()) {
+      if (test_lane().want_room()) room.acquire();
     }
-    launch(on(), replies);
+    launch(test_lane(), replies);
   }
   settle(*service_);
   EXPECT_EQ(replies, launches);
@@ -159,19 +160,19 @@ TEST_P(lane_test, never_loses_the_call_for_room) {
 TEST_P(lane_test, a_failed_launch_makes_room_too) {
   open_service({}, {.max_in_flight = 1});
   std::atomic<int> rooms{0};
-  on().on_room([&] { ++rooms; });
+  test_lane().on_room([&] { ++rooms; });
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   mailbox<int> box;
-  run_kernel(on(), operands(), box.token(), 0,
+  run_kernel(test_lane(), operands(), box.token(), 0,
              [](const launch_context&) { throw error(errc::unsupported, "no"); });
   EXPECT_EQ(box.failure(), errc::unsupported);
-  EXPECT_TRUE(on().full());
-  EXPECT_TRUE(on().want_room());
+  EXPECT_TRUE(test_lane().full());
+  EXPECT_TRUE(test_lane().want_room());
   closed.open();
   settle(*service_);
   EXPECT_EQ(rooms, 1);
-  EXPECT_FALSE(on().full());
+  EXPECT_FALSE(test_lane().full());
 }
 
 TEST_P(lane_test, keeps_its_library_until_the_last_launch_has_completed) {
@@ -218,10 +219,10 @@ TEST_P(lane_test, lanes_launch_at_the_same_time) {
     launching.emplace_back([&] {
       lane mine(service_);
       for (int i = 0; i < launches; ++i) {
-        const auto own = runtime().allocate<std::uint32_t>(64, mine.stream());
-        run_kernel(mine, access_all(runtime(), write(own, "own"), read(shared, "shared")),
+        const auto words_of_lane = runtime().allocate<std::uint32_t>(64, mine.stream());
+        run_kernel(mine, access_all(runtime(), write(words_of_lane, "own"), read(shared, "shared")),
                    reply_token<words>::from([&](const words&) { ++replies; }, [](const error&) {}),
-                   own, copying(own, shared));
+                   words_of_lane, copying(words_of_lane, shared));
       }
     });
   }
@@ -250,7 +251,7 @@ TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_en
     other.keep(std::make_shared<slow_to_end>(may_end));
   }
   std::atomic<int> replies{0};
-  for (int i = 0; i < 10; ++i) launch(on(), replies);
+  for (int i = 0; i < 10; ++i) launch(test_lane(), replies);
   await([&] { return replies == 10; });
   may_end.release();
   settle(*service_);
@@ -260,9 +261,9 @@ TEST_P(lane_test, answers_while_the_library_of_another_lane_takes_its_time_to_en
 TEST(lane_at_the_budgets_limit, gives_back_what_its_library_held) {
   struct slow_to_end {
     gpu_ref<std::uint32_t> held;
-    std::atomic<bool>& asked;
+    std::atomic<bool>& was_asked;
     ~slow_to_end() {
-      await([&] { return asked.load(); });
+      await([&] { return was_asked.load(); });
       let_others_run(50);
     }
   };
@@ -274,14 +275,14 @@ TEST(lane_at_the_budgets_limit, gives_back_what_its_library_held) {
   const auto service = std::make_shared<device_service>(open_host_device(), std::move(options));
   auto& runtime = service->runtime();
   const auto stream = runtime.create_stream();
-  std::atomic<bool> asked{false};
+  std::atomic<bool> was_asked{false};
   {
     lane other(service);
     other.keep(std::shared_ptr<slow_to_end>(new slow_to_end{
-        runtime.allocate<std::uint32_t>(count, other.stream(), "of the library"), asked}));
+        runtime.allocate<std::uint32_t>(count, other.stream(), "of the library"), was_asked}));
   }
   await([&] { return service->engine().pending() == 0; });
-  asked = true;
+  was_asked = true;
   EXPECT_NO_THROW((void)runtime.allocate<std::uint32_t>(count, stream, "of the asker"));
 }
 

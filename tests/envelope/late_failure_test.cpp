@@ -23,10 +23,10 @@ class gated_failure_test : public kernel_failure_test {};
 TEST_P(gated_failure_test, a_failed_closure_is_answered_at_once_and_its_owners_wait) {
   gate closed;
   const auto before = runtime().bytes_outstanding();
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   {
     const auto out = allocate();
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out,
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
                [&](const launch_context& context) {
                  filling(out, 1)(context);
                  throw error(errc::library_failure, "half way");
@@ -45,8 +45,9 @@ TEST_P(gated_failure_test, destroying_the_lane_leaves_its_launches_alone) {
   const auto out = allocate();
   const auto before = allocate();
   fill(before, 1);
-  closed.hold(on().stream());
-  run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 6));
+  closed.hold(test_lane().stream());
+  run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
+             filling(out, 6));
   lane_ = std::make_unique<lane>(service_);
   EXPECT_EQ(box_.count(), 0u);
   closed.open();
@@ -59,9 +60,10 @@ TEST_P(gated_failure_test, destroying_the_service_waits_for_its_launches) {
   std::vector<mailbox<int>> boxes(20);
   {
     const auto out = allocate();
-    closed.hold(on().stream());
+    closed.hold(test_lane().stream());
     for (auto& box : boxes) {
-      run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), 1, filling(out, 6));
+      run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box.token(), 1,
+                 filling(out, 6));
     }
   }
   lane_.reset();
@@ -86,12 +88,13 @@ TEST_P(gated_failure_test, loss_answers_everything_at_once_and_keeps_owners_unti
   {
     const auto x = allocate();
     fill(x, 1);
-    closed.hold(on().stream());
+    closed.hold(test_lane().stream());
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       auto used = access_all(runtime(), read_write(x, "x"));
       used.keep(plan);
       // One stream is behind the gate; the other waits for the first.
-      run_kernel(i % 2 == 0 ? on() : second, std::move(used), boxes[i].token(), x, filling(x, 2));
+      run_kernel(i % 2 == 0 ? test_lane() : second, std::move(used), boxes[i].token(), x,
+                 filling(x, 2));
     }
     plan.reset();
   }
@@ -107,7 +110,7 @@ TEST_P(gated_failure_test, loss_answers_everything_at_once_and_keeps_owners_unti
     std::this_thread::yield();
   }
   for (const auto& box : boxes) EXPECT_EQ(box.count(), 1u);
-  EXPECT_EQ(on().in_flight(), 0u);
+  EXPECT_EQ(test_lane().in_flight(), 0u);
   mailbox<words> next;
   run_kernel(second, operands(), next.token(), words(),
              [](const launch_context&) { FAIL() << "must not run"; });
@@ -121,9 +124,10 @@ TEST_P(gated_failure_test, loss_keeps_the_output) {
   auto output = std::make_shared<int>(1);
   const std::weak_ptr<int> output_alive = output;
   mailbox<std::shared_ptr<int>> box;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   const kernel_envelope envelope({.library = "tests", .operation = "output"});
-  envelope.run(on(), operands(), box.token(), std::move(output), {}, [](const launch_context&) {});
+  envelope.run(test_lane(), operands(), box.token(), std::move(output), {},
+               [](const launch_context&) {});
   closed.wait_until_reached(1);
   device_->lose(error(errc::library_failure, "the cause"));
   EXPECT_EQ(box.failure(), errc::device_lost);
@@ -144,8 +148,9 @@ TEST_P(gated_failure_test, a_service_that_cannot_finish_declares_the_device_lost
   gate closed;
   {
     const auto out = allocate();
-    closed.hold(on().stream());
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box_.token(), out, filling(out, 6));
+    closed.hold(test_lane().stream());
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box_.token(), out,
+               filling(out, 6));
   }
   lane_.reset();
   std::thread destroying([&] { service_.reset(); });
@@ -166,10 +171,10 @@ TEST_P(gated_host_failure_test, an_enqueued_reply_hands_a_late_failure_down_the_
   const auto x = allocate();
   const auto y = allocate();
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   kernel_envelope envelope({.library = "tests", .operation = "chain"});
   mailbox<words> early;
-  envelope.run(on(), access_all(runtime(), write(x, "x")), early.token(), x,
+  envelope.run(test_lane(), access_all(runtime(), write(x, "x")), early.token(), x,
                {.when = reply_on::enqueued}, [](const launch_context& context) {
                  context.submit_host([] { throw std::runtime_error("the first link"); });
                });
@@ -179,7 +184,7 @@ TEST_P(gated_host_failure_test, an_enqueued_reply_hands_a_late_failure_down_the_
                {.when = reply_on::enqueued}, copying(y, x));
   EXPECT_EQ(middle.failure(), std::nullopt);
   mailbox<words> last;
-  envelope.run(on(), access_all(runtime(), read_write(y, "y")), last.token(), y, {},
+  envelope.run(test_lane(), access_all(runtime(), read_write(y, "y")), last.token(), y, {},
                [](const launch_context& context) { context.submit_host([] {}); });
   EXPECT_EQ(last.count(), 0u);
   closed.open();
@@ -204,7 +209,7 @@ TEST(synchronous_failure, a_lost_device_is_answered_before_its_stream_has_come_t
   const auto device = open_host_device();
   auto service = std::make_shared<device_service>(
       device, device_service_options{{}, completion_strategy::synchronous});
-  lane on(service);
+  lane test_lane(service);
   gate closed;
   const mailbox<int> box;
   auto plan = std::make_shared<int>(1);
@@ -212,10 +217,10 @@ TEST(synchronous_failure, a_lost_device_is_answered_before_its_stream_has_come_t
   std::thread launching([&] {
     operands used;
     used.keep(std::move(plan));
-    closed.hold(on.stream());
-    run_kernel(on, std::move(used), box.token(), 1, [](const launch_context&) {});
+    closed.hold(test_lane.stream());
+    run_kernel(test_lane, std::move(used), box.token(), 1, [](const launch_context&) {});
   });
-  while (on.in_flight() == 0) std::this_thread::yield();
+  while (test_lane.in_flight() == 0) std::this_thread::yield();
   closed.wait_until_reached(1);
   device->lose(error(errc::library_failure, "the cause"));
   EXPECT_EQ(box.failure(), errc::device_lost);

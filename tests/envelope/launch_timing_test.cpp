@@ -39,7 +39,7 @@ class counting_device final : public forwarding_device {
 
   counting_device() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
 
-  std::shared_ptr<counts> seen = std::make_shared<counts>();
+  std::shared_ptr<counts> counters = std::make_shared<counts>();
   /// Called before a timestamp is created, and queried before one is recorded.
   std::function<void()> at_create = [] {
   };
@@ -49,39 +49,39 @@ class counting_device final : public forwarding_device {
 
   native_timestamp* create_timestamp() override {
     at_create();
-    ++seen->created;
+    ++counters->created;
     return forwarding_device::create_timestamp();
   }
   void destroy_timestamp(native_timestamp* t) noexcept override {
-    ++seen->destroyed;
+    ++counters->destroyed;
     forwarding_device::destroy_timestamp(t);
   }
   bool record_timestamp(native_timestamp* t, native_stream* s) noexcept override {
-    return records(seen->recorded++) && forwarding_device::record_timestamp(t, s);
+    return records(counters->recorded++) && forwarding_device::record_timestamp(t, s);
   }
   std::unique_ptr<timestamp_clock> make_timestamp_clock() override {
     class counting_clock final : public timestamp_clock {
      public:
-      counting_clock(std::unique_ptr<timestamp_clock> real, std::shared_ptr<counts> seen)
-          : real_(std::move(real)), seen_(std::move(seen)) {}
+      counting_clock(std::unique_ptr<timestamp_clock> real, std::shared_ptr<counts> counters)
+          : real_(std::move(real)), counters_(std::move(counters)) {}
       bool anchor() noexcept override {
-        ++seen_->anchors;
-        anchored_ = !seen_->anchor_fails && real_->anchor();
+        ++counters_->anchors;
+        anchored_ = !counters_->anchor_fails && real_->anchor();
         return anchored_;
       }
       std::optional<clock::time_point> time_of(native_timestamp* t) noexcept override {
-        ++seen_->reads;
+        ++counters_->reads;
         if (!anchored_) return std::nullopt;
         return real_->time_of(t);
       }
 
      private:
       std::unique_ptr<timestamp_clock> real_;
-      std::shared_ptr<counts> seen_;
+      std::shared_ptr<counts> counters_;
       bool anchored_ = false;
     };
-    ++seen->clocks;
-    return std::make_unique<counting_clock>(forwarding_device::make_timestamp_clock(), seen);
+    ++counters->clocks;
+    return std::make_unique<counting_clock>(forwarding_device::make_timestamp_clock(), counters);
   }
 
  protected:
@@ -111,7 +111,7 @@ class launch_timing_test : public testing::Test {
   }
 
   std::shared_ptr<counting_device> device_ = std::make_shared<counting_device>();
-  std::shared_ptr<counting_device::counts> seen_ = device_->seen;
+  std::shared_ptr<counting_device::counts> counters_ = device_->counters;
   std::shared_ptr<device_service> service_;
   std::unique_ptr<lane> lane_;
   std::shared_ptr<timing_trace> trace_ = std::make_shared<timing_trace>();
@@ -174,9 +174,9 @@ TEST_F(launch_timing_test, costs_nothing_that_no_trace_asked_for) {
     (void)launch(std::make_shared<recording_trace>()).wait();
   }
   settle(*service_);
-  EXPECT_EQ(seen_->created, 0u);
-  EXPECT_EQ(seen_->recorded, 0u);
-  EXPECT_EQ(seen_->clocks, 0u);
+  EXPECT_EQ(counters_->created, 0u);
+  EXPECT_EQ(counters_->recorded, 0u);
+  EXPECT_EQ(counters_->clocks, 0u);
 }
 
 TEST_F(launch_timing_test, reuses_timestamps_and_makes_them_before_the_leases) {
@@ -194,9 +194,9 @@ TEST_F(launch_timing_test, reuses_timestamps_and_makes_them_before_the_leases) {
     (void)box.wait();
     (void)trace_->wait(i + 1);
   }
-  EXPECT_EQ(seen_->created, 128u);  // pairs are created in groups of 64
-  EXPECT_EQ(seen_->recorded, 2 * launches);
-  EXPECT_EQ(seen_->clocks, 1u);
+  EXPECT_EQ(counters_->created, 128u);  // pairs are created in groups of 64
+  EXPECT_EQ(counters_->recorded, 2 * launches);
+  EXPECT_EQ(counters_->clocks, 1u);
   for (const auto& l : trace_->launches()) EXPECT_TRUE(l.times.begun && l.times.ended);
 }
 
@@ -205,7 +205,7 @@ TEST_F(launch_timing_test, has_a_bounded_number_of_timestamps) {
   gate closed;
   closed.hold(lane_->stream());
   for (std::size_t i = 0; i < launches; ++i) (void)launch(trace_);
-  EXPECT_EQ(seen_->created, 2 * 4096u);
+  EXPECT_EQ(counters_->created, 2 * 4096u);
   closed.open();
   std::size_t missing = 0;
   for (const auto& l : trace_->wait(launches)) {
@@ -241,18 +241,18 @@ TEST_F(launch_timing_test, timestamps_that_cannot_be_made_are_missing) {
   EXPECT_EQ(launch(trace_).value(), 0);
   const auto times = trace_->wait(1)[0].times;
   EXPECT_FALSE(times.begun || times.ended);
-  EXPECT_EQ(seen_->recorded, 0u);
+  EXPECT_EQ(counters_->recorded, 0u);
 }
 
 TEST_F(launch_timing_test, the_clocks_are_compared_before_reading_and_every_second) {
-  seen_->anchor_fails = true;
+  counters_->anchor_fails = true;
   (void)launch(trace_).wait();
   EXPECT_FALSE(trace_->wait(1)[0].times.ended);
-  EXPECT_EQ(seen_->anchors, 1u);
-  seen_->anchor_fails = false;
+  EXPECT_EQ(counters_->anchors, 1u);
+  counters_->anchor_fails = false;
   // The next comparison is due after a second, whether or not this one failed.
   std::size_t launches = 1;
-  while (seen_->anchors < 2) {
+  while (counters_->anchors < 2) {
     (void)launch(trace_).wait();
     (void)trace_->wait(++launches);
   }
@@ -268,8 +268,8 @@ TEST_F(launch_timing_test, nothing_is_read_after_the_loss_of_the_device) {
   EXPECT_EQ(box.failure(), errc::device_lost);
   const auto times = trace_->wait(1)[0].times;
   EXPECT_FALSE(times.begun || times.ended);
-  EXPECT_EQ(seen_->reads, 0u);
-  EXPECT_EQ(seen_->anchors, 0u);
+  EXPECT_EQ(counters_->reads, 0u);
+  EXPECT_EQ(counters_->anchors, 0u);
   closed.open();
 }
 
@@ -311,7 +311,7 @@ TEST_F(launch_timing_test, all_are_delivered_before_the_service_has_ended) {
     }
   }
   device_.reset();
-  EXPECT_EQ(seen_->created, seen_->destroyed);
+  EXPECT_EQ(counters_->created, counters_->destroyed);
 }
 
 TEST_F(launch_timing_test, a_trace_may_hold_the_last_owner_of_the_service) {
@@ -326,7 +326,7 @@ TEST_F(launch_timing_test, a_trace_may_hold_the_last_owner_of_the_service) {
   device_.reset();
   last = true;
   await([&] { return watched.expired(); });
-  EXPECT_EQ(seen_->created, seen_->destroyed);
+  EXPECT_EQ(counters_->created, counters_->destroyed);
 }
 
 TEST_F(launch_timing_test, works_with_a_thread_that_waits_for_each_launch) {
@@ -345,12 +345,12 @@ TEST_F(launch_timing_test, serves_several_lanes_at_once) {
   std::vector<std::thread> launching;
   for (std::size_t t = 0; t < threads; ++t) {
     launching.emplace_back([&] {
-      lane on(service_);
+      lane test_lane(service_);
       kernel_envelope envelope({.library = "tests", .operation = "nothing"});
       envelope.trace(trace_);
       for (std::size_t i = 0; i < each; ++i) {
         mailbox<int> box;
-        envelope.run(on, operands(), box.token(), 0, {},
+        envelope.run(test_lane, operands(), box.token(), 0, {},
                      [](const launch_context& context) { context.submit_host([] {}); });
         if (i % 16 == 0) (void)box.wait();
       }
@@ -374,7 +374,7 @@ TEST_P(launch_timing_on, every_launch_has_its_times) {
   envelope.trace(trace);
   for (std::uint32_t value = 1; value <= 20; ++value) {
     mailbox<words> box;
-    envelope.run(on(), access_all(runtime(), write(out, "out")), box.token(), out, {},
+    envelope.run(test_lane(), access_all(runtime(), write(out, "out")), box.token(), out, {},
                  filling(out, value));
     EXPECT_EQ(box.failure(), std::nullopt);
   }

@@ -99,17 +99,17 @@ inline void settle(device_service& service) {
 /// must have dropped its references before.
 inline void expect_nothing_left(device_service& service) {
   settle(service);
-  auto left = service.runtime().statistics();
+  auto statistics = service.runtime().statistics();
   // After a loss, owners are released once their streams are quiescent.
-  while (service.device().lost() && (left.blocks != 0 || left.releases_pending != 0)) {
+  while (service.device().lost() && (statistics.blocks != 0 || statistics.releases_pending != 0)) {
     settle(service);
-    left = service.runtime().statistics();
+    statistics = service.runtime().statistics();
   }
   EXPECT_EQ(service.runtime().bytes_outstanding(), 0u);
-  EXPECT_EQ(left.blocks, 0u);
-  EXPECT_EQ(left.leases, 0u);
-  EXPECT_EQ(left.releases_pending, 0u);
-  EXPECT_EQ(left.recorders_abandoned, 0u);
+  EXPECT_EQ(statistics.blocks, 0u);
+  EXPECT_EQ(statistics.leases, 0u);
+  EXPECT_EQ(statistics.releases_pending, 0u);
+  EXPECT_EQ(statistics.recorders_abandoned, 0u);
   EXPECT_EQ(service.engine().pending(), 0u);
 }
 
@@ -119,21 +119,23 @@ inline auto filling(const words& out, std::uint32_t value) {
     context.stream.device().fill(address, &value, sizeof value, count, context.native());
   };
 }
-/// A closure that copies `from` to `to` on any device.
-inline auto copying(const words& to, const words& from) {
-  return [to = to.data(), from = from.data(), bytes = to.bytes()](const launch_context& context) {
-    context.stream.device().copy(to, from, bytes, copy_direction::device_to_device,
+/// A closure that copies `source` to `target` on any device.
+inline auto copying(const words& target, const words& source) {
+  return [target = target.data(), source = source.data(),
+          bytes = target.bytes()](const launch_context& context) {
+    context.stream.device().copy(target, source, bytes, copy_direction::device_to_device,
                                  context.native());
   };
 }
 
 /// Host memory to which the device copies without blocking the caller.
-inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& on,
+inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& device,
                                               std::size_t count) {
-  auto* memory = static_cast<std::uint32_t*>(on->allocate_staging(count * sizeof(std::uint32_t)));
+  auto* memory =
+      static_cast<std::uint32_t*>(device->allocate_staging(count * sizeof(std::uint32_t)));
   for (std::size_t i = 0; i < count; ++i) memory[i] = 0;
-  return {memory, [on](std::uint32_t* m) {
-            on->deallocate_staging(m);
+  return {memory, [device](std::uint32_t* m) {
+            device->deallocate_staging(m);
           }};
 }
 
@@ -173,14 +175,14 @@ class service_test : public testing::TestWithParam<where> {
   }
 
   [[nodiscard]] device_runtime& runtime() const { return service_->runtime(); }
-  [[nodiscard]] lane& on() const { return *lane_; }
+  [[nodiscard]] lane& test_lane() const { return *lane_; }
   [[nodiscard]] words allocate(std::size_t count = 64) const {
     return runtime().allocate<std::uint32_t>(count, lane_->stream(), "test");
   }
   /// Fills `out` with one launch, and waits for its reply.
   void fill(const words& out, std::uint32_t value) const {
     mailbox<words> box;
-    run_kernel(on(), access_all(runtime(), write(out, "out")), box.token(), out,
+    run_kernel(test_lane(), access_all(runtime(), write(out, "out")), box.token(), out,
                filling(out, value));
     EXPECT_EQ(box.failure(), std::nullopt);
   }

@@ -108,8 +108,8 @@ TEST_P(access_check, the_resource_is_told_of_a_stale_reference) {
                               make_async_resource(), {.on_report = [&](const guard_report& found) {
                                 reports.push_back(found);
                               }})});
-  const auto on = guarded.create_stream();
-  const auto a = guarded.allocate<float>(4, on, "gone");
+  const auto stream = guarded.create_stream();
+  const auto a = guarded.allocate<float>(4, stream, "gone");
   guarded.deallocate(a.block());
   EXPECT_TRUE(throws(errc::stale_ref, "a:", [&] { (void)access_all(guarded, read(a, "a")); }));
   ASSERT_EQ(reports.size(), 1u);
@@ -139,8 +139,8 @@ TEST_P(access_check, memory_of_a_runtime_that_is_gone_is_refused) {
   gpu_ref<float> orphan;
   {
     device_runtime other(open_device(GetParam()));
-    const auto on = other.create_stream();
-    orphan = other.allocate<float>(4, on);
+    const auto stream = other.create_stream();
+    orphan = other.allocate<float>(4, stream);
   }
   EXPECT_TRUE(
       throws(errc::stale_ref, "x: ", [&] { (void)access_all(runtime(), read(orphan, "x")); }));
@@ -197,8 +197,8 @@ INSTANTIATE_TEST_SUITE_P(devices, access_check, every_device(), parameter_name);
 
 TEST(access_check_on_loss, is_refused) {
   device_runtime runtime(open_host_device());
-  const auto on = runtime.create_stream();
-  const auto a = runtime.allocate<float>(4, on);
+  const auto stream = runtime.create_stream();
+  const auto a = runtime.allocate<float>(4, stream);
   runtime.device().lose(error(errc::library_failure, "the cause"));
   EXPECT_TRUE(
       throws(errc::device_lost, "the cause", [&] { (void)access_all(runtime, read(a, "a")); }));

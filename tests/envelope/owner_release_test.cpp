@@ -30,31 +30,33 @@ TEST_P(owner_release, keeps_the_backlog_below_its_bound_while_replies_are_due) {
   };
   class observing final : public continuation {
    public:
-    observing(device_service& service, observed& seen) : service_(service), seen_(seen) {}
+    observing(device_service& service, observed& observation)
+        : service_(service), observation_(observation) {}
     std::shared_ptr<launch_reply> complete(const error*) noexcept override {
       const auto backlog = detail::runtime_core::of(service_.runtime())->releases().size();
       const auto flying = 2 * service_.engine().pending();
-      if (backlog > flying) seen_.excess = std::max(seen_.excess.load(), backlog - flying);
-      ++seen_.replies;
+      if (backlog > flying)
+        observation_.excess = std::max(observation_.excess.load(), backlog - flying);
+      ++observation_.replies;
       return nullptr;
     }
 
    private:
     device_service& service_;
-    observed& seen_;
+    observed& observation_;
   };
-  observed seen;
-  const auto stream = on().stream();
+  observed observation;
+  const auto stream = test_lane().stream();
   gate closed;
   closed.hold(stream);
   for (std::size_t i = 0; i < launches; ++i) {
     detail::timeline::of(stream)->reserve();
     const auto ticket = detail::timeline::of(stream)->submit();
-    service_->engine().submit(stream, ticket, std::make_unique<observing>(*service_, seen));
+    service_->engine().submit(stream, ticket, std::make_unique<observing>(*service_, observation));
   }
   closed.open();
-  await([&] { return seen.replies == launches; });
-  EXPECT_LE(seen.excess, allowance);
+  await([&] { return observation.replies == launches; });
+  EXPECT_LE(observation.excess, allowance);
 }
 
 // The bound also holds if each launch leaves more blocks than the thread releases at a time.
@@ -65,7 +67,7 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
   std::atomic<std::size_t> replies{0};
   open_service({}, {.max_in_flight = launches + 1});
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   for (std::size_t i = 0; i < launches; ++i) {
     operands used;
     for (std::size_t b = 0; b < blocks; ++b) {
@@ -76,8 +78,9 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
       largest = std::max(largest.load(), core.releases().size());
       ++replies;
     };
-    run_kernel(on(), std::move(used), reply_token<std::size_t>::from(answered, [](const error&) {}),
-               i, [](const launch_context&) {});
+    run_kernel(test_lane(), std::move(used),
+               reply_token<std::size_t>::from(answered, [](const error&) {}), i,
+               [](const launch_context&) {});
   }
   closed.open();
   await([&] { return replies == launches; });
@@ -92,7 +95,7 @@ TEST_P(owner_release, bounds_the_backlog_of_owners_that_hold_blocks) {
   std::atomic<std::size_t> replies{0};
   open_service({}, {.max_in_flight = launches + 1, .max_commands = launches + 1});
   gate closed;
-  closed.hold(on().stream());
+  closed.hold(test_lane().stream());
   for (std::size_t i = 0; i < launches; ++i) {
     auto held = std::make_shared<std::vector<words>>();
     for (std::size_t b = 0; b < blocks; ++b) held->push_back(allocate(1));
@@ -105,8 +108,9 @@ TEST_P(owner_release, bounds_the_backlog_of_owners_that_hold_blocks) {
       if (backlog > flying) excess = std::max(excess.load(), backlog - flying);
       ++replies;
     };
-    run_kernel(on(), std::move(used), reply_token<std::size_t>::from(answered, [](const error&) {}),
-               i, [](const launch_context&) {});
+    run_kernel(test_lane(), std::move(used),
+               reply_token<std::size_t>::from(answered, [](const error&) {}), i,
+               [](const launch_context&) {});
   }
   closed.open();
   await([&] { return replies == launches; });
@@ -132,7 +136,7 @@ TEST_P(owner_release, drops_the_operands_before_the_reply) {
             answered = true;
           },
           [](const error&) {});
-      run_kernel(on(), std::move(used), std::move(token), std::exchange(out, {}), copy);
+      run_kernel(test_lane(), std::move(used), std::move(token), std::exchange(out, {}), copy);
     }
     await([&] { return answered.load(); });
     EXPECT_EQ(references, 1u) << "the reply's own";
@@ -143,8 +147,8 @@ TEST_P(owner_release, drops_the_operands_before_the_reply) {
 TEST_P(owner_release, counts_a_launch_as_pending_until_its_receiver_is_destroyed) {
   class watched final : public reply_token<int>::receiver {
    public:
-    watched(completion_engine& engine, std::atomic<std::size_t>& seen)
-        : engine_(engine), pending_at_end_(seen) {}
+    watched(completion_engine& engine, std::atomic<std::size_t>& observation)
+        : engine_(engine), pending_at_end_(observation) {}
     ~watched() override { pending_at_end_ = engine_.pending(); }
     void succeed(int) noexcept override {}
     void fail(const error&) noexcept override {}
@@ -156,9 +160,10 @@ TEST_P(owner_release, counts_a_launch_as_pending_until_its_receiver_is_destroyed
   constexpr std::size_t alive = 99;
   std::atomic<std::size_t> pending_at_end{alive};
   gate closed;
-  closed.hold(on().stream());
-  run_kernel(on(), operands(), reply_token<int>::make<watched>(service_->engine(), pending_at_end),
-             1, [](const launch_context&) {});
+  closed.hold(test_lane().stream());
+  run_kernel(test_lane(), operands(),
+             reply_token<int>::make<watched>(service_->engine(), pending_at_end), 1,
+             [](const launch_context&) {});
   EXPECT_EQ(pending_at_end, alive);
   closed.open();
   await([&] { return pending_at_end != alive; });
@@ -204,10 +209,10 @@ TEST(owner_release_on_the_host, frees_blocks_of_other_runtimes_at_once) {
   device_runtime other(open_host_device());
   const auto stream = other.create_stream();
   const auto service = std::make_shared<device_service>("host");
-  lane on(service);
-  auto kept = other.allocate<std::uint32_t>(64, stream, "kept");
-  auto token = reply_token<int>::from([kept = std::move(kept)](int) {}, [](const error&) {});
-  run_kernel(on, operands(), std::exchange(token, {}), 1, [](const launch_context&) {});
+  lane test_lane(service);
+  auto block = other.allocate<std::uint32_t>(64, stream, "kept");
+  auto token = reply_token<int>::from([block = std::move(block)](int) {}, [](const error&) {});
+  run_kernel(test_lane, operands(), std::exchange(token, {}), 1, [](const launch_context&) {});
   await([&] { return other.statistics().blocks == 0; });
   EXPECT_EQ(other.statistics().releases_pending, 0u);
 }
@@ -227,14 +232,14 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
     {
       auto service = std::make_shared<device_service>(
           device, device_service_options{.runtime = {.resource = make()}});
-      lane on(service, {.max_in_flight = launches + 1});
+      lane test_lane(service, {.max_in_flight = launches + 1});
       std::atomic<std::size_t> replies{0};
       {
         gate closed;
-        closed.hold(on.stream());
+        closed.hold(test_lane.stream());
         for (std::size_t i = 0; i < launches; ++i) {
-          auto in = service->runtime().allocate<std::uint32_t>(64, on.stream(), "in");
-          auto out = service->runtime().allocate<std::uint32_t>(64, on.stream(), "out");
+          auto in = service->runtime().allocate<std::uint32_t>(64, test_lane.stream(), "in");
+          auto out = service->runtime().allocate<std::uint32_t>(64, test_lane.stream(), "out");
           auto used = access_all(service->runtime(), read(in, "in"), write(out, "out"));
           const auto copy = copying(out, in);
           in = {};
@@ -245,7 +250,7 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
                 ++replies;
               },
               [](const error&) {});
-          run_kernel(on, std::move(used), std::move(token), std::exchange(out, {}), copy);
+          run_kernel(test_lane, std::move(used), std::move(token), std::exchange(out, {}), copy);
         }
       }
       await([&] { return replies == launches; });

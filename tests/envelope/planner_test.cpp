@@ -20,8 +20,9 @@ namespace {
 /// Jobs that hold the planner up until the test lets them go.
 class held_planner {
  public:
-  explicit held_planner(planner& on, planner::job_length length = planner::job_length::short_job)
-      : client_(on) {
+  explicit held_planner(planner& test_planner,
+                        planner::job_length length = planner::job_length::short_job)
+      : client_(test_planner) {
     client_.post(
         [this] {
           begun_ = true;
@@ -42,13 +43,13 @@ class held_planner {
 };
 
 TEST(planner, lets_clients_take_turns) {
-  planner on(open_host_device());
+  planner test_planner(open_host_device());
   std::string order;
   std::promise<void> done;
-  planner::client first(on);
-  planner::client second(on);
+  planner::client first(test_planner);
+  planner::client second(test_planner);
   {
-    held_planner held(on);
+    held_planner held(test_planner);
     for (const char name : {'1', '2', '3'}) first.post([&order, name] { order += name; });
     for (const char name : {'a', 'b'}) second.post([&order, name] { order += name; });
     first.post([&] { done.set_value(); });
@@ -60,13 +61,13 @@ TEST(planner, lets_clients_take_turns) {
 
 // A client that has come while a job of another one ran does not wait for the next one of that.
 TEST(planner, lets_a_new_client_come_before_the_second_job_of_another) {
-  planner on(open_host_device());
+  planner test_planner(open_host_device());
   std::string order;
   std::promise<void> done;
   std::atomic<bool> begun{false};
   std::atomic<bool> released{false};
-  planner::client first(on);
-  planner::client second(on);
+  planner::client first(test_planner);
+  planner::client second(test_planner);
   first.post([&] {
     begun = true;
     await([&] { return released.load(); });
@@ -84,22 +85,22 @@ TEST(planner, lets_a_new_client_come_before_the_second_job_of_another) {
 }
 
 TEST(planner, makes_short_jobs_while_a_long_one_runs) {
-  planner on(open_host_device());
-  held_planner held(on, planner::job_length::long_job);
+  planner test_planner(open_host_device());
+  held_planner held(test_planner, planner::job_length::long_job);
   std::promise<void> done;
-  planner::client other(on);
+  planner::client other(test_planner);
   other.post([&] { done.set_value(); });
   done.get_future().get();  // otherwise never
 }
 
 TEST(planner, with_one_thread_lets_short_jobs_pass_a_bounded_number_of_times) {
-  planner on(open_host_device(), 1);
+  planner test_planner(open_host_device(), 1);
   std::string order;
   std::promise<void> done;
-  planner::client many(on);
-  planner::client few(on);
+  planner::client many(test_planner);
+  planner::client few(test_planner);
   {
-    held_planner held(on);
+    held_planner held(test_planner);
     few.post([&] { order += 'L'; }, planner::job_length::long_job);
     for (int i = 0; i < 20; ++i) many.post([&] { order += 's'; });
     many.post([&] { done.set_value(); });
@@ -111,12 +112,12 @@ TEST(planner, with_one_thread_lets_short_jobs_pass_a_bounded_number_of_times) {
 
 // The thread that does not run the client's job waits for the one that does.
 TEST(planner, waits_for_a_long_job_of_a_client_that_a_short_job_drops) {
-  planner on(open_host_device());
+  planner test_planner(open_host_device());
   std::atomic<bool> begun{false};
   std::atomic<bool> released{false};
   std::atomic<bool> ended{false};
   std::promise<bool> seen;
-  auto dropped = std::make_unique<planner::client>(on);
+  auto dropped = std::make_unique<planner::client>(test_planner);
   dropped->post(
       [&] {
         begun = true;
@@ -126,7 +127,7 @@ TEST(planner, waits_for_a_long_job_of_a_client_that_a_short_job_drops) {
       },
       planner::job_length::long_job);
   await([&] { return begun.load(); });
-  planner::client other(on);
+  planner::client other(test_planner);
   other.post([&, client = std::shared_ptr<planner::client>(std::move(dropped))]() mutable {
     released = true;
     client = nullptr;
@@ -136,15 +137,15 @@ TEST(planner, waits_for_a_long_job_of_a_client_that_a_short_job_drops) {
 }
 
 TEST(planner, drops_the_jobs_of_a_client_that_ends) {
-  planner on(open_host_device());
+  planner test_planner(open_host_device());
   std::atomic<bool> ran{false};
-  held_planner held(on);
+  held_planner held(test_planner);
   {
-    planner::client(on).post([&] { ran = true; });
+    planner::client(test_planner).post([&] { ran = true; });
   }
   held.release();
   std::promise<void> done;
-  planner::client last(on);
+  planner::client last(test_planner);
   last.post([&] { done.set_value(); });
   done.get_future().get();
   EXPECT_FALSE(ran);
@@ -152,10 +153,10 @@ TEST(planner, drops_the_jobs_of_a_client_that_ends) {
 
 TEST(planner, takes_no_jobs_for_a_lost_device) {
   const auto device = open_host_device();
-  planner on(device);
-  planner::client mine(on);
+  planner test_planner(device);
+  planner::client client(test_planner);
   device->lose(error(errc::device_lost, "a test's"));
-  EXPECT_TRUE(throws(errc::device_lost, "a test's", [&] { mine.post([] {}); }));
+  EXPECT_TRUE(throws(errc::device_lost, "a test's", [&] { client.post([] {}); }));
 }
 
 // An actor that is woken by the planner may be the last owner of the service.
@@ -164,9 +165,9 @@ TEST(planner, a_job_may_drop_the_last_owner_of_its_service) {
   const auto device = service->runtime().device().id();
   std::promise<void> done;
   auto client = std::make_unique<planner::client>(service->planner());
-  auto& on = *client;
-  on.post([&, owner = std::move(service),
-           client = std::shared_ptr<planner::client>(std::move(client))]() mutable {
+  auto& test_planner = *client;
+  test_planner.post([&, owner = std::move(service),
+                     client = std::shared_ptr<planner::client>(std::move(client))]() mutable {
     client = nullptr;
     owner = nullptr;
     done.set_value();
@@ -176,43 +177,43 @@ TEST(planner, a_job_may_drop_the_last_owner_of_its_service) {
 }
 
 TEST(steady_timer, calls_functions_in_the_order_of_their_times) {
-  steady_timer on(open_host_device());
+  steady_timer test_timer(open_host_device());
   std::string order;
   std::promise<void> done;
-  const auto now = on.now();
+  const auto now = test_timer.now();
   using std::chrono::milliseconds;
-  on.call_at(now + std::chrono::hours(1), [&] { ADD_FAILURE() << "too early"; });
-  on.call_at(now + milliseconds(30), [&] {
+  test_timer.call_at(now + std::chrono::hours(1), [&] { ADD_FAILURE() << "too early"; });
+  test_timer.call_at(now + milliseconds(30), [&] {
     order += 'c';
     done.set_value();
   });
-  on.call_at(now + milliseconds(20), [&] { order += 'b'; });
-  on.call_at(now + milliseconds(10), [&] { order += 'a'; });
+  test_timer.call_at(now + milliseconds(20), [&] { order += 'b'; });
+  test_timer.call_at(now + milliseconds(10), [&] { order += 'a'; });
   done.get_future().get();
   EXPECT_EQ(order, "abc");
-  EXPECT_GE(on.now(), now + milliseconds(30));
+  EXPECT_GE(test_timer.now(), now + milliseconds(30));
 }
 
 TEST(steady_timer, drops_what_is_cancelled) {
-  steady_timer on(open_host_device());
+  steady_timer test_timer(open_host_device());
   std::promise<void> done;
-  const auto kept = std::make_shared<int>();
-  const auto now = on.now();
-  const auto cancelled = on.call_at(now + std::chrono::milliseconds(20),
-                                    [kept] { ADD_FAILURE() << "has been cancelled"; });
-  (void)on.call_at(now + std::chrono::milliseconds(40), [&] { done.set_value(); });
-  on.cancel(cancelled);
-  on.cancel(cancelled);
-  on.cancel({});
-  EXPECT_EQ(kept.use_count(), 1);
+  const auto owned = std::make_shared<int>();
+  const auto now = test_timer.now();
+  const auto cancelled = test_timer.call_at(now + std::chrono::milliseconds(20),
+                                            [owned] { ADD_FAILURE() << "has been cancelled"; });
+  (void)test_timer.call_at(now + std::chrono::milliseconds(40), [&] { done.set_value(); });
+  test_timer.cancel(cancelled);
+  test_timer.cancel(cancelled);
+  test_timer.cancel({});
+  EXPECT_EQ(owned.use_count(), 1);
   done.get_future().get();
 }
 
 TEST(steady_timer, may_be_destroyed_by_a_function_that_it_calls) {
-  auto on = std::make_shared<steady_timer>(open_host_device());
+  auto test_timer = std::make_shared<steady_timer>(open_host_device());
   std::promise<void> done;
-  auto& timer = *on;
-  timer.call_at(timer.now(), [&done, owner = std::move(on)]() mutable {
+  auto& timer = *test_timer;
+  timer.call_at(timer.now(), [&done, owner = std::move(test_timer)]() mutable {
     owner = nullptr;
     done.set_value();
   });

@@ -50,9 +50,9 @@ class recording_trace final : public kernel_trace {
     return calls_;
   }
   [[nodiscard]] std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const auto& call : calls()) all.push_back(call.hook);
-    return all;
+    std::vector<std::string> events;
+    for (const auto& call : calls()) events.push_back(call.hook);
+    return events;
   }
 
  private:

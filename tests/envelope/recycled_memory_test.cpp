@@ -44,13 +44,14 @@ std::atomic<int> counted_memory::alive{0};
 TEST(recycled_memory, ends_with_its_last_block) {
   for (const bool is_closed_first : {false, true}) {
     recycled_memory_owner<counted_memory> memory(new counted_memory);
-    auto& of = *memory;
-    std::array<void*, 3> blocks{of.take(bytes), of.take(bytes), of.take(bytes)};
-    of.give_back(blocks[0]);
+    auto& blocks_of_memory = *memory;
+    std::array<void*, 3> blocks{blocks_of_memory.take(bytes), blocks_of_memory.take(bytes),
+                                blocks_of_memory.take(bytes)};
+    blocks_of_memory.give_back(blocks[0]);
     if (is_closed_first) memory.reset();
-    of.give_back(blocks[1]);
+    blocks_of_memory.give_back(blocks[1]);
     EXPECT_EQ(counted_memory::alive, 1);
-    std::thread([&] { of.give_back(blocks[2]); }).join();
+    std::thread([&] { blocks_of_memory.give_back(blocks[2]); }).join();
     if (!is_closed_first) {
       EXPECT_EQ(counted_memory::alive, 1);
       memory.reset();
@@ -62,9 +63,9 @@ TEST(recycled_memory, ends_with_its_last_block) {
 TEST(recycled_memory, ends_once_when_it_is_closed_while_blocks_are_returned) {
   for (int round = 0; round < 300; ++round) {
     recycled_memory_owner<counted_memory> memory(new counted_memory);
-    auto& of = *memory;
+    auto& blocks_of_memory = *memory;
     std::array<void*, 4> blocks{};
-    for (auto& block : blocks) block = of.take(bytes);
+    for (auto& block : blocks) block = blocks_of_memory.take(bytes);
     std::atomic<int> ready{0};
     const auto meet = [&] {
       ++ready;
@@ -74,7 +75,8 @@ TEST(recycled_memory, ends_once_when_it_is_closed_while_blocks_are_returned) {
     for (int t = 0; t < 2; ++t) {
       returning.emplace_back([&, t] {
         meet();
-        for (int i = t; i < 4; i += 2) of.give_back(blocks[static_cast<std::size_t>(i)]);
+        for (int i = t; i < 4; i += 2)
+          blocks_of_memory.give_back(blocks[static_cast<std::size_t>(i)]);
       });
     }
     meet();

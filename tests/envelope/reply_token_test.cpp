@@ -24,15 +24,15 @@ struct seen {
 
 class counting final : public reply_token<int>::receiver {
  public:
-  explicit counting(std::shared_ptr<seen> s) : seen_(std::move(s)) {}
-  void succeed(int) noexcept override { ++seen_->values; }
+  explicit counting(std::shared_ptr<seen> s) : record_(std::move(s)) {}
+  void succeed(int) noexcept override { ++record_->values; }
   void fail(const error& why) noexcept override {
-    seen_->code = why.code();
-    ++seen_->errors;
+    record_->code = why.code();
+    ++record_->errors;
   }
 
  private:
-  std::shared_ptr<seen> seen_;
+  std::shared_ptr<seen> record_;
 };
 
 TEST(reply_token, hands_over_a_value) {

@@ -34,8 +34,8 @@ class stopping_device final : public forwarding_device {
 
 /// A service with one lane, as a program may keep it in static storage.
 struct timed_service {
-  explicit timed_service(std::shared_ptr<device> on)
-      : service(std::make_shared<device_service>(std::move(on))), work(service) {}
+  explicit timed_service(std::shared_ptr<device> device)
+      : service(std::make_shared<device_service>(std::move(device))), work(service) {}
   /// Makes a launch with timestamps.
   mailbox<int> launch() {
     kernel_envelope envelope({.library = "tests", .operation = "nothing"});
@@ -51,12 +51,12 @@ struct timed_service {
 
 /// Forks while another thread makes timestamps under a lock. Prints how the child ended.
 [[noreturn]] void fork_while_timestamps_are_made(const std::function<int(timed_service&)>& child) {
-  static const auto on = std::make_shared<stopping_device>();
-  detail::open_devices::instance().add(*on);
-  static timed_service mine(on);
+  static const auto device = std::make_shared<stopping_device>();
+  detail::open_devices::instance().add(*device);
+  static timed_service mine(device);
   std::atomic<bool> inside{false};
   std::atomic<bool> forked{false};
-  on->at_create = [&] {
+  device->at_create = [&] {
     inside = true;
     await([&] { return forked.load(); });
   };
@@ -65,10 +65,10 @@ struct timed_service {
   const auto end = end_of_child([&] { return child(mine); });
   forked = true;
   launching.join();
-  on->at_create = {};
+  device->at_create = {};
   std::fprintf(stderr, "the child %s\n", end.c_str());
   std::fflush(nullptr);
-  detail::open_devices::instance().remove(*on);
+  detail::open_devices::instance().remove(*device);
   std::exit(0);
 }
 

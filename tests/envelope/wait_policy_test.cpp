@@ -19,27 +19,27 @@ namespace sluice::test {
 namespace {
 
 TEST(spinners, end_when_the_condition_is_met) {
-  detail::spinners all(1);
+  detail::spinners spinners(1);
   int looks = 0;
-  EXPECT_TRUE(all.spin(wait_policy::latency, [&] { return ++looks == 3; }));
+  EXPECT_TRUE(spinners.spin(wait_policy::latency, [&] { return ++looks == 3; }));
   EXPECT_EQ(looks, 3);
 }
 
 TEST(spinners, end_when_the_time_has_passed) {
-  detail::spinners all(1);
-  EXPECT_FALSE(all.spin(wait_policy::balanced, [] { return false; }));
+  detail::spinners spinners(1);
+  EXPECT_FALSE(spinners.spin(wait_policy::balanced, [] { return false; }));
 }
 
 TEST(spinners, do_not_spin_if_they_are_frugal) {
-  detail::spinners all(1);
+  detail::spinners spinners(1);
   int looks = 0;
-  EXPECT_FALSE(all.spin(wait_policy::frugal, [&] { return ++looks == 2; }));
+  EXPECT_FALSE(spinners.spin(wait_policy::frugal, [&] { return ++looks == 2; }));
   EXPECT_EQ(looks, 1);
 }
 
 TEST(spinners, are_no_more_than_their_limit) {
   constexpr int most = 2;
-  detail::spinners all(most);
+  detail::spinners spinners(most);
   std::atomic<int> spinning{0};
   std::atomic<bool> open{false};
   std::vector<std::thread> threads;
@@ -47,7 +47,7 @@ TEST(spinners, are_no_more_than_their_limit) {
     threads.emplace_back([&] {
       int looks = 0;
       // The time ends after the test has seen what it waits for.
-      while (!all.spin(wait_policy::latency, [&] {
+      while (!spinners.spin(wait_policy::latency, [&] {
         if (++looks == 2) ++spinning;
         return open.load();
       })) {
@@ -59,14 +59,14 @@ TEST(spinners, are_no_more_than_their_limit) {
   // A spinner whose time has passed begins again, and leaves its place for a moment.
   await([&] {
     int looks = 0;
-    refused = !all.spin(wait_policy::balanced, [&] { return ++looks == 2; }) && looks == 1;
+    refused = !spinners.spin(wait_policy::balanced, [&] { return ++looks == 2; }) && looks == 1;
     return refused;
   });
   EXPECT_TRUE(refused);
   open = true;
   for (auto& thread : threads) thread.join();
   int looks = 0;
-  EXPECT_TRUE(all.spin(wait_policy::balanced, [&] { return ++looks == 2; }));
+  EXPECT_TRUE(spinners.spin(wait_policy::balanced, [&] { return ++looks == 2; }));
 }
 
 // Launches complete under every policy.

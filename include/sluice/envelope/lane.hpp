@@ -86,9 +86,9 @@ struct lane_load final : recycled_memory {
 
 /// A stream with its library handle, workspace and plans.
 ///
-///     lane on{service};
-///     auto handle = std::make_shared<library_handle>(on.stream());  // a class of yours
-///     on.keep(handle);
+///     lane compute{service};
+///     auto handle = std::make_shared<library_handle>(compute.stream());  // a class of yours
+///     compute.keep(handle);
 ///
 /// One library actor or one thread owns a lane, and only this owner launches on it. Destroying a
 /// lane does not wait. Its stream and its library object are destroyed after its last launch.

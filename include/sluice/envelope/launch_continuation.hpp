@@ -68,7 +68,7 @@ struct batch_works {
     std::optional<error> failure{};
     bool enqueued = true;
   };
-  std::vector<std::unique_ptr<launch_continuation>> all{};
+  std::vector<std::unique_ptr<launch_continuation>> launches{};
   std::vector<outcome> outcomes{};  ///< of those that are launched together
 };
 
