@@ -27,9 +27,9 @@ inference::inference(std::span<use> uses, std::span<const named_operand> operand
     : uses_(uses) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     auto& u = uses_[i];
-    u.of = operands[i];
-    if (u.of.role == member_role::output) u.access = access_kind::write;
-    if (*u.of.value) u.spec = tensor_spec::of(u.of.value->value());
+    u.operand = operands[i];
+    if (u.operand.role == member_role::output) u.access = access_kind::write;
+    if (*u.operand.value) u.spec = tensor_spec::of(u.operand.value->value());
   }
 }
 
@@ -44,13 +44,13 @@ inference::inference(std::span<use> uses, const inference& from,
     : uses_(uses) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     uses_[i] = from.uses_[i];
-    uses_[i].of = operands[i];
+    uses_[i].operand = operands[i];
   }
 }
 
 inference::use& inference::use_of(const operand& of) {
-  const auto found =
-      std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.of.value == &of; });
+  const auto found = std::find_if(uses_.begin(), uses_.end(),
+                                  [&](const use& u) { return u.operand.value == &of; });
   if (found == uses_.end()) {
     throw error(errc::invalid_argument,
                 "infer: an operand is a copy, or missing in members() of the operation");
@@ -64,7 +64,7 @@ const inference::use& inference::use_of(const operand& of) const {
 
 inference::use& inference::use_of_output(const operand& of) {
   auto& u = use_of(of);
-  if (u.of.role != member_role::output) {
+  if (u.operand.role != member_role::output) {
     throw refusal(of, "is an input, which infer states to be written");
   }
   return u;
@@ -123,8 +123,8 @@ const tensor_spec& inference::result(const operand& output, element_type type, c
 
 void inference::require_results() const {
   for (const auto& u : uses_) {
-    if (u.of.role != member_role::output || u.ignored || u.stated) continue;
-    throw invalid_argument(u.of.name, "infer states no result");
+    if (u.operand.role != member_role::output || u.ignored || u.stated) continue;
+    throw invalid_argument(u.operand.name, "infer states no result");
   }
 }
 

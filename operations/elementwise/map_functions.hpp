@@ -41,7 +41,7 @@ template <class Operation, class Map, auto Infer>
 [[nodiscard]] map_call<Map> infer_map(const Operation& op, inference& inference) {
   map_call<Map> call(Infer(op, inference));
   if (call.layout.count == 0) {
-    for (const auto& u : inference.uses()) inference.ignore(*u.of.value);
+    for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
   }
   return call;
 }

@@ -40,7 +40,7 @@ using operations::request_queue;
 
 /// @throws error as `access_all`
 void check_owner(const device_runtime& runtime, const inference::use& u) {
-  detail::check_block(runtime, u.of.value->value().block(), u.access, u.of.name);
+  detail::check_block(runtime, u.operand.value->value().block(), u.access, u.operand.name);
 }
 
 request_queue::limits limits_of(const executor_options& o) noexcept {
@@ -225,7 +225,7 @@ class executor::core {
     operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
     operations::require_enumerator("bits", r.options.bits, result_bits::as_if_alone);
     for (const auto& u : r.uses()) {
-      if (*u.of.value && !u.ignored) check_owner(lane_.runtime(), u);
+      if (*u.operand.value && !u.ignored) check_owner(lane_.runtime(), u);
     }
     operations::check_aliasing(r.uses());
     if (const auto inferred = r.bytes(); inferred != bytes || r.shared()[0].identity != nullptr) {
@@ -247,9 +247,9 @@ class executor::core {
     const auto alignment = batches->batch_alignment();
     std::size_t used = 0;
     for (const auto& u : r.uses()) {
-      const auto address = reinterpret_cast<std::uintptr_t>(u.of.value->value().address());
+      const auto address = reinterpret_cast<std::uintptr_t>(u.operand.value->value().address());
       if (u.packed || (!u.ignored && address % alignment != 0)) return 0;
-      if (u.stated || (*u.of.value && !u.ignored)) ++used;
+      if (u.stated || (*u.operand.value && !u.ignored)) ++used;
     }
     return used > detail::joint_launches::max_uses ? 0 : most;
   }
@@ -270,14 +270,14 @@ class executor::core {
     }
     std::size_t sum = 0;
     for (const auto& u : r.uses()) {
-      const bool is_new = u.stated && !*u.of.value;
+      const bool is_new = u.stated && !*u.operand.value;
       if (!is_new && (!u.packed || u.ignored)) continue;
       if (u.spec->bytes() > memory_.physical() - sum) {
-        throw error(errc::out_of_memory,
-                    std::string(u.of.name) + (is_new ? ": takes " : ": its packed copy takes ") +
-                        std::to_string(u.spec->bytes()) + " bytes, but the device has " +
-                        std::to_string(memory_.physical()) +
-                        " bytes of memory for all outputs and copies");
+        throw error(
+            errc::out_of_memory,
+            std::string(u.operand.name) + (is_new ? ": takes " : ": its packed copy takes ") +
+                std::to_string(u.spec->bytes()) + " bytes, but the device has " +
+                std::to_string(memory_.physical()) + " bytes of memory for all outputs and copies");
       }
       sum += u.spec->bytes();
     }

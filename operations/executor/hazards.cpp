@@ -13,17 +13,18 @@ namespace {
 using use = inference::use;
 
 bool touches(const use& u) noexcept {
-  return !u.ignored && *u.of.value;
+  return !u.ignored && *u.operand.value;
 }
 
 /// Whether a launch may write one operand although it reads or writes `uses[number]` as well.
 bool may_coincide(const use& written, const use& other, std::size_t number) noexcept {
   if (written.written_last && other.access == access_kind::read) return true;
   return number < inference::max_operands && (written.in_place_of >> number & 1U) != 0 &&
-         written.of.value->value() == other.of.value->value();
+         written.operand.value->value() == other.operand.value->value();
 }
 error refusal(const use& written, const use& other) {
-  return invalid_argument(written.of.name, "shares memory with " + std::string(other.of.name));
+  return invalid_argument(written.operand.name,
+                          "shares memory with " + std::string(other.operand.name));
 }
 
 /// The same for many operands, such as those of a program.
@@ -32,14 +33,15 @@ void check_aliasing_of_many(std::span<const use> uses) {
   touched.reserve(uses.size());
   const tensor none;
   for (const auto& u : uses) {
-    touched.push_back({touches(u) ? &u.of.value->value() : &none, u.access != access_kind::read});
+    touched.push_back(
+        {touches(u) ? &u.operand.value->value() : &none, u.access != access_kind::read});
   }
   const auto ended = for_each_overlap(touched, [&](std::size_t i, std::size_t j) {
     if (!may_coincide(uses[i], uses[j], j)) throw refusal(uses[i], uses[j]);
     return !uses[i].written_last;
   });
   if (ended.refused) {
-    throw invalid_argument(uses[*ended.refused].of.name,
+    throw invalid_argument(uses[*ended.refused].operand.name,
                            "interleaves with too many operands to tell whether they share memory");
   }
 }
@@ -55,7 +57,7 @@ void check_aliasing(std::span<const use> uses) {
       const auto& other = uses[j];
       if (i == j || !touches(other) || (j < i && other.access != access_kind::read)) continue;
       if (may_coincide(written, other, j)) continue;
-      if (overlap(written.of.value->value(), other.of.value->value())) {
+      if (overlap(written.operand.value->value(), other.operand.value->value())) {
         throw refusal(written, other);
       }
     }

@@ -148,8 +148,8 @@ void request_launcher::take_operands(operation_request& r, operands& used,
                                      std::unique_ptr<packing>& copies) {
   std::size_t i = 0;
   for (const auto& u : r.uses()) {
-    auto& value = *u.of.value;
-    const bool is_output = u.of.role == member_role::output;
+    auto& value = *u.operand.value;
+    const bool is_output = u.operand.role == member_role::output;
     if (is_output && !value && u.stated) {
       value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
                      u.spec->shape, u.spec->strides);

@@ -33,11 +33,11 @@ std::size_t kind_of(const request_queue::item& r) noexcept {
   return r->most_in_batch == 0 ? 0 : 1;
 }
 const tensor& tensor_of(const byte_index::entry& used) noexcept {
-  return static_cast<const use*>(used.use)->of.value->value();
+  return static_cast<const use*>(used.use)->operand.value->value();
 }
 /// The bytes of an operand that exists already.
 byte_index::range range_of(const use& u) noexcept {
-  const auto& t = u.of.value->value();
+  const auto& t = u.operand.value->value();
   const auto extent = t.extent();
   const auto begin = reinterpret_cast<std::uintptr_t>(t.address());
   return {begin, begin + (extent.last - extent.first), u.access != access_kind::read};
@@ -211,11 +211,11 @@ void request_queue::add(pointer& r) {
   detail::small_vector<searched_use, 4> searched;
   searched.reserve(uses.size());
   for (const auto& u : uses) {
-    if (u.ignored || !*u.of.value) continue;
+    if (u.ignored || !*u.operand.value) continue;
     const auto bytes = range_of(u);
     if (bytes.begin == bytes.end) continue;
     searched.push_back({&u, bytes});
-    if (count_ != 0) (void)search.look(u.of.value->value(), searched.back().bytes);
+    if (count_ != 0) (void)search.look(u.operand.value->value(), searched.back().bytes);
   }
   auto& share = count_sender(*r);
   made.share = &share;

@@ -169,7 +169,7 @@ void infer_step(const program_graph& graph, std::uint32_t number, const program_
     step.operation->infer(specs, bound, step_inference.call, step_inference.uses);
     const auto& output = step_inference.uses[step.output];
     if (!specs[step.output]) {
-      if (!output.spec) throw invalid_argument(output.of.name, "infer states no result");
+      if (!output.spec) throw invalid_argument(output.operand.name, "infer states no result");
       return;
     }
     // Numbers of a run may decide whether it is read.
@@ -177,7 +177,7 @@ void infer_step(const program_graph& graph, std::uint32_t number, const program_
         std::any_of(step.scalars.begin(), step.scalars.end(),
                     [](const auto& bound_scalar) { return bound_scalar.is_of_program(); });
     if (output.access != access_kind::read_write && !depends_on_run) {
-      throw invalid_argument(output.of.name, "is given, but the step does not read it");
+      throw invalid_argument(output.operand.name, "is given, but the step does not read it");
     }
     step_inference.uses[step.output].spec = specs[step.output];
   });
@@ -211,7 +211,7 @@ located result_of(const program_graph& graph, program_inference& inferred,
 void add_uses(const program_graph& graph, program_inference& inferred) {
   const auto add = [&](std::string_view name, const tensor_spec& s) -> inference::use& {
     auto& u = inferred.uses.emplace_back();
-    u.of.name = name;
+    u.operand.name = name;
     u.spec = s;
     return u;
   };
@@ -223,7 +223,7 @@ void add_uses(const program_graph& graph, program_inference& inferred) {
   const auto read_count = inferred.uses.size();
   for (const auto& w : inferred.written) {
     auto& u = add(w.output ? graph.output_name(*w.output) : graph.steps()[*w.step].name, w.spec);
-    u.of.role = member_role::output;
+    u.operand.role = member_role::output;
     u.access = access_kind::write;
     u.stated = true;
     // No step reads an input after it is overwritten; see `works_in_place`.

@@ -269,11 +269,11 @@ void program_request::infer_steps() {
   }
   uses_.assign(inferred->uses.begin(), inferred->uses.end());
   outputs_.reserve(inferred->written.size());
-  for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].of.value = &operands_[i];
+  for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].operand.value = &operands_[i];
   for (const auto& input : parts_.host_inputs) {
     // New memory, which the launch writes before the steps.
     auto& u = uses_[input.first];
-    u.of.role = member_role::output;
+    u.operand.role = member_role::output;
     u.access = access_kind::write;
     u.stated = true;
     u.ignored = false;
@@ -335,7 +335,7 @@ bool program_request::shares_batch(const detail::operation_request& other) const
   const auto other_uses = other.uses();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     if (graph.is_per_request(i)) continue;
-    if (uses_[i].of.value->value() != other_uses[i].of.value->value()) return false;
+    if (uses_[i].operand.value->value() != other_uses[i].operand.value->value()) return false;
   }
   return true;
 }

@@ -97,8 +97,9 @@ template <class Operation>
 [[nodiscard]] call_of_indexed<Operation> infer_indexed(const Operation& op, inference& to) {
   const auto pack = [&](member_role role) {
     for (const auto& use : to.uses()) {
-      if (use.of.role != role || use.ignored || !use.spec || use.spec->is_contiguous()) continue;
-      (void)to.pack(*use.of.value);
+      if (use.operand.role != role || use.ignored || !use.spec || use.spec->is_contiguous())
+        continue;
+      (void)to.pack(*use.operand.value);
     }
   };
   constexpr bool packs = !takes_strides<Operation>();

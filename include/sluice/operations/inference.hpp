@@ -40,7 +40,7 @@ class SLUICE_EXPORT inference {
 
   /// How the launch uses one operand.
   struct use {
-    named_operand of{};                      ///< the operand
+    named_operand operand{};                 ///< the operand
     std::optional<tensor_spec> spec{};       ///< its properties; nothing if it is not given
     bool packed = false;                     ///< `spec` describes a packed copy of it
     access_kind access = access_kind::read;  ///< how the launch uses it
@@ -100,7 +100,7 @@ class SLUICE_EXPORT inference {
     (each(of), ...);
   }
   /// The name of an operand of the operation.
-  [[nodiscard]] std::string_view name(const operand& of) const { return use_of(of).of.name; }
+  [[nodiscard]] std::string_view name(const operand& of) const { return use_of(of).operand.name; }
   /// The error `invalid_argument` about an operand, with its name and a text. The parts of the text
   /// are strings, or values that a `to_string` takes.
   ///

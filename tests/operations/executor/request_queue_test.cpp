@@ -168,7 +168,7 @@ class queued_request final : public detail::operation_request {
       : operation_request(descriptor_of(operation_type<planned>{}), {.priority = priority}, from,
                           {}),
         operands_{operand(std::move(read)), operand(std::move(written))} {
-    for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].of.value = &operands_[i];
+    for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].operand.value = &operands_[i];
     uses_[1].access = access_kind::write;
   }
 

@@ -53,8 +53,8 @@ class plain_calls {
     if (descriptor.makes_plans(kind())) made.plan = plan_of(descriptor, made.call);
     tensor result;
     for (const auto& u : inferred.uses()) {
-      auto value = u.of.value->value();
-      if (u.of.role == member_role::output) {
+      auto value = u.operand.value->value();
+      if (u.operand.role == member_role::output) {
         if (!value) {
           value =
               tensor(memory(name, u.spec->bytes()), u.spec->type, u.spec->shape, u.spec->strides);
