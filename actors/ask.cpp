@@ -25,8 +25,8 @@ class end_answer final : public caf::attachable {
   void actor_exited(const caf::error&, actor_context*) override {
     enqueue(client_, nullptr, id_, std::move(answer_));
   }
-  bool matches(const token& what) override {
-    return what.subtype == token::anonymous && what.ptr == notice_;
+  bool matches(const token& t) override {
+    return t.subtype == token::anonymous && t.ptr == notice_;
   }
 
  private:
@@ -75,9 +75,9 @@ void await_message(caf::blocking_actor& self, clock::time_point deadline) {
   if (deadline == never) return self.await_data();
   using timeout = caf::blocking_actor::timeout_type;
   for (;;) {
-    const auto left = deadline - clock::now();
+    const auto time_left = deadline - clock::now();
     if (self.await_data(timeout::clock::now() +
-                        std::chrono::duration_cast<timeout::duration>(left))) {
+                        std::chrono::duration_cast<timeout::duration>(time_left))) {
       return;
     }
     // The clock of CAF may have been set.

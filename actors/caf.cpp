@@ -15,17 +15,17 @@ std::atomic<std::uint64_t> unsent{0};
 /// The library names that a status may carry have static storage; what came in a message is looked
 /// up among them.
 std::string_view known_library(const std::string& name) noexcept {
-  for (const std::string_view known : {"CUDA runtime", "CUDA driver", "cuBLAS", "cuDNN", "cuFFT",
-                                       "cuRAND", "OpenBLAS", "oneDNN", "Random123"}) {
-    if (name == known) return known;
+  for (const std::string_view library : {"CUDA runtime", "CUDA driver", "cuBLAS", "cuDNN", "cuFFT",
+                                         "cuRAND", "OpenBLAS", "oneDNN", "Random123"}) {
+    if (name == library) return library;
   }
   return {};
 }
 
 /// What `configure` calls. CAF 0.17 needs no registration.
 std::vector<void (*)()>& registered_messages() {
-  static std::vector<void (*)()> all;
-  return all;
+  static std::vector<void (*)()> functions;
+  return functions;
 }
 
 #if CAF_MAJOR_VERSION >= 1
@@ -36,8 +36,8 @@ void register_codes() {
   std::array<caf::detail::meta_object, block::end - block::begin> types{};
   auto& codes = types[caf::type_id_v<errc> - block::begin];
   codes = caf::detail::make_meta_object<errc>(caf::type_name_v<errc>);
-  codes.stringify = [](std::string& to, const void* code) {
-    to += to_string(*static_cast<const errc*>(code));
+  codes.stringify = [](std::string& text, const void* code) {
+    text += to_string(*static_cast<const errc*>(code));
   };
   caf::detail::set_global_meta_objects(block::begin, caf::make_span(types));
 }
@@ -134,8 +134,8 @@ reply_address::reply_address(caf::strong_actor_ptr source, forwarding_stack stag
     : source_(std::move(source)), stages_(std::move(stages)), id_(id) {}
 
 bool reply_address::is_remote() const noexcept {
-  const auto& to = stages_.empty() ? source_ : stages_.back();
-  return to && to->nid != to->home_system->node();
+  const auto& target = stages_.empty() ? source_ : stages_.back();
+  return target && target->nid != target->home_system->node();
 }
 
 void reply_address::send_error(const error& why) noexcept {

@@ -22,14 +22,14 @@ namespace detail {
 /// actor system.
 class device_end {
  public:
-  /// `kept` is the owner's reference to the actor.
-  explicit device_end(device_actor& kept) noexcept : kept_(kept) {}
+  /// `handle` is the owner's reference to the actor.
+  explicit device_end(device_actor& handle) noexcept : handle_(handle) {}
 
   /// `with_system`: the owner's reference is dropped, since the end of an actor system waits for
   /// the threads of detached actors, which exist as long as references to these.
   void signal(bool with_system) noexcept {
     const std::lock_guard lock(mutex_);
-    if (with_system) kept_ = device_actor{};
+    if (with_system) handle_ = device_actor{};
     ended_ = true;
     changed_.notify_all();
   }
@@ -44,7 +44,7 @@ class device_end {
   }
 
  private:
-  device_actor& kept_;
+  device_actor& handle_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;
@@ -120,8 +120,8 @@ auto library_handler(self_pointer self, std::optional<Handle> library_actors::*s
                      Handle (*spawn)(caf::actor_system&, std::shared_ptr<device_service>,
                                      std::shared_ptr<kernel_trace>)) {
   return [self, slot, spawn](Request) {
-    auto taken = take_promise<Handle>(self);
-    answer_failures(taken.token, [&] {
+    auto promise = take_promise<Handle>(self);
+    answer_failures(promise.token, [&] {
       auto& state = state_of(self);
       if (state.ending) throw error(errc::shutting_down, "the device actor is ending");
       auto& library = state.libraries.*slot;
@@ -129,9 +129,9 @@ auto library_handler(self_pointer self, std::optional<Handle> library_actors::*s
         library = spawn(self->system(), state.service, state.trace);
         monitor(self, *library);
       }
-      taken.token.succeed(*library);
+      promise.token.succeed(*library);
     });
-    return taken.delegated;
+    return promise.delegated;
   };
 }
 
@@ -156,15 +156,15 @@ void end_in_order(self_pointer self, const caf::error& reason) {
   if (!any) quit(self, reason);
 }
 
-void library_ended(self_pointer self, const caf::actor_addr& who) {
+void library_ended(self_pointer self, const caf::actor_addr& source) {
   auto& state = state_of(self);
-  if (who == state.system_server) {
+  if (source == state.system_server) {
     state.signal.with_system = true;
     return end_in_order(self, caf::exit_reason::user_shutdown);
   }
   bool any = false;
   state.libraries.for_each([&](auto& library) {
-    if (library && library->address() == who) library.reset();
+    if (library && library->address() == source) library.reset();
     any = any || library.has_value();
   });
   if (state.ending && !any) quit(self, *state.ending);
@@ -175,10 +175,10 @@ template <class Request, class Reply, class Work>
 auto immediate_handler(self_pointer self, Work work) {
   return [self, work](const Request& request) {
     const routed_message handled(self, sender_of(self->current_sender()));
-    auto taken = take_promise<Reply>(self);
-    answer_failures(taken.token,
-                    [&] { taken.token.succeed(work(*state_of(self).service, request)); });
-    return taken.delegated;
+    auto promise = take_promise<Reply>(self);
+    answer_failures(promise.token,
+                    [&] { promise.token.succeed(work(*state_of(self).service, request)); });
+    return promise.delegated;
   };
 }
 
@@ -192,10 +192,10 @@ tensor allocate_tensor(device_service& service, stream_ref stream, const allocat
 /// The actor of a device: one lane for transfers, and what hands out the library actors.
 class device_lane final : public lane_actor<device_state> {
  public:
-  device_lane(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& with,
+  device_lane(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& lane,
               std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
               std::shared_ptr<detail::device_end> end)
-      : lane_actor(config, with),
+      : lane_actor(config, lane),
         service_(std::move(service)),
         trace_(std::move(trace)),
         end_(std::move(end)) {}
@@ -219,21 +219,22 @@ class device_lane final : public lane_actor<device_state> {
     });
     return operation_behavior(
         self(),
-        immediate_handler<allocate, tensor>(
-            self(),
-            [stream = device.on->lane().stream()](device_service& on, const allocate& request) {
-              return allocate_tensor(on, stream, request);
-            }),
+        immediate_handler<allocate, tensor>(self(),
+                                            [stream = device.executor->lane().stream()](
+                                                device_service& service, const allocate& request) {
+                                              return allocate_tensor(service, stream, request);
+                                            }),
         immediate_handler<allocate_pinned, host_tensor>(
             self(),
-            [](device_service& on, const allocate_pinned& request) {
-              return host_tensor::pinned(on.runtime(), request.type, request.shape);
+            [](device_service& service, const allocate_pinned& request) {
+              return host_tensor::pinned(service.runtime(), request.type, request.shape);
             }),
         immediate_handler<get_statistics, device_status>(
             self(),
-            [](device_service& on, get_statistics) -> device_status {
-              on.runtime().reap_pending();
-              return {on.device().info(), on.runtime().statistics(), on.engine().pending()};
+            [](device_service& service, get_statistics) -> device_status {
+              service.runtime().reap_pending();
+              return {service.device().info(), service.runtime().statistics(),
+                      service.engine().pending()};
             }),
         library_handler<get_blas>(self(), &library_actors::blas, &spawn_blas),
         library_handler<get_dnn>(self(), &library_actors::dnn, &spawn_dnn),
@@ -264,7 +265,7 @@ template <caf::spawn_options Options>
   auto lane = std::make_shared<lane_of_actor>(
       lane_of_actor{.name = "sluice.device",
                     .requests = std::make_shared<const request_table>(types, ids),
-                    .on = std::make_unique<executor>(service, trace),
+                    .executor = std::make_unique<executor>(service, trace),
                     .prepared = {}});
   return caf::actor_cast<device_actor>(system.spawn<device_lane, Options>(
       std::move(lane), std::move(service), std::move(trace), std::move(end)));

@@ -24,7 +24,7 @@ namespace sluice::detail {
 ///
 /// It ends after the other lanes, and ends them. If one of them ends on its own, all end.
 class actor_with_lanes final : public lane_actor<operation_state> {
-  using one_lane = lane_actor<operation_state>;
+  using single_lane = lane_actor<operation_state>;
 
  public:
   /// Starts the actor of a lane that is opened on demand.
@@ -34,7 +34,7 @@ class actor_with_lanes final : public lane_actor<operation_state> {
   /// a lane gets one from `spawn` when it is wanted.
   actor_with_lanes(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& first,
                    const std::vector<caf::actor>& others, lane_spawner spawn = nullptr)
-      : one_lane(config, first),
+      : single_lane(config, first),
         lanes_(first->lanes),
         others_(others.size()),
         spawn_(std::move(spawn)) {
@@ -46,28 +46,28 @@ class actor_with_lanes final : public lane_actor<operation_state> {
     if (spawn_) lanes_->on_wanted([owner = this->address()] { post_wake(owner); });
   }
 
-  using one_lane::enqueue;
+  using single_lane::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
     const auto bytes = waiting_bytes(*element);
-    if (!bytes) return one_lane::put_into_mailbox(std::move(element), context);
+    if (!bytes) return single_lane::put_into_mailbox(std::move(element), context);
     try {
       lanes_->route(sender_of(element->sender), priority_of(element->content()),
                     [&](std::size_t lane) {
                       cancel_on_other_lanes(*element, lane);
-                      one_lane* const to =
+                      single_lane* const target =
                           lane == 0 ? this : others_[lane - 1].load(std::memory_order_acquire);
-                      to->take_in(element, *bytes);
+                      target->take_in(element, *bytes);
                     });
     } catch (...) {
-      one_lane::refuse(*element);
+      single_lane::refuse(*element);
     }
     return enqueue_result(true);
   }
 
  protected:
   caf::behavior make_behavior() override {
-    one_lane::serve_lane();
-    state_of(self()).other_lanes.all = handles_;
+    single_lane::serve_lane();
+    state_of(self()).other_lanes.actors = handles_;
     for (const auto& other : handles_) sluice::monitor(self(), other);
     if (spawn_) {
       state_of(self()).tend = [this, spawn = std::exchange(spawn_, nullptr)] {
@@ -85,36 +85,36 @@ class actor_with_lanes final : public lane_actor<operation_state> {
   }
 
  private:
-  /// Passes a `cancel_request` for the lane `here` on to the other lanes. Called before the next
+  /// Passes a `cancel_request` for `lane` on to the other lanes. Called before the next
   /// message of its sender, which may go to one of them.
-  void cancel_on_other_lanes(caf::mailbox_element& element, std::size_t here) {
+  void cancel_on_other_lanes(caf::mailbox_element& element, std::size_t lane) {
     if (!element.content().match_elements<cancel_request>()) return;
     const cancel_launched copy{sender_of(element.sender).id,
                                element.content().get_as<cancel_request>(0).id};
-    const auto send = [&](const caf::strong_actor_ptr& to) {
-      sluice::detail::enqueue(to, nullptr, caf::make_message_id(), copy);
+    const auto send = [&](const caf::strong_actor_ptr& target) {
+      sluice::detail::enqueue(target, nullptr, caf::make_message_id(), copy);
     };
-    if (here != 0) send(caf::actor_cast<caf::strong_actor_ptr>(this));
+    if (lane != 0) send(caf::actor_cast<caf::strong_actor_ptr>(this));
     for (std::size_t i = 0; i < others_.size(); ++i) {
       auto* const other = others_[i].load(std::memory_order_acquire);
-      if (i + 1 != here && other != nullptr) send(caf::actor_cast<caf::strong_actor_ptr>(other));
+      if (i + 1 != lane && other != nullptr) send(caf::actor_cast<caf::strong_actor_ptr>(other));
     }
   }
-  [[nodiscard]] static one_lane* lane_of(const caf::actor& handle) {
-    return static_cast<one_lane*>(caf::actor_cast<caf::abstract_actor*>(handle));
+  [[nodiscard]] static single_lane* lane_of(const caf::actor& handle) {
+    return static_cast<single_lane*>(caf::actor_cast<caf::abstract_actor*>(handle));
   }
   /// Starts the actor of `others_[i]`, which does nothing yet.
-  [[nodiscard]] one_lane* start_lane(std::size_t i, const lane_spawner& spawn) {
-    auto& all = state_of(self()).other_lanes.all;
+  [[nodiscard]] single_lane* start_lane(std::size_t i, const lane_spawner& spawn) {
+    auto& actors = state_of(self()).other_lanes.actors;
     handles_.reserve(handles_.size() + 1);
-    all.reserve(all.size() + 1);
+    actors.reserve(actors.size() + 1);
     // CAF 0.17 counts an actor whose thread cannot be started, and its system then never ends.
     std::thread([] {}).join();
-    const auto& made = handles_.emplace_back(spawn(i + 1));
-    all.push_back(made);
-    auto* const lane = lane_of(made);
+    const auto& actor = handles_.emplace_back(spawn(i + 1));
+    actors.push_back(actor);
+    auto* const lane = lane_of(actor);
     others_[i].store(lane, std::memory_order_release);
-    sluice::monitor(self(), made);
+    sluice::monitor(self(), actor);
     return lane;
   }
   /// Starts the actors of the lanes that are wanted, or wakes them.
@@ -136,7 +136,7 @@ class actor_with_lanes final : public lane_actor<operation_state> {
   void end(const caf::error& reason) {
     if (ending_) return;
     ending_ = reason;
-    const auto& others = state_of(self()).other_lanes.all;
+    const auto& others = state_of(self()).other_lanes.actors;
     if (others.empty()) return quit_last();
     for (const auto& other : others) this->send_exit(other, caf::exit_reason::user_shutdown);
   }
@@ -145,7 +145,7 @@ class actor_with_lanes final : public lane_actor<operation_state> {
     this->quit(*ending_);
   }
   void lane_ended(const caf::down_msg& down) {
-    auto& others = state_of(self()).other_lanes.all;
+    auto& others = state_of(self()).other_lanes.actors;
     if (std::erase_if(others, [&](const auto& o) { return o.address() == down.source; }) == 0) {
       return;
     }
@@ -155,7 +155,7 @@ class actor_with_lanes final : public lane_actor<operation_state> {
 
   const std::shared_ptr<lane_choice> lanes_;
   // Read by all senders; nullptr: the lane has not been prepared yet.
-  std::vector<std::atomic<one_lane*>> others_;
+  std::vector<std::atomic<single_lane*>> others_;
   std::vector<caf::actor> handles_;   // own `others_`
   lane_spawner spawn_;                // until the actor runs; null: no lane is opened on demand
   std::optional<caf::error> ending_;  // why the actor ends, while it waits for the others

@@ -22,23 +22,24 @@ namespace sluice::detail {
 struct lane_of_actor {
   const char* name;
   std::shared_ptr<const request_table> requests;
-  std::unique_ptr<executor> on;  ///< nullptr: made when the lane is prepared
+  std::unique_ptr<sluice::executor> executor;  ///< nullptr: made when the lane is prepared
   std::vector<const operation_descriptor*> prepared;
   std::shared_ptr<lane_choice> lanes{};  ///< nullptr: the actor has no other lane
   std::size_t lane = 0;
-  std::function<std::unique_ptr<executor>()> make_executor{};  ///< of a lane opened on demand
+  std::function<std::unique_ptr<sluice::executor>()>
+      make_executor{};  ///< of a lane opened on demand
 };
 
 /// Makes `self` the actor of a lane.
 template <class Self>
-void serve(Self* self, lane_of_actor&& with) {
+void serve(Self* self, lane_of_actor&& lane) {
   auto& state = state_of(self);
-  state.name = with.name;
-  state.requests = std::move(with.requests);
-  if (with.lanes) state.lane.emplace(std::move(with.lanes), with.lane);
-  state.prepared = std::move(with.prepared);
-  state.make_executor = std::move(with.make_executor);
-  if (with.on) return take_executor(self, std::move(with.on));
+  state.name = lane.name;
+  state.requests = std::move(lane.requests);
+  if (lane.lanes) state.lane.emplace(std::move(lane.lanes), lane.lane);
+  state.prepared = std::move(lane.prepared);
+  state.make_executor = std::move(lane.make_executor);
+  if (lane.executor) return take_executor(self, std::move(lane.executor));
   state.tend = [self] {
     tend_lane(self);
   };
@@ -49,7 +50,7 @@ void serve(Self* self, lane_of_actor&& with) {
 template <class Self>
 void drop_executor(Self* self) noexcept {
   auto& state = state_of(self);
-  state.on.reset();
+  state.executor.reset();
   state.make_executor = nullptr;
   state.tend = nullptr;
 }
@@ -61,8 +62,8 @@ class lane_actor : public caf::stateful_actor<State> {
   using base = caf::stateful_actor<State>;
 
  public:
-  lane_actor(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& with)
-      : base(config), requests_(with->requests), with_(with) {}
+  lane_actor(caf::actor_config& config, const std::shared_ptr<lane_of_actor>& lane)
+      : base(config), requests_(lane->requests), lane_(lane) {}
 
   using base::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
@@ -98,7 +99,7 @@ class lane_actor : public caf::stateful_actor<State> {
   }
   void serve_lane() {
     state_of(self()).inbox = inbox_;
-    serve(self(), std::move(*std::exchange(with_, nullptr)));
+    serve(self(), std::move(*std::exchange(lane_, nullptr)));
   }
   [[nodiscard]] base* self() noexcept { return this; }
   /// The bytes of a message that waits in the queue of a lane, or concerns one that does; nothing
@@ -119,7 +120,7 @@ class lane_actor : public caf::stateful_actor<State> {
 
  private:
   const std::shared_ptr<const request_table> requests_;
-  std::shared_ptr<lane_of_actor> with_;  // until the actor serves it
+  std::shared_ptr<lane_of_actor> lane_;  // until the actor serves it
   const std::shared_ptr<lane_inbox> inbox_ = std::make_shared<lane_inbox>(
       [this](caf::mailbox_element_ptr&& element) { base::enqueue(std::move(element), nullptr); },
       lane_inbox::limits());

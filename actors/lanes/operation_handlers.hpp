@@ -55,9 +55,9 @@ struct ended_lanes {
   ended_lanes(const ended_lanes&) = delete;
   ended_lanes& operator=(const ended_lanes&) = delete;
   ~ended_lanes() {
-    for (const auto& one : all) caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
+    for (const auto& actor : actors) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   }
-  std::vector<caf::actor> all;
+  std::vector<caf::actor> actors;
 };
 
 /// The messages in front of the actor of a lane.
@@ -75,9 +75,9 @@ struct operation_state {
 
   std::shared_ptr<const request_table> requests;
   std::shared_ptr<lane_inbox> inbox;
-  std::optional<lane_choice::lane> lane;  // of an actor with several lanes
-  std::unique_ptr<executor> on;           // nullptr while the lane is closed
-  std::function<std::unique_ptr<executor>()> make_executor;
+  std::optional<lane_choice::lane> lane;       // of an actor with several lanes
+  std::unique_ptr<sluice::executor> executor;  // nullptr while the lane is closed
+  std::function<std::unique_ptr<sluice::executor>()> make_executor;
   std::vector<const operation_descriptor*> prepared;  // whose library objects the planner makes
   std::function<void()> tend;                         // called with each wake; null: nothing to do
   // When the lane is closed unless it has handled more messages than so many.
@@ -99,7 +99,7 @@ struct operation_state {
 template <class Self>
 void watch_idle(Self* self) {
   auto& state = state_of(self);
-  auto& service = state.on->lane().service();
+  auto& service = state.executor->lane().service();
   state.idle_since = state.lane->handled();
   // A time that never comes must not overflow the clock, and one that has come would be looked at
   // with each wake.
@@ -113,16 +113,16 @@ void watch_idle(Self* self) {
 /// Makes `self` the owner of an executor. The planner makes the library objects of its operations.
 /// @throws std::bad_alloc if there is no memory
 template <class Self>
-void take_executor(Self* self, std::unique_ptr<executor> made) {
+void take_executor(Self* self, std::unique_ptr<executor> executor) {
   auto& state = state_of(self);
   if constexpr (detached_actors_have_own_threads) {
-    made->lane().runtime().device().prepare_own_thread();
+    executor->lane().runtime().device().prepare_own_thread();
   }
-  made->on_wake([owner = self->address()] { post_wake(owner); });
-  made->on_more([self] { return has_message(self); });
-  if (state.lane) made->join_lanes(*state.lane);
-  for (const auto* row : state.prepared) made->prepare(*row);
-  state.on = std::move(made);
+  executor->on_wake([owner = self->address()] { post_wake(owner); });
+  executor->on_more([self] { return has_message(self); });
+  if (state.lane) executor->join_lanes(*state.lane);
+  for (const auto* descriptor : state.prepared) executor->prepare(*descriptor);
+  state.executor = std::move(executor);
 }
 
 /// The executor of `self`. A message may reach a lane that has been closed.
@@ -130,11 +130,11 @@ void take_executor(Self* self, std::unique_ptr<executor> made) {
 template <class Self>
 [[nodiscard]] executor& executor_of(Self* self) {
   auto& state = state_of(self);
-  if (!state.on) {
+  if (!state.executor) {
     take_executor(self, state.make_executor());
     watch_idle(self);
   }
-  return *state.on;
+  return *state.executor;
 }
 
 /// Opens or closes the lane of `self`, which is opened on demand.
@@ -146,21 +146,21 @@ void tend_lane(Self* self) noexcept {
   const auto number = state.lane->number();
   try {
     if (choice.standing_of(number) == standing::prepared) (void)executor_of(self);
-    if (!state.on) return;
-    const auto plans = state.on->plans_of_other_lanes();
+    if (!state.executor) return;
+    const auto plans = state.executor->plans_of_other_lanes();
     if (plans == executor::shared_plans::unavailable) {
       if (choice.standing_of(number) != standing::closed) choice.close(number, true);
     } else if (plans == executor::shared_plans::made) {
       choice.open(number);
     }
-    const auto& on = state.on->lane();
-    const bool has_work = state.lane->has_work() || on.in_flight() != 0;
-    if (!has_work && choice.standing_of(number) == standing::closed) return state.on.reset();
-    if (on.service().timer().now() >= state.idle_until) {
+    const auto& lane = state.executor->lane();
+    const bool has_work = state.lane->has_work() || lane.in_flight() != 0;
+    if (!has_work && choice.standing_of(number) == standing::closed) return state.executor.reset();
+    if (lane.service().timer().now() >= state.idle_until) {
       if (has_work || state.lane->handled() != state.idle_since) return watch_idle(self);
       choice.close(number);
     }
-    if (!has_work && choice.standing_of(number) == standing::closed) state.on.reset();
+    if (!has_work && choice.standing_of(number) == standing::closed) state.executor.reset();
   } catch (...) {
     choice.close(number, true);  // there is no memory, or the device is lost
   }
@@ -169,9 +169,9 @@ void tend_lane(Self* self) noexcept {
 /// Waits a little for the next message of `self`, so that the kernel need not wake its thread.
 template <class Self>
 void stay_awake(Self* self) noexcept {
-  const auto& on = state_of(self).on;
-  if (!on) return;
-  (void)spinners::of_process().spin(on->lane().service().waiting(),
+  const auto& executor = state_of(self).executor;
+  if (!executor) return;
+  (void)spinners::of_process().spin(executor->lane().service().waiting(),
                                     [self] { return has_message(self); });
 }
 
@@ -187,19 +187,19 @@ void end_message(Self* self) noexcept {
 template <class Self>
 class routed_message {
  public:
-  routed_message(Self* self, request_sender from) noexcept : self_(self), from_(from) {}
+  routed_message(Self* self, request_sender sender) noexcept : self_(self), sender_(sender) {}
   routed_message(const routed_message&) = delete;
   routed_message& operator=(const routed_message&) = delete;
   ~routed_message() {
     auto& state = state_of(self_);
-    if (state.inbox) state.inbox->note_handled(from_);
-    if (state.lane) state.lane->note_handled(from_);
+    if (state.inbox) state.inbox->note_handled(sender_);
+    if (state.lane) state.lane->note_handled(sender_);
     end_message(self_);
   }
 
  private:
   Self* const self_;
-  const request_sender from_;
+  const request_sender sender_;
 };
 
 /// Has the end of a sender drop its requests, if their options ask for it.
@@ -236,13 +236,13 @@ template <class Self>
   const request_options defaults;
   const auto& options =
       content.size() == 2 ? content.template get_as<request_options>(1) : defaults;
-  const auto from = sender_of(self->current_sender());
-  const routed_message handled(self, from);
+  const auto sender = sender_of(self->current_sender());
+  const routed_message handled(self, sender);
   auto address = take_address(self);
   const auto failure = failure_of([&] {
-    use_unshared(content, [&](message_content& own) {
+    use_unshared(content, [&](message_content& message) {
       lane_of_request<Self> lane(self, options);
-      type->submit(own, options, from, address, lane);
+      type->submit(message, options, sender, address, lane);
     });
   });
   if (failure) address.send_error(*failure);
@@ -252,46 +252,46 @@ template <class Self>
 /// Takes a bulk of `self`.
 template <class Self>
 [[nodiscard]] auto take_bulk(Self* self, bulk& request, const request_options& options) {
-  const auto sender = self->current_sender();
-  const auto from = sender_of(self->current_sender());
-  const routed_message handled(self, from);
-  auto taken = take_promise<bulk_results>(self);
-  answer_failures(taken.token, [&] {
-    watch_sender(self, sender, options);
-    executor_of(self).submit(std::move(request), options, taken.token, from);
+  const auto client = self->current_sender();
+  const auto sender = sender_of(client);
+  const routed_message handled(self, sender);
+  auto promise = take_promise<bulk_results>(self);
+  answer_failures(promise.token, [&] {
+    watch_sender(self, client, options);
+    executor_of(self).submit(std::move(request), options, promise.token, sender);
   });
-  return taken.delegated;
+  return promise.delegated;
 }
 
 /// Drops the waiting requests of a client that has ended.
 template <class Self>
 void sender_ended(Self* self, const caf::down_msg& down) {
   if (state_of(self).watched.erase(down.source.id()) == 0) return;
-  if (auto& on = state_of(self).on) on->sender_ended({down.source.id()});
+  if (auto& executor = state_of(self).executor) executor->sender_ended({down.source.id()});
   end_message(self);
 }
 
 /// What waits in the queues of all lanes of an actor. Answers when the last reference is dropped.
 class sum_of_lanes {
  public:
-  sum_of_lanes(reply_token<queue_status> to, const queue_status& first, std::size_t others)
-      : to_(std::move(to)), sum_(first), missing_(others) {}
+  sum_of_lanes(reply_token<queue_status> token, const queue_status& first, std::size_t others)
+      : token_(std::move(token)), sum_(first), missing_(others) {}
   sum_of_lanes(const sum_of_lanes&) = delete;
   sum_of_lanes& operator=(const sum_of_lanes&) = delete;
   ~sum_of_lanes() {
     if (missing_ == 0) {
-      to_.succeed(sum_);
+      token_.succeed(sum_);
     } else {
-      to_.fail(error(errc::shutting_down, "a lane of the actor has ended"));
+      token_.fail(error(errc::shutting_down, "a lane of the actor has ended"));
     }
   }
-  void add(const queue_status& one) noexcept {
-    sum_ += one;
+  void add(const queue_status& status) noexcept {
+    sum_ += status;
     --missing_;
   }
 
  private:
-  reply_token<queue_status> to_;
+  reply_token<queue_status> token_;
   queue_status sum_;
   std::size_t missing_;
 };
@@ -299,18 +299,19 @@ class sum_of_lanes {
 /// Answers a request for the status of all lanes.
 template <class Self>
 [[nodiscard]] auto take_status_request(Self* self) {
-  auto taken = take_promise<queue_status>(self);
-  answer_failures(taken.token, [&] {
+  auto promise = take_promise<queue_status>(self);
+  answer_failures(promise.token, [&] {
     const auto& state = state_of(self);
-    const auto& others = state.other_lanes.all;
+    const auto& others = state.other_lanes.actors;
     const auto sum = std::make_shared<sum_of_lanes>(
-        taken.token, state.on ? state.on->status() : queue_status(), others.size());
+        promise.token, state.executor ? state.executor->status() : queue_status(), others.size());
     for (const auto& other : others) {
       request(self, other, caf::infinite, get_queue_status{})
-          .then([sum](const queue_status& one) { sum->add(one); }, [sum](const caf::error&) {});
+          .then([sum](const queue_status& status) { sum->add(status); },
+                [sum](const caf::error&) {});
     }
   });
-  return taken.delegated;
+  return promise.delegated;
 }
 
 /// The behavior of an actor that runs operations, with `more` handlers.
@@ -319,7 +320,7 @@ template <class Self, class... More>
   on_other_message(self, [self](message_content& content) { return take_request(self, content); });
   return {[self](wake) {
             auto& state = state_of(self);
-            if (state.on) state.on->work();
+            if (state.executor) state.executor->work();
             if (state.tend) state.tend();
             end_message(self);
           },
@@ -328,12 +329,13 @@ template <class Self, class... More>
             return take_bulk(self, request, options);
           },
           [self](const cancel_request& request) {
-            const auto from = sender_of(self->current_sender());
-            const routed_message handled(self, from);
-            if (auto& on = state_of(self).on) on->cancel(from, request.id);
+            const auto sender = sender_of(self->current_sender());
+            const routed_message handled(self, sender);
+            if (auto& executor = state_of(self).executor) executor->cancel(sender, request.id);
           },
           [self](const cancel_launched& request) {
-            if (auto& on = state_of(self).on) on->cancel({request.sender}, request.id);
+            if (auto& executor = state_of(self).executor)
+              executor->cancel({request.sender}, request.id);
             end_message(self);
           },
           [self](get_queue_status) { return take_status_request(self); },

@@ -12,9 +12,9 @@ namespace sluice::detail {
 namespace {
 
 /// Starts the actor of one lane.
-[[nodiscard]] caf::actor spawn_lane(caf::actor_system& system, lane_of_actor with) {
+[[nodiscard]] caf::actor spawn_lane(caf::actor_system& system, lane_of_actor lane) {
   return system.spawn<lane_actor<operation_state>, library_actor_options>(
-      std::make_shared<lane_of_actor>(std::move(with)));
+      std::make_shared<lane_of_actor>(std::move(lane)));
 }
 
 }  // namespace
@@ -41,12 +41,12 @@ caf::actor spawn_lanes(caf::actor_system& system, const char* name,
     };
     lane_of_actor lane{.name = name,
                        .requests = requests,
-                       .on = nullptr,
+                       .executor = nullptr,
                        .prepared = prepared,
                        .lanes = choice,
                        .lane = i};
     if (i < open) {
-      lane.on = make();
+      lane.executor = make();
     } else {
       lane.make_executor = make;
     }

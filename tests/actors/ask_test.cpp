@@ -40,9 +40,9 @@ class asking : public ::testing::Test {
   /// An actor that keeps its requests and never answers them.
   [[nodiscard]] caf::actor silent() {
     return s().spawn([](caf::event_based_actor* self) -> caf::behavior {
-      return {[self, kept = std::make_shared<std::vector<promise>>()](number) {
-        kept->push_back(self->make_response_promise());
-        return kept->back();
+      return {[self, slot = std::make_shared<std::vector<promise>>()](number) {
+        slot->push_back(self->make_response_promise());
+        return slot->back();
       }};
     });
   }
@@ -121,12 +121,12 @@ TEST_F(asking, an_actor_that_has_ended_is_shutting_down) {
 TEST_F(asking, an_actor_that_ends_with_the_request_is_shutting_down) {
   for (const bool limited : {false, true}) {
     // The promise outlives the actor, so the request is never answered.
-    auto kept = std::make_shared<std::optional<promise>>();
-    const auto actor = s().spawn([kept](caf::event_based_actor* self) -> caf::behavior {
-      return {[self, kept](number) {
-        *kept = self->make_response_promise();
+    auto slot = std::make_shared<std::optional<promise>>();
+    const auto actor = s().spawn([slot](caf::event_based_actor* self) -> caf::behavior {
+      return {[self, slot](number) {
+        *slot = self->make_response_promise();
         self->quit();
-        return **kept;
+        return **slot;
       }};
     });
     EXPECT_TRUE(throws(errc::shutting_down, "ended", [&] {
@@ -134,16 +134,16 @@ TEST_F(asking, an_actor_that_ends_with_the_request_is_shutting_down) {
               : ask<number>(system(), actor, number{1});
     }));
     s().end(actor);
-    kept->reset();
+    slot->reset();
   }
 }
 
 TEST_F(asking, an_actor_whose_promise_ends_with_it_is_shutting_down) {
   const auto actor = s().spawn([](caf::event_based_actor* self) -> caf::behavior {
-    return {[self, kept = std::make_shared<std::optional<promise>>()](number) {
-      *kept = self->make_response_promise();
+    return {[self, slot = std::make_shared<std::optional<promise>>()](number) {
+      *slot = self->make_response_promise();
       self->quit();
-      return **kept;
+      return **slot;
     }};
   });
   EXPECT_TRUE(
@@ -166,11 +166,11 @@ TEST_F(asking, an_actor_that_ends_before_it_has_looked_is_shutting_down) {
   });
   post(actor, true);
   entered.get_future().wait();
-  auto asked = std::async(std::launch::async, [&] {
+  auto answer = std::async(std::launch::async, [&] {
     return throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); });
   });
   open.set_value();
-  EXPECT_TRUE(asked.get());
+  EXPECT_TRUE(answer.get());
   s().end(actor);
 }
 

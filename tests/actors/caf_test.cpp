@@ -49,12 +49,12 @@ TEST(errors_as_answers, come_back_as_they_were) {
 
 TEST(errors_as_answers, are_made_from_codes) {
   for (const auto code : all_codes) {
-    const caf::error made = make_error(code);
-    EXPECT_TRUE(made);
-    EXPECT_EQ(made.code(), static_cast<std::uint8_t>(code));
-    EXPECT_EQ(made.category(), error_category);
-    EXPECT_EQ(made, make_error(code));
-    const auto back = from_caf_error(made);
+    const caf::error result = make_error(code);
+    EXPECT_TRUE(result);
+    EXPECT_EQ(result.code(), static_cast<std::uint8_t>(code));
+    EXPECT_EQ(result.category(), error_category);
+    EXPECT_EQ(result, make_error(code));
+    const auto back = from_caf_error(result);
     ASSERT_TRUE(back);
     EXPECT_EQ(back->code(), code);
     EXPECT_EQ(back->what(), std::string(to_string(code)));
@@ -99,11 +99,11 @@ using any_actor = caf::monitorable_actor;
 class remote_stand_in final : public any_actor {
  public:
   using received = std::vector<std::pair<caf::message_id, caf::message>>;
-  remote_stand_in(caf::actor_config& config, std::shared_ptr<received> to)
-      : any_actor(config), to_(std::move(to)) {}
+  remote_stand_in(caf::actor_config& config, std::shared_ptr<received> messages)
+      : any_actor(config), messages_(std::move(messages)) {}
 #if CAF_MAJOR_VERSION >= 1
   bool enqueue(caf::mailbox_element_ptr element, caf::scheduler*) override {
-    to_->emplace_back(element->mid, std::move(element->payload));
+    messages_->emplace_back(element->mid, std::move(element->payload));
     return true;
   }
   void kill_proxy(caf::scheduler*, caf::error) override {}
@@ -114,12 +114,12 @@ class remote_stand_in final : public any_actor {
 #else
   using any_actor::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit*) override {
-    to_->emplace_back(element->mid, element->move_content_to_message());
+    messages_->emplace_back(element->mid, element->move_content_to_message());
   }
 #endif
 
  private:
-  std::shared_ptr<received> to_;
+  std::shared_ptr<received> messages_;
 };
 
 class reply_to : public ::testing::Test {

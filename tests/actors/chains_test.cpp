@@ -96,12 +96,12 @@ TEST_P(chains, from_a_signal_to_a_product_of_its_power_spectra) {
     const auto bins = n / 2 + 1;
     std::vector<double> power;
     for (std::size_t f = 0; f < frames; ++f) {
-      std::vector<double> row(n);
+      std::vector<double> frame(n);
       for (std::size_t i = 0; i < n; ++i) {
-        const auto at = f * j.layout.hop + i - n / 2;
-        if (at < j.signal.size()) row[i] = j.signal[at];
+        const auto index = f * j.layout.hop + i - n / 2;
+        if (index < j.signal.size()) frame[i] = j.signal[index];
       }
-      const auto spectrum = dft(row.data(), n, -1);
+      const auto spectrum = dft(frame.data(), n, -1);
       for (std::size_t k = 0; k < bins; ++k) power.push_back(std::norm(spectrum[k]));
     }
     const auto shape = without_gaps(
@@ -143,10 +143,10 @@ TEST_P(chains, random_steps_on_shared_matrices_equal_a_serial_run) {
       };
       switch (s().number<int>(0, 5)) {
         case 0: {
-          const auto from = other();
+          const auto source = other();
           (void)s().ask<tensor>(device().actor(),
-                                strided_copy{.x = memory[from], .y = memory[target]}, early);
-          expected[target] = expected[from];
+                                strided_copy{.x = memory[source], .y = memory[target]}, early);
+          expected[target] = expected[source];
           break;
         }
         case 1: {
@@ -198,7 +198,7 @@ TEST_P(chains, accumulating_products_of_several_clients_lose_nothing) {
   const auto second = spawn_blas(s().system(), s().service());
   const auto c = s().put(std::vector<double>(4, 0.0));
   std::vector<double> expected(4, 0.0);
-  std::vector<std::shared_ptr<answers<gpu_ref<double>>>> all;
+  std::vector<std::shared_ptr<answers<gpu_ref<double>>>> replies;
   for (std::size_t i = 0; i < clients; ++i) {
     std::vector<double> a(6);
     std::vector<double> b(6);
@@ -206,7 +206,7 @@ TEST_P(chains, accumulating_products_of_several_clients_lose_nothing) {
     for (auto& x : b) x = s().number<int>(-9, 9);
     expected = gemm_reference<double>(
         {without_gaps({.m = 2, .n = 2, .k = 3}), static_cast<double>(each), 1, a, b, expected});
-    all.push_back(s().send<gpu_ref<double>>(
+    replies.push_back(s().send<gpu_ref<double>>(
         untyped(i % 2 == 0 ? device().blas() : second),
         std::vector<caf::message>(
             each,
@@ -214,14 +214,14 @@ TEST_P(chains, accumulating_products_of_several_clients_lose_nothing) {
                 dgemm{.m = 2, .n = 2, .k = 3, .a = s().put(a), .b = s().put(b), .beta = 1, .c = c},
                 request_options{.reply = i < 2 ? enqueued : reply_on::finished}))));
   }
-  for (const auto& one : all) {
-    for (const auto& a : one->wait()) ASSERT_TRUE(succeeded(a));
+  for (const auto& x : replies) {
+    for (const auto& a : x->wait()) ASSERT_TRUE(succeeded(a));
   }
   EXPECT_EQ(s().get(c), expected);
-  const auto left = s().settle();
-  EXPECT_EQ(left.leases, 0U);
-  EXPECT_EQ(left.releases_pending, 0U);
-  for (const auto& one : all) EXPECT_EQ(one->replies(), each);
+  const auto statistics = s().settle();
+  EXPECT_EQ(statistics.leases, 0U);
+  EXPECT_EQ(statistics.releases_pending, 0U);
+  for (const auto& x : replies) EXPECT_EQ(x->replies(), each);
   s().end(second);
 }
 
@@ -230,7 +230,7 @@ TEST_P(chains, one_clients_requests_keep_their_order) {
   constexpr std::size_t count = 600;
   constexpr double modulus = 1 << 20;
   const auto c = s().put(std::vector<double>{1});
-  const auto one = s().put(std::vector<double>{1});
+  const auto x = s().put(std::vector<double>{1});
   std::vector<caf::message> requests;
   double expected = 1;
   for (std::size_t i = 0; i < count; ++i) {
@@ -240,8 +240,8 @@ TEST_P(chains, one_clients_requests_keep_their_order) {
                                                .n = 1,
                                                .k = 1,
                                                .alpha = added == 0 ? 1 : added,
-                                               .a = one,
-                                               .b = one,
+                                               .a = x,
+                                               .b = x,
                                                .beta = factor,
                                                .c = c},
                                          request_options{.reply = enqueued}));

@@ -61,13 +61,13 @@ TEST_P(library_actor, answers_with_the_right_numbers) {
                             .reply = i % 4 < 2 ? reply_on::finished : reply_on::enqueued}));
     requests.push_back(samples.back().request);
   }
-  const auto to = s().send<ref>(actor(), requests);
-  const auto got = to->wait();
+  const auto replies = s().send<ref>(actor(), requests);
+  const auto got = replies->wait();
   for (std::size_t i = 0; i < got.size(); ++i) {
     SCOPED_TRACE(i);
     expect_right(s(), samples[i], got[i]);
   }
-  expect_one_reply_each(s(), *to, samples.size());
+  expect_one_reply_each(s(), *replies, samples.size());
 }
 
 TEST_P(library_actor, refuses_mistakes_and_lets_be_what_they_name) {
@@ -80,14 +80,14 @@ TEST_P(library_actor, refuses_mistakes_and_lets_be_what_they_name) {
     between.push_back(make());
     requests.push_back(between.back().request);
   }
-  const auto to = s().send<ref>(actor(), requests);
-  const auto got = to->wait();
+  const auto replies = s().send<ref>(actor(), requests);
+  const auto got = replies->wait();
   for (std::size_t i = 0; i < bad.all.size(); ++i) {
     SCOPED_TRACE(bad.all[i].what);
     EXPECT_TRUE(failed_with(got[2 * i], bad.all[i].code, bad.all[i].word));
     expect_right(s(), between[i], got[2 * i + 1]);
   }
-  expect_one_reply_each(s(), *to, requests.size());
+  expect_one_reply_each(s(), *replies, requests.size());
   EXPECT_EQ(s().get(bad.untouched), bad.contents);
 }
 
@@ -144,14 +144,14 @@ TEST_P(library_actor, keeps_requests_waiting_in_order_while_the_lane_is_full) {
   const auto held = make_to_be_held();
   gate g;
   s().hold(g, held.output);
-  const auto to = s().send<ref>(actor(), std::vector<caf::message>(count, held.request));
-  wait_until_handled(s(), actor(), *to);
+  const auto replies = s().send<ref>(actor(), std::vector<caf::message>(count, held.request));
+  wait_until_handled(s(), actor(), *replies);
   EXPECT_EQ(s().service()->engine().pending(), max_in_flight);
-  EXPECT_EQ(to->answered(), 0U);
+  EXPECT_EQ(replies->answered(), 0U);
   g.open();
-  for (const auto& a : to->wait()) EXPECT_TRUE(succeeded(a));
-  expect_one_reply_each(s(), *to, count);
-  const auto order = to->order();
+  for (const auto& a : replies->wait()) EXPECT_TRUE(succeeded(a));
+  expect_one_reply_each(s(), *replies, count);
+  const auto order = replies->order();
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
@@ -159,18 +159,19 @@ TEST_P(library_actor, serves_thousands_of_requests_of_several_clients) {
   constexpr std::size_t clients = 5;
   constexpr std::size_t each = 300;
   std::vector<sample> samples;
-  std::vector<std::shared_ptr<answers<ref>>> all;
+  std::vector<std::shared_ptr<answers<ref>>> pending_replies;
   for (std::size_t c = 0; c < clients; ++c) {
     samples.push_back(make());
-    all.push_back(s().send<ref>(actor(), std::vector<caf::message>(each, samples.back().request)));
+    pending_replies.push_back(
+        s().send<ref>(actor(), std::vector<caf::message>(each, samples.back().request)));
   }
   for (std::size_t c = 0; c < clients; ++c) {
-    const auto got = all[c]->wait();
+    const auto got = pending_replies[c]->wait();
     for (std::size_t i = 0; i < each; ++i) {
       ASSERT_TRUE(succeeded(got[i]));
       if (i % 50 == 0) expect_right(s(), samples[c], got[i]);
     }
-    expect_one_reply_each(s(), *all[c], each);
+    expect_one_reply_each(s(), *pending_replies[c], each);
   }
 }
 
@@ -184,18 +185,18 @@ TEST_P(library_actor, answers_what_waits_when_it_ends) {
     s().hold(g, early.output);
     std::vector<caf::message> requests(max_in_flight - 1 + waiting, held.request);
     requests.insert(requests.begin(), early.request);
-    const auto to = s().send<ref>(actor(), requests);
-    wait_until_handled(s(), actor(), *to);
+    const auto replies = s().send<ref>(actor(), requests);
+    wait_until_handled(s(), actor(), *replies);
     s().end(actor(), reason);
-    await([&] { return to->answered() == 1 + waiting; });  // by now, with the gate closed
+    await([&] { return replies->answered() == 1 + waiting; });  // by now, with the gate closed
     g.open();
-    const auto got = to->wait();
+    const auto got = replies->wait();
     for (std::size_t i = 0; i < got.size(); ++i) {
       SCOPED_TRACE(i);
       EXPECT_TRUE(i < max_in_flight ? succeeded(got[i]) : failed_with(got[i], errc::cancelled));
     }
     expect_right(s(), early, got[0]);
-    expect_one_reply_each(s(), *to, requests.size());
+    expect_one_reply_each(s(), *replies, requests.size());
     // What comes later finds nobody.
     const auto late = s().ask_all<ref>(actor(), {held.request});
     EXPECT_FALSE(late[0].value);
@@ -207,14 +208,14 @@ TEST_P(library_actor, survives_requesters_that_die_before_their_answers) {
   const auto held = make_to_be_held();
   gate g;
   s().hold(g, held.output);
-  const auto to = std::make_shared<answers<ref>>(40);
+  const auto replies = std::make_shared<answers<ref>>(40);
   const auto client = s().system().spawn<counting_client<ref>>(
-      to, actor(), std::vector<caf::message>(40, held.request));
-  wait_until_handled(s(), actor(), *to);
+      replies, actor(), std::vector<caf::message>(40, held.request));
+  wait_until_handled(s(), actor(), *replies);
   s().end(client, caf::exit_reason::kill);
   g.open();
   s().settle();
-  EXPECT_EQ(to->answered(), 0U);
+  EXPECT_EQ(replies->answered(), 0U);
   const auto again = make();
   expect_right(s(), again, s().ask_all<ref>(actor(), {again.request})[0]);
 }
@@ -238,12 +239,12 @@ TEST_P(library_actor, answers_whoever_a_request_was_delegated_for) {
 #endif
   });
   const auto good = make();
-  const auto to = s().send<ref>(middle, {good.request, bad.all.front().request, good.request});
-  const auto got = to->wait();
+  const auto replies = s().send<ref>(middle, {good.request, bad.all.front().request, good.request});
+  const auto got = replies->wait();
   expect_right(s(), good, got[0]);
   EXPECT_TRUE(failed_with(got[1], bad.all.front().code));
   expect_right(s(), good, got[2]);
-  expect_one_reply_each(s(), *to, 3);
+  expect_one_reply_each(s(), *replies, 3);
   s().end(middle);
 }
 
@@ -263,14 +264,14 @@ TEST_P(library_actor, hands_results_to_the_next_stage_and_errors_to_the_requeste
             }};
   });
   const auto good = make();
-  const auto to =
+  const auto replies =
       s().send<ref>(next * actor(), {good.request, bad.all.front().request, good.request});
-  const auto got = to->wait();
+  const auto got = replies->wait();
   expect_right(s(), good, got[0]);
   EXPECT_TRUE(failed_with(got[1], bad.all.front().code, bad.all.front().word));
   expect_right(s(), good, got[2]);
   EXPECT_EQ(passed->load(), 2);
-  expect_one_reply_each(s(), *to, 3);
+  expect_one_reply_each(s(), *replies, 3);
   s().end(next);
 }
 #endif
@@ -364,11 +365,11 @@ TEST_P(library_actor, tells_its_trace_of_every_launch_also_after_its_end) {
   const auto held = make_to_be_held();
   gate g;
   s().hold(g, held.output);
-  const auto to = s().send<ref>(actor(), std::vector<caf::message>(10, held.request));
-  wait_until_handled(s(), actor(), *to);
+  const auto replies = s().send<ref>(actor(), std::vector<caf::message>(10, held.request));
+  wait_until_handled(s(), actor(), *replies);
   s().end(actor());
   g.open();
-  for (const auto& a : to->wait()) EXPECT_TRUE(succeeded(a));
+  for (const auto& a : replies->wait()) EXPECT_TRUE(succeeded(a));
   s().settle();
   const auto launches = trace->launches();
   EXPECT_EQ(launches.size(), 11U);  // one of them to make the sample

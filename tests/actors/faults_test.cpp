@@ -44,13 +44,13 @@ TEST_P(failing_library_actor, answers_a_failed_launch_with_its_failure) {
       EXPECT_TRUE(succeeded(a));
     }
     script().fail_nth(launch_fault(), 2);
-    const auto to = s().send<ref>(actor(), {good.request, bad.request, good.request});
-    const auto got = to->wait();
+    const auto replies = s().send<ref>(actor(), {good.request, bad.request, good.request});
+    const auto got = replies->wait();
     EXPECT_TRUE(succeeded(got[0]));
     EXPECT_TRUE(failed_with(got[1], errc::library_failure, "scripted"));
     EXPECT_TRUE(succeeded(got[2]));
     if (!given) expect_right(s(), good, got[2]);
-    expect_one_reply_each(s(), *to, 3);
+    expect_one_reply_each(s(), *replies, 3);
   }
 }
 
@@ -90,11 +90,11 @@ TEST_P(failing_library_actor, passes_a_failure_on_to_who_uses_an_early_answer) {
 TEST_P(failing_library_actor, answers_with_the_want_of_memory_and_can_be_asked_again) {
   const auto wanted = kind().make(s(), {});
   script().fail_nth(fault_target::allocation, 1, 2);
-  const auto to = s().send<ref>(actor(), {wanted.request, wanted.request});
-  const auto got = to->wait();
+  const auto replies = s().send<ref>(actor(), {wanted.request, wanted.request});
+  const auto got = replies->wait();
   EXPECT_TRUE(failed_with(got[0], errc::out_of_memory));
   expect_right(s(), wanted, got[1]);
-  expect_one_reply_each(s(), *to, 2);
+  expect_one_reply_each(s(), *replies, 2);
 }
 
 TEST_P(failing_library_actor, answers_everything_when_the_device_is_lost) {
@@ -107,10 +107,10 @@ TEST_P(failing_library_actor, answers_everything_when_the_device_is_lost) {
   g.wait_until_reached();
   std::vector<caf::message> requests(max_in_flight - 1 + waiting, held.request);
   requests.insert(requests.begin(), early.request);
-  const auto to = s().send<ref>(actor(), requests);
-  wait_until_handled(s(), actor(), *to);
+  const auto replies = s().send<ref>(actor(), requests);
+  wait_until_handled(s(), actor(), *replies);
   s().device().lose(error(errc::device_lost, "the test lost it"));
-  const auto got = to->wait();  // with the gate closed
+  const auto got = replies->wait();  // with the gate closed
   EXPECT_TRUE(succeeded(got[0]));
   for (std::size_t i = 1; i < got.size(); ++i) {
     SCOPED_TRACE(i);
@@ -119,7 +119,7 @@ TEST_P(failing_library_actor, answers_everything_when_the_device_is_lost) {
   const auto later = s().ask_all<ref>(actor(), {held.request});
   EXPECT_TRUE(failed_with(later[0], errc::device_lost, "the test lost it"));
   g.open();
-  expect_one_reply_each(s(), *to, requests.size());
+  expect_one_reply_each(s(), *replies, requests.size());
 }
 
 TEST_P(failing_library_actor, answers_when_the_device_is_lost_while_a_launch_is_queued) {
@@ -127,11 +127,11 @@ TEST_P(failing_library_actor, answers_when_the_device_is_lost_while_a_launch_is_
     {
       const auto wanted = kind().make(s(), {.reply = when});
       script().fail_nth(fault_target::loss, 3);
-      const auto to = s().send<ref>(actor(), std::vector<caf::message>(6, wanted.request));
-      const auto got = to->wait();
+      const auto replies = s().send<ref>(actor(), std::vector<caf::message>(6, wanted.request));
+      const auto got = replies->wait();
       for (std::size_t i = 2; i < got.size(); ++i)
         EXPECT_TRUE(failed_with(got[i], errc::device_lost));
-      expect_one_reply_each(s(), *to, 6);
+      expect_one_reply_each(s(), *replies, 6);
     }
     TearDown();
     SetUp();

@@ -46,10 +46,11 @@ void lose(session& s) {
     gate closed;
     for (const auto& one : held) s.hold(closed, one.output);
     closed.wait_until_reached();
-    std::vector<std::shared_ptr<answers<ref>>> to;
+    std::vector<std::shared_ptr<answers<ref>>> replies;
     for (std::size_t i = 0; i < actors.size(); ++i) {
-      to.push_back(s.send<ref>(actors[i], std::vector<caf::message>(requests, held[i].request)));
-      to.back()->wait_until_sent();
+      replies.push_back(
+          s.send<ref>(actors[i], std::vector<caf::message>(requests, held[i].request)));
+      replies.back()->wait_until_sent();
     }
     const auto fault = s.send<ref>(
         untyped(writing), {caf::make_message(fill{.value = 1, .y = nowhere(s.runtime())})});
@@ -58,10 +59,10 @@ void lose(session& s) {
     // With the gate closed.
     for (std::size_t i = 0; i < actors.size(); ++i) {
       SCOPED_TRACE(library_kinds()[i].name);
-      for (const auto& a : to[i]->wait()) EXPECT_TRUE(failed_with(a, errc::device_lost));
+      for (const auto& a : replies[i]->wait()) EXPECT_TRUE(failed_with(a, errc::device_lost));
       const auto later = s.ask_all<ref>(actors[i], {held[i].request});
       EXPECT_TRUE(failed_with(later[0], errc::device_lost));
-      expect_one_reply_each(s, *to[i], requests);
+      expect_one_reply_each(s, *replies[i], requests);
       EXPECT_THROW((void)library_kinds()[i].start(s, nullptr), error);
     }
   }

@@ -47,29 +47,29 @@ class actor_with_lanes_on_demand : public named_device_test {
   [[nodiscard]] std::size_t streams() { return s().runtime().statistics().streams; }
   /// The streams of the launches so far.
   [[nodiscard]] std::set<stream_id> streams_of_launches() const {
-    std::set<stream_id> all;
-    for (const auto& call : trace_->calls()) all.insert(call.stream);
-    return all;
+    std::set<stream_id> streams;
+    for (const auto& call : trace_->calls()) streams.insert(call.stream);
+    return streams;
   }
   /// c = added + c, with a one.
-  static caf::message add(double added, const gpu_ref<double>& one, const gpu_ref<double>& c,
+  static caf::message add(double added, const gpu_ref<double>& x, const gpu_ref<double>& c,
                           request_priority priority = request_priority::normal) {
     return caf::make_message(
-        dgemm{.m = 1, .n = 1, .k = 1, .alpha = added, .a = one, .b = one, .beta = 1, .c = c},
+        dgemm{.m = 1, .n = 1, .k = 1, .alpha = added, .a = x, .b = x, .beta = 1, .c = c},
         request_options{.priority = priority, .bits = result_bits::as_if_alone});
   }
   gpu_ref<double> put(double value) { return s().put(std::vector<double>{value}); }
-  [[nodiscard]] double get(const gpu_ref<double>& from) { return s().get(from).front(); }
+  [[nodiscard]] double get(const gpu_ref<double>& source) { return s().get(source).front(); }
 
   using pending_answers = std::shared_ptr<answers<gpu_ref<double>>>;
   pending_answers send(std::vector<caf::message> requests) {
     return s().send<gpu_ref<double>>(untyped(blas()), std::move(requests));
   }
   /// Requests that wait on the first lane until `g` is open.
-  pending_answers flood(gate& g, const gpu_ref<double>& one, const gpu_ref<double>& sum) {
-    (void)send({add(0, one, put(0))})->wait();
+  pending_answers flood(gate& g, const gpu_ref<double>& x, const gpu_ref<double>& sum) {
+    (void)send({add(0, x, put(0))})->wait();
     s().hold(g, sum);
-    auto sent = send(std::vector<caf::message>(max_in_flight + 99, add(1, one, sum)));
+    auto sent = send(std::vector<caf::message>(max_in_flight + 99, add(1, x, sum)));
     await([&] { return s().ask<queue_status>(blas(), get_queue_status{}).requests == 99; });
     return sent;
   }
@@ -85,12 +85,12 @@ class actor_with_lanes_on_demand : public named_device_test {
 class lanes_beside_a_flood : public actor_with_lanes_on_demand {};
 
 TEST_P(lanes_beside_a_flood, are_opened_for_other_senders_and_closed_when_idle) {
-  const auto one = put(1);
+  const auto x = put(1);
   const auto sum = put(0);
-  (void)send({add(0, one, sum)})->wait();
+  (void)send({add(0, x, sum)})->wait();
   const auto before = streams();
   gate g;
-  const auto held = flood(g, one, sum);
+  const auto held = flood(g, x, sum);
   std::vector<pending_answers> others;
   std::vector<gpu_ref<double>> sums;
   const auto any_answered = [&] {
@@ -102,7 +102,7 @@ TEST_P(lanes_beside_a_flood, are_opened_for_other_senders_and_closed_when_idle) 
   // The first ones wait behind the flood. At last a lane is open, and one is answered.
   while (!any_answered()) {
     sums.push_back(put(1));
-    others.push_back(send({add(2, one, sums.back())}));
+    others.push_back(send({add(2, x, sums.back())}));
     std::this_thread::yield();
   }
   EXPECT_EQ(held->answered(), 0U);
@@ -119,36 +119,36 @@ TEST_P(lanes_beside_a_flood, are_opened_for_other_senders_and_closed_when_idle) 
     timer().advance(idle);
     return streams() == before;
   });
-  (void)send({add(5, one, sum)})->wait();
+  (void)send({add(5, x, sum)})->wait();
   EXPECT_EQ(get(sum), max_in_flight + 104);
 }
 
 TEST_P(lanes_beside_a_flood, take_the_first_request_of_high_priority) {
   gate g;
-  const auto one = put(1);
+  const auto x = put(1);
   const auto sum = put(0);
-  const auto held = flood(g, one, sum);
-  const auto own = put(5);
-  EXPECT_TRUE(succeeded(send({add(2, one, own, request_priority::high)})->wait().front()));
+  const auto held = flood(g, x, sum);
+  const auto other_sum = put(5);
+  EXPECT_TRUE(succeeded(send({add(2, x, other_sum, request_priority::high)})->wait().front()));
   EXPECT_EQ(held->answered(), 0U);
   g.open();
   for (const auto& a : held->wait()) EXPECT_TRUE(succeeded(a));
-  EXPECT_EQ(get(own), 7);
+  EXPECT_EQ(get(other_sum), 7);
 }
 
 TEST_P(lanes_beside_a_flood, end_with_their_actor_while_they_are_opened) {
   for (int round = 0; round < 20; ++round) {
     auto actor = spawn_blas(s().system(), s().service());
-    const auto one = put(1);
-    std::vector<pending_answers> all;
+    const auto x = put(1);
+    std::vector<pending_answers> floods;
     for (int i = 0; i < 60; ++i) {
-      all.push_back(s().send<gpu_ref<double>>(untyped(actor),
-                                              std::vector<caf::message>(8, add(1, one, put(1)))));
+      floods.push_back(s().send<gpu_ref<double>>(untyped(actor),
+                                                 std::vector<caf::message>(8, add(1, x, put(1)))));
     }
     if (round % 3 == 0) s().end(actor);
     if (round % 3 == 1) s().end(actor, caf::exit_reason::kill);
     actor = nullptr;
-    for (const auto& each : all) {
+    for (const auto& each : floods) {
       (void)each->wait();
       EXPECT_EQ(each->replies(), 8U);
     }
@@ -158,7 +158,7 @@ TEST_P(lanes_beside_a_flood, end_with_their_actor_while_they_are_opened) {
 TEST_P(actor_with_lanes_on_demand, keep_the_order_of_each_sender_under_load) {
   constexpr std::size_t clients = 12;
   constexpr std::size_t rounds = 40;
-  const auto one = put(1);
+  const auto x = put(1);
   std::vector<std::thread> threads;
   std::array<double, clients> expected{};
   std::array<gpu_ref<double>, clients> sums;
@@ -178,8 +178,8 @@ TEST_P(actor_with_lanes_on_demand, keep_the_order_of_each_sender_under_load) {
                                .n = 1,
                                .k = 1,
                                .alpha = added,
-                               .a = one,
-                               .b = one,
+                               .a = x,
+                               .b = x,
                                .beta = factor,
                                .c = sums[i]},
                          options);

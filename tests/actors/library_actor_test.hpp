@@ -17,9 +17,9 @@ namespace sluice::test {
 using ref = gpu_ref<float>;
 
 inline std::vector<std::size_t> every_kind() {
-  std::vector<std::size_t> all(library_kinds().size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-  return all;
+  std::vector<std::size_t> numbers(library_kinds().size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
+  return numbers;
 }
 
 /// Returns once `actor` has handled everything that was sent to it before: launched it, or put it
@@ -31,8 +31,8 @@ inline void wait_until_handled(session& s, const caf::actor& actor) {
 }
 
 /// The same for the requests of `to`.
-inline void wait_until_handled(session& s, const caf::actor& actor, const answers<ref>& to) {
-  to.wait_until_sent();
+inline void wait_until_handled(session& s, const caf::actor& actor, const answers<ref>& replies) {
+  replies.wait_until_sent();
   wait_until_handled(s, actor);
 }
 
@@ -48,18 +48,19 @@ inline void expect_right(session& s, const sample& expected, const answer<ref>& 
 /// kernels are loaded; see `session::hold`.
 inline sample make_to_be_held(session& s, const library_kind& kind, const caf::actor& actor,
                               reply_on when = reply_on::finished) {
-  auto made = kind.make(s, {.output_given = true, .reply = when, .bits = result_bits::as_if_alone});
-  EXPECT_TRUE(succeeded(s.ask_all<ref>(actor, {made.request})[0]));
-  s.put_into(made.output, made.output_before);
+  auto result =
+      kind.make(s, {.output_given = true, .reply = when, .bits = result_bits::as_if_alone});
+  EXPECT_TRUE(succeeded(s.ask_all<ref>(actor, {result.request})[0]));
+  s.put_into(result.output, result.output_before);
   s.settle();
-  return made;
+  return result;
 }
 
 /// Each request is answered once, whatever became of it.
-inline void expect_one_reply_each(session& s, const answers<ref>& to, std::size_t requests) {
+inline void expect_one_reply_each(session& s, const answers<ref>& replies, std::size_t requests) {
   s.settle();
-  EXPECT_EQ(to.answered(), requests);
-  EXPECT_EQ(to.replies(), requests);
+  EXPECT_EQ(replies.answered(), requests);
+  EXPECT_EQ(replies.replies(), requests);
 }
 
 }  // namespace sluice::test

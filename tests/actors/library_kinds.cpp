@@ -22,11 +22,11 @@ std::vector<double> widened(const std::vector<float>& values) {
 
 /// Names the output of a request, filled with numbers, when that is asked for.
 void give_output(session& s, const sample_options& options, std::size_t count,
-                 gpu_ref<float>& output, sample& made) {
+                 gpu_ref<float>& output, sample& result) {
   if (!options.output_given) return;
-  made.output_before = s.numbers<float>(count);
-  made.output = s.put(made.output_before);
-  output = made.output;
+  result.output_before = s.numbers<float>(count);
+  result.output = s.put(result.output_before);
+  output = result.output;
 }
 
 /// Collects variations of one good request.
@@ -61,8 +61,8 @@ class variations {
                    operand Request::*member, bool may_be_missing, bool may_be_small = false) {
     const auto shape = (good_.*member).value().shape();
     const auto count = (good_.*member).value().size();
-    const auto replace = [&](Request& r, const gpu_ref<T>& by) {
-      r.*member = tensor(by).reshape(shape);
+    const auto replace = [&](Request& r, const gpu_ref<T>& replacement) {
+      r.*member = tensor(replacement).reshape(shape);
     };
     if (!may_be_missing)
       add(name + " missing", errc::invalid_argument, name, [&](Request& r) { r.*member = {}; });
@@ -88,16 +88,16 @@ sample make_gemm(session& s, const sample_options& options) {
   // The gaps of a new C hold anything.
   if (!options.output_given) shape.ldc = without_gaps(shape).ldc;
   const auto p = random_gemm<float>(shape, 1.5F, options.output_given ? -0.5F : 0, s.generator());
-  sample made;
+  sample result;
   if (options.output_given) {
-    made.output_before = p.c;
-    made.output = s.put(p.c);
+    result.output_before = p.c;
+    result.output = s.put(p.c);
   }
-  made.expected = gemm_reference(p);
-  made.bound = error_bound<float>(static_cast<std::size_t>(shape.k));
-  made.request = caf::make_message(gemm_request(p, s.put(p.a), s.put(p.b), made.output),
-                                   request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  result.expected = gemm_reference(p);
+  result.bound = error_bound<float>(static_cast<std::size_t>(shape.k));
+  result.request = caf::make_message(gemm_request(p, s.put(p.a), s.put(p.b), result.output),
+                                     request_options{.reply = options.reply, .bits = options.bits});
+  return result;
 }
 
 mistakes gemm_mistakes(session& s, session& elsewhere) {
@@ -145,18 +145,18 @@ sample make_conv2d(session& s, const sample_options& options) {
   const auto put = [&](const std::vector<float>& values, const extents& shape) {
     return tensor(s.put(values)).reshape(shape);
   };
-  sample made;
-  made.expected = conv2d_reference(p);
-  made.bound = error_bound<float>();
+  sample result;
+  result.expected = conv2d_reference(p);
+  result.bound = error_bound<float>();
   conv2d r{
       .x = put(p.x, d.x), .w = put(p.w, d.w), .geometry = d.geometry, .activation = d.activation};
   if (d.has_bias) r.bias = s.put(p.bias);
   gpu_ref<float> output;
-  give_output(s, options, made.expected.size(), output, made);
+  give_output(s, options, result.expected.size(), output, result);
   if (output) r.y = tensor(output).reshape(output_shape(d));
-  made.request = caf::make_message(std::move(r),
-                                   request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  result.request = caf::make_message(std::move(r),
+                                     request_options{.reply = options.reply, .bits = options.bits});
+  return result;
 }
 
 mistakes conv2d_mistakes(session& s, session& elsewhere) {
@@ -218,18 +218,18 @@ sample make_c2r(session& s, const sample_options& options) {
   irfft r{.x = tensor(s.put(bins)).reshape({rows, signed_n / 2 + 1}),
           .length = signed_n,
           .scale = scale};
-  sample made;
+  sample result;
   for (std::size_t b = 0; b < batch; ++b) {
     for (const double x : inverse_real_dft(bins.data() + b * (n / 2 + 1), n))
-      made.expected.push_back(x * scale);
+      result.expected.push_back(x * scale);
   }
-  made.bound = error_bound<float>();
+  result.bound = error_bound<float>();
   gpu_ref<float> output;
-  give_output(s, options, n * batch, output, made);
+  give_output(s, options, n * batch, output, result);
   if (output) r.y = tensor(output).reshape({rows, signed_n});
-  made.request = caf::make_message(std::move(r),
-                                   request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  result.request = caf::make_message(std::move(r),
+                                     request_options{.reply = options.reply, .bits = options.bits});
+  return result;
 }
 
 mistakes c2r_mistakes(session& s, session& elsewhere) {
@@ -270,20 +270,20 @@ sample make_uniform(session& s, const sample_options& options) {
   const auto seed = s.generator()();
   const auto offset = s.number<std::uint64_t>(0, std::uint64_t{1} << 40U);
   const auto count = s.number<std::size_t>(1, 3000);
-  sample made;
+  sample result;
   for (std::size_t j = 0; j < count; ++j) {
-    made.expected.push_back(uniform_reference<float>(seed, offset + j));
+    result.expected.push_back(uniform_reference<float>(seed, offset + j));
   }
-  made.bound = 0;
+  result.bound = 0;
   gpu_ref<float> output;
-  give_output(s, options, count, output, made);
-  made.request =
+  give_output(s, options, count, output, result);
+  result.request =
       caf::make_message(random_uniform{.shape = extents{static_cast<std::int64_t>(count)},
                                        .seed = seed,
                                        .offset = offset,
                                        .y = output},
                         request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  return result;
 }
 
 mistakes uniform_mistakes(session& s, session& elsewhere) {
@@ -305,23 +305,23 @@ mistakes uniform_mistakes(session& s, session& elsewhere) {
 
 sample make_power(session& s, const sample_options& options) {
   const auto in = s.numbers<std::complex<float>>(s.number<std::size_t>(1, 5000));
-  sample made;
-  for (const auto& z : in) made.expected.push_back(std::norm(std::complex<double>(z)));
-  made.bound = error_bound<float>();
+  sample result;
+  for (const auto& z : in) result.expected.push_back(std::norm(std::complex<double>(z)));
+  result.bound = error_bound<float>();
   gpu_ref<float> output;
-  give_output(s, options, in.size(), output, made);
-  made.request = caf::make_message(power_spectrum{.x = s.put(in), .y = output},
-                                   request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  give_output(s, options, in.size(), output, result);
+  result.request = caf::make_message(power_spectrum{.x = s.put(in), .y = output},
+                                     request_options{.reply = options.reply, .bits = options.bits});
+  return result;
 }
 
 mistakes elementwise_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(24);
   const auto output = s.put(contents);
   const auto bad = errc::invalid_argument;
-  std::vector<mistake> all;
+  std::vector<mistake> mistakes;
   const auto append = [&](std::vector<mistake> more) {
-    all.insert(all.end(), more.begin(), more.end());
+    mistakes.insert(mistakes.end(), more.begin(), more.end());
   };
 
   variations<power_spectrum> power({.x = s.put(s.numbers<std::complex<float>>(24)), .y = output});
@@ -401,40 +401,40 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
   added.add_operand<float>(s, elsewhere, "b", &add::b, false);
   added.add_operand<float>(s, elsewhere, "y", &add::y, true);
   append(added.take());
-  return {std::move(all), output, contents};
+  return {std::move(mistakes), output, contents};
 }
 
 // device
 
 sample make_copy(session& s, const sample_options& options) {
   const auto x = s.numbers<float>(s.number<std::size_t>(1, 5000));
-  sample made;
-  made.expected = widened(x);
+  sample result;
+  result.expected = widened(x);
   gpu_ref<float> output;
-  give_output(s, options, x.size(), output, made);
-  made.request = caf::make_message(strided_copy{.x = s.put(x), .y = output},
-                                   request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  give_output(s, options, x.size(), output, result);
+  result.request = caf::make_message(strided_copy{.x = s.put(x), .y = output},
+                                     request_options{.reply = options.reply, .bits = options.bits});
+  return result;
 }
 
 sample make_upload(session& s, const sample_options& options) {
   const auto values = s.numbers<float>(s.number<std::size_t>(1, 5000));
-  sample made;
-  made.expected = widened(values);
+  sample result;
+  result.expected = widened(values);
   gpu_ref<float> output;
-  give_output(s, options, values.size(), output, made);
-  made.request = caf::make_message(sluice::upload{.values = values, .y = output},
-                                   request_options{.reply = options.reply, .bits = options.bits});
-  return made;
+  give_output(s, options, values.size(), output, result);
+  result.request = caf::make_message(sluice::upload{.values = values, .y = output},
+                                     request_options{.reply = options.reply, .bits = options.bits});
+  return result;
 }
 
 mistakes copy_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(12);
   const auto output = s.put(contents);
   const auto bad = errc::invalid_argument;
-  std::vector<mistake> all;
+  std::vector<mistake> mistakes;
   const auto append = [&](std::vector<mistake> more) {
-    all.insert(all.end(), more.begin(), more.end());
+    mistakes.insert(mistakes.end(), more.begin(), more.end());
   };
 
   variations<strided_copy> copied({.x = s.put(s.numbers<float>(12)), .y = output});
@@ -480,16 +480,16 @@ mistakes copy_mistakes(session& s, session& elsewhere) {
     r.shape = extents{3, -1};
   });
   append(allocated.take());
-  return {std::move(all), output, contents};
+  return {std::move(mistakes), output, contents};
 }
 
 mistakes transfer_mistakes(session& s, session& elsewhere) {
   const auto contents = s.numbers<float>(12);
   const auto output = s.put(contents);
   const auto bad = errc::invalid_argument;
-  std::vector<mistake> all;
+  std::vector<mistake> mistakes;
   const auto append = [&](std::vector<mistake> more) {
-    all.insert(all.end(), more.begin(), more.end());
+    mistakes.insert(mistakes.end(), more.begin(), more.end());
   };
 
   variations<sluice::upload> uploaded({.values = s.numbers<float>(12), .y = output});
@@ -516,7 +516,7 @@ mistakes transfer_mistakes(session& s, session& elsewhere) {
     r.to = std::make_shared<host_tensor>(element_type::i32, extents{12});
   });
   append(downloaded.take());
-  return {std::move(all), output, contents};
+  return {std::move(mistakes), output, contents};
 }
 
 template <class Spawn>
@@ -529,7 +529,7 @@ auto starter(Spawn spawn) {
 }  // namespace
 
 const std::vector<library_kind>& library_kinds() {
-  static const std::vector<library_kind> all{
+  static const std::vector<library_kind> kinds{
       {"blas", "gemm", starter(spawn_blas), make_gemm, gemm_mistakes},
       {"dnn", "conv2d", starter(spawn_dnn), make_conv2d, conv2d_mistakes, true},
       {"fft", "irfft", starter(spawn_fft), make_c2r, c2r_mistakes, true},
@@ -538,7 +538,7 @@ const std::vector<library_kind>& library_kinds() {
        elementwise_mistakes, true},
       {"device", "strided_copy", starter(spawn_device), make_copy, copy_mistakes, true},
       {"device_upload", "upload", starter(spawn_device), make_upload, transfer_mistakes, true}};
-  return all;
+  return kinds;
 }
 
 }  // namespace sluice::test

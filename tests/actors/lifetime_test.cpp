@@ -24,7 +24,7 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
   for (int round = 0; round < 10; ++round) {
     configured configuration;
     caf::actor_system system{configuration};
-    std::vector<std::shared_ptr<answers<ref>>> all;
+    std::vector<std::shared_ptr<answers<ref>>> pending_replies;
     {
       scoped_device device(system, GetParam(), nullptr,
                            {.lanes_per_actor = 1 + static_cast<std::size_t>(round % 3)});
@@ -33,19 +33,19 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
               .as<float>();
       for (const auto when : {reply_on::finished, reply_on::enqueued}) {
         for (const auto& target : {untyped(device.blas()), untyped(device.actor())}) {
-          all.push_back(std::make_shared<answers<ref>>(400));
+          pending_replies.push_back(std::make_shared<answers<ref>>(400));
           system.spawn<counting_client<ref>>(
-              all.back(), target,
+              pending_replies.back(), target,
               std::vector<caf::message>(
                   400, target == untyped(device.actor())
                            ? caf::make_message(strided_copy{.x = a}, request_options{.reply = when})
                            : small_gemm(a, {}, when)));
         }
       }
-      await([&] { return all.front()->answered() > static_cast<std::size_t>(round); });
+      await([&] { return pending_replies.front()->answered() > static_cast<std::size_t>(round); });
     }
-    for (const auto& to : all) {
-      for (const auto& a : to->wait()) {
+    for (const auto& replies : pending_replies) {
+      for (const auto& a : replies->wait()) {
         // Finished, or refused by whoever it reached.
         if (a.value) {
           EXPECT_TRUE(a.value->stale());
@@ -55,7 +55,7 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
               << a.failure->what();
         }
       }
-      EXPECT_EQ(to->replies(), 400U);
+      EXPECT_EQ(replies->replies(), 400U);
     }
   }
 }
@@ -63,39 +63,39 @@ TEST_P(lifetime, a_device_ends_with_requests_in_flight_and_waiting) {
 TEST_P(lifetime, references_and_handles_may_outlive_their_device) {
   configured configuration;
   caf::actor_system system{configuration};
-  ref kept;
+  ref result;
   std::optional<blas_actor> blas;
   std::optional<device_actor> actor;
   {
     scoped_device device(system, GetParam());
     actor = device.actor();
     blas = device.blas();
-    kept = ask<tensor>(system, *actor, sluice::upload{.values = std::vector<float>(9, 0.5F)})
-               .as<float>();
-    kept = ask<ref>(system, *blas, sgemm{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
-    EXPECT_FALSE(kept.stale());
+    result = ask<tensor>(system, *actor, sluice::upload{.values = std::vector<float>(9, 0.5F)})
+                 .as<float>();
+    result = ask<ref>(system, *blas, sgemm{.m = 3, .n = 3, .k = 3, .a = result, .b = result});
+    EXPECT_FALSE(result.stale());
   }
-  EXPECT_TRUE(kept.stale());
-  EXPECT_EQ(kept.size(), 9U);
-  EXPECT_THROW((void)ask<ref>(system, *blas, sgemm{.m = 3, .n = 3, .k = 3, .a = kept}), error);
+  EXPECT_TRUE(result.stale());
+  EXPECT_EQ(result.size(), 9U);
+  EXPECT_THROW((void)ask<ref>(system, *blas, sgemm{.m = 3, .n = 3, .k = 3, .a = result}), error);
   EXPECT_THROW((void)ask<tensor>(system, *actor, allocate{.shape = extents{1}}), error);
   scoped_device again(system, GetParam());
   EXPECT_TRUE(throws(errc::stale_ref, "a:", [&] {
-    (void)ask<ref>(system, again.blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = kept, .b = kept});
+    (void)ask<ref>(system, again.blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = result, .b = result});
   }));
-  const auto copied = kept.subspan(2, 3);
-  kept = {};
+  const auto copied = result.subspan(2, 3);
+  result = {};
 }
 
 TEST_P(lifetime, a_reference_may_outlive_the_actor_system) {
-  ref kept;
+  ref result;
   {
     configured configuration;
     caf::actor_system system{configuration};
     scoped_device device(system, GetParam());
-    kept = ask<tensor>(system, device.rng(), random_uniform{.shape = extents{10}}).as<float>();
+    result = ask<tensor>(system, device.rng(), random_uniform{.shape = extents{10}}).as<float>();
   }
-  EXPECT_TRUE(kept.stale());
+  EXPECT_TRUE(result.stale());
 }
 
 TEST_P(lifetime, nobody_needs_to_use_a_device) {
@@ -119,9 +119,9 @@ TEST_P(lifetime, two_devices_work_side_by_side_and_refuse_each_others_memory) {
   }
   std::vector<scoped_device*> devices{&first, &second, &third};
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto& own = memory[i];
-    const auto c =
-        ask<ref>(system, devices[i]->blas(), sgemm{.m = 3, .n = 3, .k = 3, .a = own, .b = own});
+    const auto& matrix = memory[i];
+    const auto c = ask<ref>(system, devices[i]->blas(),
+                            sgemm{.m = 3, .n = 3, .k = 3, .a = matrix, .b = matrix});
     EXPECT_EQ(
         ask<host_tensor>(system, devices[i]->actor(), sluice::download{.x = c}).to_vector<float>(),
         (std::vector<float>{30, 36, 42, 66, 81, 96, 102, 126, 150}));
@@ -129,7 +129,7 @@ TEST_P(lifetime, two_devices_work_side_by_side_and_refuse_each_others_memory) {
       if (i == j) continue;
       EXPECT_TRUE(throws(errc::invalid_argument, "b:", [&] {
         (void)ask<ref>(system, devices[i]->blas(),
-                       sgemm{.m = 3, .n = 3, .k = 3, .a = own, .b = memory[j]});
+                       sgemm{.m = 3, .n = 3, .k = 3, .a = matrix, .b = memory[j]});
       }));
       EXPECT_TRUE(throws(errc::invalid_argument, "x:", [&] {
         (void)ask<tensor>(system, devices[i]->actor(), strided_copy{.x = memory[j]});
@@ -150,17 +150,17 @@ TEST_P(lifetime, an_actor_that_nobody_knows_any_more_answers_first) {
     s.settle();
     gate g;
     s.hold(g, a);
-    std::vector<std::shared_ptr<answers<ref>>> all;
+    std::vector<std::shared_ptr<answers<ref>>> pending_replies;
     while (!actors.empty()) {
       // The client alone has the handle, and drops it when it has sent its requests.
       const auto actor = std::move(actors.back());
       actors.pop_back();
-      all.push_back(s.send<ref>(actor, {small_gemm(a), small_gemm(a)}));
+      pending_replies.push_back(s.send<ref>(actor, {small_gemm(a), small_gemm(a)}));
     }
     await([&] { return s.service()->engine().pending() >= 40; });
     g.open();
-    for (const auto& to : all) {
-      for (const auto& one : to->wait()) EXPECT_TRUE(succeeded(one));
+    for (const auto& replies : pending_replies) {
+      for (const auto& one : replies->wait()) EXPECT_TRUE(succeeded(one));
     }
   }
   s.expect_nothing_left();
@@ -172,7 +172,7 @@ TEST(shutting_down, a_device_that_does_not_finish_in_time_is_lost_and_everything
   configured configuration;
   caf::actor_system system{configuration};
   gate g;
-  const auto to = std::make_shared<answers<ref>>(300);
+  const auto replies = std::make_shared<answers<ref>>(300);
   std::vector<answer<ref>> got;
   std::size_t in_flight = 0;
   std::thread opener;
@@ -191,15 +191,15 @@ TEST(shutting_down, a_device_that_does_not_finish_in_time_is_lost_and_everything
       recorder.commit();
     }
     system.spawn<counting_client<ref>>(
-        to, untyped(device->actor()),
+        replies, untyped(device->actor()),
         std::vector<caf::message>(300, caf::make_message(fill{.value = 1, .y = c})));
     in_flight = service->max_in_flight();
     await([&] { return service->engine().pending() == in_flight; });
     device.reset();  // what waited has been answered with the actor's end
-    await([&] { return to->answered() == 300 - in_flight; });
+    await([&] { return replies->answered() == 300 - in_flight; });
     // The stream's thread stands at the gate until the answers are there.
     opener = std::thread([&] {
-      got = to->wait();
+      got = replies->wait();
       g.open();
     });
   }
@@ -210,7 +210,7 @@ TEST(shutting_down, a_device_that_does_not_finish_in_time_is_lost_and_everything
     if (a.failure && a.failure->code() == errc::device_lost) ++lost;
   }
   EXPECT_EQ(lost, in_flight);
-  EXPECT_EQ(to->replies(), 300U);
+  EXPECT_EQ(replies->replies(), 300U);
 }
 
 TEST(starting, fails_where_it_is_called) {

@@ -22,14 +22,14 @@ namespace sluice::test {
 struct square {
   tensor x{};
 };
-inline run to_operation(const square& asked) {
-  static const program made = [] {
+inline run to_operation(const square& request) {
+  static const program program = [] {
     program_builder p;
     const auto x = p.input("x");
     const auto y = p.add("square", multiply{.a = x, .b = x});
     return std::move(p).build({y});
   }();
-  return {made, {asked.x}};
+  return {program, {request.x}};
 }
 
 }  // namespace sluice::test
@@ -55,9 +55,9 @@ class operations : public session_test {
   gpu_ref<T> put(const std::vector<T>& values, bool view) {
     if (!view) return s().put(values);
     const auto before = s().number<std::size_t>(1, 9);
-    auto all = s().numbers<T>(values.size() + before + 3);
-    std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(before));
-    return s().put(all).subspan(before, values.size());
+    auto elements = s().numbers<T>(values.size() + before + 3);
+    std::copy(values.begin(), values.end(), elements.begin() + static_cast<std::ptrdiff_t>(before));
+    return s().put(elements).subspan(before, values.size());
   }
 
   template <class T>
@@ -76,17 +76,17 @@ void operations::check_gemm() {
     auto shape = random_gemm_shape(s().generator(), 70);
     if (round % 8 == 0) shape.k = 0;
     if (round % 13 == 1) shape.k = 1201;
-    const bool given = s().coin();
+    const bool has_output = s().coin();
     const T alpha = round % 5 == 0 ? T{0} : static_cast<T>(0.75);
-    const T beta = given && s().coin() ? static_cast<T>(-1.25) : T{0};
+    const T beta = has_output && s().coin() ? static_cast<T>(-1.25) : T{0};
     shape = with_gaps(shape, s().generator());
-    if (!given) shape.ldc = without_gaps(shape).ldc;
+    if (!has_output) shape.ldc = without_gaps(shape).ldc;
     const auto p = random_gemm<T>(shape, alpha, beta, s().generator());
     const auto a = put(p.a, s().coin());
     const auto b = put(p.b, s().coin());
-    const auto c = given ? put(p.c, s().coin()) : gpu_ref<T>();
+    const auto c = has_output ? put(p.c, s().coin()) : gpu_ref<T>();
     const auto result = s().ask<gpu_ref<T>>(blas, gemm_request(p, a, b, c));
-    if (given) {
+    if (has_output) {
       EXPECT_EQ(result, c);
       expect_memory_of_c(p, s().get(result));
     } else {
@@ -192,11 +192,11 @@ void operations::check_fft() {
       return tensor(s().put(values)).reshape({static_cast<std::int64_t>(batch), -1});
     };
     const auto expected_rows = [&](const auto& row_of) {
-      std::vector<std::complex<double>> all;
+      std::vector<std::complex<double>> elements;
       for (std::size_t b = 0; b < batch; ++b) {
-        for (const auto& value : row_of(b)) all.emplace_back(value);
+        for (const auto& value : row_of(b)) elements.emplace_back(value);
       }
-      return all;
+      return elements;
     };
     const auto expect = [&](const tensor& result, const auto& values, const auto& expected) {
       EXPECT_LE(
@@ -214,9 +214,9 @@ void operations::check_fft() {
     }
     const auto real = s().numbers<Real>(batch * n);
     expect(s().ask<tensor>(actor, rfft{.x = rows(real)}), signal, expected_rows([&](std::size_t b) {
-             auto row = dft(real.data() + b * n, n, -1);
-             row.resize(n / 2 + 1);
-             return row;
+             auto transform = dft(real.data() + b * n, n, -1);
+             transform.resize(n / 2 + 1);
+             return transform;
            }));
     const auto bins = s().numbers<complex>(batch * (n / 2 + 1));
     expect(s().ask<tensor>(actor, irfft{.x = rows(bins), .length = static_cast<std::int64_t>(n)}),
@@ -247,12 +247,12 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
     requests.push_back(caf::make_message(sluice::fft{.x = input.subspan(0, n)},
                                          request_options{.bits = result_bits::as_if_alone}));
   }
-  const auto to = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
+  const auto replies = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
   if (s().on_host()) {
     await([&] { return s().service()->engine().pending() >= max_in_flight; });
   }
   g.open();
-  const auto got = to->wait();
+  const auto got = replies->wait();
   for (std::size_t n = 1; n <= lengths; ++n) {
     ASSERT_TRUE(succeeded(got[n - 1]));
     ASSERT_LE(relative_error(s().get(*got[n - 1].value), dft(in.data(), n, -1)), 1e-12);
@@ -263,8 +263,8 @@ TEST_P(operations, random_numbers_of_parts_are_those_of_the_whole) {
   const auto rng = device().rng();
   const auto seed = s().generator()();
   const auto draw = [&](std::int64_t first, std::int64_t count) {
-    const random_uniform asked{.shape = extents{count}, .seed = seed, .offset = first};
-    return s().get(s().ask<tensor>(rng, asked).as<float>());
+    const random_uniform request{.shape = extents{count}, .seed = seed, .offset = first};
+    return s().get(s().ask<tensor>(rng, request).as<float>());
   };
   // Across a place where cuRAND's order takes a step.
   constexpr std::int64_t start = 262'144 - 500;
@@ -307,10 +307,11 @@ void operations::check_elementwise() {
     std::vector<double> expected;
     for (std::size_t f = 0; f < 1 + layout.samples / layout.hop; ++f) {
       for (std::size_t j = 0; j < layout.n_fft; ++j) {
-        const auto at = static_cast<std::ptrdiff_t>(f * layout.hop + j) -
-                        static_cast<std::ptrdiff_t>(layout.n_fft / 2);
-        const bool inside = at >= 0 && at < static_cast<std::ptrdiff_t>(layout.samples);
-        const double value = inside ? static_cast<double>(signal[static_cast<std::size_t>(at)]) : 0;
+        const auto index = static_cast<std::ptrdiff_t>(f * layout.hop + j) -
+                           static_cast<std::ptrdiff_t>(layout.n_fft / 2);
+        const bool inside = index >= 0 && index < static_cast<std::ptrdiff_t>(layout.samples);
+        const double value =
+            inside ? static_cast<double>(signal[static_cast<std::size_t>(index)]) : 0;
         expected.push_back(window.empty() ? value : value * static_cast<double>(window[j]));
       }
     }
@@ -371,11 +372,12 @@ TEST_P(operations, elementwise_f64) {
 TEST_P(operations, a_download_leaves_the_given_tensor_to_the_client) {
   const auto values = s().numbers<float>(12);
   const auto x = s().put(values);
-  for (const auto& to : {std::make_shared<host_tensor>(element_type::f32, extents{12}),
-                         std::make_shared<host_tensor>()}) {
-    const auto answer = s().ask<host_tensor>(device().actor(), sluice::download{.x = x, .to = to});
-    EXPECT_EQ(to->to_vector<float>(), values);
-    EXPECT_EQ(answer.data(), to->data());
+  for (const auto& target : {std::make_shared<host_tensor>(element_type::f32, extents{12}),
+                             std::make_shared<host_tensor>()}) {
+    const auto answer =
+        s().ask<host_tensor>(device().actor(), sluice::download{.x = x, .to = target});
+    EXPECT_EQ(target->to_vector<float>(), values);
+    EXPECT_EQ(answer.data(), target->data());
   }
 }
 
@@ -385,8 +387,8 @@ TEST_P(operations, a_program_equals_its_steps) {
   const auto input = p.input("x");
   const auto product = p.add("product", gemm{.a = input, .b = input.transposed()});
   const auto largest = p.add("largest", reduce{.x = product, .kind = reduction::max});
-  const program made = std::move(p).build({product, largest});
-  const auto results = s().ask<tensors>(device().programs(), run{made, {x}});
+  const program program = std::move(p).build({product, largest});
+  const auto results = s().ask<tensors>(device().programs(), run{program, {x}});
   ASSERT_EQ(results.size(), 2U);
   const auto c = s().ask<tensor>(device().blas(), gemm{.a = x, .b = x.transposed()});
   EXPECT_EQ(s().get(results[0].as<float>()), s().get(c.as<float>()));

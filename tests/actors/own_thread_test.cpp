@@ -37,9 +37,9 @@ class watched_device final : public forwarding_device {
     const std::lock_guard lock(mutex_);
     in.insert(std::this_thread::get_id());
   }
-  [[nodiscard]] threads copy_of(const threads& from) const {
+  [[nodiscard]] threads copy_of(const threads& source) const {
     const std::lock_guard lock(mutex_);
-    return from;
+    return source;
   }
 
   mutable std::mutex mutex_;

@@ -15,8 +15,8 @@ namespace {
     for (const auto& kind : library_kinds()) {
       SCOPED_TRACE(kind.name);
       const auto actor = kind.start(s, nullptr);
-      const auto one = kind.make(s, {});
-      expect_right(s, one, s.ask_all<ref>(actor, {one.request})[0]);
+      const auto request = kind.make(s, {});
+      expect_right(s, request, s.ask_all<ref>(actor, {request.request})[0]);
       EXPECT_FALSE(has_context(0));
       s.end(actor);
     }

@@ -39,7 +39,7 @@ struct answer {
 template <class Reply>
 class answers {
  public:
-  explicit answers(std::size_t count) : all_(count) {}
+  explicit answers(std::size_t count) : answers_(count) {}
 
   void succeed(std::size_t i, Reply value) {
     set(i, [&](answer<Reply>& a) { a.value.emplace(std::move(value)); });
@@ -77,13 +77,13 @@ class answers {
   /// The answers by request, once there are all of them.
   [[nodiscard]] std::vector<answer<Reply>> wait() const {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return answered_ >= all_.size(); });
-    return all_;
+    changed_.wait(lock, [this] { return answered_ >= answers_.size(); });
+    return answers_;
   }
   /// Drops the replies. Clients may hold this object for a little longer than the test.
   void clear() {
     const std::lock_guard lock(mutex_);
-    all_.clear();
+    answers_.clear();
   }
   /// The requests in the order in which they were answered.
   [[nodiscard]] std::vector<std::size_t> order() const {
@@ -96,7 +96,7 @@ class answers {
   void set(std::size_t i, Change change) {
     {
       const std::lock_guard lock(mutex_);
-      change(all_[i]);
+      change(answers_[i]);
       ++answered_;
       order_.push_back(i);
     }
@@ -105,7 +105,7 @@ class answers {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::vector<answer<Reply>> all_;
+  std::vector<answer<Reply>> answers_;
   std::vector<std::size_t> order_;
   std::size_t answered_ = 0;
   std::size_t replies_ = 0;
@@ -122,10 +122,10 @@ struct is_reference<gpu_ref<T>> : std::true_type {};
 template <class Reply>
 class counting_client final : public caf::event_based_actor {
  public:
-  counting_client(caf::actor_config& config, std::shared_ptr<answers<Reply>> to, caf::actor target,
-                  std::vector<caf::message> requests)
+  counting_client(caf::actor_config& config, std::shared_ptr<answers<Reply>> replies,
+                  caf::actor target, std::vector<caf::message> requests)
       : caf::event_based_actor(config),
-        to_(std::move(to)),
+        answers_(std::move(replies)),
         target_(std::move(target)),
         requests_(std::move(requests)) {}
 
@@ -133,7 +133,7 @@ class counting_client final : public caf::event_based_actor {
   sluice::detail::enqueue_result enqueue(caf::mailbox_element_ptr element,
                                          sluice::detail::actor_context* unit) override {
     if (element->mid.is_response()) {
-      to_->count_reply();
+      answers_->count_reply();
       if constexpr (is_reference<Reply>::value) {
         // Operations answer with tensors, the tests compare references.
         if (auto& content = element->content(); content.template match_elements<tensor>()) {
@@ -153,17 +153,17 @@ class counting_client final : public caf::event_based_actor {
   caf::behavior make_behavior() override {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       sluice::request(this, target_, caf::infinite, std::move(requests_[i]))
-          .then([to = to_, i](Reply& value) { to->succeed(i, std::move(value)); },
-                [to = to_, i](caf::error& why) { to->fail(i, why); });
+          .then([replies = answers_, i](Reply& value) { replies->succeed(i, std::move(value)); },
+                [replies = answers_, i](caf::error& why) { replies->fail(i, why); });
     }
     requests_.clear();
     target_ = nullptr;
-    to_->note_all_sent();
+    answers_->note_all_sent();
     return {};
   }
 
  private:
-  std::shared_ptr<answers<Reply>> to_;
+  std::shared_ptr<answers<Reply>> answers_;
   caf::actor target_;
   std::vector<caf::message> requests_;
 };
@@ -256,11 +256,11 @@ class session {
   template <class Reply>
   [[nodiscard]] std::shared_ptr<answers<Reply>> send(const caf::actor& target,
                                                      std::vector<caf::message> requests) {
-    auto to = std::make_shared<answers<Reply>>(requests.size());
-    auto client = system_.spawn<counting_client<Reply>>(to, target, std::move(requests));
+    auto replies = std::make_shared<answers<Reply>>(requests.size());
+    auto client = system_.spawn<counting_client<Reply>>(replies, target, std::move(requests));
     clients_.push_back(client);
-    drop_replies_.push_back([to] { to->clear(); });
-    return to;
+    drop_replies_.push_back([replies] { replies->clear(); });
+    return replies;
   }
   template <class Reply>
   [[nodiscard]] std::vector<answer<Reply>> ask_all(const caf::actor& target,
@@ -306,10 +306,10 @@ class session {
     // 1.x an actor tells of its end before it destroys its state. After a loss, owners stay until
     // the task that was running has returned.
     await([this] { return runtime().bytes_outstanding() == 0; });
-    const auto left = settle();
-    EXPECT_EQ(left.bytes_outstanding, 0U);
-    EXPECT_EQ(left.blocks, 0U);
-    EXPECT_EQ(left.recorders_abandoned, 0U);
+    const auto statistics = settle();
+    EXPECT_EQ(statistics.bytes_outstanding, 0U);
+    EXPECT_EQ(statistics.blocks, 0U);
+    EXPECT_EQ(statistics.recorders_abandoned, 0U);
   }
 
  private:

@@ -20,9 +20,9 @@ class session_test : public named_device_test {
     device_.reset();
     if (session_) session_->expect_nothing_left();
   }
-  void open(std::shared_ptr<sluice::device> on) {
+  void open(std::shared_ptr<sluice::device> device) {
     device_.reset();
-    session_ = std::make_unique<session>(std::move(on), completion_strategy::polled, lanes(),
+    session_ = std::make_unique<session>(std::move(device), completion_strategy::polled, lanes(),
                                          high_priority_lanes());
     device_ = std::make_unique<scoped_device>(session_->system(), session_->service(), trace());
   }

@@ -18,14 +18,14 @@ struct request_reply<blas_gemm<T>> {
   using type = gpu_ref<T>;  ///< type of the answer
 
   /// Notes the size of a given C.
-  explicit request_reply(const blas_gemm<T>& request) noexcept : given_(request.c.size()) {}
+  explicit request_reply(const blas_gemm<T>& request) noexcept : size_(request.c.size()) {}
   /// A given C is answered as it was given, which may be more than the matrix.
   [[nodiscard]] gpu_ref<T> operator()(tensor c) const {
-    return gpu_ref<T>(c.block(), c.offset(), given_ != 0 ? given_ : c.size());
+    return gpu_ref<T>(c.block(), c.offset(), size_ != 0 ? size_ : c.size());
   }
 
  private:
-  std::size_t given_;
+  std::size_t size_;
 };
 
 /// The library actor for dense linear algebra: cuBLAS on a GPU, OpenBLAS on the host. Takes `gemm`,

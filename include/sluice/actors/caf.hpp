@@ -226,20 +226,21 @@ void use_unshared(message_content& content, const Use& use) {
 
 [[nodiscard]] bool is_exit_reason(const caf::error& e) noexcept;
 
-/// Puts `content` into the mailbox of `to`, in CAF 0.17 with one allocation. `stages` are those
+/// Puts `content` into the mailbox of `target`, in CAF 0.17 with one allocation. `stages` are those
 /// that the answer visits afterwards. Any thread may call it.
 template <class T>
-void enqueue(const caf::strong_actor_ptr& to, caf::strong_actor_ptr from, caf::message_id id,
+void enqueue(const caf::strong_actor_ptr& target, caf::strong_actor_ptr sender, caf::message_id id,
              T content, [[maybe_unused]] forwarding_stack stages = {}) {
 #if CAF_MAJOR_VERSION >= 1
   if constexpr (std::is_same_v<T, caf::message>) {
-    to->enqueue(caf::make_mailbox_element(std::move(from), id, std::move(content)), nullptr);
+    target->enqueue(caf::make_mailbox_element(std::move(sender), id, std::move(content)), nullptr);
   } else {
-    enqueue(to, std::move(from), id, caf::make_message(std::move(content)));
+    enqueue(target, std::move(sender), id, caf::make_message(std::move(content)));
   }
 #else
-  to->enqueue(caf::make_mailbox_element(std::move(from), id, std::move(stages), std::move(content)),
-              nullptr);
+  target->enqueue(
+      caf::make_mailbox_element(std::move(sender), id, std::move(stages), std::move(content)),
+      nullptr);
 #endif
 }
 
@@ -286,9 +287,9 @@ template <class Handle, class... Message>
   constexpr bool declared = (is_message_type<Message> && ...);
   (void)sizeof(declaration_check<declared, Message...>);
   if constexpr (declared) {
-    constexpr bool taken = takes_message<Handle, Message...>;
-    (void)sizeof(message_check<taken, Message...>);
-    return taken;
+    constexpr bool is_taken = takes_message<Handle, Message...>;
+    (void)sizeof(message_check<is_taken, Message...>);
+    return is_taken;
   }
   return false;
 }

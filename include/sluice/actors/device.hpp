@@ -52,16 +52,16 @@ struct request_reply<download> {
   /// @throws std::bad_alloc if there is no memory
   explicit request_reply(download& request) : is_new_(!request.to) {
     if (is_new_) request.to = std::make_shared<host_tensor>();
-    to_ = request.to;
+    target_ = request.to;
   }
   /// The target of the request. A given target keeps its elements.
   [[nodiscard]] host_tensor operator()(tensor) const noexcept {
-    return is_new_ ? std::move(*to_) : *to_;
+    return is_new_ ? std::move(*target_) : *target_;
   }
 
  private:
   bool is_new_;
-  std::shared_ptr<host_tensor> to_;
+  std::shared_ptr<host_tensor> target_;
 };
 template <>
 struct local_message<host_tensor> : std::true_type {};

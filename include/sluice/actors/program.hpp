@@ -46,7 +46,7 @@ struct request_reply<prepare> {
   /// Needs nothing of the request.
   explicit request_reply(prepare&) noexcept {}
   /// What is known of the runs.
-  [[nodiscard]] prepared operator()(prepared found) const noexcept { return found; }
+  [[nodiscard]] prepared operator()(prepared result) const noexcept { return result; }
 };
 template <>
 struct local_message<prepared> : std::true_type {};

@@ -74,8 +74,8 @@ class actor_receiver final : public reply_token<T>::receiver {
 template <class Request>
 [[nodiscard]] auto take_operation_of(Request& request) {
   if constexpr (requires { to_operation(request); }) {
-    auto taken = std::move(request);
-    return to_operation(std::move(taken));
+    auto source = std::move(request);
+    return to_operation(std::move(source));
   } else {
     return std::move(request);
   }

@@ -69,9 +69,9 @@ void submit_request(message_content& content, const request_options& options, re
                                typename request_reply<Request>::type>,
                 "request_reply: its call operator must return the type that it states");
   auto& request = content.template get_mutable_as<Request>(0);
-  auto token = make_token<result>(std::move(address), [&](const reply_address& to) {
+  auto token = make_token<result>(std::move(address), [&](const reply_address& target) {
     return reply_token<result>::template allocate<receiver>(
-        recycling_allocator<receiver>(lane.replies()), to, request);
+        recycling_allocator<receiver>(lane.replies()), target, request);
   });
   answer_failures(token, [&] {
     lane.open_executor().submit(take_operation_of(request), options, token, sender);

@@ -60,11 +60,11 @@ struct negate {
     std::string text{};
 #endif
   };
-  static call infer(const negate& op, inference& to) {
-    return {to.result(op.y, element_type::f32, to.require(op.x).shape).size()};
+  static call infer(const negate& op, inference& inference) {
+    return {inference.result(op.y, element_type::f32, inference.require(op.x).shape).size()};
   }
-  static negated_body body(const call&, const launch_of<negate>& at) {
-    return {at.get<const float>(&negate::x), at.get<float>(&negate::y)};
+  static negated_body body(const call&, const launch_of<negate>& launch) {
+    return {launch.get<const float>(&negate::x), launch.get<float>(&negate::y)};
   }
 };
 

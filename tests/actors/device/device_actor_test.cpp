@@ -69,12 +69,12 @@ TEST_P(device_actor_tests, brings_values_to_the_device_and_back) {
         EXPECT_EQ(downloaded<T>(there), values);
       }
       // Into a part of something larger, and from it.
-      const auto all = s().numbers<T>(count + 7);
-      const auto large = s().put(all);
+      const auto elements = s().numbers<T>(count + 7);
+      const auto large = s().put(elements);
       const auto part = large.subspan(3, count);
       EXPECT_EQ(s().ask<tensor>(actor(), sluice::upload{.values = values, .y = part}),
                 tensor(part));
-      auto expected = all;
+      auto expected = elements;
       std::copy(values.begin(), values.end(), expected.begin() + 3);
       EXPECT_EQ(downloaded<T>(large), expected);
       EXPECT_EQ(downloaded<T>(part), values);
@@ -121,15 +121,15 @@ TEST_P(device_actor_tests, answers_many_downloads_at_once) {
     values.push_back(s().numbers<float>(i % 7 == 0 ? small_bytes / sizeof(float) + i : i));
     requests.push_back(caf::make_message(sluice::download{.x = s().put(values.back())}));
   }
-  const auto to = s().send<host_tensor>(untyped(actor()), requests);
+  const auto replies = s().send<host_tensor>(untyped(actor()), requests);
   requests.clear();
-  const auto got = to->wait();
+  const auto got = replies->wait();
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_TRUE(succeeded(got[i]));
     EXPECT_EQ(got[i].value->to_vector<float>(), values[i]);
   }
   s().settle();
-  EXPECT_EQ(to->replies(), values.size());
+  EXPECT_EQ(replies->replies(), values.size());
 }
 
 TEST_P(device_actor_tests, refuses_downloads_of_what_is_not_there) {
@@ -150,12 +150,12 @@ TEST_P(device_actor_tests, orders_downloads_after_writes) {
   s().hold(g, memory);
   (void)s().ask<tensor>(actor(), fill{.value = 4, .y = memory},
                         request_options{.reply = reply_on::enqueued});
-  const auto to =
+  const auto replies =
       s().send<host_tensor>(untyped(actor()), {caf::make_message(sluice::download{.x = memory})});
   await([&] { return s().ask<device_status>(actor(), get_statistics{}).launches_pending == 2; });
-  EXPECT_EQ(to->answered(), 0U);
+  EXPECT_EQ(replies->answered(), 0U);
   g.open();
-  EXPECT_EQ(to->wait()[0].value->to_vector<float>(), std::vector<float>(100'000, 4.0F));
+  EXPECT_EQ(replies->wait()[0].value->to_vector<float>(), std::vector<float>(100'000, 4.0F));
 }
 
 TEST_P(device_actor_tests, gives_clients_pinned_memory) {
@@ -236,15 +236,15 @@ TEST_P(device_actor_tests, answers_downloads_that_are_in_flight_when_it_ends) {
   const auto values = s().numbers<double>(small_bytes);
   const auto memory = s().put(values);
   s().hold(g, memory);
-  const auto to = s().send<host_tensor>(
+  const auto replies = s().send<host_tensor>(
       untyped(actor()), {caf::make_message(sluice::download{.x = memory}),
                          caf::make_message(sluice::download{.x = memory.subspan(5, 10)})});
   await([&] { return s().service()->engine().pending() == 2; });
   s().end(actor());
   forget_actor();
-  EXPECT_EQ(to->answered(), 0U);
+  EXPECT_EQ(replies->answered(), 0U);
   g.open();
-  const auto got = to->wait();
+  const auto got = replies->wait();
   ASSERT_TRUE(succeeded(got[0]));
   EXPECT_EQ(got[0].value->to_vector<double>(), values);
   ASSERT_TRUE(succeeded(got[1]));
@@ -284,17 +284,17 @@ TEST_P(device_actor_tests, waits_for_its_library_actors_and_serves_meanwhile) {
     const auto device = spawn_device(s().system(), s().service());
     (void)s().ask<blas_actor>(device, get_blas{});
     const auto memory = s().put(s().numbers<float>(10));
-    const auto to = s().send<gpu_ref<float>>(
+    const auto replies = s().send<gpu_ref<float>>(
         untyped(device),
         std::vector<caf::message>(50, caf::make_message(strided_copy{.x = memory})));
     caf::scoped_actor self{s().system()};
     self->send_exit(device, caf::exit_reason::user_shutdown);
     const auto late = s().send<blas_actor>(untyped(device), {caf::make_message(get_blas{})});
     self->wait_for(device);
-    (void)to->wait();
+    (void)replies->wait();
     (void)late->wait();
     s().settle();
-    EXPECT_EQ(to->replies(), 50U);
+    EXPECT_EQ(replies->replies(), 50U);
     EXPECT_EQ(late->replies(), 1U);
   }
 }

@@ -19,18 +19,18 @@ using words = std::vector<std::uint32_t>;
 /// The thread that completes the launches of `service`.
 std::thread::id completion_thread(device_service& service) {
   struct probe final : continuation {
-    explicit probe(std::atomic<std::thread::id>& t) : seen(t) {}
+    explicit probe(std::atomic<std::thread::id>& t) : thread(t) {}
     std::shared_ptr<launch_reply> complete(const error*) noexcept override {
-      seen = std::this_thread::get_id();
+      thread = std::this_thread::get_id();
       return nullptr;
     }
-    std::atomic<std::thread::id>& seen;
+    std::atomic<std::thread::id>& thread;
   };
-  std::atomic<std::thread::id> seen{};
+  std::atomic<std::thread::id> thread{};
   const auto stream = service.runtime().create_stream();
-  service.engine().submit(stream, 0, std::make_unique<probe>(seen));
-  await([&] { return seen.load() != std::thread::id(); });
-  return seen;
+  service.engine().submit(stream, 0, std::make_unique<probe>(thread));
+  await([&] { return thread.load() != std::thread::id(); });
+  return thread;
 }
 
 class transfers_on_a_gpu : public ::testing::Test {
